@@ -1,0 +1,1 @@
+//! The compiler: PTX in, cubin out.

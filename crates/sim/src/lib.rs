@@ -1,0 +1,1 @@
+//! Runs kernels without a GPU: a PTX interpreter and a SASS simulator.
