@@ -1,1 +1,29 @@
-//! NVIDIA's ELF container: reader and writer with typed sections, EIATTR records, symbols and relocations.
+#![doc = include_str!("../README.md")]
+
+pub mod attr;
+mod build;
+mod bytes;
+pub mod callgraph;
+pub mod compat;
+pub mod elf;
+mod error;
+mod frame;
+pub mod module;
+mod names;
+mod note;
+mod object;
+mod read;
+mod record;
+mod strings;
+pub mod target;
+mod write;
+
+pub use error::{Place, ReadError, WriteError};
+pub use module::Module;
+pub use names::{Binding, FileType, MemorySpace, RelocType, SectionType, SegmentType, SymbolType};
+pub use note::{CudaInfo, Note, ToolInfo};
+pub use object::{
+    Abi, Body, Extent, Flags, Header, Home, Object, Reloc, Section, Segment, Symbol, SymbolOther,
+};
+pub use strings::StringTable;
+pub use target::Target;

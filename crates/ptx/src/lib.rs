@@ -1,1 +1,51 @@
 //! PTX ISA 9.0 as data: the instruction table, lexer, parser, checker and printer.
+//!
+//! ```
+//! let source = ".version 9.0\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n";
+//! let parsed = ptx::parse(source, &ptx::Options::default());
+//! assert!(parsed.diagnostics.is_empty());
+//! assert_eq!(ptx::print(&parsed.module.unwrap()), source.replace("() { ret; }", "()\n{\n\tret;\n}"));
+//! ```
+//!
+//! The way through: [`lex`] cuts tokens, [`parse`](mod@parse) builds the [`ast`], asking [`table`] what an
+//! opcode is and [`check`] whether an instruction's operands fit it. All that depends on an opcode's spelling
+//! alone is decided once per spelling. Nothing here knows a machine, and no input makes it panic.
+
+pub mod ast;
+mod check;
+pub mod diag;
+mod lex;
+mod names;
+mod parse;
+mod print;
+pub mod sreg;
+pub mod table;
+pub mod target;
+pub mod types;
+pub mod words;
+
+pub use ast::Module;
+pub use diag::{Diagnostic, Severity};
+pub use parse::parse;
+pub use print::print;
+pub use target::{Target, Version};
+pub use types::Type;
+
+/// How to read a module.
+#[derive(Clone, Debug, Default)]
+pub struct Options {}
+
+/// What came of a source text.
+#[derive(Debug)]
+pub struct Parsed<'s> {
+    /// `None` after a fatal error.
+    pub module: Option<Module<'s>>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Parsed<'_> {
+    /// Was anything worse than a warning reported?
+    pub fn failed(&self) -> bool {
+        self.diagnostics.iter().any(|d| d.severity >= Severity::Error)
+    }
+}

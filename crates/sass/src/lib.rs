@@ -1,1 +1,24 @@
 //! The machine language of sm_75 to sm_121: one table, from which encoder, decoder, printer and operand roles follow.
+//!
+//! - `table/*.txt`: one row per instruction family; README.md explains the notation.
+//! - [`encode`] and [`decode`]: words. Decoding never fails: a word without a row becomes a raw instruction.
+//! - `Display` and [`parse`]: nvdisasm's text.
+//! - [`Inst::new`], [`select`], [`legal`]: the form for an operation and its operands on a target.
+//! - [`Inst::registers`]: what is read and written; [`Class`]: which pipe, which scoreboards.
+
+mod code;
+mod control;
+mod form;
+mod inst;
+mod isa;
+mod number;
+mod select;
+mod text;
+
+pub use code::{EncodeError, decode, encode};
+pub use control::{Control, ControlError, SCOREBOARDS};
+pub use form::{Bits, Class, FORMS, Form, Hide, Kind, M, M_NAMES, Mod, OP_NAMES, Op, RAW, Role, Scoreboards, Slot, When, Words};
+pub use inst::{Access, Guard, Inst, Operand, PT, RZ, URZ, operands};
+pub use isa::{Isa, IsaSet};
+pub use select::{SelectError, legal, select};
+pub use text::{At, ParseError, WORD_BYTES, parse, parse_at};

@@ -1,1 +1,66 @@
-fn main() {}
+//! Development tasks, called as `cargo xtask <task>`.
+//!
+//! A task ends with exit code 0 only when everything that it was asked to do was done and every bar was met.
+//! Nothing is skipped silently: what cannot be measured is an error that says what to do.
+
+use std::process::ExitCode;
+
+mod bench;
+mod bundle;
+mod conformance;
+mod frontend;
+mod setup;
+mod shell;
+mod test;
+mod tools;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Error>;
+
+const USAGE: &str = "\
+cargo xtask <task>
+
+  setup                          install the pinned reference tools under target/ref
+  test                           format, lints, all tests, the short conformance parts
+  conformance [PART] [OPTIONS]   compare with the reference tools; without PART, all parts
+      forms                      every PTX instruction form on every target: verdict and error text
+      corpus                     real PTX parses, prints back to the same tree and the same cubin
+      mistakes                   bad inputs: the same messages as ptxas
+      --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
+      --show N                   list the first N differences of each kind (default 20)
+      --family NAME              forms: this family only
+      --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
+  bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
+  gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
+
+SASSAFRAS_TOOLS=DIR names another folder with the reference tools.";
+
+fn main() -> ExitCode {
+    match dispatch() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch() -> Result<()> {
+    let mut arguments = lexopt::Parser::from_env();
+    let task = match arguments.next()? {
+        Some(lexopt::Arg::Value(task)) => task.to_string_lossy().into_owned(),
+        Some(lexopt::Arg::Long("help") | lexopt::Arg::Short('h')) | None => {
+            println!("{USAGE}");
+            return Ok(());
+        }
+        Some(option) => return Err(option.unexpected().into()),
+    };
+    match task.as_str() {
+        "setup" => setup::run(arguments),
+        "test" => test::run(arguments),
+        "conformance" => conformance::run(arguments),
+        "bench" => bench::run(arguments),
+        "gpu-bundle" => bundle::run(arguments),
+        other => Err(format!("no task '{other}'\n\n{USAGE}").into()),
+    }
+}

@@ -1,0 +1,77 @@
+//! What can go wrong, as values that say where.
+
+use crate::bytes::Flaw;
+
+/// Bytes that are not a cubin, or a broken one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadError {
+    pub place: Place,
+    /// From the start of the place.
+    pub offset: u64,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    File,
+    Section { index: usize, name: String },
+}
+
+impl ReadError {
+    pub(crate) fn in_file(offset: u64, message: impl Into<String>) -> ReadError {
+        ReadError { place: Place::File, offset, message: message.into() }
+    }
+
+    pub(crate) fn in_section(index: usize, name: &str, flaw: Flaw) -> ReadError {
+        let place = Place::Section { index, name: name.to_string() };
+        ReadError { place, offset: flaw.offset, message: flaw.message }
+    }
+}
+
+impl From<Flaw> for ReadError {
+    fn from(flaw: Flaw) -> ReadError {
+        ReadError::in_file(flaw.offset, flaw.message)
+    }
+}
+
+impl std::fmt::Display for ReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.place {
+            Place::File => write!(f, "at offset {:#x}: {}", self.offset, self.message),
+            Place::Section { index, name } => {
+                write!(f, "section {index} ({name}) at offset {:#x}: {}", self.offset, self.message)
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// A model that has no file: an index that points nowhere, or a number too large for its field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteError {
+    /// The section that can't be written; `None` for the file as a whole.
+    pub section: Option<String>,
+    pub message: String,
+}
+
+impl WriteError {
+    pub(crate) fn in_file(message: impl Into<String>) -> WriteError {
+        WriteError { section: None, message: message.into() }
+    }
+
+    pub(crate) fn in_section(name: &str, message: impl Into<String>) -> WriteError {
+        WriteError { section: Some(name.to_string()), message: message.into() }
+    }
+}
+
+impl std::fmt::Display for WriteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.section {
+            Some(name) => write!(f, "section {name}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for WriteError {}

@@ -1,0 +1,402 @@
+//! The syntax tree of a module.
+//!
+//! Flat and small, because PTX files reach hundreds of megabytes: a function body is one vector of statements
+//! and one arena of operands, names are interned, registers are numbers, and an opcode is resolved once per
+//! spelling ([`crate::table::Opcode`]). Nested operands (vectors, addresses, argument lists) are ranges of the
+//! same arena. Scopes are statements ([`Stmt::Open`], [`Stmt::Close`]).
+
+use crate::diag::Span;
+use crate::table::Opcode;
+use crate::target::{Target, Version};
+use crate::types::Type;
+
+/// An interned name: an index into [`Module::names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(pub u32);
+
+/// A register of a function, numbered in order of declaration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reg(pub u32);
+
+/// A variable, function, label or other named thing: an index into [`Module::symbols`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Symbol(pub u32);
+
+impl Symbol {
+    /// Stands in for a symbol that was not found; the error has been reported.
+    pub const UNKNOWN: Symbol = Symbol(u32::MAX);
+}
+
+/// An index into [`Module::opcodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpcodeId(pub u32);
+
+#[derive(Debug, PartialEq)]
+pub struct Module<'s> {
+    pub version: Version,
+    pub target: Target,
+    /// `texmode_independent`, `debug`, `map_f64_to_f32`, … as written after the target.
+    pub target_options: Vec<&'s str>,
+    /// 32 or 64; `None` when the module doesn't say.
+    pub address_size: Option<u32>,
+    pub items: Vec<Item<'s>>,
+    pub names: Vec<&'s str>,
+    pub symbols: Vec<SymbolInfo>,
+    pub opcodes: Vec<Opcode>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SymbolInfo {
+    /// The whole name, or what stands before the number of a member of a range.
+    pub name: Name,
+    pub member: Option<u32>,
+    pub kind: SymbolKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum SymbolKind {
+    /// A module variable, a function's variable, or a `.param` variable in a body or an entry's list.
+    Variable { space: Space, ty: Type, vector: u8, bytes: u64 },
+    Function { entry: bool },
+    Label,
+    /// A label before `.branchtargets`, `.calltargets` or `.callprototype`.
+    Targets,
+    Prototype,
+    Alias(Symbol),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    Global,
+    Const,
+    Shared,
+    Local,
+    Param,
+    Reg,
+}
+
+impl Space {
+    pub fn text(self) -> &'static str {
+        match self {
+            Space::Global => ".global",
+            Space::Const => ".const",
+            Space::Shared => ".shared",
+            Space::Local => ".local",
+            Space::Param => ".param",
+            Space::Reg => ".reg",
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Item<'s> {
+    Variable(Variable<'s>),
+    Function(Box<Function<'s>>),
+    File(File<'s>),
+    Section(Section<'s>),
+    Pragma(Vec<&'s str>),
+    Alias { alias: Symbol, target: Symbol, span: Span },
+    /// A `.loc` outside any function.
+    Loc(Loc),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Linkage {
+    pub external: bool,
+    pub visible: bool,
+    pub weak: bool,
+    pub common: bool,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Variable<'s> {
+    pub linkage: Linkage,
+    /// The first of `range` symbols.
+    pub symbol: Symbol,
+    /// `Some(n)` for `name<n>`, which declares name0 … name(n-1).
+    pub range: Option<u32>,
+    pub space: Space,
+    pub align: Option<u32>,
+    pub attributes: Vec<Attribute<'s>>,
+    pub ty: Type,
+    /// 1 for a scalar.
+    pub vector: u8,
+    /// One entry per `[n]`; `None` for `[]`.
+    pub dims: Vec<Option<u64>>,
+    pub init: Option<Initialiser>,
+    pub ptr: Option<Ptr>,
+    pub span: Span,
+}
+
+/// `.ptr .global .align 16` of an entry parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ptr {
+    pub space: Option<Space>,
+    pub align: Option<u32>,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Attribute<'s> {
+    Managed,
+    Unified(u64, u64),
+    Other(&'s str),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Initialiser {
+    Int(u64),
+    F32(u32),
+    F64(u64),
+    /// Address of a symbol plus an offset; `generic(x)`; `0xFF0000(x)` keeps a byte of it.
+    Address { symbol: Symbol, offset: i64, generic: bool, mask: Option<u64> },
+    List(Vec<Initialiser>),
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Function<'s> {
+    pub entry: bool,
+    pub linkage: Linkage,
+    pub symbol: Symbol,
+    pub attributes: Vec<Attribute<'s>>,
+    pub returns: Vec<Param>,
+    pub params: Vec<Param>,
+    pub directives: Vec<FunctionDirective<'s>>,
+    /// `None` for a declaration.
+    pub body: Option<Body<'s>>,
+    pub span: Span,
+}
+
+/// A formal parameter: `.param` memory, or a register of a `.func`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    pub place: ParamPlace,
+    pub name: Option<Name>,
+    pub ty: Type,
+    pub vector: u8,
+    pub align: Option<u32>,
+    pub dims: Vec<Option<u64>>,
+    pub ptr: Option<Ptr>,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParamPlace {
+    Memory(Symbol),
+    Register(Reg),
+}
+
+impl Param {
+    /// Bytes that the parameter takes.
+    pub fn bytes(&self) -> u64 {
+        let element = u64::from(self.ty.bytes()) * u64::from(self.vector);
+        self.dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)))
+    }
+
+    /// The alignment that it has: what is written, else that of its (vector) type.
+    pub fn alignment(&self) -> u64 {
+        self.align.map_or(u64::from(self.ty.bytes()) * u64::from(self.vector), u64::from).max(1)
+    }
+}
+
+/// `.maxntid 256, 1, 1`, `.noreturn`, `.pragma "nounroll"`, …
+#[derive(Debug, PartialEq)]
+pub struct FunctionDirective<'s> {
+    /// With its dot.
+    pub name: &'s str,
+    pub values: Vec<u64>,
+    pub strings: Vec<&'s str>,
+    pub span: Span,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Body<'s> {
+    pub stmts: Vec<Stmt<'s>>,
+    pub operands: Vec<Operand>,
+    /// Declarations in order; a register's number is `first` of its declaration plus its index in it.
+    pub regs: Vec<RegDecl>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegDecl {
+    /// The whole name, or what stands before `<` of a range.
+    pub name: Name,
+    pub ty: Type,
+    pub vector: u8,
+    /// `Some(n)` for `name<n>`.
+    pub range: Option<u32>,
+    pub first: Reg,
+}
+
+impl Body<'_> {
+    /// The declaration of a register and its index in that declaration.
+    pub fn reg_decl(&self, reg: Reg) -> (&RegDecl, u32) {
+        let i = self.regs.partition_point(|d| d.first <= reg).saturating_sub(1);
+        let decl = &self.regs[i];
+        (decl, reg.0.saturating_sub(decl.first.0))
+    }
+
+    /// The operands behind a range.
+    pub fn list(&self, range: Range) -> &[Operand] {
+        self.operands.get(range.first as usize..(range.first + range.len) as usize).unwrap_or(&[])
+    }
+}
+
+/// A run of the operand arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub first: u32,
+    pub len: u32,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Stmt<'s> {
+    Inst(Inst),
+    Label(Symbol, Span),
+    /// A run of [`Body::regs`] that one `.reg` statement declares.
+    Regs(Range),
+    Variable(Box<Variable<'s>>),
+    Open,
+    Close,
+    Loc(Box<Loc>),
+    Pragma(Box<Vec<&'s str>>),
+    /// `L: .branchtargets a, b;` or `L: .calltargets f, g;`
+    Targets(Box<Targets>),
+    /// `P: .callprototype (…) _ (…);`
+    Prototype(Box<Prototype<'s>>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Inst {
+    pub opcode: OpcodeId,
+    pub guard: Option<Guard>,
+    pub operands: Range,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    pub reg: Reg,
+    pub negated: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Operand {
+    Reg(Reg),
+    /// `!%p`
+    Not(Reg),
+    /// `-%r`, of the video instructions.
+    Negated(Reg),
+    /// `%v.x`, or `%r.b0`, `%r.h1`, … of the video instructions; `-` before it.
+    Part { reg: Reg, part: Part, negated: bool },
+    /// A special register: row of [`crate::sreg::TABLE`] and component (0 to 3 for `.x .y .z .w`).
+    Special { row: u16, component: Option<u8> },
+    /// An integer constant with its sign extended to 64 bits; `unsigned` when the literal says so.
+    Int { value: u64, unsigned: bool },
+    F32(u32),
+    F64(u64),
+    /// A variable, function or label.
+    Symbol(Symbol),
+    /// What follows the base of an address, or `variable + 4`.
+    Offset(i64),
+    /// Base and [`Operand::Offset`] of `variable + 4` outside brackets.
+    Sum(Range),
+    /// `variable[2]`: base and index, scaled by the size of an element.
+    Element(Range),
+    /// `[base + offset, more…]`
+    Address(Range),
+    /// `{a, b, c}`
+    Vector(Range),
+    /// `(a, b)` of a call.
+    List(Range),
+    /// `%p | %q`
+    Pair(Range),
+    /// `_`
+    Sink,
+    /// A name that is not known (yet): a label further down, or an error at the end of the function.
+    Unresolved(Name),
+}
+
+/// A component or selector after a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part(pub u8);
+
+/// `.x .y .z .w`, `.r .g .b .a`, then the video selectors.
+pub const PARTS: &[&str] = &[
+    ".x", ".y", ".z", ".w", ".r", ".g", ".b", ".a", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1", ".b10", ".b20",
+    ".b21", ".b30", ".b31", ".b32", ".b210", ".b310", ".b320", ".b321", ".b3210", ".b7654", ".h10", ".h32",
+];
+
+impl Part {
+    pub fn find(text: &str) -> Option<Part> {
+        PARTS.iter().position(|p| *p == text).map(|i| Part(i as u8))
+    }
+
+    pub fn text(self) -> &'static str {
+        PARTS[self.0 as usize]
+    }
+
+    /// The element of a vector that `.x` … `.a` names.
+    pub fn element(self) -> Option<u8> {
+        (self.0 < 8).then_some(self.0 % 4)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loc {
+    pub file: u32,
+    pub line: u32,
+    pub column: u32,
+    /// `function_name label+offset, inlined_at file line column`
+    pub inlined: Option<Inlined>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inlined {
+    pub function: Name,
+    pub offset: i64,
+    pub file: u32,
+    pub line: u32,
+    pub column: u32,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct File<'s> {
+    pub index: u32,
+    /// With its quotes.
+    pub path: &'s str,
+    pub stamp: Option<(u64, u64)>,
+}
+
+/// A DWARF section, kept as it is written.
+#[derive(Debug, PartialEq)]
+pub struct Section<'s> {
+    pub name: &'s str,
+    pub lines: Vec<SectionLine<'s>>,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum SectionLine<'s> {
+    Label(&'s str),
+    /// `.b8 1, 2`, `.b32 .debug_abbrev`, `.b64 $L1 + 4`, `.b32 $a - $b`: the type and the written values.
+    Data(Type, Vec<&'s str>),
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Targets {
+    pub label: Symbol,
+    /// `.branchtargets` or `.calltargets`.
+    pub calls: bool,
+    pub targets: Range,
+    pub span: Span,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Prototype<'s> {
+    pub label: Symbol,
+    pub returns: Vec<Param>,
+    pub params: Vec<Param>,
+    pub directives: Vec<FunctionDirective<'s>>,
+    pub span: Span,
+}

@@ -1,0 +1,327 @@
+//! Checks an instruction's operands against the forms that its opcode may be.
+//!
+//! An instruction is right if one form takes all its operands. The message for a wrong one comes from the form
+//! that got furthest. Register types follow one rule ([`compatible`]), found by trying each register type on
+//! each class of instruction (docs/ptx-language.md).
+
+use crate::ast::*;
+use crate::parse::Parser;
+use crate::sreg;
+use crate::table::{Count, Fit, Gate, OpcodeError, Role, Spec, Table, TypeRef};
+use crate::types::{Class, Type};
+
+/// May a register of type `reg` stand where an instruction wants `need`?
+pub fn compatible(need: Type, reg: Type) -> bool {
+    need.bits() == reg.bits() && same_class(need, reg)
+}
+
+/// The rule of `ld`, `st` and `cvt`: the register may be wider, unless its type or the needed one is a float.
+pub fn compatible_wider(need: Type, reg: Type) -> bool {
+    compatible(need, reg)
+        || reg.bits() > need.bits()
+            && same_class(need, reg)
+            && (need.class() != Class::Float || reg.class() == Class::Bits)
+}
+
+fn same_class(need: Type, reg: Type) -> bool {
+    // A register of type .f16x2 counts as an integer of 32 bits.
+    let int = |t: Type| t.is_int() || t.name() == "f16x2";
+    match (need.class(), reg.class()) {
+        (Class::Pred, other) | (other, Class::Pred) => other == Class::Pred,
+        (_, Class::Bits) | (Class::Bits, _) => true,
+        (Class::Float, class) => class == Class::Float,
+        _ if need.name() == "f16x2" => reg == need,
+        (Class::Unsigned | Class::Signed, _) => int(reg),
+        _ => false,
+    }
+}
+
+/// Why an operand doesn't fit.
+enum Misfit {
+    /// `Arguments mismatch for instruction 'x'`
+    Mismatch,
+    Text(String),
+}
+
+impl Parser<'_> {
+    pub(crate) fn check_instruction(&mut self, inst: &Inst) {
+        let opcode = &self.opcodes[inst.opcode.0 as usize];
+        if !opcode.errors.is_empty() {
+            for error in opcode.errors.clone() {
+                if let OpcodeError::Message(text) = error {
+                    self.error(inst.span, text);
+                }
+            }
+            return;
+        }
+        let table = Table::get();
+        let opcode = &self.opcodes[inst.opcode.0 as usize];
+        let operands = self.body.list(inst.operands);
+        let mut first_misfit = None;
+        for fit in &opcode.fits {
+            let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
+            let mut gates = Vec::new();
+            match matcher.all(&table.form(fit.form).operands, operands, &mut gates) {
+                Ok(()) => return self.check_gates(inst, &gates),
+                Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
+            }
+        }
+        let mnemonic = opcode.mnemonic;
+        let text = match first_misfit {
+            Some(Misfit::Text(text)) => text,
+            _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
+        };
+        self.error(inst.span, text);
+    }
+
+    fn check_gates(&mut self, inst: &Inst, gates: &[Gate]) {
+        for gate in gates {
+            if let Some(text) = gate.refusal(self.target, self.version) {
+                self.error(inst.span, text);
+            }
+        }
+        let mut specials: smallvec::SmallVec<[u16; 2]> = smallvec::SmallVec::new();
+        for operand in self.body.list(inst.operands) {
+            if let Operand::Special { row, .. } = operand {
+                specials.push(*row);
+            }
+        }
+        for row in specials {
+            self.check_special(inst, row);
+        }
+    }
+
+    fn check_special(&mut self, inst: &Inst, row: u16) {
+        let reg = &sreg::TABLE[row as usize];
+        let name = reg.name;
+        if self.version < reg.version {
+            let v = reg.version;
+            self.error(inst.span, format!("Feature '{name}' requires PTX ISA .version {v} or later"));
+        } else if self.target.sm() < reg.sm {
+            let sm = reg.sm;
+            self.error(inst.span, format!("Feature '{name}' requires .target sm_{sm} or higher"));
+        }
+    }
+}
+
+struct Matcher<'a, 's> {
+    parser: &'a Parser<'s>,
+    fit: &'a Fit,
+    vector: u32,
+    mnemonic: &'a str,
+}
+
+impl Matcher<'_, '_> {
+    /// Do the operands fit the specs, optional ones left out where they don't?
+    fn all(&self, specs: &[Spec], operands: &[Operand], gates: &mut Vec<Gate>) -> Result<(), Misfit> {
+        let mut rest = operands.iter();
+        let mut index = 0;
+        let mut next = rest.next();
+        for spec in specs {
+            let Some(operand) = next else {
+                if spec.optional {
+                    continue;
+                }
+                return Err(Misfit::Mismatch);
+            };
+            match self.one(spec, operand, index) {
+                Ok(()) => {
+                    gates.extend(spec.gate.clone());
+                    next = rest.next();
+                    index += 1;
+                }
+                Err(_) if spec.optional => {}
+                Err(misfit) => return Err(misfit),
+            }
+        }
+        if next.is_some() { Err(Misfit::Mismatch) } else { Ok(()) }
+    }
+
+    fn one(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        if let Operand::Vector(range) = operand {
+            return self.vector(spec, self.parser.body.list(*range), index);
+        }
+        match self.count(spec.count) {
+            Some(n) if n != 1 => return Err(Misfit::Mismatch),
+            _ => {}
+        }
+        self.scalar(spec, operand, index)
+    }
+
+    /// How many elements must stand in braces; `None` for any number.
+    fn count(&self, count: Count) -> Option<u32> {
+        match count {
+            Count::One => Some(1),
+            Count::Exactly(n) => Some(u32::from(n)),
+            Count::Vector => Some(self.vector),
+            Count::Shape { key, times, over } => {
+                let number = self.fit.chosen.iter().flatten().find_map(|w| w.number(key))?;
+                Some(number * u32::from(times) / u32::from(over.max(1)))
+            }
+            Count::Free => None,
+        }
+    }
+
+    fn vector(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
+        let one = matches!(spec.count, Count::One) || spec.count == Count::Vector && self.vector == 1;
+        if one && spec.role != Role::Anything {
+            let mnemonic = self.mnemonic;
+            return Err(Misfit::Text(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
+        }
+        if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) {
+            return Err(Misfit::Mismatch);
+        }
+        elements.iter().try_for_each(|e| self.scalar(spec, e, index))
+    }
+
+    fn scalar(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        match (&spec.role, operand) {
+            (Role::Anything, _) => Ok(()),
+            (_, Operand::Unresolved(_)) => match spec.role {
+                Role::Label | Role::Function | Role::Variable => Ok(()),
+                _ => Err(Misfit::Mismatch),
+            },
+            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range),
+            // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
+            (Role::Address(inside), Operand::Element(_)) if inside.is_empty() => Ok(()),
+            (Role::Pair(pair), Operand::Pair(range)) => match self.parser.body.list(*range) {
+                [first, second] => {
+                    self.scalar(&pair.0, first, index)?;
+                    self.scalar(&pair.1, second, index)
+                }
+                _ => Err(Misfit::Mismatch),
+            },
+            (Role::Pair(pair), _) if pair.1.optional => self.scalar(&pair.0, operand, index),
+            (Role::List, Operand::List(_)) => Ok(()),
+            (Role::Label, Operand::Symbol(s)) => self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets)),
+            (Role::Label, _) => {
+                Err(Misfit::Text(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
+            }
+            (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
+            (Role::Variable, Operand::Symbol(_) | Operand::Sum(_) | Operand::Element(_)) => Ok(()),
+            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
+            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => self.source(spec, operand, index),
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    fn symbol(&self, symbol: Symbol, test: impl Fn(&SymbolKind) -> bool) -> Result<(), Misfit> {
+        match self.parser.symbols.get(symbol.0 as usize) {
+            Some(info) if test(&info.kind) => Ok(()),
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    fn dest(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
+        match operand {
+            Operand::Sink if spec.sink => Ok(()),
+            Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
+            Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
+            Operand::Sink | Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => Err(Misfit::Mismatch),
+            _ => {
+                let mnemonic = self.mnemonic;
+                Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
+            }
+        }
+    }
+
+    fn source(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let constant = matches!(spec.role, Role::Source | Role::Constant(_) | Role::Pred);
+        let register = !matches!(spec.role, Role::Constant(_));
+        match operand {
+            Operand::Reg(reg) if register => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
+            Operand::Part { reg, .. } | Operand::Negated(reg) if register => {
+                self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
+            }
+            Operand::Not(reg) if register && spec.role == Role::Pred => {
+                self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
+            }
+            Operand::Sink if spec.sink => Ok(()),
+            Operand::Int { value, .. } if constant => self.integer(spec, *value),
+            Operand::F32(_) if constant => self.float(spec, 32),
+            Operand::F64(_) if constant => self.float(spec, 64),
+            Operand::Special { .. } => {
+                let mnemonic = self.mnemonic;
+                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
+                Err(Misfit::Text(text))
+            }
+            Operand::Symbol(_) | Operand::Sum(_) | Operand::Address(_) => {
+                let mnemonic = self.mnemonic;
+                Err(Misfit::Text(format!("Argument {index} of instruction '{mnemonic}': must be register")))
+            }
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// The type that the spec wants, and whether the register may be wider.
+    fn wanted(&self, spec: &Spec) -> Option<(Type, bool)> {
+        let slot = |n: u8| self.fit.types.get(n as usize).copied().flatten();
+        match spec.ty {
+            TypeRef::Slot(n) => slot(n).map(|t| (t, false)),
+            TypeRef::Wide(n) => slot(n).and_then(Type::widened).map(|t| (t, false)),
+            TypeRef::AtLeast(n) => slot(n).map(|t| (t, true)),
+            TypeRef::Fixed(ty) => Some((ty, false)),
+            TypeRef::Any => None,
+        }
+    }
+
+    fn register(&self, spec: &Spec, reg: Type) -> Result<(), Misfit> {
+        let fits = match self.wanted(spec) {
+            Some((need, true)) => compatible_wider(need, reg),
+            Some((need, false)) => compatible(need, reg),
+            None => true,
+        };
+        if fits { Ok(()) } else { Err(Misfit::Mismatch) }
+    }
+
+    fn integer(&self, spec: &Spec, value: u64) -> Result<(), Misfit> {
+        if let Role::Constant(Some((low, high))) = spec.role
+            && !(low..=high).contains(&(value as i64))
+        {
+            return Err(Misfit::Mismatch);
+        }
+        match self.wanted(spec) {
+            Some((need, _)) if matches!(need.class(), Class::Float) => Err(Misfit::Mismatch),
+            _ => Ok(()),
+        }
+    }
+
+    /// A constant of 32 or 64 bits: any float takes either; untyped bits take one of their width.
+    fn float(&self, spec: &Spec, bits: u32) -> Result<(), Misfit> {
+        match self.wanted(spec) {
+            Some((need, _)) if need.class() == Class::Float && need.bits() >= 32 => Ok(()),
+            Some((need, _)) if need.class() == Class::Bits && need.bits() == bits => Ok(()),
+            None => Ok(()),
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    fn address(&self, inside: &[Spec], range: Range) -> Result<(), Misfit> {
+        let list = self.parser.body.list(range);
+        if let Some(Operand::Reg(reg)) = list.first() {
+            let ty = self.parser.body.reg_decl(*reg).0.ty;
+            if !matches!(ty.class(), Class::Bits | Class::Unsigned | Class::Signed) {
+                let name = self.parser.reg_name(*reg);
+                let text = format!("Illegal to use symbol '{name}' of type {ty:?} as address operand. Use integer or bit only.");
+                return Err(Misfit::Text(text));
+            }
+        }
+        if inside.is_empty() {
+            let offset = matches!(list.get(1), Some(Operand::Offset(_)));
+            return if list.len() == 1 + usize::from(offset) { Ok(()) } else { Err(Misfit::Mismatch) };
+        }
+        let parts: smallvec::SmallVec<[Operand; 4]> =
+            list.iter().copied().filter(|o| !matches!(o, Operand::Offset(_))).collect();
+        self.all(inside, &parts, &mut Vec::new())
+    }
+}
+
+impl Parser<'_> {
+    /// A register's name as it is written.
+    pub(crate) fn reg_name(&self, reg: Reg) -> String {
+        let (decl, index) = self.body.reg_decl(reg);
+        let name = self.names.text(decl.name);
+        if decl.range.is_some() { format!("{name}{index}") } else { name.to_string() }
+    }
+}

@@ -1,0 +1,114 @@
+//! Diagnostics: what is wrong and where, rendered the way ptxas prints it or with the source line.
+//!
+//! The default rendering is a contract: build systems and autotuners parse these lines. Severity words are
+//! padded to eight columns, a located line is `ptxas FILE, line N; SEVERITY: TEXT`, and a run that reported
+//! an error closes with [`ABORTED`].
+
+use std::fmt::Write;
+
+/// The closing line after any error of the front end.
+pub const ABORTED: &str = "ptxas fatal   : Ptx assembly aborted due to errors";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+    Fatal,
+}
+
+impl Severity {
+    /// The word as ptxas prints it: padded to eight columns.
+    pub fn padded(self) -> &'static str {
+        match self {
+            Severity::Info => "info    ",
+            Severity::Warning => "warning ",
+            Severity::Error => "error   ",
+            Severity::Fatal => "fatal   ",
+        }
+    }
+}
+
+/// A half-open range of byte offsets of the source. It never takes part in comparisons of trees.
+#[derive(Clone, Copy, Debug, Default, Eq)]
+pub struct Span {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl PartialEq for Span {
+    /// Two trees are the same when they say the same thing, wherever it stands.
+    fn eq(&self, _: &Span) -> bool {
+        true
+    }
+}
+
+impl Span {
+    pub fn new(start: usize, end: usize) -> Span {
+        Span { start: start as u32, end: end as u32 }
+    }
+
+    pub fn to(self, end: Span) -> Span {
+        Span { start: self.start, end: end.end }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    /// One-based source line; `None` where ptxas prints no location.
+    pub line: Option<u32>,
+    pub span: Span,
+    pub message: String,
+}
+
+/// What ptxas would print to stderr for these diagnostics of `file`, without the closing line.
+pub fn render_ptxas(file: &str, diagnostics: &[Diagnostic]) -> String {
+    let mut out = String::new();
+    for d in diagnostics {
+        let severity = d.severity.padded();
+        let _ = match d.line {
+            Some(line) => writeln!(out, "ptxas {file}, line {line}; {severity}: {}", d.message),
+            None => writeln!(out, "ptxas {severity}: {}", d.message),
+        };
+    }
+    out
+}
+
+/// The same for people: the source line and the place in it.
+pub fn render_rich(file: &str, source: &str, diagnostics: &[Diagnostic]) -> String {
+    let mut out = String::new();
+    for d in diagnostics {
+        let _ = writeln!(out, "{}: {}", d.severity.padded().trim_end(), d.message);
+        let Some(line) = d.line else { continue };
+        let start = (d.span.start as usize).min(source.len());
+        let line_start = source[..start].rfind('\n').map_or(0, |i| i + 1);
+        let line_end = source[start..].find('\n').map_or(source.len(), |i| start + i);
+        let text = source[line_start..line_end].trim_end();
+        let width = (d.span.end as usize).clamp(start + 1, line_end.max(start + 1)) - start;
+        let gutter = line.to_string().len();
+        let _ = writeln!(out, "{:gutter$}--> {file}:{line}:{}", "", start - line_start + 1);
+        let _ = writeln!(out, "{:gutter$} |", "");
+        let _ = writeln!(out, "{line} | {text}");
+        let _ = writeln!(out, "{:gutter$} | {:pad$}{}", "", "", "^".repeat(width), pad = start - line_start);
+        if let Some(help) = help(&d.message) {
+            let _ = writeln!(out, "{:gutter$} = help: {help}", "");
+        }
+    }
+    out
+}
+
+/// Advice for people, by the kind of message. ptxas has none of this.
+fn help(message: &str) -> Option<&'static str> {
+    const ADVICE: &[(&str, &str)] = &[
+        ("requires .target", "raise `.target` in the header, or guard the code by architecture"),
+        ("not supported on .target", "this needs an architecture-specific target such as sm_90a or sm_100a"),
+        ("requires PTX ISA .version", "raise `.version` in the header"),
+        ("Unknown symbol", "declare it before its use, or check its spelling"),
+        ("Unexpected instruction types", "no form of this instruction takes these types"),
+        ("Arguments mismatch", "compare the operands with the form's: number, register types, constants"),
+        ("Unknown modifier", "modifiers are spelled in lower case and start with a dot"),
+        ("Parsing error", "look for a missing `;`, `,` or brace just before this place"),
+    ];
+    ADVICE.iter().find(|(key, _)| message.contains(key)).map(|(_, help)| *help)
+}

@@ -1,0 +1,216 @@
+//! The parser: recursive descent over tokens, one pass, checking as it goes.
+//!
+//! A syntax error ends the parse, as in ptxas; every other error is reported and the parse goes on. Names are
+//! resolved when they are met; labels and unknown names are settled at the end of each function. No
+//! instruction is known here: the table says what an opcode is.
+
+mod body;
+mod decl;
+mod expr;
+mod header;
+mod operand;
+
+use crate::ast::*;
+use crate::diag::{Diagnostic, Severity, Span};
+use crate::lex::{Lexer, Token, TokenKind};
+use crate::names::{Meaning, Names};
+use crate::target::{HeaderSpans, Target, Version};
+use crate::{Options, Parsed};
+use rustc_hash::FxHashMap;
+
+/// The parse cannot go on; the reason has been reported.
+pub(crate) struct Stop;
+
+pub(crate) type Parse<T> = Result<T, Stop>;
+
+pub(crate) struct Parser<'s> {
+    pub source: &'s str,
+    lexer: Lexer<'s>,
+    pub tok: Token,
+    pub names: Names<'s>,
+    pub symbols: Vec<SymbolInfo>,
+    pub opcodes: Vec<crate::table::Opcode>,
+    opcode_ids: FxHashMap<&'s str, OpcodeId>,
+    pub diagnostics: Vec<Diagnostic>,
+    lines: LineCursor,
+    pub version: Version,
+    pub target: Target,
+    pub header: HeaderSpans,
+    /// Functions by symbol: what calls and redeclarations are checked against.
+    pub signatures: FxHashMap<Symbol, decl::Signature>,
+    /// State of the function that is being parsed.
+    pub function: FunctionState,
+    pub body: Body<'s>,
+}
+
+#[derive(Default)]
+pub(crate) struct FunctionState {
+    pub next_reg: u32,
+    /// Names that had no meaning when they were used: their place in the operand arena and in the source.
+    pub unresolved: Vec<(u32, Name, Span)>,
+    /// Names that can mean nothing in this function, and where they were used.
+    pub unknown: Vec<(String, Span)>,
+    /// The function's own symbol, when its body was the first to need it.
+    pub own: Option<Symbol>,
+}
+
+/// Lines of increasing offsets, counted once over the whole source.
+#[derive(Default)]
+struct LineCursor {
+    offset: usize,
+    line: u32,
+}
+
+impl LineCursor {
+    fn line(&mut self, source: &str, offset: usize) -> u32 {
+        if offset < self.offset {
+            *self = LineCursor::default();
+        }
+        let offset = offset.min(source.len());
+        self.line += source.as_bytes()[self.offset..offset].iter().filter(|b| **b == b'\n').count() as u32;
+        self.offset = offset;
+        self.line + 1
+    }
+}
+
+/// Reads a module and checks it.
+pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
+    if let Some(fatal) = unreadable(source) {
+        return Parsed { module: None, diagnostics: vec![fatal] };
+    }
+    let mut parser = Parser {
+        source,
+        lexer: Lexer::new(source),
+        tok: Token { kind: TokenKind::Eof, start: 0, end: 0 },
+        names: Names::default(),
+        symbols: Vec::new(),
+        opcodes: Vec::new(),
+        opcode_ids: FxHashMap::default(),
+        diagnostics: Vec::new(),
+        lines: LineCursor::default(),
+        version: Version::CURRENT,
+        target: Target::default(),
+        header: HeaderSpans::default(),
+        signatures: FxHashMap::default(),
+        function: FunctionState::default(),
+        body: Body::default(),
+    };
+    parser.bump();
+    let module = parser.module();
+    let Parser { names, symbols, opcodes, diagnostics, .. } = parser;
+    let module = module.ok().map(|m| Module { names: names.into_texts(), symbols, opcodes, ..m });
+    Parsed { module, diagnostics }
+}
+
+/// Bytes that end everything before the first token.
+fn unreadable(source: &str) -> Option<Diagnostic> {
+    let bytes = source.as_bytes();
+    let too_long = u32::try_from(bytes.len()).is_err();
+    let bad = if source.is_ascii() { None } else { bytes.iter().position(|b| !b.is_ascii()) };
+    let nul = bytes.iter().position(|b| *b == 0);
+    let line = |at: usize| bytes[..at].iter().filter(|b| **b == b'\n').count() + 1;
+    let message = match (bad, nul) {
+        _ if too_long => "Input is larger than 4 GiB".to_string(),
+        (Some(at), _) => format!("Unexpected non-ASCII character encountered on line {}", line(at)),
+        (_, Some(at)) => format!("Unexpected EOF encountered on line {}", line(at)),
+        _ => return None,
+    };
+    Some(Diagnostic { severity: Severity::Fatal, line: None, span: Span::default(), message })
+}
+
+impl<'s> Parser<'s> {
+    pub fn bump(&mut self) -> Token {
+        let token = self.tok;
+        self.tok = self.lexer.next();
+        token
+    }
+
+    pub fn text(&self, token: Token) -> &'s str {
+        &self.source[token.start as usize..token.end as usize]
+    }
+
+    pub fn slice(&self, span: Span) -> &'s str {
+        &self.source[span.start as usize..span.end as usize]
+    }
+
+    /// The text of the current token, if it is a dotted word.
+    pub fn dot(&self) -> &'s str {
+        if self.tok.kind == TokenKind::Dot { self.text(self.tok) } else { "" }
+    }
+
+    /// Takes the dotted word if it stands here.
+    pub fn eat_dot(&mut self, word: &str) -> bool {
+        let here = self.dot() == word;
+        if here {
+            self.bump();
+        }
+        here
+    }
+
+    pub fn eat(&mut self, punct: u8) -> bool {
+        let here = self.tok.is(punct);
+        if here {
+            self.bump();
+        }
+        here
+    }
+
+    pub fn expect(&mut self, punct: u8) -> Parse<Token> {
+        if self.tok.is(punct) { Ok(self.bump()) } else { self.syntax_error() }
+    }
+
+    pub fn expect_name(&mut self) -> Parse<(Name, Span)> {
+        if self.tok.kind != TokenKind::Ident {
+            return self.syntax_error();
+        }
+        let token = self.bump();
+        Ok((self.names.intern(self.text(token)), token.span()))
+    }
+
+    pub fn line_of(&mut self, at: u32) -> u32 {
+        self.lines.line(self.source, at as usize)
+    }
+
+    pub fn report(&mut self, severity: Severity, span: Span, message: impl Into<String>) {
+        let line = Some(self.line_of(span.start));
+        self.diagnostics.push(Diagnostic { severity, line, span, message: message.into() });
+    }
+
+    pub fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.report(Severity::Error, span, message);
+    }
+
+    pub fn warn(&mut self, span: Span, message: impl Into<String>) {
+        self.report(Severity::Warning, span, message);
+    }
+
+    pub fn fatal<T>(&mut self, span: Span, message: impl Into<String>) -> Parse<T> {
+        self.report(Severity::Fatal, span, message);
+        Err(Stop)
+    }
+
+    /// The current token doesn't belong here.
+    pub fn syntax_error<T>(&mut self) -> Parse<T> {
+        let (near, why) = match self.tok.kind {
+            TokenKind::Unterminated => ("", "unexpected EOF while scanning"),
+            TokenKind::Eof => ("", "syntax error"),
+            _ => (self.text(self.tok), "syntax error"),
+        };
+        let message = format!("Parsing error near '{near}': {why}");
+        self.fatal(self.tok.span(), message)
+    }
+
+    pub fn new_symbol(&mut self, name: Name, kind: SymbolKind, span: Span) -> Symbol {
+        let symbol = Symbol(self.symbols.len() as u32);
+        self.symbols.push(SymbolInfo { name, member: None, kind, span });
+        symbol
+    }
+
+    /// Declares a name; a second declaration in the same scope is an error.
+    pub fn declare(&mut self, name: Name, meaning: Meaning, what: &str, span: Span) {
+        if self.names.define(name, meaning).is_err() {
+            let text = self.names.text(name);
+            self.error(span, format!("Duplicate definition of {what} '{text}'"));
+        }
+    }
+}

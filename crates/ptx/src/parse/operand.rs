@@ -1,0 +1,219 @@
+//! Operands: registers, constants, names, addresses, vectors, lists.
+
+use super::expr::Value;
+use super::*;
+use crate::table::{Role, Table};
+use smallvec::SmallVec;
+
+impl Parser<'_> {
+    /// The operands of an instruction, to the semicolon.
+    pub(super) fn operands(&mut self, opcode: OpcodeId) -> Parse<Range> {
+        if self.tok.is(b';') {
+            return Ok(Range { first: self.body.operands.len() as u32, len: 0 });
+        }
+        let lists = self.takes_lists(opcode);
+        self.sequence(lists)
+    }
+
+    /// Does the table know a form of this opcode with argument lists in parentheses?
+    fn takes_lists(&self, opcode: OpcodeId) -> bool {
+        let fits = &self.opcodes[opcode.0 as usize].fits;
+        fits.iter().any(|f| Table::get().form(f.form).operands.iter().any(|s| s.role == Role::List))
+    }
+
+    /// Operands separated by commas, stored side by side.
+    fn sequence(&mut self, lists: bool) -> Parse<Range> {
+        let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
+        let mut waiting: SmallVec<[(u32, Name, Span); 2]> = SmallVec::new();
+        loop {
+            let span = self.tok.span();
+            let operand = self.operand(lists)?;
+            if let Operand::Unresolved(name) = operand {
+                waiting.push((all.len() as u32, name, span));
+            }
+            all.push(operand);
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        Ok(self.store(&all, &waiting))
+    }
+
+    fn store(&mut self, all: &[Operand], waiting: &[(u32, Name, Span)]) -> Range {
+        let first = self.body.operands.len() as u32;
+        for (i, name, span) in waiting {
+            self.function.unresolved.push((first + i, *name, *span));
+        }
+        self.body.operands.extend_from_slice(all);
+        Range { first, len: all.len() as u32 }
+    }
+
+    fn operand(&mut self, lists: bool) -> Parse<Operand> {
+        let before_name = matches!(self.tok.kind, TokenKind::Punct(b'!' | b'-')) && self.next_is_name();
+        match self.tok.kind {
+            TokenKind::Ident => {
+                let first = self.named()?;
+                if !self.tok.is(b'|') {
+                    return Ok(first);
+                }
+                self.bump();
+                let span = self.tok.span();
+                let second = self.operand(false)?;
+                let mut waiting: SmallVec<[_; 1]> = SmallVec::new();
+                if let Operand::Unresolved(name) = second {
+                    waiting.push((1, name, span));
+                }
+                Ok(Operand::Pair(self.store(&[first, second], &waiting)))
+            }
+            TokenKind::Punct(b'[') => self.address(),
+            TokenKind::Punct(b'{') => {
+                self.bump();
+                let range = self.sequence(false)?;
+                self.expect(b'}')?;
+                Ok(Operand::Vector(range))
+            }
+            TokenKind::Punct(b'(') if lists => {
+                self.bump();
+                let mut range = Range { first: self.body.operands.len() as u32, len: 0 };
+                if !self.tok.is(b')') {
+                    range = self.sequence(false)?;
+                }
+                self.expect(b')')?;
+                Ok(Operand::List(range))
+            }
+            TokenKind::Punct(b'!') if before_name => {
+                self.bump();
+                match self.named()? {
+                    Operand::Reg(reg) => Ok(Operand::Not(reg)),
+                    other => Ok(other),
+                }
+            }
+            TokenKind::Punct(b'-') if before_name => {
+                self.bump();
+                match self.named()? {
+                    Operand::Reg(reg) => Ok(Operand::Negated(reg)),
+                    Operand::Part { reg, part, .. } => Ok(Operand::Part { reg, part, negated: true }),
+                    other => Ok(other),
+                }
+            }
+            _ => Ok(constant(self.constant()?)),
+        }
+    }
+
+    /// Does a name (not `WARP_SZ`) follow the current token?
+    fn next_is_name(&mut self) -> bool {
+        let byte = self.lexer.peek_after_blank();
+        let rest = self.source.get(self.lexer.pos()..).unwrap_or("");
+        (byte == b'%' || byte == b'_' || byte == b'$' || byte.is_ascii_alphabetic()) && !rest.starts_with("WARP_SZ")
+    }
+
+    /// A register, special register, variable, function or label, with what may follow each.
+    fn named(&mut self) -> Parse<Operand> {
+        if self.text(self.tok) == "WARP_SZ" {
+            return Ok(constant(self.constant()?));
+        }
+        let (name, span) = self.expect_name()?;
+        match self.names.lookup(name) {
+            Meaning::Reg(reg) => self.register(reg),
+            Meaning::Special(row, number) => self.special(row, number),
+            Meaning::Symbol(symbol) => self.symbol_operand(symbol),
+            Meaning::Nothing if self.names.text(name) == "_" => Ok(Operand::Sink),
+            Meaning::Nothing => {
+                // Only a variable that doesn't exist could go on like this.
+                if self.tok.is(b'+') {
+                    self.bump();
+                    self.constant()?;
+                    self.function.unknown.push((self.names.text(name).to_string(), span));
+                    return Ok(Operand::Symbol(Symbol::UNKNOWN));
+                }
+                Ok(Operand::Unresolved(name))
+            }
+        }
+    }
+
+    fn register(&mut self, reg: Reg) -> Parse<Operand> {
+        let Some(part) = Part::find(self.dot()) else { return Ok(Operand::Reg(reg)) };
+        self.bump();
+        Ok(Operand::Part { reg, part, negated: false })
+    }
+
+    fn special(&mut self, row: u16, number: Option<u8>) -> Parse<Operand> {
+        let mut component = number;
+        if let Some(element) = Part::find(self.dot()).and_then(Part::element) {
+            self.bump();
+            component = Some(element);
+        }
+        Ok(Operand::Special { row, component })
+    }
+
+    /// `variable`, `variable + 4`, `variable[2]`.
+    fn symbol_operand(&mut self, symbol: Symbol) -> Parse<Operand> {
+        if self.eat(b'+') {
+            let offset = self.offset()?;
+            let range = self.store(&[Operand::Symbol(symbol), offset], &[]);
+            return Ok(Operand::Sum(range));
+        }
+        if self.eat(b'[') {
+            let offset = self.offset()?;
+            self.expect(b']')?;
+            let range = self.store(&[Operand::Symbol(symbol), offset], &[]);
+            return Ok(Operand::Element(range));
+        }
+        Ok(Operand::Symbol(symbol))
+    }
+
+    fn offset(&mut self) -> Parse<Operand> {
+        let span = self.tok.span();
+        match self.constant()? {
+            Value::Int { value, .. } => Ok(Operand::Offset(value as i64)),
+            _ => {
+                self.error(span, "Integer constant expected");
+                Ok(Operand::Offset(0))
+            }
+        }
+    }
+
+    /// `[base]`, `[base + 4]`, `[base, more…]`
+    fn address(&mut self) -> Parse<Operand> {
+        self.expect(b'[')?;
+        let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
+        let mut waiting: SmallVec<[(u32, Name, Span); 2]> = SmallVec::new();
+        loop {
+            let span = self.tok.span();
+            let operand = match self.tok.kind {
+                TokenKind::Ident => {
+                    let (name, _) = self.expect_name()?;
+                    match self.names.lookup(name) {
+                        Meaning::Reg(reg) => self.register(reg)?,
+                        Meaning::Symbol(symbol) => Operand::Symbol(symbol),
+                        Meaning::Special(row, number) => self.special(row, number)?,
+                        Meaning::Nothing if self.names.text(name) == "_" => Operand::Sink,
+                        Meaning::Nothing => Operand::Unresolved(name),
+                    }
+                }
+                _ => self.operand(false)?,
+            };
+            if let Operand::Unresolved(name) = operand {
+                waiting.push((all.len() as u32, name, span));
+            }
+            all.push(operand);
+            if self.eat(b'+') {
+                let offset = self.offset()?;
+                all.push(offset);
+            }
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        self.expect(b']')?;
+        Ok(Operand::Address(self.store(&all, &waiting)))
+    }
+}
+
+fn constant(value: Value) -> Operand {
+    match value {
+        Value::Int { value, unsigned } => Operand::Int { value, unsigned },
+        Value::F32(bits) => Operand::F32(bits),
+        Value::F64(bits) => Operand::F64(bits),
+    }
+}

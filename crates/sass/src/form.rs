@@ -1,0 +1,301 @@
+//! The shape of the table at run time: what a `Form` says of its instruction.
+//!
+//! The statics are generated from `table/*.txt`. Every bit of a word belongs to exactly one of: the guard, the
+//! control code, a modifier, an operand, or the form itself (`base`); the build checks it. So a word that matches
+//! a form decodes and encodes back to the same bits.
+
+use crate::isa::{Isa, IsaSet};
+
+include!(concat!(env!("OUT_DIR"), "/table.rs"));
+
+/// A bit field of up to three pieces, most significant first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bits {
+    lo: [u8; 3],
+    width: [u8; 3],
+}
+
+impl Bits {
+    pub fn width(self) -> u32 {
+        self.width.iter().map(|&width| u32::from(width)).sum()
+    }
+
+    pub(crate) fn get(self, word: u128) -> u64 {
+        let mut value = 0;
+        for (&lo, &width) in self.lo.iter().zip(&self.width) {
+            value = value << width | (word >> lo) as u64 & ((1 << width) - 1);
+        }
+        value
+    }
+
+    pub(crate) fn put(self, word: &mut u128, value: u64) {
+        let mut value = u128::from(value);
+        for (&lo, &width) in self.lo.iter().zip(&self.width).rev() {
+            let mask = (1u128 << width) - 1;
+            *word = *word & !(mask << lo) | (value & mask) << lo;
+            value >>= width;
+        }
+    }
+
+    /// One piece of the field as a field of its own.
+    pub(crate) fn piece(self, index: usize) -> Bits {
+        let mut bits = Bits { lo: [0; 3], width: [0; 3] };
+        (bits.lo[0], bits.width[0]) = (self.lo[index], self.width[index]);
+        bits
+    }
+}
+
+/// One way to encode an operation: a row of the table, with the kinds of its operands settled.
+#[derive(Debug)]
+pub struct Form {
+    pub op: Op,
+    pub isas: IsaSet,
+    pub class: Class,
+    /// `P`, or `V` where a uniform predicate guards.
+    pub guard: Kind,
+    pub mods: &'static [Mod],
+    pub slots: &'static [Slot],
+    pub(crate) base: u128,
+    pub(crate) fields: u128,
+    /// Where the row stands, for messages.
+    pub line: &'static str,
+}
+
+/// The form of words that no row describes: the word itself, as two halves.
+pub static RAW: Form = Form {
+    op: Op::RAW,
+    isas: IsaSet(u16::MAX),
+    class: Class::Control,
+    guard: Kind::P,
+    mods: &[],
+    slots: &[],
+    base: 0,
+    fields: 0,
+    line: "",
+};
+
+impl PartialEq for Form {
+    fn eq(&self, other: &Form) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Form {}
+
+impl Form {
+    /// The forms of an operation, in table order.
+    pub fn of(op: Op) -> &'static [Form] {
+        let (start, end) = BY_OP[op as usize];
+        &FORMS[usize::from(start)..usize::from(end)]
+    }
+
+    pub(crate) fn matching(isa: Isa, word: u128) -> impl Iterator<Item = &'static Form> {
+        let code = (word & 0xfff) as usize | ((word >> 91 & 1) as usize) << 12;
+        let (start, end) = BY_CODE[code];
+        CANDIDATES[usize::from(start)..usize::from(end)]
+            .iter()
+            .map(|&index| &FORMS[usize::from(index)])
+            .filter(move |form| form.isas.contains(isa) && word & !form.fields == form.base)
+    }
+}
+
+/// What a modifier position prints.
+#[derive(Debug)]
+pub enum Mod {
+    /// Always printed, takes no bits.
+    Literal(M),
+    /// A field of the word. With `slot`, it is printed behind that operand instead of the operation.
+    Field { values: &'static [(M, u8)], at: Bits, slot: Option<usize> },
+    /// Takes no bits: the first name whose conditions on the operands hold (IMAD.MOV, IMAD.SHL).
+    Alias(&'static [(M, &'static [(usize, When)])]),
+}
+
+/// A condition of an alias on one operand.
+#[derive(Clone, Copy, Debug)]
+pub enum When {
+    Zero,
+    PowerOfTwo,
+    Is(i64),
+}
+
+/// What kind of operand a slot takes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// General register.
+    R,
+    /// Uniform register.
+    U,
+    /// Predicate.
+    P,
+    /// Uniform predicate.
+    V,
+    /// Convergence barrier register.
+    B,
+    /// `c[bank][offset]`.
+    Const,
+    /// `c[bank][R+offset]`.
+    ConstR,
+    /// `c[bank][UR+offset]`.
+    ConstU,
+    /// `cx[UR][offset]`.
+    Bindless,
+    Signed,
+    Unsigned,
+    /// Unsigned, printed in base ten.
+    Decimal,
+    Float,
+    Half,
+    Bfloat,
+    /// The high 32 bits of a double.
+    Double,
+    /// Byte distance from the next instruction, printed as an address.
+    Relative,
+    /// A set of small numbers: `{3,1}`.
+    Set,
+    /// Eight two-bit choices of FSWZADD.
+    Swizzle,
+    /// A value with a name.
+    Name,
+    /// A fixed word that takes no bits.
+    Literal,
+}
+
+impl Kind {
+    pub fn is_immediate(self) -> bool {
+        matches!(
+            self,
+            Kind::Signed | Kind::Unsigned | Kind::Decimal | Kind::Float | Kind::Half | Kind::Bfloat | Kind::Double
+        )
+    }
+}
+
+/// When an operand is left out of the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hide {
+    Never,
+    /// PT, RZ, URZ or zero.
+    Default,
+    /// !PT.
+    NotTrue,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    Def,
+    Use,
+}
+
+/// Registers of an operand: `count` times what each named modifier's value stands for.
+#[derive(Debug)]
+pub struct Words {
+    pub count: u16,
+    pub by: &'static [usize],
+}
+
+impl M {
+    pub fn name(self) -> &'static str {
+        // `Empty` and `Undefined` come before the names.
+        (self as usize).checked_sub(2).map_or("", |index| M_NAMES[index].1)
+    }
+
+    pub fn from_name(name: &str) -> Option<M> {
+        M_NAMES.binary_search_by(|(_, text)| (*text).cmp(name)).ok().map(|index| M_NAMES[index].0)
+    }
+}
+
+impl Op {
+    pub fn name(self) -> &'static str {
+        OP_NAMES[self as usize].1
+    }
+
+    pub fn from_name(name: &str) -> Option<Op> {
+        OP_NAMES.binary_search_by(|(_, text)| (*text).cmp(name)).ok().map(|index| OP_NAMES[index].0)
+    }
+}
+
+/// One operand position.
+#[derive(Debug)]
+pub struct Slot {
+    pub kind: Kind,
+    pub at: Bits,
+    /// An immediate is stored divided by `1 << shift`.
+    pub shift: u8,
+    /// The values of a `Name`.
+    pub names: &'static [(M, u8)],
+    pub literal: M,
+    pub neg: Option<u8>,
+    pub abs: Option<u8>,
+    pub not: Option<u8>,
+    /// `neg` means bitwise complement; for a predicate: it is stored as 7 - p.
+    pub inverts: bool,
+    /// Operand-cache lane that a `.reuse` of this operand sets.
+    pub lane: Option<u8>,
+    pub hide: Hide,
+    pub role: Role,
+    pub words: Words,
+    /// The text that opens the brackets around this operand, or nothing.
+    pub frame: &'static str,
+    pub opens: bool,
+    pub closes: bool,
+    /// Separated from the operand before by a space alone.
+    pub spaced: bool,
+    /// Printed behind the register, always.
+    pub suffix: M,
+    /// The operand before, printed once more: it has no bits of its own.
+    pub again: bool,
+}
+
+/// Latency class: which pipe runs the operation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Class {
+    /// Integer, logic, compare, select, min/max.
+    Alu,
+    /// FADD, FMUL, FFMA, IMAD of 32 bits.
+    Fma,
+    /// IMAD.WIDE and IMAD.HI.
+    Wide,
+    /// Packed half arithmetic.
+    Half,
+    /// HFMA2.MMA: half arithmetic on the tensor pipe.
+    Hmma2,
+    /// Double precision.
+    Double,
+    /// HMMA, IMMA, QMMA, BMMA, DMMA.
+    Tensor,
+    /// HGMMA and kin.
+    Gmma,
+    /// MUFU, conversions, bit counts: the quarter-rate unit.
+    Xu,
+    /// Loads and everything else that returns a value through a memory queue.
+    Load,
+    /// Stores and everything else that reads registers late and returns nothing.
+    Store,
+    /// Uniform datapath.
+    Uniform,
+    /// Uniform operations that return late.
+    UniformLoad,
+    /// Uniform operations that read late and return nothing.
+    UniformStore,
+    /// Branches, barriers of the convergence unit, EXIT.
+    Control,
+}
+
+/// How the issue logic learns that an instruction is done with its registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scoreboards {
+    /// Results arrive late: a write barrier tells when.
+    pub write: bool,
+    /// Sources are read late: a read barrier tells when.
+    pub read: bool,
+}
+
+impl Class {
+    pub fn scoreboards(self) -> Scoreboards {
+        let (write, read) = match self {
+            Class::Xu | Class::Load | Class::UniformLoad => (true, true),
+            Class::Store | Class::UniformStore => (false, true),
+            _ => (false, false),
+        };
+        Scoreboards { write, read }
+    }
+}

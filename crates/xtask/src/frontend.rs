@@ -1,0 +1,51 @@
+//! The front end under test, called in process: the one place that knows its interface.
+
+use ptx::diag::{ABORTED, render_ptxas};
+use ptx::{Options, Parsed, Severity};
+
+/// What the `sassafras` command says about a module when it only parses and checks it.
+pub struct Checked {
+    /// The text of the first error, without its location; `None` if the module is accepted.
+    pub first_error: Option<String>,
+    pub stderr: String,
+    pub exit_code: i32,
+}
+
+pub fn check(file: &str, source: &str) -> Checked {
+    let parsed = ptx::parse(source, &Options::default());
+    let mut stderr = render_ptxas(file, &parsed.diagnostics);
+    if parsed.failed() {
+        stderr += ABORTED;
+        stderr.push('\n');
+    }
+    Checked { first_error: first_error(&parsed), stderr, exit_code: if parsed.failed() { 255 } else { 0 } }
+}
+
+/// What we print for a module that we accept.
+pub struct Reprinted {
+    pub text: String,
+    /// Why the printed text does not parse back to the same tree, if it doesn't.
+    pub difference: Option<String>,
+}
+
+/// `Err` if the module is rejected.
+pub fn reprint(source: &str) -> Result<Reprinted, String> {
+    let parsed = ptx::parse(source, &Options::default());
+    if let Some(error) = first_error(&parsed) {
+        return Err(error);
+    }
+    let module = parsed.module.ok_or("no module, but no error either")?;
+    let text = ptx::print(&module);
+    let again = ptx::parse(&text, &Options::default());
+    let difference = match first_error(&again) {
+        Some(error) => Some(format!("the printed text is rejected: {error}")),
+        None if again.module.as_ref() != Some(&module) => Some("another tree".into()),
+        None => None,
+    };
+    drop(again);
+    Ok(Reprinted { text, difference })
+}
+
+fn first_error(parsed: &Parsed) -> Option<String> {
+    parsed.diagnostics.iter().find(|d| d.severity >= Severity::Error).map(|d| d.message.clone())
+}

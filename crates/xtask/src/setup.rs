@@ -1,0 +1,53 @@
+//! `cargo xtask setup`: installs the pinned reference tools into a Python environment under `target/ref`.
+//!
+//! Does nothing but check the versions when they are there. Which package index is asked is pip's own
+//! configuration.
+
+use crate::tools::{self, Tools};
+use crate::{Result, shell};
+use std::process::Command;
+
+/// nvlink comes with the nvcc package; the packages after it are what nvcc needs to compile a program.
+const PACKAGES: [&str; 7] = [
+    "nvidia-cuda-cuobjdump==13.2.51",
+    "nvidia-cuda-nvdisasm==13.2.51",
+    "nvidia-cuda-nvcc==13.0.88",
+    "nvidia-cuda-cccl==13.0.85",
+    "nvidia-cuda-crt==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+    "nvidia-nvvm==13.0.88",
+];
+
+pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
+    if let Some(argument) = arguments.next()? {
+        return Err(argument.unexpected().into());
+    }
+    if !ready() {
+        install()?;
+    }
+    let tools = Tools::find()?;
+    tools.check_versions()?;
+    println!("reference tools are ready: {}", tools.bin().display());
+    Ok(())
+}
+
+fn ready() -> bool {
+    Tools::find().is_ok_and(|tools| tools.check_versions().is_ok())
+}
+
+fn install() -> Result<()> {
+    if std::env::var_os("SASSAFRAS_TOOLS").is_some() {
+        return Err(
+            "SASSAFRAS_TOOLS names a folder without the right tools: correct it, or unset it and run this again"
+                .into(),
+        );
+    }
+    let has_venv = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
+    if !has_venv.is_ok_and(|output| output.status.success()) {
+        return Err("python3 with the venv module is needed to install the reference tools \
+                    (on Debian and Ubuntu: `apt install python3-venv`)"
+            .into());
+    }
+    shell::run(Command::new("python3").args(["-m", "venv"]).arg(tools::venv()))?;
+    shell::run(Command::new(tools::python()).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))
+}

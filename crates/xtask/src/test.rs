@@ -1,0 +1,57 @@
+//! `cargo xtask test`: format, lints, all tests, and the conformance parts that need only this repository.
+//!
+//! Every step runs even if one before it failed, so that one run shows everything that is wrong; the summary
+//! at the end lists the steps and the task fails if one of them did.
+
+use crate::tools::Tools;
+use crate::{Result, conformance, shell};
+use std::time::{Duration, Instant};
+
+/// How many files of the repository's corpus go through ptxas twice.
+const PTXAS_SAME: usize = 12;
+
+type Step = (&'static str, fn() -> Result<()>);
+
+const STEPS: [Step; 6] = [
+    ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
+    ("lints", || {
+        let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        shell::run(&mut shell::cargo(clippy))
+    }),
+    ("tests", || shell::run(&mut shell::cargo(["test", "--quiet", "--workspace"]))),
+    ("conformance: forms", || conformance::run_part("forms", &Default::default())),
+    ("conformance: corpus", || {
+        conformance::run_part(
+            "corpus",
+            &conformance::Options { ptxas_same: PTXAS_SAME, ..Default::default() },
+        )
+    }),
+    ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
+];
+
+pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
+    if let Some(argument) = arguments.next()? {
+        return Err(argument.unexpected().into());
+    }
+    Tools::find()?.check_versions()?;
+
+    let results: Vec<(&str, Duration, Result<()>)> = STEPS
+        .into_iter()
+        .map(|(name, step)| {
+            println!("\n== {name}");
+            let start = Instant::now();
+            let result = step();
+            (name, start.elapsed(), result)
+        })
+        .collect();
+
+    println!("\n== summary");
+    for (name, time, result) in &results {
+        let verdict = result.as_ref().map_or_else(|error| format!("FAILED: {error}"), |()| "ok".into());
+        println!("{name:<24} {:>6.1} s  {verdict}", time.as_secs_f64());
+    }
+    match results.iter().filter(|(_, _, result)| result.is_err()).count() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} of {} steps failed", STEPS.len()).into()),
+    }
+}
