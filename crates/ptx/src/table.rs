@@ -17,13 +17,16 @@
 //! that stand in the form's type slots, in order.
 //!
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
-//! `i(0..15)` constant in a range, `p` predicate that may be negated, `q` predicate result, `[…]` address with
-//! what stands in it, `{a*4}` vector of four, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
+//! `i(0..15)` constant in a range, `p` predicate that may be negated, `q` predicate result, `[m]` address in the
+//! opcode's state space (`[m1]` in its second one, `[m:shared]`, `[m:generic]`), `[…]` address with what stands in it, `{a*4}` vector of four, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
 //! `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the type (default `t0`): a name,
 //! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, `x|q` is a pair.
+//! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word.
 //!
-//! Rules are checked in the order of the files, before the gates of the row. A gate is `F` (feature), `I`
+//! Rules are checked in the order of the files, before the gates of the row. A rule names mnemonics (`atom/red`,
+//! `cp*`), words that must be there (one of each group), words that must not (`!`), and perhaps the version from
+//! which it applies (`ptx6.4`). In its text `$1`, `$2`, … are the words that met its groups, `$1::` is what
+//! follows the `::` of such a word, `$m` the mnemonic, `$t0` a type, `$op` an operation. A gate is `F` (feature), `I`
 //! (instruction) or `M` (modifier) with the name that ptxas prints, and needs: `>=90`, `in:SET`, `ptx8.0`.
 
 mod opcode;
@@ -85,6 +88,8 @@ pub struct Spec {
     pub count: Count,
     pub optional: bool,
     pub sink: bool,
+    /// The operand stands there if and only if the opcode has this word.
+    pub when: Option<Word>,
     pub gate: Option<Gate>,
 }
 
@@ -102,7 +107,9 @@ pub enum Role {
     PredDest,
     /// Predicate register, perhaps negated; or a constant truth value.
     Pred,
-    /// `[…]`; empty for a plain address.
+    /// `[base + offset]` in a state space.
+    Memory(Place),
+    /// `[…]` with more in it than a plain address.
     Address(Vec<Spec>),
     /// `x|q`: the second is optional when it says so.
     Pair(Box<(Spec, Spec)>),
@@ -111,6 +118,15 @@ pub enum Role {
     Variable,
     List,
     Anything,
+}
+
+/// The state space that an address is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The n-th state space among the modifiers; generic if there is none.
+    Named(u8),
+    Shared,
+    Generic,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,9 +188,10 @@ pub struct Rule {
 
 #[derive(Debug)]
 pub struct Condition {
-    /// A mnemonic, a prefix when it ended in `*`, or `*`.
-    pub mnemonic: &'static str,
-    pub prefix: bool,
+    /// Mnemonics; prefixes where they ended in `*`.
+    pub mnemonics: Vec<(&'static str, bool)>,
+    /// The lowest version to which the rule applies.
+    pub from: Version,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     pub absent: Vec<Word>,

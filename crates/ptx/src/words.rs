@@ -31,6 +31,7 @@ pub enum Kind {
     Sat,
     Cache,
     Order,
+    Mmio,
     Scope,
     Clamp,
     ShiftRight,
@@ -61,7 +62,8 @@ const VOCABULARY: &[(Kind, &str)] = &[
     (Kind::Prefetch, "L2::64B L2::128B L2::256B"),
     (Kind::CacheHint, "L2::cache_hint"),
     (Kind::Cache, "ca cg cs lu cv wb wt"),
-    (Kind::Order, "weak volatile relaxed acquire release acq_rel sc mmio"),
+    (Kind::Order, "weak volatile relaxed acquire release acq_rel sc"),
+    (Kind::Mmio, "mmio"),
     (Kind::Scope, "cta cluster gpu sys gl"),
     (Kind::Layout, "row col"),
     (Kind::Clamp, "clamp wrap zero trap"),
@@ -191,7 +193,11 @@ impl Kind {
         match self {
             Kind::Rounding => Some("Multiple rounding modifiers specified".into()),
             Kind::Scope => Some("Multiple scope modifiers specified".into()),
-            Kind::Ftz | Kind::Sat | Kind::Order => Some(format!("Duplicate {word} modifier")),
+            Kind::Cache => Some("Multiple cache operation modifiers specified".into()),
+            Kind::Vector => Some("Multiple vector modifiers specified".into()),
+            Kind::Prefetch => Some("Multiple cache prefetching modifiers specified".into()),
+            Kind::CacheHint => Some(format!("Multiple {word} modifiers specified")),
+            Kind::Ftz | Kind::Sat | Kind::Order | Kind::Mmio => Some(format!("Duplicate {word} modifier")),
             _ => None,
         }
     }

@@ -144,45 +144,51 @@ impl Opcode {
     /// Rules first, in the order of the table; then the gates of the first row that fits.
     fn apply_rules(&mut self, table: &Table, target: Target, version: Version) {
         for rule in &table.rules {
-            if !self.meets(&rule.when) {
-                continue;
-            }
+            let Some(met) = self.meets(&rule.when, version) else { continue };
             match &rule.then {
-                Consequence::Error(text) => self.error(self.named(text)),
-                Consequence::Gate(gate) => self.pass(gate, target, version),
+                Consequence::Error(text) => self.error(self.named(text, &met)),
+                Consequence::Gate(gate) => self.pass(gate, &met, target, version),
             }
         }
         if let Some(fit) = self.fits.first() {
             for gate in &table.form(fit.form).gates {
-                self.pass(gate, target, version);
+                self.pass(gate, &[], target, version);
             }
         }
     }
 
-    fn pass(&mut self, gate: &Gate, target: Target, version: Version) {
-        let named = Gate { name: self.named(&gate.name), ..gate.clone() };
+    fn pass(&mut self, gate: &Gate, met: &[Word], target: Target, version: Version) {
+        let named = Gate { name: self.named(&gate.name, met), ..gate.clone() };
         if let Some(refusal) = named.refusal(target, version) {
             self.error(refusal);
         }
     }
 
-    fn meets(&self, when: &Condition) -> bool {
-        let mnemonic = match when.prefix {
-            true => self.mnemonic.starts_with(when.mnemonic),
-            false => self.mnemonic == when.mnemonic,
-        };
-        mnemonic
-            && when.present.iter().all(|group| group.iter().any(|w| self.words.contains(w)))
-            && !when.absent.iter().any(|w| self.words.contains(w))
+    /// Does the rule apply? The words that met its groups, one each.
+    fn meets(&self, when: &Condition, version: Version) -> Option<SmallVec<[Word; 4]>> {
+        let named = when.mnemonics.iter().any(|&(name, prefix)| match prefix {
+            true => self.mnemonic.starts_with(name),
+            false => self.mnemonic == name,
+        });
+        if !named || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
+            return None;
+        }
+        when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
     }
 
-    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types) and `$op` filled in.
-    fn named(&self, text: &str) -> String {
+    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
+    /// met the groups of a rule) filled in.
+    fn named(&self, text: &str, met: &[Word]) -> String {
         if !text.contains('$') {
             return text.to_string();
         }
         let types: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Type).map(|w| w.text()).collect();
         let mut out = text.replace("$m", self.mnemonic);
+        for (i, word) in met.iter().enumerate() {
+            let (key, word) = (format!("${}", i + 1), word.text());
+            let short = word.rsplit("::").next().unwrap_or(word);
+            out = out.replace(&format!("{key}::"), &format!(".{short}")).replace(&key, word);
+        }
         for (i, ty) in types.iter().enumerate() {
             out = out.replace(&format!("$t{i}"), &ty[1..]);
         }
