@@ -5,7 +5,7 @@
 //! ```text
 //! set int = .s16 .u16 .s32 .u32 .s64 .u64          a named set of words
 //! arch tc5 = 100f 100a 103f 103a 110f 110a         a named set of targets
-//! add   <int>                     | d, a, b        mnemonic, modifiers | operands | gates
+//! add   <int>                     | d, a, b        mnemonic (or several: `bar/barrier`), modifiers | operands | gates
 //! add   {<rnd>}{.ftz}{.sat}.f32   | d, a, b
 //! add   .s16x2/.u16x2             | d:b32, a:b32, b:b32 | F'add.$t0' >=90 ptx8.0
 //! rule  add .bf16                 : F'.bf16' >=80 ptx7.0
@@ -18,10 +18,12 @@
 //!
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
 //! `i(0..15)` constant in a range, `p` predicate that may be negated, `q` predicate result, `[m]` address in the
-//! opcode's state space (`[m1]` in its second one, `[m:shared]`, `[m:generic]`), `[…]` address with what stands in it, `{a*4}` vector of four, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
+//! opcode's state space (`[m1]` in its second one, `[m:shared]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone register, `a*v` vector or scalar by
+//! `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T` texture, sampler or surface, `L` label, `F` function,
 //! `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the type (default `t0`): a name,
 //! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word.
+//! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word;
+//! `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `fraction`) when it is a constant.
 //!
 //! Rules are checked in the order of the files, before the gates of the row. A rule names mnemonics (`atom/red`,
 //! `cp*`), words that must be there (one of each group), words that must not (`!`), and perhaps the version from
@@ -60,7 +62,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// One row: the modifiers and operands of a form.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Form {
     pub mnemonic: &'static str,
     pub slots: Vec<Slot>,
@@ -91,6 +93,32 @@ pub struct Spec {
     /// The operand stands there if and only if the opcode has this word.
     pub when: Option<Word>,
     pub gate: Option<Gate>,
+    /// What a constant at this place must obey.
+    pub limits: Vec<Limit>,
+    /// The element of a vector that is the index into an array of layers.
+    pub index: Option<u8>,
+}
+
+/// A bound on a constant, and what ptxas says when it is broken (`$v` the value, `$u` the same without a
+/// sign, `$m` the mnemonic, `$w` the word in the row's first slot).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    pub test: Test,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Test {
+    /// `0..15`
+    Range(i64, i64),
+    /// `4|8|16`
+    OneOf([i64; 3]),
+    /// `/8`
+    Multiple(i64),
+    /// `pow2`
+    PowerOfTwo,
+    /// `(0..1]`, of a float.
+    Fraction,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +137,8 @@ pub enum Role {
     Pred,
     /// `[base + offset]` in a state space.
     Memory(Place),
+    /// The base among other things in brackets.
+    Base(Place),
     /// `[…]` with more in it than a plain address.
     Address(Vec<Spec>),
     /// `x|q`: the second is optional when it says so.
@@ -116,6 +146,8 @@ pub enum Role {
     Label,
     Function,
     Variable,
+    /// A texture, sampler or surface variable, or a register with its handle.
+    Handle,
     List,
     Anything,
 }
@@ -126,7 +158,8 @@ pub enum Place {
     /// The n-th state space among the modifiers; generic if there is none.
     Named(u8),
     Shared,
-    Generic,
+    /// A variable of any state space will do.
+    Any,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +185,10 @@ pub enum Count {
     Vector,
     /// A number in a shape word, times and over small numbers: `{d*n/2}`.
     Shape { key: char, times: u16, over: u16 },
+    /// As many as the dimension word (`.3d`) says, less this.
+    Dimension { less: u16 },
+    /// Braces with at least this many, or a single register.
+    AtLeast(u16),
     /// Braces or a single register, as many as are there.
     Free,
 }

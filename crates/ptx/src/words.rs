@@ -77,7 +77,7 @@ const VOCABULARY: &[(Kind, &str)] = &[
     (Kind::Flag, "proxy::async::generic async::generic async::global async::shared::cta async::shared::cluster"),
     (Kind::Flag, "sync_restrict::shared::cta sync_restrict::shared::cluster"),
     (Kind::Flag, "mbarrier::complete_tx::bytes mbarrier::arrive::one multicast::cluster multicast::cluster::all"),
-    (Kind::Flag, "bulk_group cp_mask ignore_oob tile im2col im2col_no_offs im2col::w im2col::w::128 tile::gather4"),
+    (Kind::Flag, "bulk_group cp_mask tile im2col im2col_no_offs im2col::w im2col::w::128 tile::gather4"),
     (Kind::Flag, "tile::scatter4 launch_dependents b0 trans sp sp::ordered_metadata block_scale scale_vec::1X"),
     (Kind::Flag, "scale_vec::2X scale_vec::4X block16 block32 kind::f16 kind::tf32 kind::f8f6f4 kind::i8"),
     (Kind::Flag, "kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4 cta_group::1 cta_group::2 pack::16b unpack::16b"),
