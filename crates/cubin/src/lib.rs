@@ -7,7 +7,10 @@ pub mod callgraph;
 pub mod compat;
 pub mod elf;
 mod error;
+pub mod fatbin;
 mod frame;
+pub mod inspect;
+mod json;
 pub mod module;
 mod names;
 mod note;
@@ -19,6 +22,7 @@ pub mod target;
 mod write;
 
 pub use error::{Place, ReadError, WriteError};
+pub use inspect::{Inspection, inspect};
 pub use module::Module;
 pub use names::{Binding, FileType, MemorySpace, RelocType, SectionType, SegmentType, SymbolType};
 pub use note::{CudaInfo, Note, ToolInfo};
