@@ -46,12 +46,12 @@ enum Misfit {
 impl Parser<'_> {
     pub(crate) fn check_instruction(&mut self, inst: &Inst) {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        if !opcode.errors.is_empty() {
-            for error in opcode.errors.clone() {
-                if let OpcodeError::Message(text) = error {
-                    self.error(inst.span, text);
-                }
+        for error in opcode.errors.clone() {
+            if let OpcodeError::Message(text) = error {
+                self.error(inst.span, text);
             }
+        }
+        if self.opcodes[inst.opcode.0 as usize].fits.is_empty() {
             return;
         }
         let table = Table::get();
@@ -62,7 +62,11 @@ impl Parser<'_> {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut gates = Vec::new();
             match matcher.all(&table.form(fit.form).operands, operands, &mut gates) {
-                Ok(()) => return self.check_gates(inst, &gates),
+                Ok(()) => {
+                    let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
+                    let texts: Vec<String> = texts.collect();
+                    return self.check_gates(inst, &gates, texts);
+                }
                 Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
             }
         }
@@ -74,11 +78,12 @@ impl Parser<'_> {
         self.error(inst.span, text);
     }
 
-    fn check_gates(&mut self, inst: &Inst, gates: &[Gate]) {
-        for gate in gates {
-            if let Some(text) = gate.refusal(self.target, self.version) {
-                self.error(inst.span, text);
-            }
+    /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
+    /// special registers.
+    fn check_gates(&mut self, inst: &Inst, gates: &[Gate], texts: Vec<String>) {
+        let refusals = gates.iter().flat_map(|g| g.refusals(self.target, self.version));
+        for text in texts.into_iter().chain(refusals.collect::<Vec<_>>()) {
+            self.error(inst.span, text);
         }
         let mut specials: smallvec::SmallVec<[u16; 2]> = smallvec::SmallVec::new();
         for operand in self.body.list(inst.operands) {

@@ -5,11 +5,12 @@
 //! ```text
 //! set int = .s16 .u16 .s32 .u32 .s64 .u64          a named set of words
 //! arch tc5 = 100f 100a 103f 103a 110f 110a         a named set of targets
-//! add   <int>                     | d, a, b        mnemonic, modifiers | operands | gates
+//! add/sub <int>                   | d, a, b        mnemonics, modifiers | operands | gates
 //! add   {<rnd>}{.ftz}{.sat}.f32   | d, a, b
 //! add   .s16x2/.u16x2             | d:b32, a:b32, b:b32 | F'add.$t0' >=90 ptx8.0
-//! rule  add .bf16                 : F'.bf16' >=80 ptx7.0
-//! rule  vote !.sync               : error 'Instruction 'vote' without …'
+//! word  .bf16                     : F'.bf16' >=80 ptx7.0
+//! rule  add/sub .sat !.s32/.f32   : error 'Modifier '.sat' does not apply to '.$t0' type'
+//! late  add/sub .cc .sat          : error 'Modifier '.cc' cannot be combined with modifier '.sat''
 //! ```
 //!
 //! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set. Words of different kinds
@@ -23,8 +24,21 @@
 //! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `any`. `?` makes an operand optional, `_`
 //! lets a sink stand there, `x|q` is a pair.
 //!
-//! Rules are checked in the order of the files, before the gates of the row. A gate is `F` (feature), `I`
-//! (instruction) or `M` (modifier) with the name that ptxas prints, and needs: `>=90`, `in:SET`, `ptx8.0`.
+//! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
+//! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
+//! 2. The form: a row that takes the types and the words that choose a form ([`Kind::chooses_form`]). It ends
+//!    here if there is none.
+//! 3. The operands. It ends here if no row takes them.
+//! 4. `rule` lines, then the gates of the row.
+//! 5. Modifiers that the row doesn't take, and required ones that aren't there.
+//! 6. `late` lines.
+//!
+//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `rule`
+//! and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are the
+//! types, `$op` is the operation.
+//!
+//! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
+//! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`.
 
 mod opcode;
 mod read;
@@ -145,8 +159,7 @@ pub enum Count {
 pub struct Gate {
     pub subject: Subject,
     pub name: String,
-    pub need: Need,
-    pub version: Option<Version>,
+    pub needs: Vec<Need>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,25 +171,34 @@ pub enum Subject {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Need {
-    Nothing,
     AtLeast(u16),
     OneOf(Vec<Target>),
+    Version(Version),
 }
 
-/// A rule of a `rule` line.
+/// A `word`, `rule` or `late` line.
 #[derive(Debug)]
 pub struct Rule {
+    pub step: Step,
     pub when: Condition,
     pub then: Consequence,
 }
 
+/// When a rule is checked: while the modifiers are read, before the row's gates, or at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Word,
+    Rule,
+    Late,
+}
+
 #[derive(Debug)]
 pub struct Condition {
-    /// A mnemonic, a prefix when it ended in `*`, or `*`.
-    pub mnemonic: &'static str,
-    pub prefix: bool,
+    /// One of these mnemonics, or one that begins with it where it ended in `*`.
+    pub mnemonics: Vec<(&'static str, bool)>,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
+    /// None of these may be there.
     pub absent: Vec<Word>,
 }
 
@@ -212,18 +234,18 @@ impl Table {
 }
 
 impl Gate {
-    /// ptxas's words when the gate is shut; the version is asked first.
-    pub fn refusal(&self, target: Target, version: Version) -> Option<String> {
+    /// ptxas's words for each need that isn't met.
+    pub fn refusals(&self, target: Target, version: Version) -> impl Iterator<Item = String> {
         let subject = match self.subject {
             Subject::Feature => "Feature",
             Subject::Instruction => "Instruction",
             Subject::Modifier => "Modifier",
         };
         let name = &self.name;
-        if let Some(v) = self.version.filter(|v| version < *v) {
-            return Some(format!("{subject} {name} requires PTX ISA .version {v} or later"));
-        }
-        match &self.need {
+        self.needs.iter().filter_map(move |need| match need {
+            Need::Version(v) if version < *v => {
+                Some(format!("{subject} {name} requires PTX ISA .version {v} or later"))
+            }
             Need::AtLeast(sm) if target.sm() < *sm => {
                 Some(format!("{subject} {name} requires .target sm_{sm} or higher"))
             }
@@ -231,7 +253,7 @@ impl Gate {
                 Some(format!("{subject} {name} not supported on .target '{}'", target.name()))
             }
             _ => None,
-        }
+        })
     }
 }
 
