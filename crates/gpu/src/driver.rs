@@ -213,7 +213,8 @@ impl Device {
     pub fn name(&self) -> Result<String, Error> {
         let mut name = [0u8; 256];
         // SAFETY: the driver writes at most the given number of bytes, the last of them a zero.
-        let code = unsafe { (self.calls.device_name)(name.as_mut_ptr().cast(), name.len() as c_int, self.ordinal) };
+        let code =
+            unsafe { (self.calls.device_name)(name.as_mut_ptr().cast(), name.len() as c_int, self.ordinal) };
         self.calls.check("cuDeviceGetName", code)?;
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         Ok(String::from_utf8_lossy(&name[..length]).into_owned())
@@ -286,8 +287,7 @@ impl<'d> Module<'d> {
         // SAFETY: the module is loaded, the name ends with a zero, the pointer is to a local.
         let code = unsafe { (calls.module_function)(&mut handle, self.handle, text.as_ptr()) };
         calls.check("cuModuleGetFunction", code)?;
-        let parameter_bytes = parameter_bytes(&self.object, name);
-        Ok(Kernel { device: self.device, handle, name: name.to_string(), parameter_bytes, module: self })
+        Ok(Kernel { module: self, handle, name: name.to_string() })
     }
 }
 
@@ -303,6 +303,190 @@ pub struct Kernel<'m> {
     module: &'m Module<'m>,
     handle: Handle,
     name: String,
-    /// What the cubin says that the kernel takes.
-    parameter_bytes: Option<usize>,
+}
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads along x, y and z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared: u32,
+}
+
+impl Kernel<'_> {
+    /// Starts the kernel; `Device::synchronize` waits for its end. `parameters` are the bytes of all parameters as
+    /// the kernel sees them in memory.
+    pub fn launch(&self, launch: Launch, parameters: &[u8]) -> Result<(), Error> {
+        self.check_parameters(parameters.len())?;
+        let calls = self.module.device.enter()?;
+        self.allow_shared(calls, launch.shared)?;
+        let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
+        let mut size = parameters.len();
+        let mut extra: [*mut c_void; 5] = [
+            LAUNCH_PARAM_BUFFER as *mut c_void,
+            parameters.as_ptr().cast_mut().cast(),
+            LAUNCH_PARAM_SIZE as *mut c_void,
+            (&raw mut size).cast(),
+            LAUNCH_PARAM_END as *mut c_void,
+        ];
+        // SAFETY: the function belongs to a loaded module; `extra` is the list that cuLaunchKernel describes, and
+        // the driver copies the parameters before it returns and does not write them.
+        let code = unsafe {
+            (calls.launch)(
+                self.handle,
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
+                launch.shared,
+                null_mut(),
+                null_mut(),
+                extra.as_mut_ptr(),
+            )
+        };
+        calls.check("cuLaunchKernel", code)
+    }
+
+    /// Launching with the wrong number of bytes would be an error at best and garbage in a parameter at worst. A cubin
+    /// that does not say how many there are is left to the driver.
+    fn check_parameters(&self, given: usize) -> Result<(), Error> {
+        match parameter_bytes(&self.module.object, &self.name) {
+            Some(takes) if takes != given => {
+                Err(Error::WrongParameters { kernel: self.name.clone(), takes, given })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// More dynamic shared memory than 48 KiB must be asked for.
+    fn allow_shared(&self, calls: &Calls, bytes: u32) -> Result<(), Error> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        // SAFETY: the function belongs to a loaded module; no pointers beside it.
+        let code = unsafe { (calls.function_set)(self.handle, FUNCTION_MAX_DYNAMIC_SHARED, bytes) };
+        calls.check("cuFuncSetAttribute", code)
+    }
+}
+
+/// Memory of the GPU.
+pub struct Buffer<'d> {
+    device: &'d Device,
+    address: Address,
+    size: usize,
+}
+
+impl<'d> Buffer<'d> {
+    /// Allocates `size` bytes, aligned to 256, of whatever contents.
+    pub fn new(device: &'d Device, size: usize) -> Result<Buffer<'d>, Error> {
+        let calls = device.enter()?;
+        let mut address = 0;
+        // SAFETY: the pointer is to a local.
+        calls.check("cuMemAlloc", unsafe { (calls.memory_allocate)(&mut address, size) })?;
+        Ok(Buffer { device, address, size })
+    }
+
+    /// Where kernels find it.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Copies `data` to the start of the buffer.
+    pub fn write(&self, data: &[u8]) -> Result<(), Error> {
+        self.check_size(data.len())?;
+        let calls = self.device.enter()?;
+        // SAFETY: the driver reads no more than the slice.
+        let code = unsafe { (calls.copy_to_device)(self.address, data.as_ptr().cast(), data.len()) };
+        calls.check("cuMemcpyHtoD", code)
+    }
+
+    /// Copies the start of the buffer to `data`, after all kernels launched before.
+    pub fn read(&self, data: &mut [u8]) -> Result<(), Error> {
+        self.check_size(data.len())?;
+        let calls = self.device.enter()?;
+        // SAFETY: the driver writes no more than the slice, and is done when it returns.
+        let code = unsafe { (calls.copy_from_device)(data.as_mut_ptr().cast(), self.address, data.len()) };
+        calls.check("cuMemcpyDtoH", code)
+    }
+
+    fn check_size(&self, bytes: usize) -> Result<(), Error> {
+        if bytes > self.size { Err(Error::OutsideBuffer { bytes, buffer: self.size }) } else { Ok(()) }
+    }
+}
+
+impl Drop for Buffer<'_> {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new`, freed once.
+        self.device.release(|calls| unsafe { (calls.memory_free)(self.address) });
+    }
+}
+
+/// A point in the GPU's work, to measure time from and to.
+pub struct Event<'d> {
+    device: &'d Device,
+    handle: Handle,
+}
+
+impl<'d> Event<'d> {
+    /// The point after all work so far.
+    pub fn record(device: &'d Device) -> Result<Event<'d>, Error> {
+        let calls = device.enter()?;
+        let mut handle = null_mut();
+        // SAFETY: the pointer is to a local.
+        calls.check("cuEventCreate", unsafe { (calls.event_create)(&mut handle, 0) })?;
+        let event = Event { device, handle };
+        // SAFETY: the event was just made; a null stream is the default one.
+        calls.check("cuEventRecord", unsafe { (calls.event_record)(event.handle, null_mut()) })?;
+        Ok(event)
+    }
+
+    /// Waits for this point and gives the time since an earlier one, in milliseconds.
+    pub fn since(&self, start: &Event) -> Result<f32, Error> {
+        let calls = self.device.enter()?;
+        let mut time = 0.0;
+        // SAFETY: both events were recorded; the pointer is to a local.
+        unsafe {
+            calls.check("cuEventSynchronize", (calls.event_synchronize)(self.handle))?;
+            calls.check("cuEventElapsedTime", (calls.event_elapsed)(&mut time, start.handle, self.handle))?;
+        }
+        Ok(time)
+    }
+}
+
+impl Drop for Event<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made in `record`, destroyed once.
+        self.device.release(|calls| unsafe { (calls.event_destroy)(self.handle) });
+    }
+}
+
+/// Reads a cubin and makes sure that nothing that its headers name lies outside of `image`.
+fn whole_cubin(image: &[u8]) -> Result<cubin::Object, Error> {
+    let object = cubin::Object::read(image).map_err(|error| Error::BadImage(error.to_string()))?;
+    let outside = object.segments.iter().any(|segment| match segment.extent {
+        cubin::Extent::Fixed { offset, file_size, .. } => {
+            offset.checked_add(file_size).is_none_or(|end| end > image.len() as u64)
+        }
+        _ => false,
+    });
+    if outside { Err(Error::BadImage("a segment lies outside of the file".into())) } else { Ok(object) }
+}
+
+/// How many bytes of parameters a kernel takes, as `EIATTR_CBANK_PARAM_SIZE` says.
+fn parameter_bytes(object: &cubin::Object, kernel: &str) -> Option<usize> {
+    let (_, section) = object.section(&format!(".nv.info.{kernel}"))?;
+    let cubin::Body::Info(attributes) = &section.body else { return None };
+    attributes.iter().find_map(|attribute| match attribute {
+        cubin::attr::Attr {
+            code: cubin::attr::Code::CBANK_PARAM_SIZE,
+            value: cubin::attr::Value::Half(bytes),
+        } => Some(usize::from(*bytes)),
+        _ => None,
+    })
 }

@@ -146,7 +146,13 @@ impl<'a> Evaluator<'a> {
         }
         Ok(match &node.kind {
             Kind::Integer(value) => ty.of_integer(*value),
-            Kind::Decimal { f32, f64 } => if ty.size() == 4 { *f32 } else { *f64 },
+            Kind::Decimal { f32, f64 } => {
+                if ty.size() == 4 {
+                    *f32
+                } else {
+                    *f64
+                }
+            }
             Kind::Bits(bits) => *bits,
             Kind::Local(number) => self.locals.get(*number).copied().unwrap_or(0),
             Kind::Scalar(arg) => self.scalar(*arg),

@@ -176,7 +176,9 @@ impl Type {
         match (self.kind, self.bytes) {
             (Kind::Float, 4) => Some(u64::from(f32_binary(op, f32_of(a), f32_of(b)).to_bits())),
             (Kind::Float, _) => Some(f64_binary(op, f64::from_bits(a), f64::from_bits(b)).to_bits()),
-            _ => integer_binary(op, self.to_integer(a), self.to_integer(b)).map(|value| self.of_integer(value)),
+            _ => {
+                integer_binary(op, self.to_integer(a), self.to_integer(b)).map(|value| self.of_integer(value))
+            }
         }
     }
 
@@ -268,8 +270,20 @@ macro_rules! float_binary {
                 Op::Div => a / b,
                 _ if a.is_nan() => b,
                 _ if b.is_nan() => a,
-                Op::Min => if below { a } else { b },
-                _ => if below { b } else { a },
+                Op::Min => {
+                    if below {
+                        a
+                    } else {
+                        b
+                    }
+                }
+                _ => {
+                    if below {
+                        b
+                    } else {
+                        a
+                    }
+                }
             }
         }
     };
@@ -355,7 +369,10 @@ mod tests {
         // 1 + 2^-12 squared needs 25 bits: rounded alone it loses 2^-24, in an fma it does not.
         let x = 1.0 + 1.0 / 4096.0;
         let squared = f32_bits(x * x);
-        assert_eq!(ty("f32").fma(f32_bits(x), f32_bits(x), ty("f32").negate(squared)), f32_bits(2f32.powi(-24)));
+        assert_eq!(
+            ty("f32").fma(f32_bits(x), f32_bits(x), ty("f32").negate(squared)),
+            f32_bits(2f32.powi(-24))
+        );
     }
 
     #[test]
