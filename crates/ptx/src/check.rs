@@ -7,8 +7,9 @@
 use crate::ast::*;
 use crate::parse::Parser;
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, OpcodeError, Role, Spec, Table, TypeRef};
+use crate::table::{Count, Fit, Gate, OpcodeError, Place, Role, Spec, Table, TypeRef};
 use crate::types::{Class, Type};
+use crate::words::Kind;
 
 /// May a register of type `reg` stand where an instruction wants `need`?
 pub fn compatible(need: Type, reg: Type) -> bool {
@@ -122,7 +123,7 @@ impl Matcher<'_, '_> {
         let mut rest = operands.iter();
         let mut index = 0;
         let mut next = rest.next();
-        for spec in specs {
+        for spec in specs.iter().filter(|s| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)))) {
             let Some(operand) = next else {
                 if spec.optional {
                     continue;
@@ -187,9 +188,10 @@ impl Matcher<'_, '_> {
                 Role::Label | Role::Function | Role::Variable => Ok(()),
                 _ => Err(Misfit::Mismatch),
             },
-            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range),
+            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
-            (Role::Address(inside), Operand::Element(_)) if inside.is_empty() => Ok(()),
+            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range),
+            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range),
             (Role::Pair(pair), Operand::Pair(range)) => match self.parser.body.list(*range) {
                 [first, second] => {
                     self.scalar(&pair.0, first, index)?;
@@ -304,21 +306,85 @@ impl Matcher<'_, '_> {
 
     fn address(&self, inside: &[Spec], range: Range) -> Result<(), Misfit> {
         let list = self.parser.body.list(range);
-        if let Some(Operand::Reg(reg)) = list.first() {
-            let ty = self.parser.body.reg_decl(*reg).0.ty;
-            if !matches!(ty.class(), Class::Bits | Class::Unsigned | Class::Signed) {
-                let name = self.parser.reg_name(*reg);
-                let text = format!("Illegal to use symbol '{name}' of type {ty:?} as address operand. Use integer or bit only.");
-                return Err(Misfit::Text(text));
-            }
-        }
-        if inside.is_empty() {
-            let offset = matches!(list.get(1), Some(Operand::Offset(_)));
-            return if list.len() == 1 + usize::from(offset) { Ok(()) } else { Err(Misfit::Mismatch) };
-        }
         let parts: smallvec::SmallVec<[Operand; 4]> =
             list.iter().copied().filter(|o| !matches!(o, Operand::Offset(_))).collect();
         self.all(inside, &parts, &mut Vec::new())
+    }
+
+    /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
+    fn memory(&self, place: Place, range: Range) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        let space = self.space(place);
+        let (base, rest) = match self.parser.body.list(range) {
+            [base, Operand::Offset(_), rest @ ..] | [base, rest @ ..] => (base, rest),
+            [] => return Err(Misfit::Mismatch),
+        };
+        if !rest.is_empty() {
+            return Err(Misfit::Mismatch);
+        }
+        match base {
+            Operand::Reg(reg) => self.address_register(*reg),
+            Operand::Symbol(symbol) => self.address_variable(*symbol, space),
+            Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
+            Operand::Int { .. } => {
+                Err(Misfit::Text("Immediate addresses allowed only for .local state space".into()))
+            }
+            _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
+        }
+    }
+
+    fn address_register(&self, reg: Reg) -> Result<(), Misfit> {
+        let decl = self.parser.body.reg_decl(reg).0;
+        let ty = decl.ty;
+        if (ty.is_int() || ty.class() == Class::Bits) && ty.bits() <= 64 && decl.vector == 1 {
+            return Ok(());
+        }
+        if ty.bits() > 64 {
+            return Err(Misfit::Text("Illegal operand type for address/array-index".into()));
+        }
+        let ty = if decl.vector == 1 { format!("{ty:?}") } else { "unexpected".into() };
+        let name = self.parser.reg_name(reg);
+        Err(Misfit::Text(format!(
+            "Illegal to use symbol '{name}' of type {ty} as address operand. Use integer or bit only."
+        )))
+    }
+
+    /// Generic addresses can name what has a generic address without `cvta`: not constants or parameters.
+    fn address_variable(&self, symbol: Symbol, wanted: Option<Space>) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        let SymbolKind::Variable { space, ty, .. } = info.kind else {
+            let name = self.parser.names.text(info.name);
+            return Err(Misfit::Text(format!(
+                "Illegal to use symbol '{name}' of type unexpected as address operand. Use integer or bit only."
+            )));
+        };
+        if ty.class() == Class::Opaque {
+            return Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'")));
+        }
+        let fits = match wanted {
+            Some(wanted) => wanted == space,
+            None => matches!(space, Space::Global | Space::Shared | Space::Local),
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(Misfit::Text(format!(
+                "State space mismatch between instruction and address in instruction '{mnemonic}'"
+            ))),
+        }
+    }
+
+    /// The state space of an address; `None` for a generic one.
+    fn space(&self, place: Place) -> Option<Space> {
+        let n = match place {
+            Place::Shared => return Some(Space::Shared),
+            Place::Generic => return None,
+            Place::Named(n) => n,
+        };
+        let mut spaces = self.fit.chosen.iter().flatten().filter(|w| w.kind() == Kind::Space);
+        let word = spaces.nth(n as usize)?.text();
+        let all = [Space::Global, Space::Const, Space::Shared, Space::Local, Space::Param];
+        all.into_iter().find(|s| word.split("::").next() == Some(s.text()))
     }
 }
 

@@ -18,11 +18,11 @@
 //! that stand in the form's type slots, in order.
 //!
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
-//! `i(0..15)` constant in a range, `p` predicate that may be negated, `q` predicate result, `[…]` address with
-//! what stands in it, `{a*4}` vector of four, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
+//! `i(0..15)` constant in a range, `p` predicate that may be negated, `q` predicate result, `[m]` address in the
+//! opcode's state space (`[m1]` in its second one, `[m:shared]`, `[m:generic]`), `[…]` address with what stands in it, `{a*4}` vector of four, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
 //! `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the type (default `t0`): a name,
 //! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, `x|q` is a pair.
+//! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word.
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
@@ -33,9 +33,10 @@
 //! 5. Modifiers that the row doesn't take, and required ones that aren't there.
 //! 6. `late` lines.
 //!
-//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `rule`
-//! and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are the
-//! types, `$op` is the operation.
+//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and perhaps
+//! the version from which they apply (`ptx6.4`). `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In
+//! texts `$m` is the mnemonic, `$t0`, `$t1` are the types, `$op` is the operation, `$1`, `$2`, … are the words that
+//! met the groups of the line, and `$1::` is what follows the `::` of such a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
 //! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`.
@@ -99,6 +100,8 @@ pub struct Spec {
     pub count: Count,
     pub optional: bool,
     pub sink: bool,
+    /// The operand stands there if and only if the opcode has this word.
+    pub when: Option<Word>,
     pub gate: Option<Gate>,
 }
 
@@ -116,7 +119,9 @@ pub enum Role {
     PredDest,
     /// Predicate register, perhaps negated; or a constant truth value.
     Pred,
-    /// `[…]`; empty for a plain address.
+    /// `[base + offset]` in a state space.
+    Memory(Place),
+    /// `[…]` with more in it than a plain address.
     Address(Vec<Spec>),
     /// `x|q`: the second is optional when it says so.
     Pair(Box<(Spec, Spec)>),
@@ -125,6 +130,15 @@ pub enum Role {
     Variable,
     List,
     Anything,
+}
+
+/// The state space that an address is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The n-th state space among the modifiers; generic if there is none.
+    Named(u8),
+    Shared,
+    Generic,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,6 +210,8 @@ pub enum Step {
 pub struct Condition {
     /// One of these mnemonics, or one that begins with it where it ended in `*`.
     pub mnemonics: Vec<(&'static str, bool)>,
+    /// The lowest version to which the rule applies.
+    pub from: Version,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     /// None of these may be there.

@@ -150,36 +150,45 @@ impl Opcode {
     /// What the lines of a step say about this opcode.
     fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<String> {
         let mut texts = Vec::new();
-        for rule in table.rules.iter().filter(|r| r.step == step && self.meets(&r.when)) {
+        for rule in table.rules.iter().filter(|r| r.step == step) {
+            let Some(met) = self.meets(&rule.when, version) else { continue };
             match &rule.then {
-                Consequence::Error(text) => texts.push(self.named(text)),
-                Consequence::Gate(gate) => texts.extend(self.refusals(gate, target, version)),
+                Consequence::Error(text) => texts.push(self.named(text, &met)),
+                Consequence::Gate(gate) => texts.extend(self.refusals(gate, &met, target, version)),
             }
         }
         texts
     }
 
-    fn refusals(&self, gate: &Gate, target: Target, version: Version) -> Vec<String> {
-        gate.refusals(target, version).map(|text| self.named(&text)).collect()
+    fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
+        gate.refusals(target, version).map(|text| self.named(&text, met)).collect()
     }
 
-    fn meets(&self, when: &Condition) -> bool {
-        let named = |(mnemonic, prefix): &(&'static str, bool)| match prefix {
-            true => self.mnemonic.starts_with(mnemonic),
-            false => self.mnemonic == *mnemonic,
-        };
-        when.mnemonics.iter().any(named)
-            && when.present.iter().all(|group| group.iter().any(|w| self.words.contains(w)))
-            && !when.absent.iter().any(|w| self.words.contains(w))
+    /// Does the rule apply? The words that met its groups, one each.
+    fn meets(&self, when: &Condition, version: Version) -> Option<SmallVec<[Word; 4]>> {
+        let named = when.mnemonics.iter().any(|&(name, prefix)| match prefix {
+            true => self.mnemonic.starts_with(name),
+            false => self.mnemonic == name,
+        });
+        if !named || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
+            return None;
+        }
+        when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
     }
 
-    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types) and `$op` filled in.
-    fn named(&self, text: &str) -> String {
+    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
+    /// met the groups of a rule) filled in.
+    fn named(&self, text: &str, met: &[Word]) -> String {
         if !text.contains('$') {
             return text.to_string();
         }
         let types: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Type).map(|w| w.text()).collect();
         let mut out = text.replace("$m", self.mnemonic);
+        for (i, word) in met.iter().enumerate() {
+            let (key, word) = (format!("${}", i + 1), word.text());
+            let short = word.rsplit("::").next().unwrap_or(word);
+            out = out.replace(&format!("{key}::"), &format!(".{short}")).replace(&key, word);
+        }
         for (i, ty) in types.iter().enumerate() {
             out = out.replace(&format!("$t{i}"), &ty[1..]);
         }
@@ -194,7 +203,7 @@ impl Opcode {
         for &id in forms {
             let form = table.form(id);
             if let Some(mut fit) = fit(id, form, &self.words) {
-                let gates = form.gates.iter().flat_map(|g| self.refusals(g, target, version));
+                let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
                 let errors = gates.chain(self.complaints(form, &fit)).collect();
                 fit.errors = errors;
                 self.fits.push(fit);

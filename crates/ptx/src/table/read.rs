@@ -122,6 +122,10 @@ impl Reader {
             let pair = (self.spec(first)?, self.spec(second)?);
             return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
         }
+        if let Some((text, word)) = text.split_once(" if ") {
+            let when = self.words(word.trim())?.first().copied();
+            return Ok(Spec { when, ..self.spec(text.trim())? });
+        }
         if let Some(text) = text.strip_suffix('?') {
             return Ok(Spec { optional: true, ..self.spec(text)? });
         }
@@ -134,8 +138,14 @@ impl Reader {
             return Ok(Spec { count, ..spec });
         }
         if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
-            let inner = if inner == "m" { Vec::new() } else { self.specs(inner)? };
-            return Ok(plain(Role::Address(inner), TypeRef::Any));
+            let role = match inner {
+                "m" => Role::Memory(Place::Named(0)),
+                "m1" => Role::Memory(Place::Named(1)),
+                "m:shared" => Role::Memory(Place::Shared),
+                "m:generic" => Role::Memory(Place::Generic),
+                _ => Role::Address(self.specs(inner)?),
+            };
+            return Ok(plain(role, TypeRef::Any));
         }
         let (text, count) = match text.split_once('*').filter(|(before, _)| !before.is_empty()) {
             Some((before, count)) if !before.ends_with('(') => (before, self.count(count)?),
@@ -208,18 +218,22 @@ impl Reader {
         let (when, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
         let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
         let mnemonics = mnemonics.iter().map(ends).collect();
-        let (mut present, mut absent) = (Vec::new(), Vec::new());
+        let mut condition =
+            Condition { mnemonics, from: Version::new(1, 0), present: Vec::new(), absent: Vec::new() };
         for part in when.split_whitespace() {
-            match part.strip_prefix('!') {
-                Some(words) => absent.extend(self.words(words)?),
-                None => present.push(self.words(part)?),
+            if let Some(words) = part.strip_prefix('!') {
+                condition.absent.extend(self.words(words)?);
+            } else if let Some(version) = part.strip_prefix("ptx") {
+                condition.from = version_number(version)?;
+            } else {
+                condition.present.push(self.words(part)?);
             }
         }
         let then = match then.trim().strip_prefix("error ") {
             Some(text) => Consequence::Error(quoted(text.trim())?.to_string()),
             None => Consequence::Gate(self.gate(then.trim())?),
         };
-        self.table.rules.push(Rule { step, when: Condition { mnemonics, present, absent }, then });
+        self.table.rules.push(Rule { step, when: condition, then });
         Ok(())
     }
 
@@ -239,9 +253,8 @@ impl Reader {
                 needs.push(Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?));
             } else if let Some(set) = need.strip_prefix("in:") {
                 needs.push(Need::OneOf(self.archs.get(set).ok_or(format!("no arch {set}"))?.clone()));
-            } else if let Some((major, minor)) = need.strip_prefix("ptx").and_then(|v| v.split_once('.')) {
-                let number = |t: &str| t.parse::<u8>().map_err(|e| format!("'{need}': {e}"));
-                needs.push(Need::Version(Version::new(number(major)?, number(minor)?)));
+            } else if let Some(version) = need.strip_prefix("ptx") {
+                needs.push(Need::Version(version_number(version)?));
             } else {
                 return Err(format!("'{need}' is no requirement"));
             }
@@ -251,7 +264,13 @@ impl Reader {
 }
 
 fn plain(role: Role, ty: TypeRef) -> Spec {
-    Spec { role, ty, count: Count::One, optional: false, sink: false, gate: None }
+    Spec { role, ty, count: Count::One, optional: false, sink: false, when: None, gate: None }
+}
+
+fn version_number(text: &str) -> Result<Version> {
+    let number = |t: &str| t.parse::<u8>().map_err(|e| format!("'{text}': {e}"));
+    let (major, minor) = text.split_once('.').ok_or(format!("'{text}' is no version"))?;
+    Ok(Version::new(number(major)?, number(minor)?))
 }
 
 fn quoted(text: &str) -> Result<&str> {
