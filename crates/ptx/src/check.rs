@@ -47,12 +47,12 @@ enum Misfit {
 impl Parser<'_> {
     pub(crate) fn check_instruction(&mut self, inst: &Inst) {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        if !opcode.errors.is_empty() {
-            for error in opcode.errors.clone() {
-                if let OpcodeError::Message(text) = error {
-                    self.error(inst.span, text);
-                }
+        for error in opcode.errors.clone() {
+            if let OpcodeError::Message(text) = error {
+                self.error(inst.span, text);
             }
+        }
+        if self.opcodes[inst.opcode.0 as usize].fits.is_empty() {
             return;
         }
         let table = Table::get();
@@ -63,7 +63,11 @@ impl Parser<'_> {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
             match matcher.all(&table.form(fit.form).operands, operands, &mut found) {
-                Ok(()) => return self.check_found(inst, &found),
+                Ok(()) => {
+                    let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
+                    let texts: Vec<String> = texts.collect();
+                    return self.check_found(inst, &found, texts);
+                }
                 Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
             }
         }
@@ -75,11 +79,12 @@ impl Parser<'_> {
         self.error(inst.span, text);
     }
 
-    fn check_found(&mut self, inst: &Inst, found: &Found) {
-        for gate in &found.gates {
-            if let Some(text) = gate.refusal(self.target, self.version) {
-                self.error(inst.span, text);
-            }
+    /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
+    /// constants, its special registers.
+    fn check_found(&mut self, inst: &Inst, found: &Found, texts: Vec<String>) {
+        let refusals = found.gates.iter().flat_map(|g| g.refusals(self.target, self.version));
+        for text in texts.into_iter().chain(refusals.collect::<Vec<_>>()) {
+            self.error(inst.span, text);
         }
         for text in &found.broken {
             self.error(inst.span, text.clone());

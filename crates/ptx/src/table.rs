@@ -5,11 +5,12 @@
 //! ```text
 //! set int = .s16 .u16 .s32 .u32 .s64 .u64          a named set of words
 //! arch tc5 = 100f 100a 103f 103a 110f 110a         a named set of targets
-//! add   <int>                     | d, a, b        mnemonic (or several: `bar/barrier`), modifiers | operands | gates
+//! add/sub <int>                   | d, a, b        mnemonics, modifiers | operands | gates
 //! add   {<rnd>}{.ftz}{.sat}.f32   | d, a, b
 //! add   .s16x2/.u16x2             | d:b32, a:b32, b:b32 | F'add.$t0' >=90 ptx8.0
-//! rule  add .bf16                 : F'.bf16' >=80 ptx7.0
-//! rule  vote !.sync               : error 'Instruction 'vote' without …'
+//! word  .bf16                     : F'.bf16' >=80 ptx7.0
+//! rule  add/sub .sat !.s32/.f32   : error 'Modifier '.sat' does not apply to '.$t0' type'
+//! late  add/sub .cc .sat          : error 'Modifier '.cc' cannot be combined with modifier '.sat''
 //! ```
 //!
 //! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set. Words of different kinds
@@ -25,11 +26,22 @@
 //! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word;
 //! `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `fraction`) when it is a constant.
 //!
-//! Rules are checked in the order of the files, before the gates of the row. A rule names mnemonics (`atom/red`,
-//! `cp*`), words that must be there (one of each group), words that must not (`!`), and perhaps the version from
-//! which it applies (`ptx6.4`). In its text `$1`, `$2`, … are the words that met its groups, `$1::` is what
-//! follows the `::` of such a word, `$m` the mnemonic, `$t0` a type, `$op` an operation. A gate is `F` (feature), `I`
-//! (instruction) or `M` (modifier) with the name that ptxas prints, and needs: `>=90`, `in:SET`, `ptx8.0`.
+//! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
+//! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
+//! 2. The form: a row that takes the types and the words that choose a form ([`Kind::chooses_form`]). It ends
+//!    here if there is none.
+//! 3. The operands. It ends here if no row takes them.
+//! 4. `rule` lines, then the gates of the row.
+//! 5. Modifiers that the row doesn't take, and required ones that aren't there.
+//! 6. `late` lines.
+//!
+//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and perhaps
+//! the version from which they apply (`ptx6.4`). `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In
+//! texts `$m` is the mnemonic, `$t0`, `$t1` are the types, `$op` is the operation, `$1`, `$2`, … are the words that
+//! met the groups of the line, and `$1::` is what follows the `::` of such a word.
+//!
+//! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
+//! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`.
 
 mod opcode;
 mod read;
@@ -198,8 +210,7 @@ pub enum Count {
 pub struct Gate {
     pub subject: Subject,
     pub name: String,
-    pub need: Need,
-    pub version: Option<Version>,
+    pub needs: Vec<Need>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,26 +222,36 @@ pub enum Subject {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Need {
-    Nothing,
     AtLeast(u16),
     OneOf(Vec<Target>),
+    Version(Version),
 }
 
-/// A rule of a `rule` line.
+/// A `word`, `rule` or `late` line.
 #[derive(Debug)]
 pub struct Rule {
+    pub step: Step,
     pub when: Condition,
     pub then: Consequence,
 }
 
+/// When a rule is checked: while the modifiers are read, before the row's gates, or at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Word,
+    Rule,
+    Late,
+}
+
 #[derive(Debug)]
 pub struct Condition {
-    /// Mnemonics; prefixes where they ended in `*`.
+    /// One of these mnemonics, or one that begins with it where it ended in `*`.
     pub mnemonics: Vec<(&'static str, bool)>,
     /// The lowest version to which the rule applies.
     pub from: Version,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
+    /// None of these may be there.
     pub absent: Vec<Word>,
 }
 
@@ -266,18 +287,18 @@ impl Table {
 }
 
 impl Gate {
-    /// ptxas's words when the gate is shut; the version is asked first.
-    pub fn refusal(&self, target: Target, version: Version) -> Option<String> {
+    /// ptxas's words for each need that isn't met.
+    pub fn refusals(&self, target: Target, version: Version) -> impl Iterator<Item = String> {
         let subject = match self.subject {
             Subject::Feature => "Feature",
             Subject::Instruction => "Instruction",
             Subject::Modifier => "Modifier",
         };
         let name = &self.name;
-        if let Some(v) = self.version.filter(|v| version < *v) {
-            return Some(format!("{subject} {name} requires PTX ISA .version {v} or later"));
-        }
-        match &self.need {
+        self.needs.iter().filter_map(move |need| match need {
+            Need::Version(v) if version < *v => {
+                Some(format!("{subject} {name} requires PTX ISA .version {v} or later"))
+            }
             Need::AtLeast(sm) if target.sm() < *sm => {
                 Some(format!("{subject} {name} requires .target sm_{sm} or higher"))
             }
@@ -285,7 +306,7 @@ impl Gate {
                 Some(format!("{subject} {name} not supported on .target '{}'", target.name()))
             }
             _ => None,
-        }
+        })
     }
 }
 

@@ -106,9 +106,9 @@ impl Parser<'_> {
 
     /// Does a name (not `WARP_SZ`) follow the current token?
     fn next_is_name(&mut self) -> bool {
-        let byte = self.lexer.peek_after_blank();
-        let rest = self.source.get(self.lexer.pos()..).unwrap_or("");
-        (byte == b'%' || byte == b'_' || byte == b'$' || byte.is_ascii_alphabetic()) && !rest.starts_with("WARP_SZ")
+        let rest = self.lexer.peek_after_blank();
+        let starts = rest.first().is_some_and(|b| matches!(b, b'%' | b'_' | b'$') || b.is_ascii_alphabetic());
+        starts && !rest.starts_with(b"WARP_SZ")
     }
 
     /// A register, special register, variable, function or label, with what may follow each.

@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Slot, Table};
+use super::{Condition, Consequence, Form, Gate, Slot, Step, Table};
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
@@ -18,10 +18,14 @@ pub struct Opcode {
     pub mnemonic: &'static str,
     /// The modifiers in the order in which they were written.
     pub words: SmallVec<[Word; 8]>,
-    /// The rows whose modifiers fit, in the table's order.
+    /// The rows that take the types and the other words that choose a form: first those that take all words,
+    /// in the table's order. Empty if there are none: `errors` says why.
     pub fits: SmallVec<[Fit; 1]>,
-    /// What is wrong with the spelling itself, in ptxas's order.
+    /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
+    /// What `rule` lines say, and what `late` lines say.
+    pub rules: Vec<String>,
+    pub late: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +36,7 @@ pub enum OpcodeError {
     Syntax { at: usize, word: String },
 }
 
-/// A row that the modifiers fit.
+/// A row that the opcode may be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     pub form: u16,
@@ -40,6 +44,8 @@ pub struct Fit {
     pub chosen: SmallVec<[Option<Word>; 8]>,
     /// The types in the row's type slots.
     pub types: SmallVec<[Option<Type>; 4]>,
+    /// Gates that are shut, words that the row doesn't take, required words that aren't there.
+    pub errors: Vec<String>,
 }
 
 /// Dotted words that ptxas's scanner takes for directives wherever they stand.
@@ -79,37 +85,32 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         words: SmallVec::new(),
         fits: SmallVec::new(),
         errors: Vec::new(),
+        rules: Vec::new(),
+        late: Vec::new(),
     };
     let mut at = spelling.len() - tail.len();
     for text in tail.split('.').skip(1) {
-        at += 1;
         if DIRECTIVE_WORDS.contains(&text) {
-            op.errors.push(OpcodeError::Syntax { at: at - 1, word: format!(".{text}") });
+            op.errors.push(OpcodeError::Syntax { at, word: format!(".{text}") });
             return op;
         }
         match Word::find(text) {
-            Some(word) => op.words.push(word),
+            Some(word) => op.add_word(word),
             None => op.error(format!("Unknown modifier '.{text}'")),
         }
-        at += text.len();
+        at += 1 + text.len();
     }
     let Some(forms) = mnemonic.and_then(|m| table.forms_of(m)) else {
         let name = spelling.split('.').next().unwrap_or("");
         op.error(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
-    op.duplicates();
-    for &id in forms {
-        if let Ok(fit) = fit(id, table.form(id), &op.words) {
-            op.fits.push(fit);
-        }
+    for text in op.consequences(table, Step::Word, target, version) {
+        op.error(text);
     }
-    if op.errors.is_empty() {
-        op.apply_rules(table, target, version);
-    }
-    if op.fits.is_empty() && op.errors.is_empty() {
-        op.explain(table, forms);
-    }
+    op.rules = op.consequences(table, Step::Rule, target, version);
+    op.late = op.consequences(table, Step::Late, target, version);
+    op.choose_forms(table, forms, target, version);
     op
 }
 
@@ -130,38 +131,37 @@ impl Opcode {
         self.errors.push(OpcodeError::Message(message));
     }
 
-    fn duplicates(&mut self) {
-        for i in 1..self.words.len() {
-            let word = self.words[i];
-            if self.words[..i].iter().any(|w| w.kind() == word.kind())
-                && let Some(text) = word.kind().twice(word.text())
-            {
+    /// Of two words of a group the last one counts.
+    fn add_word(&mut self, word: Word) {
+        if word.kind() == Kind::NameOnly {
+            return self.error(word.not_taken(self.mnemonic));
+        }
+        if !word.kind().repeats()
+            && let Some(i) = self.words.iter().position(|w| w.group() == word.group())
+        {
+            self.words.remove(i);
+            if let Some(text) = word.twice() {
                 self.error(text);
             }
         }
+        self.words.push(word);
     }
 
-    /// Rules first, in the order of the table; then the gates of the first row that fits.
-    fn apply_rules(&mut self, table: &Table, target: Target, version: Version) {
-        for rule in &table.rules {
+    /// What the lines of a step say about this opcode.
+    fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<String> {
+        let mut texts = Vec::new();
+        for rule in table.rules.iter().filter(|r| r.step == step) {
             let Some(met) = self.meets(&rule.when, version) else { continue };
             match &rule.then {
-                Consequence::Error(text) => self.error(self.named(text, &met)),
-                Consequence::Gate(gate) => self.pass(gate, &met, target, version),
+                Consequence::Error(text) => texts.push(self.named(text, &met)),
+                Consequence::Gate(gate) => texts.extend(self.refusals(gate, &met, target, version)),
             }
         }
-        if let Some(fit) = self.fits.first() {
-            for gate in &table.form(fit.form).gates {
-                self.pass(gate, &[], target, version);
-            }
-        }
+        texts
     }
 
-    fn pass(&mut self, gate: &Gate, met: &[Word], target: Target, version: Version) {
-        let named = Gate { name: self.named(&gate.name, met), ..gate.clone() };
-        if let Some(refusal) = named.refusal(target, version) {
-            self.error(refusal);
-        }
+    fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
+        gate.refusals(target, version).map(|text| self.named(&text, met)).collect()
     }
 
     /// Does the rule apply? The words that met its groups, one each.
@@ -192,88 +192,101 @@ impl Opcode {
         for (i, ty) in types.iter().enumerate() {
             out = out.replace(&format!("$t{i}"), &ty[1..]);
         }
-        if let Some(op) = self.first(Kind::Op) {
+        if let Some(op) = self.first(Kind::Op).or(self.first(Kind::Exchange)) {
             out = out.replace("$op", &op.text()[1..]);
         }
         out
     }
 
-    /// Why no row fits, in ptxas's words: the types if no row takes them, else the modifiers that the
-    /// nearest row doesn't take or lacks.
-    fn explain(&mut self, table: &Table, forms: &[u16]) {
-        let types: Vec<Word> = self.words.iter().copied().filter(|w| w.kind() == Kind::Type).collect();
-        let nearest = forms
-            .iter()
-            .map(|id| table.form(*id))
-            .filter(|form| takes_types(form, &types))
-            .min_by_key(|form| misfits(form, &self.words).len());
-        let Some(form) = nearest else {
-            return self.error(Kind::Type.not_taken("", self.mnemonic));
-        };
-        let mut wrong = misfits(form, &self.words);
-        wrong.sort_by_key(|w| w.kind());
-        for word in wrong {
-            self.error(word.kind().not_taken(word.text(), self.mnemonic));
+    /// Finds the rows that the opcode may be, or says why there are none.
+    fn choose_forms(&mut self, table: &Table, forms: &[u16], target: Target, version: Version) {
+        for &id in forms {
+            let form = table.form(id);
+            if let Some(mut fit) = fit(id, form, &self.words) {
+                let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
+                let errors = gates.chain(self.complaints(form, &fit)).collect();
+                fit.errors = errors;
+                self.fits.push(fit);
+            }
         }
-        if self.errors.is_empty() {
-            self.error(self.lacking(form));
+        let words = &self.words;
+        self.fits.sort_by_key(|f| words.len() - f.chosen.iter().flatten().count());
+        if !self.fits.is_empty() {
+            return;
         }
+        let taken = |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
+        let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
+        match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
+            Some(word) => self.error(word.not_taken(self.mnemonic)),
+            None => self.error(format!("Unexpected instruction types specified for '{}'", self.mnemonic)),
+        }
+    }
+
+    /// Required flags that aren't there, words that the row doesn't take, other required words.
+    fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
+        let missing = || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
+        let flag = |slot: &Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
+        let mut wrong: SmallVec<[Word; 4]> = self.words.iter().copied().filter(|w| !fit.chosen.contains(&Some(*w))).collect();
+        wrong.retain(|w| w.kind() != Kind::Ignored);
+        wrong.sort();
+        let mut texts: Vec<String> = missing().filter(|s| flag(s)).map(|s| self.lacking(s)).collect();
+        texts.extend(wrong.iter().map(|w| w.not_taken(self.mnemonic)));
+        texts.extend(missing().filter(|s| !flag(s)).map(|s| self.lacking(s)));
+        texts
     }
 
     /// The text for a required modifier that is not there.
-    fn lacking(&self, form: &Form) -> String {
+    fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
-        let missing = form.slots.iter().find(|s| !s.optional && !s.words.iter().any(|w| self.words.contains(w)));
-        match missing.map(Slot::kind) {
-            Some(Kind::Rounding) => format!("Rounding modifier required for instruction '{mnemonic}'"),
-            _ => Kind::Type.not_taken("", mnemonic),
+        let flag = slot.words.iter().find(|w| w.kind() == Kind::Flag);
+        match (slot.kind(), flag) {
+            (Kind::Rounding, Some(flag)) => {
+                format!("Rounding modifier or '{}' modifier required for instruction '{mnemonic}'", flag.text())
+            }
+            (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
+            (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
+            (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
+            (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
+            (_, Some(flag)) => format!("{} modifier required for instruction '{mnemonic}'", flag.text()),
+            _ => format!("Unexpected instruction types specified for '{mnemonic}'"),
         }
     }
 }
 
-/// Do the types keep their order within a kind? Flags and the like may come in any order.
-fn ordered(kind: Kind) -> bool {
-    matches!(kind, Kind::Type | Kind::Space | Kind::Layout | Kind::Shape)
-}
-
-/// Puts each word into a slot of the row; `Err` with the first word that has none.
-fn fit(id: u16, form: &Form, words: &[Word]) -> Result<Fit, Word> {
+/// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
+fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
     let mut chosen: SmallVec<[Option<Word>; 8]> = SmallVec::from_elem(None, form.slots.len());
     for &word in words {
-        let kind = word.kind();
-        let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
-        let from = if ordered(kind) { last.map_or(0, |i| i + 1) } else { 0 };
-        let mut found = None;
-        for (i, slot) in form.slots.iter().enumerate().skip(from) {
-            if chosen[i].is_none() && slot.words.contains(&word) {
-                found = Some(i);
-                break;
-            }
-            if ordered(kind) && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
-                break;
-            }
+        match slot_for(form, &chosen, word) {
+            Some(i) => chosen[i] = Some(word),
+            None if word.kind().chooses_form() => return None,
+            None => {}
         }
-        chosen[found.ok_or(word)?] = Some(word);
     }
     let mut types = SmallVec::new();
     for (slot, word) in form.slots.iter().zip(&chosen) {
-        if word.is_none() && !slot.optional {
-            return Err(slot.words[0]);
-        }
         if slot.kind() == Kind::Type {
+            if word.is_none() && !slot.optional {
+                return None;
+            }
             types.push(word.and_then(Type::of_word));
         }
     }
-    Ok(Fit { form: id, chosen, types })
+    Some(Fit { form: id, chosen, types, errors: Vec::new() })
 }
 
-fn takes_types(form: &Form, types: &[Word]) -> bool {
-    let slots = form.slots.iter().filter(|s| s.kind() == Kind::Type).cloned().collect();
-    let only_types = Form { mnemonic: form.mnemonic, slots, operands: Vec::new(), gates: Vec::new() };
-    fit(0, &only_types, types).is_ok()
-}
-
-/// The words that no slot of the row takes.
-fn misfits(form: &Form, words: &[Word]) -> Vec<Word> {
-    words.iter().copied().filter(|w| !form.slots.iter().any(|s| s.words.contains(w))).collect()
+/// The free slot that takes the word. Words of a kind that repeats keep their order.
+fn slot_for(form: &Form, chosen: &[Option<Word>], word: Word) -> Option<usize> {
+    let kind = word.kind();
+    let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
+    let from = if kind.repeats() { last.map_or(0, |i| i + 1) } else { 0 };
+    for (i, slot) in form.slots.iter().enumerate().skip(from) {
+        if chosen[i].is_none() && slot.words.contains(&word) {
+            return Some(i);
+        }
+        if kind.repeats() && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
+            return None;
+        }
+    }
+    None
 }

@@ -62,29 +62,32 @@ impl Reader {
                 let text = quoted(text.trim())?.to_string();
                 self.limits.insert(name.trim(), Limit { test: limit_test(test.trim())?, text });
             }
-            "rule" => self.rule(rest)?,
+            "word" => self.rule(Step::Word, &["*"], rest)?,
+            "rule" | "late" => {
+                let step = if head == "rule" { Step::Rule } else { Step::Late };
+                let (mnemonics, rest) = rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
+                self.rule(step, &mnemonics.split('/').collect::<Vec<_>>(), rest)?;
+            }
             _ => self.form(line)?,
         }
         Ok(())
     }
 
-    /// `mnemonic modifiers | operands | gates`
+    /// `mnemonics modifiers | operands | gates`
     fn form(&mut self, line: &'static str) -> Result<()> {
         let mut columns = line.split(" | ");
         let opcode = columns.next().unwrap_or("").trim_end_matches(" |");
-        let (mnemonic, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
+        let (mnemonics, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
         let operands = columns.next().unwrap_or("").trim();
         let gates = columns.next().unwrap_or("").split(';').map(str::trim).filter(|g| !g.is_empty());
-        let form = Form {
-            mnemonic: "",
-            slots: self.slots(&modifiers.split_whitespace().collect::<String>())?,
-            operands: self.specs(operands)?,
-            gates: gates.map(|g| self.gate(g)).collect::<Result<_>>()?,
-        };
-        for mnemonic in mnemonic.split('/') {
+        let slots = self.slots(&modifiers.split_whitespace().collect::<String>())?;
+        let operands = self.specs(operands)?;
+        let gates: Vec<Gate> = gates.map(|g| self.gate(g)).collect::<Result<_>>()?;
+        for mnemonic in mnemonics.split('/') {
             let id = self.table.forms.len() as u16;
             self.table.by_mnemonic.entry(mnemonic).or_default().push(id);
-            self.table.forms.push(Form { mnemonic, ..form.clone() });
+            let (slots, operands, gates) = (slots.clone(), operands.clone(), gates.clone());
+            self.table.forms.push(Form { mnemonic, slots, operands, gates });
         }
         Ok(())
     }
@@ -241,26 +244,27 @@ impl Reader {
         Type::find(text).map(TypeRef::Fixed).ok_or(format!("no type '{text}'"))
     }
 
-    fn rule(&mut self, text: &'static str) -> Result<()> {
-        let (when, then) = text.split_once(" : ").ok_or("rule WHEN : THEN")?;
-        let mut parts = when.split_whitespace();
-        let mnemonics = parts.next().ok_or("rule without mnemonic")?.split('/');
-        let mnemonics = mnemonics.map(|m| m.strip_suffix('*').map_or((m, false), |prefix| (prefix, true))).collect();
-        let mut when = Condition { mnemonics, from: Version::new(1, 0), present: Vec::new(), absent: Vec::new() };
-        for part in parts {
+    /// `.x/.y !.z : gate` or `… : error 'text'`
+    fn rule(&mut self, step: Step, mnemonics: &[&'static str], text: &str) -> Result<()> {
+        let (when, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
+        let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
+        let mnemonics = mnemonics.iter().map(ends).collect();
+        let mut condition =
+            Condition { mnemonics, from: Version::new(1, 0), present: Vec::new(), absent: Vec::new() };
+        for part in when.split_whitespace() {
             if let Some(words) = part.strip_prefix('!') {
-                when.absent.extend(self.words(words)?);
+                condition.absent.extend(self.words(words)?);
             } else if let Some(version) = part.strip_prefix("ptx") {
-                when.from = version_number(version)?;
+                condition.from = version_number(version)?;
             } else {
-                when.present.push(self.words(part)?);
+                condition.present.push(self.words(part)?);
             }
         }
         let then = match then.trim().strip_prefix("error ") {
             Some(text) => Consequence::Error(quoted(text.trim())?.to_string()),
             None => Consequence::Gate(self.gate(then.trim())?),
         };
-        self.table.rules.push(Rule { when, then });
+        self.table.rules.push(Rule { step, when: condition, then });
         Ok(())
     }
 
@@ -274,19 +278,19 @@ impl Reader {
             _ => return Err(format!("gate '{text}' must begin with F, I or M")),
         };
         let name = text.get(1..=end).unwrap_or("").to_string();
-        let mut gate = Gate { subject, name, need: Need::Nothing, version: None };
+        let mut needs = Vec::new();
         for need in text[end + 1..].split_whitespace() {
             if let Some(sm) = need.strip_prefix(">=") {
-                gate.need = Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?);
+                needs.push(Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?));
             } else if let Some(set) = need.strip_prefix("in:") {
-                gate.need = Need::OneOf(self.archs.get(set).ok_or(format!("no arch {set}"))?.clone());
+                needs.push(Need::OneOf(self.archs.get(set).ok_or(format!("no arch {set}"))?.clone()));
             } else if let Some(version) = need.strip_prefix("ptx") {
-                gate.version = Some(version_number(version)?);
+                needs.push(Need::Version(version_number(version)?));
             } else {
                 return Err(format!("'{need}' is no requirement"));
             }
         }
-        Ok(gate)
+        Ok(Gate { subject, name, needs })
     }
 }
 
