@@ -62,7 +62,9 @@ impl Parser<'_> {
         for fit in &opcode.fits {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
-            match matcher.all(&table.form(fit.form).operands, operands, &mut found) {
+            match matcher.all(&table.form(fit.form).operands, operands, 0, &mut found) {
+                // What a row that takes all words says about the operands goes before a row that doesn't.
+                Ok(()) if fit.misfits > 0 && matches!(first_misfit, Some(Misfit::Text(_))) => break,
                 Ok(()) => {
                     let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
                     let texts: Vec<String> = texts.collect();
@@ -131,9 +133,9 @@ struct Matcher<'a, 's> {
 
 impl Matcher<'_, '_> {
     /// Do the operands fit the specs, optional ones left out where they don't?
-    fn all(&self, specs: &[Spec], operands: &[Operand], found: &mut Found) -> Result<(), Misfit> {
+    /// What stands in brackets counts one by one in ptxas's argument numbers; `index` is the first one's.
+    fn all(&self, specs: &[Spec], operands: &[Operand], mut index: usize, found: &mut Found) -> Result<(), Misfit> {
         let mut rest = operands.iter();
-        let mut index = 0;
         let mut next = rest.next();
         for spec in specs.iter().filter(|s| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)))) {
             let Some(operand) = next else {
@@ -150,7 +152,7 @@ impl Matcher<'_, '_> {
                     }
                     found.broken.extend(spec.limits.iter().filter_map(|l| self.broken(l, operand)));
                     next = rest.next();
-                    index += 1;
+                    index += self.arguments(operand);
                 }
                 Err(_) if spec.optional => {}
                 Err(misfit) => return Err(misfit),
@@ -323,7 +325,7 @@ impl Matcher<'_, '_> {
             (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
             (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range),
-            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range),
+            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index),
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
@@ -353,7 +355,8 @@ impl Matcher<'_, '_> {
             _ if *ty == need => Ok(()),
             Class::Opaque => {
                 let mnemonic = self.mnemonic;
-                let text = format!("Argument {index} of instruction '{mnemonic}': {need:?} or .u64 register expected");
+                let or_register = if need.name() == "samplerref" { "" } else { " or .u64 register" };
+                let text = format!("Argument {index} of instruction '{mnemonic}': {need:?}{or_register} expected");
                 Err(Misfit::Text(text))
             }
             _ => Err(Misfit::Mismatch),
@@ -453,11 +456,17 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn address(&self, inside: &[Spec], range: Range) -> Result<(), Misfit> {
+    /// How many arguments an operand is.
+    fn arguments(&self, operand: &Operand) -> usize {
+        let Operand::Address(range) = operand else { return 1 };
+        self.parser.body.list(*range).iter().filter(|o| !matches!(o, Operand::Offset(_))).count()
+    }
+
+    fn address(&self, inside: &[Spec], range: Range, index: usize) -> Result<(), Misfit> {
         let list = self.parser.body.list(range);
         let parts: smallvec::SmallVec<[Operand; 4]> =
             list.iter().copied().filter(|o| !matches!(o, Operand::Offset(_))).collect();
-        self.all(inside, &parts, &mut Found::default())
+        self.all(inside, &parts, index, &mut Found::default())
     }
 
     /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.

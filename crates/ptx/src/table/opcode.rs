@@ -18,11 +18,13 @@ pub struct Opcode {
     pub mnemonic: &'static str,
     /// The modifiers in the order in which they were written.
     pub words: SmallVec<[Word; 8]>,
-    /// The rows that take the types and the other words that choose a form: first those that take all words,
+    /// The rows that take the types and the other words that choose a form: first those that take them best,
     /// in the table's order. Empty if there are none: `errors` says why.
     pub fits: SmallVec<[Fit; 1]>,
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
+    /// Were two operations said, of which the last one counts?
+    pub two_operations: bool,
     /// What `rule` lines say, and what `late` lines say.
     pub rules: Vec<String>,
     pub late: Vec<String>,
@@ -44,6 +46,8 @@ pub struct Fit {
     pub chosen: SmallVec<[Option<Word>; 8]>,
     /// The types in the row's type slots.
     pub types: SmallVec<[Option<Type>; 4]>,
+    /// How many words the row doesn't take or lacks.
+    pub misfits: usize,
     /// Gates that are shut, words that the row doesn't take, required words that aren't there.
     pub errors: Vec<String>,
 }
@@ -85,6 +89,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         words: SmallVec::new(),
         fits: SmallVec::new(),
         errors: Vec::new(),
+        two_operations: false,
         rules: Vec::new(),
         late: Vec::new(),
     };
@@ -111,6 +116,9 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
     op.rules = op.consequences(table, Step::Rule, target, version);
     op.late = op.consequences(table, Step::Late, target, version);
     op.choose_forms(table, forms, target, version);
+    if op.two_operations && op.fits.iter().any(|f| f.chosen.contains(&op.first(Kind::Op).or(op.first(Kind::Exchange)))) {
+        op.error("Multiple instruction post-operation flags set".into());
+    }
     op
 }
 
@@ -136,7 +144,11 @@ impl Opcode {
         if word.kind() == Kind::NameOnly {
             return self.error(word.not_taken(self.mnemonic));
         }
-        if !word.kind().repeats()
+        let operation = |w: Word| matches!(w.kind(), Kind::Op | Kind::Exchange);
+        if let Some(i) = self.words.iter().position(|w| operation(*w) && operation(word)) {
+            self.words.remove(i);
+            self.two_operations = true;
+        } else if !word.kind().repeats()
             && let Some(i) = self.words.iter().position(|w| w.group() == word.group())
         {
             self.words.remove(i);
@@ -204,13 +216,13 @@ impl Opcode {
             let form = table.form(id);
             if let Some(mut fit) = fit(id, form, &self.words) {
                 let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
-                let errors = gates.chain(self.complaints(form, &fit)).collect();
-                fit.errors = errors;
+                let complaints = self.complaints(form, &fit);
+                fit.misfits = complaints.len();
+                fit.errors = gates.chain(complaints).collect();
                 self.fits.push(fit);
             }
         }
-        let words = &self.words;
-        self.fits.sort_by_key(|f| words.len() - f.chosen.iter().flatten().count());
+        self.fits.sort_by_key(|f| f.misfits);
         if !self.fits.is_empty() {
             return;
         }
@@ -272,19 +284,21 @@ fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
             types.push(word.and_then(Type::of_word));
         }
     }
-    Some(Fit { form: id, chosen, types, errors: Vec::new() })
+    Some(Fit { form: id, chosen, types, misfits: 0, errors: Vec::new() })
 }
 
-/// The free slot that takes the word. Words of a kind that repeats keep their order.
+/// The free slot that takes the word. Words of a kind that repeats keep their order,
+/// except that priorities name their level.
 fn slot_for(form: &Form, chosen: &[Option<Word>], word: Word) -> Option<usize> {
     let kind = word.kind();
     let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
-    let from = if kind.repeats() { last.map_or(0, |i| i + 1) } else { 0 };
+    let ordered = kind.repeats() && kind != Kind::Eviction;
+    let from = if ordered { last.map_or(0, |i| i + 1) } else { 0 };
     for (i, slot) in form.slots.iter().enumerate().skip(from) {
         if chosen[i].is_none() && slot.words.contains(&word) {
             return Some(i);
         }
-        if kind.repeats() && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
+        if ordered && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
             return None;
         }
     }
