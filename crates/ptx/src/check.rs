@@ -124,6 +124,16 @@ struct Found {
     broken: Vec<String>,
 }
 
+impl Found {
+    fn note(&mut self, matcher: &Matcher, spec: &Spec, operand: &Operand) {
+        self.gates.extend(spec.gate.clone());
+        if let (Role::Pair(pair), Operand::Pair(_)) = (&spec.role, operand) {
+            self.gates.extend(pair.1.gate.clone());
+        }
+        self.broken.extend(spec.limits.iter().filter_map(|l| matcher.broken(l, operand)));
+    }
+}
+
 struct Matcher<'a, 's> {
     parser: &'a Parser<'s>,
     fit: &'a Fit,
@@ -132,33 +142,35 @@ struct Matcher<'a, 's> {
 }
 
 impl Matcher<'_, '_> {
-    /// Do the operands fit the specs, optional ones left out where they don't?
+    /// Do the operands fit the specs, optional ones left out where that makes the rest fit?
     /// What stands in brackets counts one by one in ptxas's argument numbers; `index` is the first one's.
-    fn all(&self, specs: &[Spec], operands: &[Operand], mut index: usize, found: &mut Found) -> Result<(), Misfit> {
-        let mut rest = operands.iter();
-        let mut next = rest.next();
-        for spec in specs.iter().filter(|s| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)))) {
-            let Some(operand) = next else {
-                if spec.optional {
-                    continue;
+    fn all(&self, specs: &[Spec], operands: &[Operand], index: usize, found: &mut Found) -> Result<(), Misfit> {
+        let here = |s: &&Spec| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)));
+        let specs: smallvec::SmallVec<[&Spec; 8]> = specs.iter().filter(here).collect();
+        self.rest(&specs, operands, index, found)
+    }
+
+    fn rest(&self, specs: &[&Spec], operands: &[Operand], index: usize, found: &mut Found) -> Result<(), Misfit> {
+        let Some((spec, others)) = specs.split_first() else {
+            return if operands.is_empty() { Ok(()) } else { Err(Misfit::Mismatch) };
+        };
+        let taken = match operands.split_first() {
+            Some((operand, left)) => self.one(spec, operand, index).and_then(|()| {
+                let marks = (found.gates.len(), found.broken.len());
+                found.note(self, spec, operand);
+                let rest = self.rest(others, left, index + self.arguments(operand), found);
+                if rest.is_err() {
+                    found.gates.truncate(marks.0);
+                    found.broken.truncate(marks.1);
                 }
-                return Err(Misfit::Mismatch);
-            };
-            match self.one(spec, operand, index) {
-                Ok(()) => {
-                    found.gates.extend(spec.gate.clone());
-                    if let (Role::Pair(pair), Operand::Pair(_)) = (&spec.role, operand) {
-                        found.gates.extend(pair.1.gate.clone());
-                    }
-                    found.broken.extend(spec.limits.iter().filter_map(|l| self.broken(l, operand)));
-                    next = rest.next();
-                    index += self.arguments(operand);
-                }
-                Err(_) if spec.optional => {}
-                Err(misfit) => return Err(misfit),
-            }
+                rest
+            }),
+            None => Err(Misfit::Mismatch),
+        };
+        match taken {
+            Err(_) if spec.optional => self.rest(others, operands, index, found),
+            taken => taken,
         }
-        if next.is_some() { Err(Misfit::Mismatch) } else { Ok(()) }
     }
 
     fn one(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
@@ -338,7 +350,11 @@ impl Matcher<'_, '_> {
                 self.register(&Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() }, self.parser.body.reg_decl(*reg).0.ty)
             }
             (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
-            (Role::Variable, Operand::Symbol(_) | Operand::Sum(_) | Operand::Element(_)) => Ok(()),
+            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
+            (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => match self.parser.body.list(*range) {
+                [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
+                _ => Ok(()),
+            },
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
             (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => self.source(spec, operand, index),
             _ => Err(Misfit::Mismatch),
@@ -464,9 +480,7 @@ impl Matcher<'_, '_> {
 
     fn address(&self, inside: &[Spec], range: Range, index: usize) -> Result<(), Misfit> {
         let list = self.parser.body.list(range);
-        let parts: smallvec::SmallVec<[Operand; 4]> =
-            list.iter().copied().filter(|o| !matches!(o, Operand::Offset(_))).collect();
-        self.all(inside, &parts, index, &mut Found::default())
+        self.all(inside, list, index, &mut Found::default())
     }
 
     /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
@@ -539,6 +553,7 @@ impl Matcher<'_, '_> {
             (Test::Range(low, high), Operand::Int { value, .. }) => (low..=high).contains(&(*value as i64)),
             (Test::OneOf(values), Operand::Int { value, .. }) => values.contains(&(*value as i64)),
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
+            (Test::NonZero, Operand::Int { value, .. }) => *value != 0,
             (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
             (Test::Fraction, Operand::F64(bits)) => f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0,
             (Test::Fraction, Operand::F32(bits)) => f32::from_bits(*bits) > 0.0 && f32::from_bits(*bits) <= 1.0,
@@ -562,6 +577,7 @@ impl Matcher<'_, '_> {
     fn space(&self, place: Place) -> Option<Space> {
         let n = match place {
             Place::Shared => return Some(Space::Shared),
+            Place::Global => return Some(Space::Global),
             Place::Any => return None,
             Place::Named(n) => n,
         };

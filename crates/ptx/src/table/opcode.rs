@@ -46,6 +46,8 @@ pub struct Fit {
     pub chosen: SmallVec<[Option<Word>; 8]>,
     /// The types in the row's type slots.
     pub types: SmallVec<[Option<Type>; 4]>,
+    /// The words that the row doesn't take.
+    pub extra: SmallVec<[Word; 2]>,
     /// How many words the row doesn't take or lacks.
     pub misfits: usize,
     /// Gates that are shut, words that the row doesn't take, required words that aren't there.
@@ -238,13 +240,29 @@ impl Opcode {
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
         let missing = || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
         let flag = |slot: &Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
-        let mut wrong: SmallVec<[Word; 4]> = self.words.iter().copied().filter(|w| !fit.chosen.contains(&Some(*w))).collect();
+        let mut wrong = fit.extra.clone();
         wrong.retain(|w| w.kind() != Kind::Ignored);
         wrong.sort();
         let mut texts: Vec<String> = missing().filter(|s| flag(s)).map(|s| self.lacking(s)).collect();
-        texts.extend(wrong.iter().map(|w| w.not_taken(self.mnemonic)));
+        texts.extend(wrong.iter().map(|w| match w.kind() {
+            Kind::Space => self.wrong_space(form),
+            _ => w.not_taken(self.mnemonic),
+        }));
         texts.extend(missing().filter(|s| !flag(s)).map(|s| self.lacking(s)));
         texts
+    }
+
+    /// What ptxas says about state spaces that the row doesn't take.
+    fn wrong_space(&self, form: &Form) -> String {
+        let mnemonic = self.mnemonic;
+        let most = form.slots.iter().filter(|s| s.kind() == Kind::Space).count();
+        let said = self.words.iter().filter(|w| w.kind() == Kind::Space).count();
+        match said {
+            _ if most == 0 => format!("No state space qualifier expected for instruction '{mnemonic}'"),
+            3.. => "Multiple state spaces specified".into(),
+            _ if said > most => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
+            _ => format!("State space incorrect for instruction '{mnemonic}'"),
+        }
     }
 
     /// The text for a required modifier that is not there.
@@ -257,6 +275,14 @@ impl Opcode {
             }
             (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
             (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
+            (Kind::Space, _) => {
+                let spaces = |s: &&Word| s.kind() == Kind::Space;
+                match self.words.iter().filter(spaces).count() {
+                    0 => format!("State space modifier required for instruction '{mnemonic}'"),
+                    _ => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
+                }
+            }
+            (Kind::Geometry | Kind::Dimension, _) => format!("Geometry modifier required for instruction '{mnemonic}'"),
             (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
             (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
             (_, Some(flag)) => format!("{} modifier required for instruction '{mnemonic}'", flag.text()),
@@ -268,11 +294,12 @@ impl Opcode {
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
 fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
     let mut chosen: SmallVec<[Option<Word>; 8]> = SmallVec::from_elem(None, form.slots.len());
+    let mut extra = SmallVec::new();
     for &word in words {
         match slot_for(form, &chosen, word) {
             Some(i) => chosen[i] = Some(word),
             None if word.kind().chooses_form() => return None,
-            None => {}
+            None => extra.push(word),
         }
     }
     let mut types = SmallVec::new();
@@ -284,7 +311,7 @@ fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
             types.push(word.and_then(Type::of_word));
         }
     }
-    Some(Fit { form: id, chosen, types, misfits: 0, errors: Vec::new() })
+    Some(Fit { form: id, chosen, types, extra, misfits: 0, errors: Vec::new() })
 }
 
 /// The free slot that takes the word. Words of a kind that repeats keep their order,
