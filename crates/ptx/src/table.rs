@@ -12,16 +12,22 @@
 //! rule  vote !.sync               : error 'Instruction 'vote' without …'
 //! ```
 //!
-//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set. Words of different kinds
+//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that fits. Words of different kinds
 //! match in any order, as in ptxas; types, spaces, layouts and shapes keep theirs. `t0`, `t1`, … are the types
 //! that stand in the form's type slots, in order.
 //!
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
-//! `i(0..15)` constant in a range, `p` predicate that may be negated, `q` predicate result, `[…]` address with
+//! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be negated, `q` predicate result, `[…]` address with
 //! what stands in it, `{a*4}` vector of four, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
-//! `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the type (default `t0`): a name,
-//! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, `x|q` is a pair.
+//! `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the type (default `t0`, any for constants): a name,
+//! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `xN` (two to a register if `tN` is half as
+//! wide as one), `any`. `?` makes an operand optional, `_` lets a sink stand there, `x|q` is a pair.
+//!
+//! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
+//! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
+//!
+//! A rule's condition: words that are there (`.x`, `.x/.y`), words that are not (`!.x`), and the word at a type's
+//! place (`t0=.f16`). `$m`, `$t0`, `$op`, `$shape` stand for the instruction's own words in texts and names.
 //!
 //! Rules are checked in the order of the files, before the gates of the row. A gate is `F` (feature), `I`
 //! (instruction) or `M` (modifier) with the name that ptxas prints, and needs: `>=90`, `in:SET`, `ptx8.0`.
@@ -96,8 +102,8 @@ pub enum Role {
     Source,
     /// Register only.
     Register,
-    /// Constant, within bounds.
-    Constant(Option<(i64, i64)>),
+    /// Constant, one of some values.
+    Constant(Values),
     /// Predicate register that is written.
     PredDest,
     /// Predicate register, perhaps negated; or a constant truth value.
@@ -113,6 +119,14 @@ pub enum Role {
     Anything,
 }
 
+/// The values that a constant may have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    Any,
+    Range { low: i64, high: i64, step: i64 },
+    OneOf(Vec<i64>),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeRef {
     /// The type in the form's n-th type slot.
@@ -121,6 +135,8 @@ pub enum TypeRef {
     Wide(u8),
     /// A register at least as wide as that, of any class.
     AtLeast(u8),
+    /// Packed in pairs into a register of 32 bits if it is 16 bits wide.
+    Paired(u8),
     Fixed(crate::types::Type),
     Any,
 }
@@ -136,6 +152,8 @@ pub enum Count {
     Vector,
     /// A number in a shape word, times and over small numbers: `{d*n/2}`.
     Shape { key: char, times: u16, over: u16 },
+    /// A lane's part of a matrix with the shape's `rows` and `columns` and elements of the n-th type.
+    Fragment { rows: char, columns: char, element: u8, times: u16, over: u16 },
     /// Braces or a single register, as many as are there.
     Free,
 }
@@ -178,6 +196,8 @@ pub struct Condition {
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     pub absent: Vec<Word>,
+    /// The n-th type must be one of these.
+    pub types: Vec<(usize, Vec<Word>)>,
 }
 
 #[derive(Debug)]

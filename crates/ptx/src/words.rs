@@ -20,6 +20,8 @@ pub enum Kind {
     CacheHint,
     Layout,
     Shape,
+    /// `.x4`: how often a shape is taken.
+    Repeat,
     Flag,
     Vector,
     Permute,
@@ -70,13 +72,28 @@ const VOCABULARY: &[(Kind, &str)] = &[
     (Kind::ShiftRight, "shr7 shr15"),
     (Kind::Op, "add and or xor min max inc dec exch cas popc not"),
     (Kind::Flag, "L1 L2 approx full cc uni sync aligned all any ballot up down bfly idx wait read arrive"),
-    (Kind::Flag, "NaN abs xorsign relu satfinite noftz oob acc::f16 acc::f32 po shiftamt nc noinc noComplete"),
+    (
+        Kind::Flag,
+        "NaN abs xorsign relu satfinite noftz oob acc::f16 acc::f32 po shiftamt nc noinc noComplete",
+    ),
     (Kind::Flag, "async mbarrier alias tensormap tensormap::generic mbarrier_init op_restrict unified"),
-    (Kind::Flag, "proxy::async::generic async::generic async::global async::shared::cta async::shared::cluster"),
+    (
+        Kind::Flag,
+        "proxy::async::generic async::generic async::global async::shared::cta async::shared::cluster",
+    ),
     (Kind::Flag, "sync_restrict::shared::cta sync_restrict::shared::cluster"),
-    (Kind::Flag, "mbarrier::complete_tx::bytes mbarrier::arrive::one multicast::cluster multicast::cluster::all"),
-    (Kind::Flag, "bulk_group cp_mask ignore_oob tile im2col im2col_no_offs im2col::w im2col::w::128 tile::gather4"),
-    (Kind::Flag, "tile::scatter4 launch_dependents b0 trans sp sp::ordered_metadata block_scale scale_vec::1X"),
+    (
+        Kind::Flag,
+        "mbarrier::complete_tx::bytes mbarrier::arrive::one multicast::cluster multicast::cluster::all",
+    ),
+    (
+        Kind::Flag,
+        "bulk_group cp_mask ignore_oob tile im2col im2col_no_offs im2col::w im2col::w::128 tile::gather4",
+    ),
+    (
+        Kind::Flag,
+        "tile::scatter4 launch_dependents b0 trans sp sp::ordered_metadata block_scale scale_vec::1X",
+    ),
     (Kind::Flag, "scale_vec::2X scale_vec::4X block16 block32 kind::f16 kind::tf32 kind::f8f6f4 kind::i8"),
     (Kind::Flag, "kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4 cta_group::1 cta_group::2 pack::16b unpack::16b"),
     (Kind::Flag, "warpx4 warpx2::02_13 warpx2::01_23 collector::a::fill collector::a::use"),
@@ -89,10 +106,13 @@ const VOCABULARY: &[(Kind, &str)] = &[
     (Kind::Flag, "global_address rank box_dim global_dim global_stride element_stride elemtype"),
     (Kind::Flag, "interleave_layout swizzle_mode swizzle_atomicity fill_mode"),
     (Kind::Flag, "finite infinite number notanumber normal subnormal"),
-    (Kind::Shape, "m8n8 m16n8 m16n16 m8n16 m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32"),
+    (
+        Kind::Shape,
+        "m8n8 m16n8 m16n16 m8n16 m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32",
+    ),
     (Kind::Shape, "m16n8k64 m16n8k128 m16n8k256 m16n16k8 m16n16k16 m32n8k16 m8n32k16"),
     (Kind::Shape, "16x64b 16x128b 16x256b 32x32b 16x32bx2 128x256b 4x256b 128x128b 64x128b 32x128b"),
-    (Kind::Shape, "x1 x2 x4 x8 x16 x32 x64 x128"),
+    (Kind::Repeat, "x1 x2 x4 x8 x16 x32 x64 x128"),
 ];
 
 /// A word of the vocabulary.
@@ -137,6 +157,13 @@ impl Word {
     /// The word for a text without its dot.
     pub fn find(text: &str) -> Option<Word> {
         vocabulary().by_text.get(text).copied()
+    }
+
+    /// The words that begin with one text and end with another, in the order of the vocabulary.
+    pub fn matching(start: &str, end: &str) -> Vec<Word> {
+        let fits = |text: &str| text.starts_with(start) && text.ends_with(end);
+        let words = vocabulary().words.iter().enumerate();
+        words.filter(|(_, (text, _))| fits(&text[1..])).map(|(i, _)| Word(i as u16)).collect()
     }
 
     /// With the dot: `.f32`.

@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Slot, Table};
+use super::{Condition, Consequence, Form, Gate, Rule, Slot, Table};
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
@@ -44,8 +44,26 @@ pub struct Fit {
 
 /// Dotted words that ptxas's scanner takes for directives wherever they stand.
 const DIRECTIVE_WORDS: &[&str] = &[
-    "attribute", "branchtargets", "calltargets", "callprototype", "func", "entry", "reg", "unified", "align",
-    "extern", "visible", "version", "target", "pragma", "loc", "file", "section", "maxnreg", "maxntid", "ptr",
+    "attribute",
+    "branchtargets",
+    "calltargets",
+    "callprototype",
+    "func",
+    "entry",
+    "reg",
+    "unified",
+    "align",
+    "extern",
+    "visible",
+    "version",
+    "target",
+    "pragma",
+    "loc",
+    "file",
+    "section",
+    "maxnreg",
+    "maxntid",
+    "ptr",
 ];
 
 impl Opcode {
@@ -141,20 +159,31 @@ impl Opcode {
         }
     }
 
-    /// Rules first, in the order of the table; then the gates of the first row that fits.
+    /// Rules on single words first (`rule * .x`), as ptxas reads them word by word; then those of the
+    /// instruction, in the order of the table; then the gates of the first row that fits.
     fn apply_rules(&mut self, table: &Table, target: Target, version: Version) {
-        for rule in &table.rules {
-            if !self.meets(&rule.when) {
-                continue;
+        let on_words = |rule: &&Rule| rule.when.mnemonic.is_empty();
+        for word in self.words.clone() {
+            let here = |rule: &&Rule| rule.when.present.iter().any(|group| group.contains(&word));
+            for rule in table.rules.iter().filter(on_words).filter(here) {
+                self.apply(rule, target, version);
             }
-            match &rule.then {
-                Consequence::Error(text) => self.error(self.named(text)),
-                Consequence::Gate(gate) => self.pass(gate, target, version),
-            }
+        }
+        for rule in table.rules.iter().filter(|rule| !on_words(rule)) {
+            self.apply(rule, target, version);
         }
         if let Some(fit) = self.fits.first() {
             for gate in &table.form(fit.form).gates {
                 self.pass(gate, target, version);
+            }
+        }
+    }
+
+    fn apply(&mut self, rule: &Rule, target: Target, version: Version) {
+        if self.meets(&rule.when) {
+            match &rule.then {
+                Consequence::Error(text) => self.error(self.named(text)),
+                Consequence::Gate(gate) => self.pass(gate, target, version),
             }
         }
     }
@@ -174,9 +203,14 @@ impl Opcode {
         mnemonic
             && when.present.iter().all(|group| group.iter().any(|w| self.words.contains(w)))
             && !when.absent.iter().any(|w| self.words.contains(w))
+            && when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)))
     }
 
-    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types) and `$op` filled in.
+    fn type_word(&self, n: usize) -> Option<Word> {
+        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
+    }
+
+    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op` and `$shape` filled in.
     fn named(&self, text: &str) -> String {
         if !text.contains('$') {
             return text.to_string();
@@ -188,6 +222,9 @@ impl Opcode {
         }
         if let Some(op) = self.first(Kind::Op) {
             out = out.replace("$op", &op.text()[1..]);
+        }
+        if let Some(shape) = self.first(Kind::Shape) {
+            out = out.replace("$shape", shape.text());
         }
         out
     }
@@ -217,7 +254,8 @@ impl Opcode {
     /// The text for a required modifier that is not there.
     fn lacking(&self, form: &Form) -> String {
         let mnemonic = self.mnemonic;
-        let missing = form.slots.iter().find(|s| !s.optional && !s.words.iter().any(|w| self.words.contains(w)));
+        let missing =
+            form.slots.iter().find(|s| !s.optional && !s.words.iter().any(|w| self.words.contains(w)));
         match missing.map(Slot::kind) {
             Some(Kind::Rounding) => format!("Rounding modifier required for instruction '{mnemonic}'"),
             _ => Kind::Type.not_taken("", mnemonic),
