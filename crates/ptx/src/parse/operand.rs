@@ -104,7 +104,8 @@ impl Parser<'_> {
     fn next_is_name(&mut self) -> bool {
         let byte = self.lexer.peek_after_blank();
         let rest = self.source.get(self.lexer.pos()..).unwrap_or("");
-        (byte == b'%' || byte == b'_' || byte == b'$' || byte.is_ascii_alphabetic()) && !rest.starts_with("WARP_SZ")
+        (byte == b'%' || byte == b'_' || byte == b'$' || byte.is_ascii_alphabetic())
+            && !rest.starts_with("WARP_SZ")
     }
 
     /// A register, special register, variable, function or label, with what may follow each.
