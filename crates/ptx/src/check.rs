@@ -7,7 +7,7 @@
 use crate::ast::*;
 use crate::parse::Parser;
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, OpcodeError, Place, Role, Spec, Table, TypeRef, Values};
+use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
 use crate::words::Kind;
 
@@ -64,12 +64,12 @@ impl Parser<'_> {
         let mut first_misfit = None;
         for fit in &opcode.fits {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
-            let mut gates = Vec::new();
-            match matcher.all(&table.form(fit.form).operands, operands, &mut gates) {
+            let mut found = Found::default();
+            match matcher.all(&table.form(fit.form).operands, operands, &mut found) {
                 Ok(()) => {
                     let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
                     let texts: Vec<String> = texts.collect();
-                    return self.check_gates(inst, &gates, texts);
+                    return self.check_found(inst, &found, texts);
                 }
                 Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
             }
@@ -83,11 +83,14 @@ impl Parser<'_> {
     }
 
     /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
-    /// special registers.
-    fn check_gates(&mut self, inst: &Inst, gates: &[Gate], texts: Vec<String>) {
-        let refusals = gates.iter().flat_map(|g| g.refusals(self.target, self.version));
+    /// constants, its special registers.
+    fn check_found(&mut self, inst: &Inst, found: &Found, texts: Vec<String>) {
+        let refusals = found.gates.iter().flat_map(|g| g.refusals(self.target, self.version));
         for text in texts.into_iter().chain(refusals.collect::<Vec<_>>()) {
             self.error(inst.span, text);
+        }
+        for text in &found.broken {
+            self.error(inst.span, text.clone());
         }
         let mut specials: smallvec::SmallVec<[u16; 2]> = smallvec::SmallVec::new();
         for operand in self.body.list(inst.operands) {
@@ -113,6 +116,15 @@ impl Parser<'_> {
     }
 }
 
+/// What matching operands that fit brought to light.
+#[derive(Default)]
+struct Found {
+    /// Gates of optional operands that are there.
+    gates: Vec<Gate>,
+    /// Limits that constants don't obey.
+    broken: Vec<String>,
+}
+
 struct Matcher<'a, 's> {
     parser: &'a Parser<'s>,
     fit: &'a Fit,
@@ -122,7 +134,7 @@ struct Matcher<'a, 's> {
 
 impl Matcher<'_, '_> {
     /// Do the operands fit the specs, optional ones left out where they don't?
-    fn all(&self, specs: &[Spec], operands: &[Operand], gates: &mut Vec<Gate>) -> Result<(), Misfit> {
+    fn all(&self, specs: &[Spec], operands: &[Operand], found: &mut Found) -> Result<(), Misfit> {
         let mut rest = operands.iter();
         let mut index = 0;
         let mut next = rest.next();
@@ -135,7 +147,11 @@ impl Matcher<'_, '_> {
             };
             match self.one(spec, operand, index) {
                 Ok(()) => {
-                    gates.extend(spec.gate.clone());
+                    found.gates.extend(spec.gate.clone());
+                    if let (Role::Pair(pair), Operand::Pair(_)) = (&spec.role, operand) {
+                        found.gates.extend(pair.1.gate.clone());
+                    }
+                    found.broken.extend(spec.limits.iter().filter_map(|l| self.broken(l, operand)));
                     next = rest.next();
                     index += 1;
                 }
@@ -147,14 +163,58 @@ impl Matcher<'_, '_> {
     }
 
     fn one(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        if let Role::Pair(pair) = &spec.role {
+            return self.pair(pair, operand, index);
+        }
         if let Operand::Vector(range) = operand {
             return self.vector(spec, self.parser.body.list(*range), index);
         }
+        let width = match operand {
+            Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
+            _ => 1,
+        };
         match self.count(spec.count) {
-            Some(n) if n != 1 => return Err(Misfit::Mismatch),
-            _ => {}
+            Some(n) if n == width => {}
+            Some(_) if spec.count == Count::Vector && width > 1 => return Err(self.vector_size()),
+            Some(_) if spec.count == Count::Vector && spec.role == Role::Dest => {
+                return Err(Misfit::Text("Result vector expected".into()));
+            }
+            Some(_) if spec.count == Count::Vector => return Err(self.vector_size()),
+            Some(_) => return Err(Misfit::Mismatch),
+            None => {}
+        }
+        if matches!(operand, Operand::Sink) && spec.count == Count::Vector {
+            return Err(self.no_sink(spec));
         }
         self.scalar(spec, operand, index)
+    }
+
+    fn pair(&self, pair: &(Spec, Spec), operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let Operand::Pair(range) = operand else {
+            return if pair.1.optional { self.one(&pair.0, operand, index) } else { Err(Misfit::Mismatch) };
+        };
+        match self.parser.body.list(*range) {
+            [first, second] => {
+                self.one(&pair.0, first, index)?;
+                self.one(&pair.1, second, index)
+            }
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    fn vector_size(&self) -> Misfit {
+        let mnemonic = self.mnemonic;
+        Misfit::Text(format!("Argument vector size mismatch for instruction '{mnemonic}'"))
+    }
+
+    fn no_sink(&self, spec: &Spec) -> Misfit {
+        let mnemonic = self.mnemonic;
+        Misfit::Text(match spec.role {
+            Role::Dest | Role::PredDest => {
+                format!("Result discard mode is not allowed for instruction '{mnemonic}'")
+            }
+            _ => "Sink '_' not allowed as a source operand".into(),
+        })
     }
 
     /// How many elements must stand in braces; `None` for any number.
@@ -172,7 +232,12 @@ impl Matcher<'_, '_> {
                 let bits = self.shape(rows)? * self.shape(columns)? * element.bits() * u32::from(times);
                 Some(bits / (LANES * register * u32::from(over.max(1))))
             }
-            Count::Free => None,
+            Count::Dimension { less } => {
+                let word = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Dimension)?;
+                let dims: u32 = word.text().trim_matches(['.', 'd']).parse().ok()?;
+                Some(dims.saturating_sub(u32::from(less)))
+            }
+            Count::Free | Count::AtLeast(_) => None,
         }
     }
 
@@ -183,15 +248,82 @@ impl Matcher<'_, '_> {
     }
 
     fn vector(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
-        let one = matches!(spec.count, Count::One) || spec.count == Count::Vector && self.vector == 1;
-        if one && spec.role != Role::Anything {
-            let mnemonic = self.mnemonic;
+        let mnemonic = self.mnemonic;
+        let sized = matches!(spec.count, Count::One | Count::Vector | Count::AtLeast(_));
+        if sized && !matches!(elements.len(), 1 | 2 | 4 | 8) {
+            return Err(Misfit::Text(format!("Illegal vector size: {}", elements.len())));
+        }
+        if spec.count == Count::One && spec.role != Role::Anything {
             return Err(Misfit::Text(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
         }
-        if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) {
-            return Err(Misfit::Mismatch);
+        match spec.count {
+            Count::AtLeast(n) if elements.len() < n as usize => {
+                let text = format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'");
+                return Err(Misfit::Text(text));
+            }
+            Count::Vector if elements.len() != self.vector as usize => return Err(self.vector_size()),
+            _ if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) => {
+                return Err(Misfit::Mismatch);
+            }
+            _ => {}
+        }
+        if elements.iter().all(|e| matches!(e, Operand::Sink)) && !elements.is_empty() && spec.sink {
+            return Err(Misfit::Text("Unable to infer type of vector elements (assuming .b8)".into()));
+        }
+        if let Some((at, layer)) = spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
+            self.layer(layer)?;
+            let plain = Spec { index: None, count: Count::Free, ..spec.clone() };
+            self.vector(&plain, &elements[..at], index)?;
+            return self.vector(&plain, &elements[at + 1..], index);
+        }
+        if self.untyped(elements)? {
+            // One element of untyped bits makes the whole vector untyped.
+            let bits = Spec { ty: self.untyped_ref(spec), ..spec.clone() };
+            return elements.iter().try_for_each(|e| self.scalar(&bits, e, index));
         }
         elements.iter().try_for_each(|e| self.scalar(spec, e, index))
+    }
+
+    /// The index into an array of textures or surfaces.
+    fn layer(&self, operand: &Operand) -> Result<(), Misfit> {
+        let fits = match operand {
+            Operand::Reg(reg) => compatible(Type::U32, self.parser.body.reg_decl(*reg).0.ty),
+            other => matches!(other, Operand::Int { .. }),
+        };
+        let mnemonic = self.mnemonic;
+        let text = "instruction has unexpected type. Expecting type .u32";
+        if fits { Ok(()) } else { Err(Misfit::Text(format!("Array index in the '{mnemonic}' {text}"))) }
+    }
+
+    /// Is there a register of untyped bits in the vector? `Err` if its registers don't go together.
+    fn untyped(&self, elements: &[Operand]) -> Result<bool, Misfit> {
+        let types = elements.iter().filter_map(|e| match e {
+            Operand::Reg(reg) => Some(self.parser.body.reg_decl(*reg).0.ty),
+            _ => None,
+        });
+        let types: smallvec::SmallVec<[Type; 8]> = types.filter(|t| t.class() != Class::Pred).collect();
+        if types.iter().any(|t| t.bits() != types[0].bits()) {
+            return Err(Misfit::Text("Incompatible elements of vector expression".into()));
+        }
+        if types.iter().any(|t| t.class() == Class::Bits) {
+            return Ok(true);
+        }
+        let floats = types.iter().any(|t| t.class() == Class::Float);
+        let ints = types.iter().any(|t| t.is_int()) || elements.iter().any(|e| matches!(e, Operand::Int { .. }));
+        if floats && ints {
+            let mnemonic = self.mnemonic;
+            let text = format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
+            return Err(Misfit::Text(text));
+        }
+        Ok(false)
+    }
+
+    /// The spec's type as untyped bits of the same width.
+    fn untyped_ref(&self, spec: &Spec) -> TypeRef {
+        match self.wanted(spec) {
+            Some((ty, false)) => Type::bits_of(ty.bits()).map_or(spec.ty, TypeRef::Fixed),
+            _ => spec.ty,
+        }
     }
 
     fn scalar(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
@@ -206,14 +338,8 @@ impl Matcher<'_, '_> {
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
             (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range),
             (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range),
-            (Role::Pair(pair), Operand::Pair(range)) => match self.parser.body.list(*range) {
-                [first, second] => {
-                    self.scalar(&pair.0, first, index)?;
-                    self.scalar(&pair.1, second, index)
-                }
-                _ => Err(Misfit::Mismatch),
-            },
-            (Role::Pair(pair), _) if pair.1.optional => self.scalar(&pair.0, operand, index),
+            (Role::Base(_), Operand::Reg(_)) => Ok(()),
+            (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
             (Role::Label, Operand::Symbol(s)) => {
                 self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets))
@@ -221,11 +347,32 @@ impl Matcher<'_, '_> {
             (Role::Label, _) => {
                 Err(Misfit::Text(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
             }
+            (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
+            (Role::Handle, Operand::Reg(reg)) => {
+                self.register(&Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() }, self.parser.body.reg_decl(*reg).0.ty)
+            }
             (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
             (Role::Variable, Operand::Symbol(_) | Operand::Sum(_) | Operand::Element(_)) => Ok(()),
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
             (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => {
                 self.source(spec, operand, index)
+            }
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// A texture, sampler or surface where the spec wants such a one.
+    fn handle(&self, spec: &Spec, symbol: Symbol, index: usize) -> Result<(), Misfit> {
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        let (SymbolKind::Variable { ty, .. }, TypeRef::Fixed(need)) = (&info.kind, spec.ty) else {
+            return Err(Misfit::Mismatch);
+        };
+        match ty.class() {
+            _ if *ty == need => Ok(()),
+            Class::Opaque => {
+                let mnemonic = self.mnemonic;
+                let text = format!("Argument {index} of instruction '{mnemonic}': {need:?} or .u64 register expected");
+                Err(Misfit::Text(text))
             }
             _ => Err(Misfit::Mismatch),
         }
@@ -243,9 +390,8 @@ impl Matcher<'_, '_> {
             Operand::Sink if spec.sink => Ok(()),
             Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Sink | Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => {
-                Err(Misfit::Mismatch)
-            }
+            Operand::Sink => Err(self.no_sink(spec)),
+            Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => Err(Misfit::Mismatch),
             _ => {
                 let mnemonic = self.mnemonic;
                 Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
@@ -265,6 +411,7 @@ impl Matcher<'_, '_> {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
             Operand::Sink if spec.sink => Ok(()),
+            Operand::Sink => Err(self.no_sink(spec)),
             Operand::Int { value, .. } if constant => self.integer(spec, *value, index),
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
@@ -347,7 +494,7 @@ impl Matcher<'_, '_> {
         let list = self.parser.body.list(range);
         let parts: smallvec::SmallVec<[Operand; 4]> =
             list.iter().copied().filter(|o| !matches!(o, Operand::Offset(_))).collect();
-        self.all(inside, &parts, &mut Vec::new())
+        self.all(inside, &parts, &mut Found::default())
     }
 
     /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
@@ -363,6 +510,7 @@ impl Matcher<'_, '_> {
         }
         match base {
             Operand::Reg(reg) => self.address_register(*reg),
+            Operand::Symbol(symbol) if place == Place::Any => self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. })),
             Operand::Symbol(symbol) => self.address_variable(*symbol, space),
             Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
             Operand::Int { .. } => {
@@ -413,11 +561,36 @@ impl Matcher<'_, '_> {
         }
     }
 
+    /// ptxas's words if a constant breaks the limit.
+    fn broken(&self, limit: &Limit, operand: &Operand) -> Option<String> {
+        let obeys = match (limit.test, operand) {
+            (Test::Range(low, high), Operand::Int { value, .. }) => (low..=high).contains(&(*value as i64)),
+            (Test::OneOf(values), Operand::Int { value, .. }) => values.contains(&(*value as i64)),
+            (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
+            (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
+            (Test::Fraction, Operand::F64(bits)) => f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0,
+            (Test::Fraction, Operand::F32(bits)) => f32::from_bits(*bits) > 0.0 && f32::from_bits(*bits) <= 1.0,
+            _ => true,
+        };
+        if obeys {
+            return None;
+        }
+        let (signed, unsigned) = match operand {
+            Operand::Int { value, .. } => ((*value as i64).to_string(), value.to_string()),
+            Operand::F64(bits) => (format!("{:.6}", f64::from_bits(*bits)), String::new()),
+            Operand::F32(bits) => (format!("{:.6}", f32::from_bits(*bits)), String::new()),
+            _ => Default::default(),
+        };
+        let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
+        let text = limit.text.replace("$v", &signed).replace("$u", &unsigned);
+        Some(text.replace("$m", self.mnemonic).replace("$w", field))
+    }
+
     /// The state space of an address; `None` for a generic one.
     fn space(&self, place: Place) -> Option<Space> {
         let n = match place {
             Place::Shared => return Some(Space::Shared),
-            Place::Generic => return None,
+            Place::Any => return None,
             Place::Named(n) => n,
         };
         let mut spaces = self.fit.chosen.iter().flatten().filter(|w| w.kind() == Kind::Space);

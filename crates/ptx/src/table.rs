@@ -20,11 +20,13 @@
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
 //! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be negated,
 //! `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one, `[m:shared]`,
-//! `[m:generic]`), `[…]` address with what stands in it, `{a*4}` vector of four, `a*v` vector or scalar by
-//! `.v2`/`.v4`, `L` label, `F` function, `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the
-//! type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class),
-//! `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_` lets a sink
-//! stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word.
+//! `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
+//! register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T`
+//! texture, sampler or surface, `L` label, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
+//! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as
+//! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
+//! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word; `a#name`
+//! obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `fraction`) when it is a constant.
 //!
 //! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
 //! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
@@ -77,7 +79,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// One row: the modifiers and operands of a form.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Form {
     pub mnemonic: &'static str,
     pub slots: Vec<Slot>,
@@ -108,6 +110,32 @@ pub struct Spec {
     /// The operand stands there if and only if the opcode has this word.
     pub when: Option<Word>,
     pub gate: Option<Gate>,
+    /// What a constant at this place must obey.
+    pub limits: Vec<Limit>,
+    /// The element of a vector that is the index into an array of layers.
+    pub index: Option<u8>,
+}
+
+/// A bound on a constant, and what ptxas says when it is broken (`$v` the value, `$u` the same without a
+/// sign, `$m` the mnemonic, `$w` the word in the row's first slot).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    pub test: Test,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Test {
+    /// `0..15`
+    Range(i64, i64),
+    /// `4|8|16`
+    OneOf([i64; 3]),
+    /// `/8`
+    Multiple(i64),
+    /// `pow2`
+    PowerOfTwo,
+    /// `(0..1]`, of a float.
+    Fraction,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +154,8 @@ pub enum Role {
     Pred,
     /// `[base + offset]` in a state space.
     Memory(Place),
+    /// The base among other things in brackets.
+    Base(Place),
     /// `[…]` with more in it than a plain address.
     Address(Vec<Spec>),
     /// `x|q`: the second is optional when it says so.
@@ -133,6 +163,8 @@ pub enum Role {
     Label,
     Function,
     Variable,
+    /// A texture, sampler or surface variable, or a register with its handle.
+    Handle,
     List,
     Anything,
 }
@@ -143,7 +175,8 @@ pub enum Place {
     /// The n-th state space among the modifiers; generic if there is none.
     Named(u8),
     Shared,
-    Generic,
+    /// A variable of any state space will do.
+    Any,
 }
 
 /// The values that a constant may have.
@@ -181,6 +214,10 @@ pub enum Count {
     Shape { key: char, times: u16, over: u16 },
     /// A lane's part of a matrix with the shape's `rows` and `columns` and elements of the n-th type.
     Fragment { rows: char, columns: char, element: u8, times: u16, over: u16 },
+    /// As many as the dimension word (`.3d`) says, less this.
+    Dimension { less: u16 },
+    /// Braces with at least this many, or a single register.
+    AtLeast(u16),
     /// Braces or a single register, as many as are there.
     Free,
 }

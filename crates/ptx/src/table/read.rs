@@ -8,6 +8,7 @@ struct Reader {
     line: usize,
     sets: FxHashMap<&'static str, Vec<Word>>,
     archs: FxHashMap<&'static str, Vec<Target>>,
+    limits: FxHashMap<&'static str, Limit>,
     table: Table,
 }
 
@@ -15,7 +16,14 @@ type Result<T> = std::result::Result<T, String>;
 
 pub fn table(files: &[(&'static str, &'static str)]) -> Result<Table> {
     let table = Table { forms: Vec::new(), rules: Vec::new(), by_mnemonic: FxHashMap::default() };
-    let mut r = Reader { file: "", line: 0, sets: FxHashMap::default(), archs: FxHashMap::default(), table };
+    let mut r = Reader {
+        file: "",
+        line: 0,
+        sets: FxHashMap::default(),
+        archs: FxHashMap::default(),
+        limits: FxHashMap::default(),
+        table,
+    };
     for (file, text) in files {
         r.file = file;
         for (i, line) in text.lines().enumerate() {
@@ -47,6 +55,12 @@ impl Reader {
                 let find = |t: &str| Target::find(&format!("sm_{t}")).ok_or(format!("no target {t}"));
                 let targets = targets.split_whitespace().map(find).collect::<Result<_>>()?;
                 self.archs.insert(name.trim(), targets);
+            }
+            "limit" => {
+                let (name, limit) = rest.split_once('=').ok_or("limit NAME = TEST : 'TEXT'")?;
+                let (test, text) = limit.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
+                let text = quoted(text.trim())?.to_string();
+                self.limits.insert(name.trim(), Limit { test: limit_test(test.trim())?, text });
             }
             "word" => self.rule(Step::Word, &["*"], rest)?,
             "rule" | "late" => {
@@ -117,12 +131,12 @@ impl Reader {
     }
 
     fn spec(&self, text: &str) -> Result<Spec> {
-        if let Some((text, gate)) = text.split_once('@') {
-            return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
-        }
         if let [first, second] = split_top(text, '|')[..] {
             let pair = (self.spec(first)?, self.spec(second)?);
             return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
+        }
+        if let Some((text, gate)) = text.split_once('@') {
+            return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
         }
         if let Some((text, word)) = text.split_once(" if ") {
             let when = self.words(word.trim())?.first().copied();
@@ -134,18 +148,22 @@ impl Reader {
         if let Some(text) = text.strip_suffix('_') {
             return Ok(Spec { sink: true, ..self.spec(text)? });
         }
+        if let Some(place) = place(text) {
+            return Ok(plain(Role::Base(place), TypeRef::Any));
+        }
         if let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
-            let spec = self.spec(inner)?;
+            let (inner, index) = match inner.split_once('^') {
+                Some((inner, index)) => (inner, Some(number(index)? as u8)),
+                None => (inner, None),
+            };
+            let spec = Spec { index, ..self.spec(inner)? };
             let count = if spec.count == Count::One { Count::Free } else { spec.count };
             return Ok(Spec { count, ..spec });
         }
         if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
-            let role = match inner {
-                "m" => Role::Memory(Place::Named(0)),
-                "m1" => Role::Memory(Place::Named(1)),
-                "m:shared" => Role::Memory(Place::Shared),
-                "m:generic" => Role::Memory(Place::Generic),
-                _ => Role::Address(self.specs(inner)?),
+            let role = match place(inner) {
+                Some(place) => Role::Memory(place),
+                None => Role::Address(self.specs(inner)?),
             };
             return Ok(plain(role, TypeRef::Any));
         }
@@ -153,6 +171,14 @@ impl Reader {
             Some((before, count)) if !before.ends_with('(') => (before, self.count(count)?),
             _ => (text, Count::One),
         };
+        if let Some((before, name)) = text.split_once('#') {
+            let (name, ty) = name.split_once(':').map_or((name, String::new()), |(n, t)| (n, format!(":{t}")));
+            let mut spec = self.spec(&format!("{before}{ty}"))?;
+            for name in name.split('#') {
+                spec.limits.push(self.limits.get(name).ok_or(format!("no limit {name}"))?.clone());
+            }
+            return Ok(Spec { count, ..spec });
+        }
         let (role, ty) = match text.split_once(':') {
             Some((role, ty)) => (role, self.type_ref(ty)?),
             None if text.starts_with('i') => (text, TypeRef::Any),
@@ -168,6 +194,7 @@ impl Reader {
             "L" => Role::Label,
             "F" => Role::Function,
             "S" => Role::Variable,
+            "T" => Role::Handle,
             "(*)" => Role::List,
             "*" => Role::Anything,
             _ => self.bounded(role)?,
@@ -192,6 +219,13 @@ impl Reader {
         }
         if let Ok(n) = text.parse() {
             return Ok(Count::Exactly(n));
+        }
+        if let Some(less) = text.strip_prefix("dim") {
+            let less = less.strip_prefix('-').unwrap_or("0");
+            return Ok(Count::Dimension { less: number(less)? as u16 });
+        }
+        if let Some(n) = text.strip_suffix('+').and_then(|t| t.parse().ok()) {
+            return Ok(Count::AtLeast(n));
         }
         let number = |t: &str| t.parse::<u16>().map_err(|e| format!("count '{text}': {e}"));
         let (rest, over) = text.split_once('/').unwrap_or((text, "1"));
@@ -281,7 +315,37 @@ impl Reader {
 }
 
 fn plain(role: Role, ty: TypeRef) -> Spec {
-    Spec { role, ty, count: Count::One, optional: false, sink: false, when: None, gate: None }
+    Spec { role, ty, count: Count::One, optional: false, sink: false, when: None, gate: None, limits: Vec::new(), index: None }
+}
+
+fn place(text: &str) -> Option<Place> {
+    match text {
+        "m" => Some(Place::Named(0)),
+        "m1" => Some(Place::Named(1)),
+        "m:shared" => Some(Place::Shared),
+        "m:any" => Some(Place::Any),
+        _ => None,
+    }
+}
+
+fn number(text: &str) -> Result<i64> {
+    text.parse().map_err(|e| format!("'{text}': {e}"))
+}
+
+fn limit_test(text: &str) -> Result<Test> {
+    Ok(match text {
+        "pow2" => Test::PowerOfTwo,
+        "fraction" => Test::Fraction,
+        _ if text.contains('|') => {
+            let numbers = text.split('|').map(number).collect::<Result<Vec<_>>>()?;
+            Test::OneOf(numbers.try_into().map_err(|_| format!("'{text}': three numbers"))?)
+        }
+        _ => match (text.strip_prefix('/'), text.split_once("..")) {
+            (Some(multiple), _) => Test::Multiple(number(multiple)?.max(1)),
+            (None, Some((low, high))) => Test::Range(number(low)?, number(high)?),
+            (None, None) => return Err(format!("'{text}' is no test")),
+        },
+    })
 }
 
 fn version_number(text: &str) -> Result<Version> {
