@@ -2,12 +2,12 @@
 //!
 //! What holds:
 //! * The library is opened at run time and never closed, so its functions stay valid.
-//! * Handles live in types that borrow the `Device`: none outlives its context, none is used after it is freed.
-//!   They hold raw pointers and so stay on their thread; every call makes the device's context current first.
-//! * Every call is synchronous with respect to host memory: no slice is kept by the driver after a call returns.
+//! * Handles live in types that borrow the `Device`: none outlives its context, none is used after it is
+//!   freed. They hold raw pointers and so stay on their thread; every call makes the context current first.
+//! * Every call is synchronous with respect to host memory: the driver keeps no slice after a call returns.
 //! * The driver checks device addresses. What a kernel writes is beyond any checking here: where the GPU can
-//!   reach host memory, a wrong kernel can damage this process. `gpu-run` therefore runs kernels in a process of
-//!   their own.
+//!   reach host memory, a wrong kernel can damage this process. `gpu-run` therefore runs kernels in a process
+//!   of their own.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -15,6 +15,7 @@ use std::ptr::{null, null_mut};
 
 type Handle = *mut c_void;
 type Address = u64;
+type Code = c_uint;
 
 unsafe extern "C" {
     fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
@@ -25,19 +26,19 @@ unsafe extern "C" {
 const RTLD_NOW: c_int = 2;
 const LIBRARY: &CStr = c"libcuda.so.1";
 
-/// Declares the functions that are taken from the library: `field = symbol(argument types)`. The symbols and their
-/// types are those of cuda.h 13.0; the suffix `_v2` is the header's own renaming. All of them are in every driver
-/// since CUDA 11.
+/// Declares the functions that are taken from the library: `field = symbol(argument types)`. The types are
+/// those of cuda.h 13.0; the suffix `_v2` is the header's own renaming.
 macro_rules! driver_calls {
     ($($field:ident = $symbol:literal($($argument:ty),*);)*) => {
-        struct Calls { $($field: unsafe extern "C" fn($($argument),*) -> c_uint,)* }
+        struct Calls { $($field: unsafe extern "C" fn($($argument),*) -> Code,)* }
 
         impl Calls {
             fn find(library: *mut c_void) -> Result<Calls, Error> {
                 Ok(Calls { $($field: {
+                    type Function = unsafe extern "C" fn($($argument),*) -> Code;
                     let address = symbol(library, $symbol)?;
                     // SAFETY: the address is that of the function with this name, whose type is given above.
-                    unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> c_uint>(address) }
+                    unsafe { std::mem::transmute::<*mut c_void, Function>(address) }
                 },)* })
             }
         }
@@ -59,7 +60,8 @@ driver_calls! {
     module_unload     = c"cuModuleUnload"(Handle);
     module_function   = c"cuModuleGetFunction"(*mut Handle, Handle, *const c_char);
     function_set      = c"cuFuncSetAttribute"(Handle, c_int, c_int);
-    launch            = c"cuLaunchKernel"(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
+    launch            = c"cuLaunchKernel"(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint,
+                                          c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
     memory_allocate   = c"cuMemAlloc_v2"(*mut Address, usize);
     memory_free       = c"cuMemFree_v2"(Address);
     copy_to_device    = c"cuMemcpyHtoD_v2"(Address, *const c_void, usize);
@@ -78,8 +80,9 @@ const LAUNCH_PARAM_END: usize = 0;
 const LAUNCH_PARAM_BUFFER: usize = 1;
 const LAUNCH_PARAM_SIZE: usize = 2;
 
-/// Errors after which the process can't use the GPU any more, as cuda.h says of each ("the process must be
-/// terminated and relaunched"; for 710, that the context can't be used any more).
+/// Errors after which the process can't use the GPU any more. Of each, cuda.h says that "the process must
+/// be terminated and relaunched" or, of 710, that the context is of no more use; of 999 it says nothing at
+/// all, so the worst is assumed.
 const STICKY: [u32; 12] = [
     700, // ILLEGAL_ADDRESS
     702, // LAUNCH_TIMEOUT
@@ -92,7 +95,7 @@ const STICKY: [u32; 12] = [
     719, // LAUNCH_FAILED
     721, // TENSOR_MEMORY_LEAK
     810, // MPS_CLIENT_TERMINATED
-    999, // UNKNOWN: nothing is known of the context either
+    999, // UNKNOWN
 ];
 
 /// What can go wrong.
@@ -154,7 +157,8 @@ fn open_library() -> Result<*mut c_void, Error> {
     if !library.is_null() {
         return Ok(library);
     }
-    // SAFETY: after a failure dlerror returns null or a string that lives until the next dl call of this thread.
+    // SAFETY: after a failure dlerror returns null or a string that lives until the next dl call of this
+    // thread.
     let reason = unsafe { text_at(dlerror()) };
     Err(Error::NoDriver(reason.unwrap_or_else(|| "dlopen failed".into())))
 }
@@ -171,7 +175,7 @@ unsafe fn text_at(text: *const c_char) -> Option<String> {
 
 impl Calls {
     /// Turns what a driver call returned into a result with the driver's own words.
-    fn check(&self, call: &'static str, code: c_uint) -> Result<(), Error> {
+    fn check(&self, call: &'static str, code: Code) -> Result<(), Error> {
         if code == 0 {
             return Ok(());
         }
@@ -246,7 +250,7 @@ impl Device {
     }
 
     /// Gives something back. There is nobody to tell about a failure: after a sticky error all of these fail.
-    fn release(&self, give_back: impl FnOnce(&Calls) -> c_uint) {
+    fn release(&self, give_back: impl FnOnce(&Calls) -> Code) {
         if let Ok(calls) = self.enter() {
             give_back(calls);
         }
@@ -273,8 +277,8 @@ impl<'d> Module<'d> {
         let object = whole_cubin(image)?;
         let calls = device.enter()?;
         let mut handle = null_mut();
-        // SAFETY: the driver takes the image's length from its headers; `whole_cubin` has seen that all that they
-        // point to lies within the slice. The driver copies what it keeps.
+        // SAFETY: the driver takes the image's length from its headers; `whole_cubin` has seen that all
+        // that they point to lies within the slice. The driver copies what it keeps.
         let code = unsafe { (calls.module_load)(&mut handle, image.as_ptr().cast()) };
         calls.check("cuModuleLoadData", code)?;
         Ok(Module { device, handle, object })
@@ -317,8 +321,8 @@ pub struct Launch {
 }
 
 impl Kernel<'_> {
-    /// Starts the kernel; `Device::synchronize` waits for its end. `parameters` are the bytes of all parameters as
-    /// the kernel sees them in memory.
+    /// Starts the kernel; `Device::synchronize` waits for its end. `parameters` are the bytes of all
+    /// parameters as the kernel sees them in memory.
     pub fn launch(&self, launch: Launch, parameters: &[u8]) -> Result<(), Error> {
         self.check_parameters(parameters.len())?;
         let calls = self.module.device.enter()?;
@@ -332,8 +336,8 @@ impl Kernel<'_> {
             (&raw mut size).cast(),
             LAUNCH_PARAM_END as *mut c_void,
         ];
-        // SAFETY: the function belongs to a loaded module; `extra` is the list that cuLaunchKernel describes, and
-        // the driver copies the parameters before it returns and does not write them.
+        // SAFETY: the function belongs to a loaded module; `extra` is the list that cuLaunchKernel
+        // describes, and the driver copies the parameters before it returns and does not write them.
         let code = unsafe {
             (calls.launch)(
                 self.handle,
@@ -352,8 +356,8 @@ impl Kernel<'_> {
         calls.check("cuLaunchKernel", code)
     }
 
-    /// Launching with the wrong number of bytes would be an error at best and garbage in a parameter at worst. A cubin
-    /// that does not say how many there are is left to the driver.
+    /// Launching with the wrong number of bytes would be an error at best and garbage in a parameter at
+    /// worst. A cubin that does not say how many there are is left to the driver.
     fn check_parameters(&self, given: usize) -> Result<(), Error> {
         match parameter_bytes(&self.module.object, &self.name) {
             Some(takes) if takes != given => {
@@ -489,4 +493,90 @@ fn parameter_bytes(object: &cubin::Object, kernel: &str) -> Option<usize> {
         } => Some(usize::from(*bytes)),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cubin::attr;
+
+    #[test]
+    fn a_device_that_is_not_there_is_an_error() {
+        // Whether there is a driver or not.
+        let error = Device::open(u32::MAX).err().unwrap();
+        assert!(matches!(error, Error::NoDriver(_) | Error::Driver { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_lost_gpu_is_told_from_a_refused_call() {
+        let error = |code, name: &str, text: &str| Error::Driver {
+            call: "cuCtxSynchronize",
+            code,
+            name: name.into(),
+            text: text.into(),
+        };
+        let sticky = error(700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered");
+        assert!(sticky.is_sticky());
+        assert_eq!(
+            sticky.to_string(),
+            "cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; \
+             the GPU is lost to this process"
+        );
+        let refused = error(1, "CUDA_ERROR_INVALID_VALUE", "invalid argument");
+        assert!(!refused.is_sticky());
+        assert_eq!(refused.to_string(), "cuCtxSynchronize: CUDA_ERROR_INVALID_VALUE (1): invalid argument");
+    }
+
+    fn object(sections: Vec<cubin::Section>, segments: Vec<cubin::Segment>) -> cubin::Object {
+        let header = cubin::Header {
+            file_type: cubin::FileType(2),
+            abi: cubin::Abi::CURRENT,
+            version: 1,
+            flags: cubin::Flags::new(cubin::Flags::SASS, 90, 0),
+            section_names: 1,
+            segment_header_size: 56,
+        };
+        cubin::Object { header, sections, segments }
+    }
+
+    #[test]
+    fn the_cubin_says_how_many_bytes_a_kernel_takes() {
+        let attributes = vec![
+            attr::Attr::half(attr::Code::MAXREG_COUNT, 255),
+            attr::Attr::half(attr::Code::CBANK_PARAM_SIZE, 24),
+        ];
+        let info = cubin::Section::new(
+            ".nv.info.k",
+            cubin::SectionType::CUDA_INFO,
+            4,
+            cubin::Body::Info(attributes),
+        );
+        let object = object(vec![info], vec![]);
+        assert_eq!(parameter_bytes(&object, "k"), Some(24));
+        assert_eq!(parameter_bytes(&object, "other"), None);
+    }
+
+    #[test]
+    fn an_image_that_points_outside_of_itself_is_refused() {
+        assert!(matches!(whole_cubin(b"\x7fELF"), Err(Error::BadImage(_))));
+        let segment = |file_size| cubin::Segment {
+            kind: cubin::SegmentType(1),
+            flags: 5,
+            extent: cubin::Extent::Fixed { offset: 16, file_size, memory_size: file_size },
+            align: 8,
+        };
+        let sections = || {
+            let null = cubin::Section::new("", cubin::SectionType(0), 0, cubin::Body::Bytes(vec![]));
+            let names = cubin::Body::Strings(cubin::StringTable::new());
+            vec![null, cubin::Section::new("", cubin::SectionType(3), 1, names)]
+        };
+        let image = |file_size| object(sections(), vec![segment(file_size)]).write().unwrap();
+        assert!(whole_cubin(&image(8)).is_ok());
+        for file_size in [1 << 20, u64::MAX] {
+            assert_eq!(
+                whole_cubin(&image(file_size)).err(),
+                Some(Error::BadImage("a segment lies outside of the file".into()))
+            );
+        }
+    }
 }

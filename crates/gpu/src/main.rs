@@ -1,8 +1,8 @@
 //! `gpu-run`: executes the run lines of PTX files on a GPU.
 //!
-//! The process that the user starts never touches the GPU. It starts a worker, which is itself with `--worker N`,
-//! to execute the runs from number N on, and prints the verdicts that come back, one line per run. A worker
-//! that crashes, hangs or loses the GPU costs one run: the next worker goes on behind it.
+//! The process that the user starts never touches the GPU. It starts a worker, which is itself with
+//! `--worker N`, to execute the runs from number N on, and prints the verdicts that come back, one line per
+//! run. A worker that crashes, hangs or loses the GPU costs one run: the next worker goes on behind it.
 
 mod supervise;
 mod worker;
@@ -15,8 +15,9 @@ use gpu::runline::{self, Run};
 
 const USAGE: &str = "usage: gpu-run [OPTIONS] FILE.ptx [FILE.cubin] ...
 
-Executes the run lines in the comments of each PTX file on the GPU and says for each whether memory is as expected
-afterwards. The cubin is the file named after the PTX file, or else has its name and the ending .cubin.
+Executes the run lines in the comments of each PTX file on the GPU and says for each whether memory is as
+expected afterwards. The cubin is the file named after the PTX file, or else the one of the same name that
+ends in .cubin.
 
   --cubins DIR     look for cubins there instead of beside the PTX files
   --device N       the GPU to use (0)

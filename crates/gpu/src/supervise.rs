@@ -20,7 +20,7 @@ pub fn supervise(jobs: &[Job], timeout: Duration) -> Result<ExitCode, String> {
         let mut worker = Worker::start(done)?;
         let first = done;
         let end = loop {
-            let patience = if done == first { timeout + START } else { timeout };
+            let patience = if done == first { timeout.saturating_add(START) } else { timeout };
             match worker.verdict(patience)? {
                 Said::Verdict(line) => {
                     println!("{line}");

@@ -7,7 +7,7 @@
 use crate::ast::*;
 use crate::parse::Parser;
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef};
+use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
 use crate::words::Kind;
 
@@ -36,6 +36,9 @@ fn same_class(need: Type, reg: Type) -> bool {
         _ => false,
     }
 }
+
+/// Lanes of a warp.
+const LANES: u32 = 32;
 
 /// Why an operand doesn't fit.
 enum Misfit {
@@ -235,8 +238,13 @@ impl Matcher<'_, '_> {
             Count::Exactly(n) => Some(u32::from(n)),
             Count::Vector => Some(self.vector),
             Count::Shape { key, times, over } => {
-                let number = self.fit.chosen.iter().flatten().find_map(|w| w.number(key))?;
-                Some(number * u32::from(times) / u32::from(over.max(1)))
+                Some(self.shape(key)? * u32::from(times) / u32::from(over.max(1)))
+            }
+            Count::Fragment { rows, columns, element, times, over } => {
+                let element = self.fit.types.get(element as usize).copied().flatten()?;
+                let register = element.bits().max(32);
+                let bits = self.shape(rows)? * self.shape(columns)? * element.bits() * u32::from(times);
+                Some(bits / (LANES * register * u32::from(over.max(1))))
             }
             Count::Dimension { less } => {
                 let word = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Dimension)?;
@@ -245,6 +253,12 @@ impl Matcher<'_, '_> {
             }
             Count::Free | Count::AtLeast(_) => None,
         }
+    }
+
+    /// The number that a shape word gives to a dimension; `x` is the number of repetitions.
+    fn shape(&self, key: char) -> Option<u32> {
+        let kind = if key == 'x' { Kind::Repeat } else { Kind::Shape };
+        self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
     }
 
     fn vector(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
@@ -341,7 +355,9 @@ impl Matcher<'_, '_> {
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
-            (Role::Label, Operand::Symbol(s)) => self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets)),
+            (Role::Label, Operand::Symbol(s)) => {
+                self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets))
+            }
             (Role::Label, _) => {
                 Err(Misfit::Text(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
             }
@@ -356,7 +372,9 @@ impl Matcher<'_, '_> {
                 _ => Ok(()),
             },
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
-            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => self.source(spec, operand, index),
+            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => {
+                self.source(spec, operand, index)
+            }
             _ => Err(Misfit::Mismatch),
         }
     }
@@ -413,7 +431,7 @@ impl Matcher<'_, '_> {
             }
             Operand::Sink if spec.sink => Ok(()),
             Operand::Sink => Err(self.no_sink(spec)),
-            Operand::Int { value, .. } if constant => self.integer(spec, *value),
+            Operand::Int { value, .. } if constant => self.integer(spec, *value, index),
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
             Operand::Special { .. } => {
@@ -436,6 +454,7 @@ impl Matcher<'_, '_> {
             TypeRef::Slot(n) => slot(n).map(|t| (t, false)),
             TypeRef::Wide(n) => slot(n).and_then(Type::widened).map(|t| (t, false)),
             TypeRef::AtLeast(n) => slot(n).map(|t| (t, true)),
+            TypeRef::Paired(n) => slot(n).map(|t| (t.paired(), false)),
             TypeRef::Fixed(ty) => Some((ty, false)),
             TypeRef::Any => None,
         }
@@ -450,16 +469,34 @@ impl Matcher<'_, '_> {
         if fits { Ok(()) } else { Err(Misfit::Mismatch) }
     }
 
-    fn integer(&self, spec: &Spec, value: u64) -> Result<(), Misfit> {
-        if let Role::Constant(Some((low, high))) = spec.role
-            && !(low..=high).contains(&(value as i64))
-        {
-            return Err(Misfit::Mismatch);
+    fn integer(&self, spec: &Spec, value: u64, index: usize) -> Result<(), Misfit> {
+        if let Role::Constant(values) = &spec.role {
+            self.value(values, value as i64, index)?;
         }
         match self.wanted(spec) {
             Some((need, _)) if matches!(need.class(), Class::Float) => Err(Misfit::Mismatch),
             _ => Ok(()),
         }
+    }
+
+    fn value(&self, values: &Values, value: i64, index: usize) -> Result<(), Misfit> {
+        let expected = match values {
+            Values::Range { low, high, .. } if value < *low || value > *high => {
+                let range = format!("expected to be in range [{low}..{high}]");
+                let text = format!("value '{value}' out of range, {range}");
+                return Err(Misfit::Text(format!(
+                    "Argument {index} of instruction '{}': {text}",
+                    self.mnemonic
+                )));
+            }
+            Values::Range { low, step, .. } if (value - low) % step != 0 => format!("multiple of {step}"),
+            Values::OneOf(list) if !list.contains(&value) => {
+                list.iter().map(i64::to_string).collect::<Vec<_>>().join(" or ")
+            }
+            _ => return Ok(()),
+        };
+        let text = format!("unexpected value '{value}', expected to be {expected}");
+        Err(Misfit::Text(format!("Argument {index} of instruction '{}': {text}", self.mnemonic)))
     }
 
     /// A constant of 32 or 64 bits: any float takes either; untyped bits take one of their width.

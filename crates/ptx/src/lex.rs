@@ -331,16 +331,25 @@ mod tests {
     #[test]
     fn words_and_numbers() {
         use TokenKind::*;
-        assert_eq!(kinds(".1d .5 .5e-3 .16x64b"), [(Dot, ".1d"), (Float, ".5"), (Float, ".5e-3"), (Dot, ".16x64b")]);
-        assert_eq!(kinds("0x1fU 0b10 017 1. 1e3 0f3F800000"), [
-            (Int, "0x1fU"),
-            (Int, "0b10"),
-            (Int, "017"),
-            (Float, "1."),
-            (Float, "1e3"),
-            (Float, "0f3F800000")
-        ]);
-        assert_eq!(kinds("%tid.x .L1::evict_first"), [(Ident, "%tid"), (Dot, ".x"), (Dot, ".L1::evict_first")]);
+        assert_eq!(
+            kinds(".1d .5 .5e-3 .16x64b"),
+            [(Dot, ".1d"), (Float, ".5"), (Float, ".5e-3"), (Dot, ".16x64b")]
+        );
+        assert_eq!(
+            kinds("0x1fU 0b10 017 1. 1e3 0f3F800000"),
+            [
+                (Int, "0x1fU"),
+                (Int, "0b10"),
+                (Int, "017"),
+                (Float, "1."),
+                (Float, "1e3"),
+                (Float, "0f3F800000")
+            ]
+        );
+        assert_eq!(
+            kinds("%tid.x .L1::evict_first"),
+            [(Ident, "%tid"), (Dot, ".x"), (Dot, ".L1::evict_first")]
+        );
     }
 
     #[test]

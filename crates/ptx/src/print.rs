@@ -293,7 +293,7 @@ impl BodyPrinter<'_, '_, '_> {
                 Stmt::Label(symbol, _) => {
                     let name = self.p.symbol_name(*symbol);
                     put!(self.p, "{name}:\n");
-                },
+                }
                 Stmt::Regs(range) => self.regs(*range, &indent),
                 Stmt::Variable(v) => self.p.variable(v, &indent),
                 Stmt::Open => {

@@ -13,18 +13,24 @@
 //! late  add/sub .cc .sat          : error 'Modifier '.cc' cannot be combined with modifier '.sat''
 //! ```
 //!
-//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set. Words of different kinds
+//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that fits. Words of different kinds
 //! match in any order, as in ptxas; types, spaces, layouts and shapes keep theirs. `t0`, `t1`, … are the types
 //! that stand in the form's type slots, in order.
 //!
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
-//! `i(0..15)` constant in a range, `p` predicate that may be negated, `q` predicate result, `[m]` address in the
-//! opcode's state space (`[m1]` in its second one, `[m:shared]`, `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone register, `a*v` vector or scalar by
-//! `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T` texture, sampler or surface, `L` label, `F` function,
-//! `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the type (default `t0`): a name,
-//! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word;
-//! `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`, `fraction`) when it is a constant.
+//! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be negated,
+//! `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one, `[m:shared]`,
+//! `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
+//! register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T`
+//! texture, sampler or surface, `L` label, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
+//! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as
+//! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
+//! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word; `a#name`
+//! obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`,
+//! `fraction`) when it is a constant.
+//!
+//! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
+//! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
@@ -36,8 +42,8 @@
 //! 6. `late` lines.
 //!
 //! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and perhaps
-//! the version from which they apply (`ptx6.4`). `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In
-//! texts `$m` is the mnemonic, `$t0`, `$t1` are the types, `$op` is the operation, `$1`, `$2`, … are the words that
+//! the version from which they apply (`ptx6.4`), and the word at a type's place (`t0=.f16`). `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In
+//! texts `$m` is the mnemonic, `$t0`, `$t1` are the types, `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are the words that
 //! met the groups of the line, and `$1::` is what follows the `::` of such a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
@@ -143,8 +149,8 @@ pub enum Role {
     Source,
     /// Register only.
     Register,
-    /// Constant, within bounds.
-    Constant(Option<(i64, i64)>),
+    /// Constant, one of some values.
+    Constant(Values),
     /// Predicate register that is written.
     PredDest,
     /// Predicate register, perhaps negated; or a constant truth value.
@@ -177,6 +183,14 @@ pub enum Place {
     Any,
 }
 
+/// The values that a constant may have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    Any,
+    Range { low: i64, high: i64, step: i64 },
+    OneOf(Vec<i64>),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeRef {
     /// The type in the form's n-th type slot.
@@ -185,6 +199,8 @@ pub enum TypeRef {
     Wide(u8),
     /// A register at least as wide as that, of any class.
     AtLeast(u8),
+    /// Packed in pairs into a register of 32 bits if it is 16 bits wide.
+    Paired(u8),
     Fixed(crate::types::Type),
     Any,
 }
@@ -200,6 +216,8 @@ pub enum Count {
     Vector,
     /// A number in a shape word, times and over small numbers: `{d*n/2}`.
     Shape { key: char, times: u16, over: u16 },
+    /// A lane's part of a matrix with the shape's `rows` and `columns` and elements of the n-th type.
+    Fragment { rows: char, columns: char, element: u8, times: u16, over: u16 },
     /// As many as the dimension word (`.3d`) says, less this.
     Dimension { less: u16 },
     /// Braces with at least this many, or a single register.
@@ -256,6 +274,8 @@ pub struct Condition {
     pub present: Vec<Vec<Word>>,
     /// None of these may be there.
     pub absent: Vec<Word>,
+    /// The n-th type must be one of these.
+    pub types: Vec<(usize, Vec<Word>)>,
 }
 
 #[derive(Debug)]

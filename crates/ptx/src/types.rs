@@ -141,6 +141,16 @@ impl Type {
         self.class() == Class::Signed
     }
 
+    /// The type of a register of 32 bits that holds two of this, if it is a float of 16 bits.
+    pub fn paired(self) -> Type {
+        match self.name() {
+            "f16" => Type::find("f16x2"),
+            "bf16" => Type::find("bf16x2"),
+            _ => None,
+        }
+        .unwrap_or(self)
+    }
+
     /// The type of the same class and twice the width, as `mul.wide` and `mad.wide` give.
     pub fn widened(self) -> Option<Type> {
         let class = self.class();

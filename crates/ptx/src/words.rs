@@ -25,6 +25,8 @@ pub enum Kind {
     Eviction,
     Layout,
     Shape,
+    /// `.x4`: how often a shape is taken.
+    Repeat,
     Vector,
     Permute,
     Component,
@@ -116,7 +118,7 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
     (Kind::ShiftRight, "Multiple shift-right modifiers specified", "shr7 shr15"),
     (Kind::Flag, "Conflicting use of '$w' modifier with operand negation", "po"),
     (Kind::Permute, "Multiple permute modifiers specified", "f4e b4e rc8 rc16 ecl ecr"),
-    (Kind::Shape, "Multiple .num modifiers specified", "x1 x2 x4 x8 x16 x32 x64 x128"),
+    (Kind::Repeat, "Multiple .num modifiers specified", "x1 x2 x4 x8 x16 x32 x64 x128"),
     (Kind::Flag, "Multiple $w modifiers specified", "trans"),
     (Kind::Flag, "Multiple $w modifiers specified", "abs"),
     (Kind::Flag, "Multiple $w modifiers specified", "async alias"),
@@ -174,6 +176,13 @@ impl Word {
     /// The word for a text without its dot.
     pub fn find(text: &str) -> Option<Word> {
         vocabulary().by_text.get(text).copied()
+    }
+
+    /// The words that begin with one text and end with another, in the order of the vocabulary.
+    pub fn matching(start: &str, end: &str) -> Vec<Word> {
+        let fits = |text: &str| text.starts_with(start) && text.ends_with(end);
+        let words = vocabulary().words.iter().enumerate();
+        words.filter(|(_, (text, _))| fits(&text[1..])).map(|(i, _)| Word(i as u16)).collect()
     }
 
     /// With the dot: `.f32`.

@@ -52,7 +52,8 @@ pub(super) fn expect(run: &mut Run, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads tokens of one line. Names in expressions are the arguments so far, the launch and the local variables.
+/// Reads tokens of one line. Names in expressions are the arguments so far, the launch and the local
+/// variables.
 pub(super) struct Reader<'a> {
     tokens: &'a [Token<'a>],
     at: usize,

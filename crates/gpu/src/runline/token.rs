@@ -41,7 +41,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
 }
 
 fn is_name_start(c: char) -> bool {
-    c.is_ascii_alphabetic() || matches!(c, '_' | '$' | '%')
+    c.is_ascii_alphabetic() || matches!(c, '_' | '$')
 }
 
 fn is_name_part(c: char) -> bool {

@@ -143,8 +143,8 @@ impl Type {
         if self.kind == Kind::Signed { i128::from(value as i64) } else { i128::from(value) }
     }
 
-    /// The value as another type: integers wrap, floats round to nearest even, and a float becomes the integer
-    /// nearest to it towards zero, held to the type's range, with 0 for NaN (as `cvt.rzi` does).
+    /// The value as another type: integers wrap, floats round to nearest even, and a float becomes the
+    /// integer nearest to it towards zero, held to the type's range, with 0 for NaN (as `cvt.rzi` does).
     pub(super) fn convert(self, value: u64, to: Type) -> u64 {
         if !self.is_float() {
             return to.of_integer(self.to_integer(value));
@@ -167,8 +167,8 @@ impl Type {
         self.of_integer((value as i128).clamp(low, high))
     }
 
-    /// `a op b`. Integers wrap; a shift by the width or more leaves zeros, or signs. `None`: a division by zero, or
-    /// an operation that floats do not have.
+    /// `a op b`. Integers wrap; a shift by the width or more leaves zeros, or signs. `None`: a division by
+    /// zero, or an operation that floats do not have.
     pub(super) fn binary(self, op: Op, a: u64, b: u64) -> Option<u64> {
         if self.is_float() && !op.takes_floats() {
             return None;
@@ -303,8 +303,8 @@ fn ordered<T: PartialOrd>(relation: Relation, a: T, b: T) -> bool {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the generator's state
-/// is a counter, so that element `index` needs none of the elements before it.
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the generator's
+/// state is a counter, so that element `index` needs none of the elements before it.
 fn splitmix64(seed: u64, index: u64) -> u64 {
     let mut word = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -137,7 +137,12 @@ impl<'s> Parser<'s> {
                 }
                 let targets = Range { first, len: targets.len() as u32 };
                 let calls = word == ".calltargets";
-                self.body.stmts.push(Stmt::Targets(Box::new(Targets { label: symbol, calls, targets, span })));
+                self.body.stmts.push(Stmt::Targets(Box::new(Targets {
+                    label: symbol,
+                    calls,
+                    targets,
+                    span,
+                })));
                 symbol
             }
             ".callprototype" => {

@@ -425,7 +425,8 @@ impl<'s> Parser<'s> {
         } else if old.returns != new.returns {
             self.error(span, format!("Inconsistent prototypes of '{text}', return types differ"));
         } else if old.external && new.defined {
-            let message = format!("Function definition conflicts with '.extern' declaration for function '{text}'");
+            let message =
+                format!("Function definition conflicts with '.extern' declaration for function '{text}'");
             self.error(span, message);
         }
         new.defined |= old.defined;

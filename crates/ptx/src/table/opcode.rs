@@ -56,8 +56,26 @@ pub struct Fit {
 
 /// Dotted words that ptxas's scanner takes for directives wherever they stand.
 const DIRECTIVE_WORDS: &[&str] = &[
-    "attribute", "branchtargets", "calltargets", "callprototype", "func", "entry", "reg", "unified", "align",
-    "extern", "visible", "version", "target", "pragma", "loc", "file", "section", "maxnreg", "maxntid", "ptr",
+    "attribute",
+    "branchtargets",
+    "calltargets",
+    "callprototype",
+    "func",
+    "entry",
+    "reg",
+    "unified",
+    "align",
+    "extern",
+    "visible",
+    "version",
+    "target",
+    "pragma",
+    "loc",
+    "file",
+    "section",
+    "maxnreg",
+    "maxntid",
+    "ptr",
 ];
 
 impl Opcode {
@@ -184,10 +202,15 @@ impl Opcode {
             true => self.mnemonic.starts_with(name),
             false => self.mnemonic == name,
         });
-        if !named || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
+        let typed = when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
+        if !named || !typed || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
             return None;
         }
         when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
+    }
+
+    fn type_word(&self, n: usize) -> Option<Word> {
+        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
     }
 
     /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
@@ -208,6 +231,9 @@ impl Opcode {
         }
         if let Some(op) = self.first(Kind::Op).or(self.first(Kind::Exchange)) {
             out = out.replace("$op", &op.text()[1..]);
+        }
+        if let Some(shape) = self.first(Kind::Shape) {
+            out = out.replace("$shape", shape.text());
         }
         out
     }

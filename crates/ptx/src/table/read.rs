@@ -92,7 +92,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `<set>`, `.x`, or `.x/.y`: the words that may stand there.
+    /// `<set>`, `.x`, `.x*y`, or several with `/` between: the words that may stand there.
     fn words(&self, text: &str) -> Result<Vec<Word>> {
         let mut words = Vec::new();
         for part in text.split('/') {
@@ -100,7 +100,10 @@ impl Reader {
                 words.extend(self.sets.get(set).ok_or(format!("no set <{set}>"))?);
             } else {
                 let word = part.strip_prefix('.').ok_or(format!("'{part}' is no word"))?;
-                words.push(Word::find(word).ok_or(format!("no word .{word}"))?);
+                match word.split_once('*') {
+                    Some((start, end)) => words.extend(Word::matching(start, end)),
+                    None => words.push(Word::find(word).ok_or(format!("no word .{word}"))?),
+                }
             }
         }
         Ok(words)
@@ -178,13 +181,14 @@ impl Reader {
         }
         let (role, ty) = match text.split_once(':') {
             Some((role, ty)) => (role, self.type_ref(ty)?),
+            None if text.starts_with('i') => (text, TypeRef::Any),
             None => (text, TypeRef::Slot(0)),
         };
         let role = match role {
             "d" => Role::Dest,
             "a" | "b" | "c" => Role::Source,
             "r" => Role::Register,
-            "i" => Role::Constant(None),
+            "i" => Role::Constant(Values::Any),
             "p" => return Ok(Spec { count, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
             "q" => return Ok(Spec { count, ..plain(Role::PredDest, TypeRef::Fixed(Type::PRED)) }),
             "L" => Role::Label,
@@ -200,8 +204,13 @@ impl Reader {
 
     fn bounded(&self, text: &str) -> Result<Role> {
         let inner = text.strip_prefix("i(").and_then(|t| t.strip_suffix(')'));
-        let bounds = inner.and_then(|t| t.split_once("..")).ok_or(format!("'{text}' is no operand"))?;
-        Ok(Role::Constant(Some((number(bounds.0)?, number(bounds.1)?))))
+        let inner = inner.ok_or(format!("'{text}' is no operand"))?;
+        let number = |t: &str| t.parse::<i64>().map_err(|e| format!("'{t}': {e}"));
+        let Some((low, high)) = inner.split_once("..") else {
+            return Ok(Role::Constant(Values::OneOf(inner.split('|').map(number).collect::<Result<_>>()?)));
+        };
+        let (high, step) = high.split_once('/').unwrap_or((high, "1"));
+        Ok(Role::Constant(Values::Range { low: number(low)?, high: number(high)?, step: number(step)? }))
     }
 
     fn count(&self, text: &str) -> Result<Count> {
@@ -218,13 +227,18 @@ impl Reader {
         if let Some(n) = text.strip_suffix('+').and_then(|t| t.parse().ok()) {
             return Ok(Count::AtLeast(n));
         }
-        let mut chars = text.chars();
-        let key = chars.next().ok_or("empty count")?;
-        let rest = chars.as_str();
-        let (times, over) = rest.split_once('/').unwrap_or((rest, "1"));
-        let times = times.strip_prefix('*').unwrap_or("1");
         let number = |t: &str| t.parse::<u16>().map_err(|e| format!("count '{text}': {e}"));
-        Ok(Count::Shape { key, times: number(times)?, over: number(over)? })
+        let (rest, over) = text.split_once('/').unwrap_or((text, "1"));
+        let (key, times) = rest.split_once('*').unwrap_or((rest, "1"));
+        let (times, over) = (number(times)?, number(over)?);
+        let mut chars = key.chars();
+        match (chars.next(), chars.next(), chars.next().and_then(|c| c.to_digit(10))) {
+            (Some(key), None, None) => Ok(Count::Shape { key, times, over }),
+            (Some(rows), Some(columns), Some(n)) => {
+                Ok(Count::Fragment { rows, columns, element: n as u8, times, over })
+            }
+            _ => Err(format!("'{text}' is no count")),
+        }
     }
 
     fn type_ref(&self, text: &str) -> Result<TypeRef> {
@@ -238,6 +252,9 @@ impl Reader {
         if let Some(n) = text.strip_prefix('t').and_then(index) {
             return Ok(TypeRef::Slot(n));
         }
+        if let Some(n) = text.strip_prefix('x').and_then(index) {
+            return Ok(TypeRef::Paired(n));
+        }
         if let Some(n) = text.strip_prefix('w').and_then(index) {
             return Ok(TypeRef::Wide(n));
         }
@@ -250,10 +267,13 @@ impl Reader {
         let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
         let mnemonics = mnemonics.iter().map(ends).collect();
         let mut condition =
-            Condition { mnemonics, from: Version::new(1, 0), present: Vec::new(), absent: Vec::new() };
+            Condition { mnemonics, from: Version::new(1, 0), present: Vec::new(), absent: Vec::new(), types: Vec::new() };
         for part in when.split_whitespace() {
             if let Some(words) = part.strip_prefix('!') {
                 condition.absent.extend(self.words(words)?);
+            } else if let Some((place, words)) = part.strip_prefix('t').and_then(|p| p.split_once('=')) {
+                let place = place.parse::<usize>().map_err(|e| format!("'{part}': {e}"))?;
+                condition.types.push((place, self.words(words)?));
             } else if let Some(version) = part.strip_prefix("ptx") {
                 condition.from = version_number(version)?;
             } else {
