@@ -4,8 +4,10 @@
 //! that got furthest. Register types follow one rule ([`compatible`]), found by trying each register type on
 //! each class of instruction (docs/ptx-language.md).
 
+mod call;
+
 use crate::ast::*;
-use crate::parse::Parser;
+use crate::parse::{Parse, Parser};
 use crate::sreg;
 use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
@@ -48,7 +50,7 @@ enum Misfit {
 }
 
 impl Parser<'_> {
-    pub(crate) fn check_instruction(&mut self, inst: &Inst) {
+    pub(crate) fn check_instruction(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         for error in opcode.errors.clone() {
             if let OpcodeError::Message(text) = error {
@@ -56,7 +58,7 @@ impl Parser<'_> {
             }
         }
         if self.opcodes[inst.opcode.0 as usize].fits.is_empty() {
-            return;
+            return Ok(());
         }
         let table = Table::get();
         let opcode = &self.opcodes[inst.opcode.0 as usize];
@@ -71,7 +73,9 @@ impl Parser<'_> {
                 Ok(()) => {
                     let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
                     let texts: Vec<String> = texts.collect();
-                    return self.check_found(inst, &found, texts);
+                    let calls = table.form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                    self.check_found(inst, &found, texts);
+                    return if calls { self.check_call(inst) } else { Ok(()) };
                 }
                 Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
             }
@@ -82,6 +86,7 @@ impl Parser<'_> {
             _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
         };
         self.error(inst.span, text);
+        Ok(())
     }
 
     /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
@@ -348,9 +353,9 @@ impl Matcher<'_, '_> {
                 Role::Label | Role::Function | Role::Variable => Ok(()),
                 _ => Err(Misfit::Mismatch),
             },
-            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range),
+            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
-            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range),
+            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range, index),
             (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index),
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
@@ -365,7 +370,7 @@ impl Matcher<'_, '_> {
             (Role::Handle, Operand::Reg(reg)) => {
                 self.register(&Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() }, self.parser.body.reg_decl(*reg).0.ty)
             }
-            (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
+            (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
             (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
             (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => match self.parser.body.list(*range) {
                 [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
@@ -521,7 +526,7 @@ impl Matcher<'_, '_> {
     }
 
     /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
-    fn memory(&self, place: Place, range: Range) -> Result<(), Misfit> {
+    fn memory(&self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         let space = self.space(place);
         let (base, rest) = match self.parser.body.list(range) {
@@ -534,7 +539,10 @@ impl Matcher<'_, '_> {
         match base {
             Operand::Reg(reg) => self.address_register(*reg),
             Operand::Symbol(symbol) if place == Place::Any => self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. })),
-            Operand::Symbol(symbol) => self.address_variable(*symbol, space),
+            Operand::Symbol(symbol) => {
+                self.address_variable(*symbol, space)?;
+                self.parameter_direction(*symbol, index)
+            }
             Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
             Operand::Int { .. } => {
                 Err(Misfit::Text("Immediate addresses allowed only for .local state space".into()))
@@ -608,6 +616,21 @@ impl Matcher<'_, '_> {
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
         let text = limit.text.replace("$v", &signed).replace("$u", &unsigned);
         Some(text.replace("$m", self.mnemonic).replace("$w", field))
+    }
+
+    /// A function reads its parameters and writes its returns. What comes first in an instruction is written,
+    /// unless it is all that the instruction has.
+    fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
+        let formals = &self.parser.function.formals;
+        let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
+        let name = || self.parser.symbol_name(symbol);
+        if written && formals.params.contains(&symbol) {
+            return Err(Misfit::Text(format!("Illegal to write to function input parameter '{}'", name())));
+        }
+        if !written && formals.returns.contains(&symbol) {
+            return Err(Misfit::Text(format!("Illegal to read function return parameter '{}'", name())));
+        }
+        Ok(())
     }
 
     /// The state space of an address; `None` for a generic one.
