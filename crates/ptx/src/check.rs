@@ -46,7 +46,22 @@ const LANES: u32 = 32;
 enum Misfit {
     /// `Arguments mismatch for instruction 'x'`
     Mismatch,
+    /// Seen when the operand is read.
     Text(String),
+    /// Only looked at when every operand is of a fitting kind.
+    Late(String),
+}
+
+/// ptxas's text when no form fits: of the form whose operands are all of the right kind, else a text of its own
+/// if there is one form, else the general one.
+fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
+    let general = misfits.len() > 1 && misfits.iter().any(|m| matches!(m, Misfit::Mismatch));
+    let late = misfits.iter().position(|m| matches!(m, Misfit::Late(_))).unwrap_or(0);
+    match misfits.into_iter().nth(late) {
+        Some(Misfit::Late(text)) => text,
+        Some(Misfit::Text(text)) if !general => text,
+        _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
+    }
 }
 
 impl Parser<'_> {
@@ -63,13 +78,13 @@ impl Parser<'_> {
         let table = Table::get();
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
-        let mut first_misfit = None;
+        let mut misfits = Vec::new();
         for fit in &opcode.fits {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
             match matcher.all(&table.form(fit.form).operands, operands, 0, &mut found) {
                 // What a row that takes all words says about the operands goes before a row that doesn't.
-                Ok(()) if fit.misfits > 0 && matches!(first_misfit, Some(Misfit::Text(_))) => break,
+                Ok(()) if fit.misfits > 0 && !matches!(misfits[..], [] | [Misfit::Mismatch, ..]) => break,
                 Ok(()) => {
                     let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
                     let texts: Vec<String> = texts.collect();
@@ -77,16 +92,29 @@ impl Parser<'_> {
                     self.check_found(inst, &found, texts);
                     return if calls { self.check_call(inst) } else { Ok(()) };
                 }
-                Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
+                Err(misfit) => misfits.push(misfit),
             }
         }
-        let mnemonic = opcode.mnemonic;
-        let text = match first_misfit {
-            Some(Misfit::Text(text)) => text,
-            _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
-        };
-        self.error(inst.span, text);
+        let unasked = opcode.fits.iter().find_map(|fit| self.unasked_operand(inst, fit));
+        let text = explain(misfits, opcode.mnemonic);
+        for text in unasked.into_iter().chain([text]) {
+            self.error(inst.span, text);
+        }
         Ok(())
+    }
+
+    /// ptxas's words for an operand that only a modifier could ask for.
+    fn unasked_operand(&self, inst: &Inst, fit: &Fit) -> Option<String> {
+        let specs = &Table::get().form(fit.form).operands;
+        let word = specs.iter().find_map(|s| s.when.filter(|w| !fit.chosen.contains(&Some(*w))))?;
+        let opcode = &self.opcodes[inst.opcode.0 as usize];
+        let operands = self.body.list(inst.operands);
+        let mnemonic = opcode.mnemonic;
+        let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic };
+        let all: Vec<&Spec> = specs.iter().collect();
+        matcher.rest(&all, operands, 0, &mut Found::default()).ok()?;
+        let (word, n) = (word.text(), operands.len());
+        Some(format!("{word} modifier required for instruction '{mnemonic}' with {n} arguments"))
     }
 
     /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
@@ -152,32 +180,66 @@ struct Matcher<'a, 's> {
 impl Matcher<'_, '_> {
     /// Do the operands fit the specs, optional ones left out where that makes the rest fit?
     /// What stands in brackets counts one by one in ptxas's argument numbers; `index` is the first one's.
-    fn all(&self, specs: &[Spec], operands: &[Operand], index: usize, found: &mut Found) -> Result<(), Misfit> {
+    fn all(
+        &self,
+        specs: &[Spec],
+        operands: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
         let here = |s: &&Spec| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)));
         let specs: smallvec::SmallVec<[&Spec; 8]> = specs.iter().filter(here).collect();
         self.rest(&specs, operands, index, found)
     }
 
-    fn rest(&self, specs: &[&Spec], operands: &[Operand], index: usize, found: &mut Found) -> Result<(), Misfit> {
+    fn rest(
+        &self,
+        specs: &[&Spec],
+        operands: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
         let Some((spec, others)) = specs.split_first() else {
             return if operands.is_empty() { Ok(()) } else { Err(Misfit::Mismatch) };
         };
         let taken = match operands.split_first() {
-            Some((operand, left)) => self.one(spec, operand, index).and_then(|()| {
-                let marks = (found.gates.len(), found.broken.len());
-                found.note(self, spec, operand);
-                let rest = self.rest(others, left, index + self.arguments(operand), found);
-                if rest.is_err() {
-                    found.gates.truncate(marks.0);
-                    found.broken.truncate(marks.1);
-                }
-                rest
-            }),
+            Some((operand, left)) => self.take(spec, operand, others, left, index, found),
             None => Err(Misfit::Mismatch),
         };
         match taken {
-            Err(_) if spec.optional => self.rest(others, operands, index, found),
+            Err(misfit) if spec.optional => match (misfit, self.rest(others, operands, index, found)) {
+                (Misfit::Late(text), Err(Misfit::Mismatch)) => Err(Misfit::Late(text)),
+                (_, without) => without,
+            },
             taken => taken,
+        }
+    }
+
+    /// An operand for this spec, the rest for the others.
+    fn take(
+        &self,
+        spec: &Spec,
+        operand: &Operand,
+        others: &[&Spec],
+        left: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        let late = match self.one(spec, operand, index) {
+            Ok(()) => None,
+            Err(Misfit::Late(text)) => Some(Misfit::Late(text)),
+            Err(misfit) => return Err(misfit),
+        };
+        let marks = (found.gates.len(), found.broken.len());
+        found.note(self, spec, operand);
+        let rest = self.rest(others, left, index + self.arguments(operand), found);
+        if rest.is_err() {
+            found.gates.truncate(marks.0);
+            found.broken.truncate(marks.1);
+        }
+        match (late, rest) {
+            (Some(late), Ok(()) | Err(Misfit::Late(_))) => Err(late),
+            (_, rest) => rest,
         }
     }
 
@@ -196,7 +258,8 @@ impl Matcher<'_, '_> {
             Some(n) if n == width => {}
             Some(_) if spec.count == Count::Vector && width > 1 => return Err(self.vector_size()),
             Some(_) if spec.count == Count::Vector && spec.role == Role::Dest => {
-                return Err(Misfit::Text("Result vector expected".into()));
+                self.scalar(spec, operand, index)?;
+                return Err(Misfit::Late("Result vector expected".into()));
             }
             Some(_) if spec.count == Count::Vector => return Err(self.vector_size()),
             Some(_) => return Err(Misfit::Mismatch),
@@ -223,7 +286,7 @@ impl Matcher<'_, '_> {
 
     fn vector_size(&self) -> Misfit {
         let mnemonic = self.mnemonic;
-        Misfit::Text(format!("Argument vector size mismatch for instruction '{mnemonic}'"))
+        Misfit::Late(format!("Argument vector size mismatch for instruction '{mnemonic}'"))
     }
 
     fn no_sink(&self, spec: &Spec) -> Misfit {
@@ -273,12 +336,14 @@ impl Matcher<'_, '_> {
             return Err(Misfit::Text(format!("Illegal vector size: {}", elements.len())));
         }
         if spec.count == Count::One && spec.role != Role::Anything {
-            return Err(Misfit::Text(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
+            // Its type is looked at first.
+            elements.iter().try_for_each(|e| self.scalar(spec, e, index))?;
+            return Err(Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
         }
         match spec.count {
             Count::AtLeast(n) if elements.len() < n as usize => {
                 let text = format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'");
-                return Err(Misfit::Text(text));
+                return Err(Misfit::Late(text));
             }
             Count::Vector if elements.len() != self.vector as usize => return Err(self.vector_size()),
             _ if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) => {
@@ -328,10 +393,12 @@ impl Matcher<'_, '_> {
             return Ok(true);
         }
         let floats = types.iter().any(|t| t.class() == Class::Float);
-        let ints = types.iter().any(|t| t.is_int()) || elements.iter().any(|e| matches!(e, Operand::Int { .. }));
+        let ints =
+            types.iter().any(|t| t.is_int()) || elements.iter().any(|e| matches!(e, Operand::Int { .. }));
         if floats && ints {
             let mnemonic = self.mnemonic;
-            let text = format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
+            let text =
+                format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
             return Err(Misfit::Text(text));
         }
         Ok(false)
@@ -360,23 +427,46 @@ impl Matcher<'_, '_> {
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
-            (Role::Label, Operand::Symbol(s)) => {
-                self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets))
+            (Role::Discard, Operand::Sink) => Ok(()),
+            (Role::Discard, Operand::Reg(_)) => {
+                let space = self
+                    .fit
+                    .chosen
+                    .iter()
+                    .flatten()
+                    .find(|w| w.kind() == Kind::Space)
+                    .map_or("", |w| w.text());
+                let text = "Sink '_' is expected as a destination operand for instruction";
+                Err(Misfit::Late(format!("{text} '{mnemonic}' with '{space}'")))
             }
+            (Role::Label, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
+                Ok(())
+            }
+            (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
             (Role::Label, _) => {
-                Err(Misfit::Text(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
+                Err(Misfit::Late(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
+            }
+            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Targets).is_ok() => {
+                Ok(())
+            }
+            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
+                let text = format!("expected for argument {index} of instruction '{mnemonic}'");
+                Err(Misfit::Late(format!("Label with '.branchtargets' directive {text}")))
             }
             (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
-            (Role::Handle, Operand::Reg(reg)) => {
-                self.register(&Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() }, self.parser.body.reg_decl(*reg).0.ty)
-            }
+            (Role::Handle, Operand::Reg(reg)) => self.register(
+                &Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() },
+                self.parser.body.reg_decl(*reg).0.ty,
+            ),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
             (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
-            (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => match self.parser.body.list(*range) {
-                [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
-                _ => Ok(()),
-            },
-            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
+            (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
+                match self.parser.body.list(*range) {
+                    [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
+                    _ => Ok(()),
+                }
+            }
+            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
             (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => {
                 self.source(spec, operand, index)
             }
@@ -395,7 +485,8 @@ impl Matcher<'_, '_> {
             Class::Opaque => {
                 let mnemonic = self.mnemonic;
                 let or_register = if need.name() == "samplerref" { "" } else { " or .u64 register" };
-                let text = format!("Argument {index} of instruction '{mnemonic}': {need:?}{or_register} expected");
+                let text =
+                    format!("Argument {index} of instruction '{mnemonic}': {need:?}{or_register} expected");
                 Err(Misfit::Text(text))
             }
             _ => Err(Misfit::Mismatch),
@@ -409,17 +500,48 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn dest(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
+    fn dest(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
         match operand {
             Operand::Sink if spec.sink => Ok(()),
             Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Sink => Err(self.no_sink(spec)),
-            Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => Err(Misfit::Mismatch),
-            _ => {
-                let mnemonic = self.mnemonic;
-                Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
+            Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Not(_) => {
+                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
             }
+            Operand::Symbol(s) if self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() => {
+                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
+            }
+            _ => Err(self.no_register(spec, operand, index)),
+        }
+    }
+
+    /// What is wrong with an operand that is neither register nor constant. Where the instruction's own type
+    /// is wanted, ptxas takes names and addresses for values at first.
+    fn no_register(&self, spec: &Spec, operand: &Operand, index: usize) -> Misfit {
+        let mnemonic = self.mnemonic;
+        let typed = !matches!(spec.ty, TypeRef::Fixed(_));
+        let looks_right = match operand {
+            Operand::Special { row, .. } => {
+                let fits = self.register(spec, sreg::TABLE[*row as usize].ty).is_ok();
+                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
+                return if fits { Misfit::Late(text) } else { Misfit::Mismatch };
+            }
+            Operand::Symbol(s) => {
+                let value = |k: &SymbolKind| matches!(k, SymbolKind::Variable { ty, .. } if ty.class() != Class::Opaque);
+                typed && self.symbol(*s, value).is_ok()
+            }
+            Operand::Sum(_) => typed,
+            Operand::Address(range) if typed => match self.parser.body.list(*range) {
+                [Operand::Reg(reg)] => self.register(spec, self.parser.body.reg_decl(*reg).0.ty).is_ok(),
+                [Operand::Symbol(_)] => self.wanted(spec).is_some_and(|(ty, _)| compatible(ty, Type::U32)),
+                _ => false,
+            },
+            _ => false,
+        };
+        match looks_right {
+            true => Misfit::Late(format!("Argument {index} of instruction '{mnemonic}': must be register")),
+            false => Misfit::Mismatch,
         }
     }
 
@@ -439,16 +561,7 @@ impl Matcher<'_, '_> {
             Operand::Int { value, .. } if constant => self.integer(spec, *value, index),
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
-            Operand::Special { .. } => {
-                let mnemonic = self.mnemonic;
-                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
-                Err(Misfit::Text(text))
-            }
-            Operand::Symbol(_) | Operand::Sum(_) | Operand::Address(_) => {
-                let mnemonic = self.mnemonic;
-                Err(Misfit::Text(format!("Argument {index} of instruction '{mnemonic}': must be register")))
-            }
-            _ => Err(Misfit::Mismatch),
+            _ => Err(self.no_register(spec, operand, index)),
         }
     }
 
@@ -538,14 +651,16 @@ impl Matcher<'_, '_> {
         }
         match base {
             Operand::Reg(reg) => self.address_register(*reg),
-            Operand::Symbol(symbol) if place == Place::Any => self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. })),
+            Operand::Symbol(symbol) if place == Place::Any => {
+                self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. }))
+            }
             Operand::Symbol(symbol) => {
                 self.address_variable(*symbol, space)?;
                 self.parameter_direction(*symbol, index)
             }
             Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
             Operand::Int { .. } => {
-                Err(Misfit::Text("Immediate addresses allowed only for .local state space".into()))
+                Err(Misfit::Late("Immediate addresses allowed only for .local state space".into()))
             }
             _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
         }
@@ -558,11 +673,11 @@ impl Matcher<'_, '_> {
             return Ok(());
         }
         if ty.bits() > 64 {
-            return Err(Misfit::Text("Illegal operand type for address/array-index".into()));
+            return Err(Misfit::Late("Illegal operand type for address/array-index".into()));
         }
         let ty = if decl.vector == 1 { format!("{ty:?}") } else { "unexpected".into() };
         let name = self.parser.reg_name(reg);
-        Err(Misfit::Text(format!(
+        Err(Misfit::Late(format!(
             "Illegal to use symbol '{name}' of type {ty} as address operand. Use integer or bit only."
         )))
     }
@@ -573,7 +688,7 @@ impl Matcher<'_, '_> {
         let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
         let SymbolKind::Variable { space, ty, .. } = info.kind else {
             let name = self.parser.names.text(info.name);
-            return Err(Misfit::Text(format!(
+            return Err(Misfit::Late(format!(
                 "Illegal to use symbol '{name}' of type unexpected as address operand. Use integer or bit only."
             )));
         };
@@ -586,7 +701,7 @@ impl Matcher<'_, '_> {
         };
         match fits {
             true => Ok(()),
-            false => Err(Misfit::Text(format!(
+            false => Err(Misfit::Late(format!(
                 "State space mismatch between instruction and address in instruction '{mnemonic}'"
             ))),
         }
@@ -600,8 +715,12 @@ impl Matcher<'_, '_> {
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
             (Test::NonZero, Operand::Int { value, .. }) => *value != 0,
             (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
-            (Test::Fraction, Operand::F64(bits)) => f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0,
-            (Test::Fraction, Operand::F32(bits)) => f32::from_bits(*bits) > 0.0 && f32::from_bits(*bits) <= 1.0,
+            (Test::Fraction, Operand::F64(bits)) => {
+                f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0
+            }
+            (Test::Fraction, Operand::F32(bits)) => {
+                f32::from_bits(*bits) > 0.0 && f32::from_bits(*bits) <= 1.0
+            }
             _ => true,
         };
         if obeys {
@@ -625,10 +744,10 @@ impl Matcher<'_, '_> {
         let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
         let name = || self.parser.symbol_name(symbol);
         if written && formals.params.contains(&symbol) {
-            return Err(Misfit::Text(format!("Illegal to write to function input parameter '{}'", name())));
+            return Err(Misfit::Late(format!("Illegal to write to function input parameter '{}'", name())));
         }
         if !written && formals.returns.contains(&symbol) {
-            return Err(Misfit::Text(format!("Illegal to read function return parameter '{}'", name())));
+            return Err(Misfit::Late(format!("Illegal to read function return parameter '{}'", name())));
         }
         Ok(())
     }

@@ -106,7 +106,9 @@ impl Parser<'_> {
             }
             _ => {
                 let index = 1 + usize::from(!call.args.is_empty());
-                let text = format!("Label or .u32/.u64/.u8 array expected for argument {index} of instruction 'call'");
+                let text = format!(
+                    "Label or .u32/.u64/.u8 array expected for argument {index} of instruction 'call'"
+                );
                 return self.fatal(inst.span, text);
             }
         }
@@ -137,18 +139,23 @@ impl Parser<'_> {
         let formal_name = name.map_or("_", |n| self.names.text(n)).to_string();
         let wrong_type = format!("Type of argument does not match formal parameter '{formal_name}'");
         let wrong_align = format!("Alignment of argument does not match formal parameter '{formal_name}'");
-        let constant_fits = |class: Class| !formal.array && matches!(formal.ty.class(), c if c == class || c == Class::Bits);
+        let constant_fits =
+            |class: Class| !formal.array && matches!(formal.ty.class(), c if c == class || c == Class::Bits);
         let shape = match actual {
             Operand::Int { .. } if constant_fits(Class::Unsigned) || constant_fits(Class::Signed) => return,
             Operand::F32(_) | Operand::F64(_) if constant_fits(Class::Float) => return,
-            Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) => return self.error(inst.span, wrong_type),
+            Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) => {
+                return self.error(inst.span, wrong_type);
+            }
             Operand::Sink => {
                 let text = format!("Illegal argument for formal parameter '{formal_name}'");
                 return self.error(inst.span, text);
             }
             Operand::Symbol(symbol) if self.is_own_formal(symbol) => {
                 let name = self.symbol_name(symbol);
-                let text = format!("Formal parameter '{name}' declared in .param space cannot be used as argument to call");
+                let text = format!(
+                    "Formal parameter '{name}' declared in .param space cannot be used as argument to call"
+                );
                 return self.error(inst.span, text);
             }
             other => self.shape(other),
@@ -165,7 +172,13 @@ impl Parser<'_> {
     }
 
     /// What is wrong with where an argument is.
-    fn complaints_about_place(&self, formal: &Formal, formal_name: &str, actual: Operand, shape: Option<&Shape>) -> Vec<String> {
+    fn complaints_about_place(
+        &self,
+        formal: &Formal,
+        formal_name: &str,
+        actual: Operand,
+        shape: Option<&Shape>,
+    ) -> Vec<String> {
         let mut texts = Vec::new();
         let name = match actual {
             Operand::Reg(reg) => self.reg_name(reg),
@@ -201,7 +214,14 @@ impl Parser<'_> {
             Operand::Reg(reg) => {
                 let RegDecl { ty, vector, .. } = *self.body.reg_decl(reg).0;
                 let bytes = u64::from(ty.bytes()) * u64::from(vector);
-                Some(Shape { ty, vector, bytes, align: alignment(ty, vector, None), array: false, memory: false })
+                Some(Shape {
+                    ty,
+                    vector,
+                    bytes,
+                    align: alignment(ty, vector, None),
+                    array: false,
+                    memory: false,
+                })
             }
             Operand::Symbol(symbol) => match self.symbols.get(symbol.0 as usize)?.kind {
                 SymbolKind::Variable { space, ty, vector, bytes, align, array } => {

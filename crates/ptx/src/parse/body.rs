@@ -190,6 +190,9 @@ impl<'s> Parser<'s> {
 
     fn prototype_inside(&mut self, name: Name, span: Span) -> Parse<Symbol> {
         let returns = if self.tok.is(b'(') { self.params()? } else { Vec::new() };
+        if self.text(self.tok) != "_" {
+            return self.syntax_error();
+        }
         self.expect_name()?;
         let params = if self.tok.is(b'(') { self.params()? } else { Vec::new() };
         let directives = self.function_directives()?;

@@ -136,7 +136,9 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
     op.rules = op.consequences(table, Step::Rule, target, version);
     op.late = op.consequences(table, Step::Late, target, version);
     op.choose_forms(table, forms, target, version);
-    if op.two_operations && op.fits.iter().any(|f| f.chosen.contains(&op.first(Kind::Op).or(op.first(Kind::Exchange)))) {
+    if op.two_operations
+        && op.fits.iter().any(|f| f.chosen.contains(&op.first(Kind::Op).or(op.first(Kind::Exchange))))
+    {
         op.error("Multiple instruction post-operation flags set".into());
     }
     op
@@ -202,7 +204,8 @@ impl Opcode {
             true => self.mnemonic.starts_with(name),
             false => self.mnemonic == name,
         });
-        let typed = when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
+        let typed =
+            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
         if !named || !typed || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
             return None;
         }
@@ -254,7 +257,8 @@ impl Opcode {
         if !self.fits.is_empty() {
             return;
         }
-        let taken = |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
+        let taken =
+            |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
         let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
         match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
             Some(word) => self.error(word.not_taken(self.mnemonic)),
@@ -264,7 +268,8 @@ impl Opcode {
 
     /// Required flags that aren't there, words that the row doesn't take, other required words.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
-        let missing = || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
+        let missing =
+            || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
         let flag = |slot: &Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
         let mut wrong = fit.extra.clone();
         wrong.retain(|w| w.kind() != Kind::Ignored);
@@ -286,7 +291,9 @@ impl Opcode {
         match said {
             _ if most == 0 => format!("No state space qualifier expected for instruction '{mnemonic}'"),
             3.. => "Multiple state spaces specified".into(),
-            _ if said > most => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
+            _ if said > most => {
+                format!("Unexpected number of state spaces specified in instruction '{mnemonic}'")
+            }
             _ => format!("State space incorrect for instruction '{mnemonic}'"),
         }
     }
@@ -297,7 +304,10 @@ impl Opcode {
         let flag = slot.words.iter().find(|w| w.kind() == Kind::Flag);
         match (slot.kind(), flag) {
             (Kind::Rounding, Some(flag)) => {
-                format!("Rounding modifier or '{}' modifier required for instruction '{mnemonic}'", flag.text())
+                format!(
+                    "Rounding modifier or '{}' modifier required for instruction '{mnemonic}'",
+                    flag.text()
+                )
             }
             (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
             (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
@@ -308,7 +318,9 @@ impl Opcode {
                     _ => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
                 }
             }
-            (Kind::Geometry | Kind::Dimension, _) => format!("Geometry modifier required for instruction '{mnemonic}'"),
+            (Kind::Geometry | Kind::Dimension, _) => {
+                format!("Geometry modifier required for instruction '{mnemonic}'")
+            }
             (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
             (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
             (_, Some(flag)) => format!("{} modifier required for instruction '{mnemonic}'", flag.text()),

@@ -65,7 +65,8 @@ impl Reader {
             "word" => self.rule(Step::Word, &["*"], rest)?,
             "rule" | "late" => {
                 let step = if head == "rule" { Step::Rule } else { Step::Late };
-                let (mnemonics, rest) = rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
+                let (mnemonics, rest) =
+                    rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
                 self.rule(step, &mnemonics.split('/').collect::<Vec<_>>(), rest)?;
             }
             _ => self.form(line)?,
@@ -145,6 +146,9 @@ impl Reader {
         if let Some(text) = text.strip_suffix('?') {
             return Ok(Spec { optional: true, ..self.spec(text)? });
         }
+        if text == "_" {
+            return Ok(plain(Role::Discard, TypeRef::Any));
+        }
         if let Some(text) = text.strip_suffix('_') {
             return Ok(Spec { sink: true, ..self.spec(text)? });
         }
@@ -172,7 +176,8 @@ impl Reader {
             _ => (text, Count::One),
         };
         if let Some((before, name)) = text.split_once('#') {
-            let (name, ty) = name.split_once(':').map_or((name, String::new()), |(n, t)| (n, format!(":{t}")));
+            let (name, ty) =
+                name.split_once(':').map_or((name, String::new()), |(n, t)| (n, format!(":{t}")));
             let mut spec = self.spec(&format!("{before}{ty}"))?;
             for name in name.split('#') {
                 spec.limits.push(self.limits.get(name).ok_or(format!("no limit {name}"))?.clone());
@@ -192,6 +197,7 @@ impl Reader {
             "p" => return Ok(Spec { count, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
             "q" => return Ok(Spec { count, ..plain(Role::PredDest, TypeRef::Fixed(Type::PRED)) }),
             "L" => Role::Label,
+            "B" => Role::Targets,
             "F" => Role::Function,
             "S" => Role::Variable,
             "T" => Role::Handle,
@@ -266,8 +272,13 @@ impl Reader {
         let (when, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
         let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
         let mnemonics = mnemonics.iter().map(ends).collect();
-        let mut condition =
-            Condition { mnemonics, from: Version::new(1, 0), present: Vec::new(), absent: Vec::new(), types: Vec::new() };
+        let mut condition = Condition {
+            mnemonics,
+            from: Version::new(1, 0),
+            present: Vec::new(),
+            absent: Vec::new(),
+            types: Vec::new(),
+        };
         for part in when.split_whitespace() {
             if let Some(words) = part.strip_prefix('!') {
                 condition.absent.extend(self.words(words)?);
@@ -315,7 +326,17 @@ impl Reader {
 }
 
 fn plain(role: Role, ty: TypeRef) -> Spec {
-    Spec { role, ty, count: Count::One, optional: false, sink: false, when: None, gate: None, limits: Vec::new(), index: None }
+    Spec {
+        role,
+        ty,
+        count: Count::One,
+        optional: false,
+        sink: false,
+        when: None,
+        gate: None,
+        limits: Vec::new(),
+        index: None,
+    }
 }
 
 fn place(text: &str) -> Option<Place> {
