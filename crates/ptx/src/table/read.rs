@@ -323,6 +323,7 @@ fn place(text: &str) -> Option<Place> {
         "m" => Some(Place::Named(0)),
         "m1" => Some(Place::Named(1)),
         "m:shared" => Some(Place::Shared),
+        "m:global" => Some(Place::Global),
         "m:any" => Some(Place::Any),
         _ => None,
     }
@@ -335,6 +336,7 @@ fn number(text: &str) -> Result<i64> {
 fn limit_test(text: &str) -> Result<Test> {
     Ok(match text {
         "pow2" => Test::PowerOfTwo,
+        "nonzero" => Test::NonZero,
         "fraction" => Test::Fraction,
         _ if text.contains('|') => {
             let numbers = text.split('|').map(number).collect::<Result<Vec<_>>>()?;
