@@ -193,46 +193,54 @@ impl Parser<'_> {
         match self.constant()? {
             Value::Int { value, .. } => Ok(Operand::Offset(value as i64)),
             _ => {
-                self.error(span, "Integer constant expected");
+                self.error(span, "Integer constant expression expected");
                 Ok(Operand::Offset(0))
             }
         }
     }
 
-    /// `[base]`, `[base + 4]`, `[base, more…]`
+    /// `[base]`, `[base + 4]`, `[12]`, or `[name, name, {…}]`.
     fn address(&mut self) -> Parse<Operand> {
         self.expect(b'[')?;
         let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
         let mut waiting: SmallVec<[(u32, Name, Span); 2]> = SmallVec::new();
-        loop {
-            let span = self.tok.span();
-            let operand = match self.tok.kind {
-                TokenKind::Ident if self.text(self.tok) == "_" => return self.syntax_error(),
-                TokenKind::Ident => {
-                    let (name, _) = self.expect_name()?;
-                    match self.names.lookup(name) {
-                        Meaning::Reg(reg) => self.register(reg)?,
-                        Meaning::Symbol(symbol) => Operand::Symbol(symbol),
-                        Meaning::Special(row, number) => self.special(row, number)?,
-                        Meaning::Nothing => Operand::Unresolved(name),
-                    }
+        if self.tok.kind == TokenKind::Ident && self.text(self.tok) != "WARP_SZ" {
+            all.push(self.bare_name(0, &mut waiting)?);
+            while self.eat(b',') {
+                if self.tok.is(b'{') {
+                    all.push(self.operand(false)?);
+                    break;
                 }
-                _ => self.operand(false)?,
-            };
-            if let Operand::Unresolved(name) = operand {
-                waiting.push((all.len() as u32, name, span));
+                all.push(self.bare_name(all.len(), &mut waiting)?);
             }
-            all.push(operand);
-            if self.eat(b'+') {
-                let offset = self.offset()?;
-                all.push(offset);
+            if all.len() == 1 && self.eat(b'+') {
+                all.push(self.offset()?);
             }
-            if !self.eat(b',') {
-                break;
+        } else {
+            all.push(self.offset()?);
+            if let [Operand::Offset(value)] = all[..] {
+                all[0] = Operand::Int { value: value as u64, unsigned: false };
             }
         }
         self.expect(b']')?;
         Ok(Operand::Address(self.store(&all, &waiting)))
+    }
+
+    /// A register or symbol with nothing behind it.
+    fn bare_name(&mut self, index: usize, waiting: &mut SmallVec<[(u32, Name, Span); 2]>) -> Parse<Operand> {
+        if self.text(self.tok) == "_" {
+            return self.syntax_error();
+        }
+        let (name, span) = self.expect_name()?;
+        Ok(match self.names.lookup(name) {
+            Meaning::Reg(reg) => Operand::Reg(reg),
+            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
+            Meaning::Special(row, number) => Operand::Special { row, component: number },
+            Meaning::Nothing => {
+                waiting.push((index as u32, name, span));
+                Operand::Unresolved(name)
+            }
+        })
     }
 }
 

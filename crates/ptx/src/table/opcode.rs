@@ -23,8 +23,6 @@ pub struct Opcode {
     pub fits: SmallVec<[Fit; 1]>,
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
-    /// Were two operations said, of which the last one counts?
-    pub two_operations: bool,
     /// What `rule` lines say, and what `late` lines say.
     pub rules: Vec<String>,
     pub late: Vec<String>,
@@ -109,7 +107,6 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         words: SmallVec::new(),
         fits: SmallVec::new(),
         errors: Vec::new(),
-        two_operations: false,
         rules: Vec::new(),
         late: Vec::new(),
     };
@@ -130,18 +127,21 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         op.error(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
+    let extra_operations = op.drop_operations(table, forms);
     for text in op.consequences(table, Step::Word, target, version) {
         op.error(text);
     }
     op.rules = op.consequences(table, Step::Rule, target, version);
     op.late = op.consequences(table, Step::Late, target, version);
     op.choose_forms(table, forms, target, version);
-    if op.two_operations
-        && op.fits.iter().any(|f| f.chosen.contains(&op.first(Kind::Op).or(op.first(Kind::Exchange))))
-    {
+    if extra_operations && op.fits.iter().any(|f| f.chosen.iter().flatten().any(|w| is_operation(*w))) {
         op.error("Multiple instruction post-operation flags set".into());
     }
     op
+}
+
+fn is_operation(word: Word) -> bool {
+    matches!(word.kind(), Kind::Op | Kind::Exchange)
 }
 
 /// The longest run of leading words that is a mnemonic of the table, and the modifiers behind it.
@@ -166,11 +166,8 @@ impl Opcode {
         if word.kind() == Kind::NameOnly {
             return self.error(word.not_taken(self.mnemonic));
         }
-        let operation = |w: Word| matches!(w.kind(), Kind::Op | Kind::Exchange);
-        if let Some(i) = self.words.iter().position(|w| operation(*w) && operation(word)) {
-            self.words.remove(i);
-            self.two_operations = true;
-        } else if !word.kind().repeats()
+        if !word.kind().repeats()
+            && !is_operation(word)
             && let Some(i) = self.words.iter().position(|w| w.group() == word.group())
         {
             self.words.remove(i);
@@ -179,6 +176,25 @@ impl Opcode {
             }
         }
         self.words.push(word);
+    }
+
+    /// Of several operations the last one counts, unless a form takes them all. Were there too many?
+    fn drop_operations(&mut self, table: &Table, forms: &[u16]) -> bool {
+        let said = self.words.iter().filter(|w| is_operation(**w)).count();
+        if said < 2
+            || forms
+                .iter()
+                .any(|id| fit(*id, table.form(*id), &self.words).is_some_and(|f| f.extra.is_empty()))
+        {
+            return false;
+        }
+        let last = self.words.iter().rposition(|w| is_operation(*w));
+        let mut i = 0;
+        self.words.retain(|w| {
+            i += 1;
+            !is_operation(*w) || Some(i - 1) == last
+        });
+        true
     }
 
     /// What the lines of a step say about this opcode.
