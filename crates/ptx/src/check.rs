@@ -9,7 +9,7 @@ use crate::parse::Parser;
 use crate::sreg;
 use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
-use crate::words::Kind;
+use crate::words::{Kind, Word};
 
 /// May a register of type `reg` stand where an instruction wants `need`?
 pub fn compatible(need: Type, reg: Type) -> bool {
@@ -67,8 +67,9 @@ impl Parser<'_> {
             let mut found = Found::default();
             match matcher.all(&table.form(fit.form).operands, operands, &mut found) {
                 Ok(()) => {
-                    let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
-                    let texts: Vec<String> = texts.collect();
+                    let negation = matcher.negation(operands, &opcode.words);
+                    let texts = [&negation.early, &opcode.rules, &fit.errors, &opcode.late, &negation.late];
+                    let texts: Vec<String> = texts.into_iter().flatten().cloned().collect();
                     return self.check_found(inst, &found, texts);
                 }
                 Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
@@ -125,6 +126,15 @@ struct Found {
     broken: Vec<String>,
 }
 
+const ONE_NEGATION: &str = "Operand negation limited to either (source A xor source B) or source C";
+
+/// What is wrong with negated operands: said before the modifiers, and behind them.
+#[derive(Default)]
+struct Negation {
+    early: Vec<String>,
+    late: Vec<String>,
+}
+
 struct Matcher<'a, 's> {
     parser: &'a Parser<'s>,
     fit: &'a Fit,
@@ -151,7 +161,8 @@ impl Matcher<'_, '_> {
                     if let (Role::Pair(pair), Operand::Pair(_)) = (&spec.role, operand) {
                         found.gates.extend(pair.1.gate.clone());
                     }
-                    found.broken.extend(spec.limits.iter().filter_map(|l| self.broken(l, operand)));
+                    found.broken.extend(self.unselectable(spec, operand));
+                    found.broken.extend(spec.limits.iter().filter_map(|l| self.broken(l, operand, index)));
                     next = rest.next();
                     index += 1;
                 }
@@ -266,6 +277,9 @@ impl Matcher<'_, '_> {
                 return Err(Misfit::Mismatch);
             }
             _ => {}
+        }
+        if elements.iter().any(|e| matches!(e, Operand::Negated(_) | Operand::Part { negated: true, .. })) {
+            return Err(Misfit::Mismatch);
         }
         if elements.iter().all(|e| matches!(e, Operand::Sink)) && !elements.is_empty() && spec.sink {
             return Err(Misfit::Text("Unable to infer type of vector elements (assuming .b8)".into()));
@@ -388,8 +402,9 @@ impl Matcher<'_, '_> {
     fn dest(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
         match operand {
             Operand::Sink if spec.sink => Ok(()),
-            Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
+            Operand::Reg(reg) | Operand::Part { reg, .. } | Operand::Negated(reg) => {
+                self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
+            }
             Operand::Sink => Err(self.no_sink(spec)),
             Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => Err(Misfit::Mismatch),
             _ => {
@@ -562,12 +577,14 @@ impl Matcher<'_, '_> {
     }
 
     /// ptxas's words if a constant breaks the limit.
-    fn broken(&self, limit: &Limit, operand: &Operand) -> Option<String> {
+    fn broken(&self, limit: &Limit, operand: &Operand, index: usize) -> Option<String> {
         let obeys = match (limit.test, operand) {
             (Test::Range(low, high), Operand::Int { value, .. }) => (low..=high).contains(&(*value as i64)),
             (Test::OneOf(values), Operand::Int { value, .. }) => values.contains(&(*value as i64)),
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
             (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
+            (Test::Selector(all), Operand::Part { part, .. }) => all.split(' ').any(|pattern| part.fits(pattern)),
+            (Test::Register, Operand::Int { .. }) => false,
             (Test::Fraction, Operand::F64(bits)) => f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0,
             (Test::Fraction, Operand::F32(bits)) => f32::from_bits(*bits) > 0.0 && f32::from_bits(*bits) <= 1.0,
             _ => true,
@@ -582,8 +599,41 @@ impl Matcher<'_, '_> {
             _ => Default::default(),
         };
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
-        let text = limit.text.replace("$v", &signed).replace("$u", &unsigned);
+        let text = limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
         Some(text.replace("$m", self.mnemonic).replace("$w", field))
+    }
+
+    /// ptxas's words for a video selector where no limit speaks of selectors.
+    fn unselectable(&self, spec: &Spec, operand: &Operand) -> Option<String> {
+        let Operand::Part { reg, .. } = operand else { return None };
+        let vector = self.parser.body.reg_decl(*reg).0.vector > 1;
+        if vector || spec.limits.iter().any(|l| matches!(l.test, Test::Selector(_))) {
+            return None;
+        }
+        let place = if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
+        Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
+    }
+
+    /// ptxas keeps one sign for the product of the first two sources and one for the third, whatever the
+    /// instruction is, so that two negated factors pass everywhere.
+    fn negation(&self, operands: &[Operand], words: &[Word]) -> Negation {
+        let negated = |o: &Operand| matches!(o, Operand::Negated(_) | Operand::Part { negated: true, .. });
+        let negated_at = |i: usize| operands.get(i).is_some_and(negated);
+        let mut texts = Negation::default();
+        if negated_at(0) || operands.iter().skip(4).any(negated) {
+            texts.early.push(ONE_NEGATION.into());
+        }
+        match (negated_at(1) != negated_at(2), negated_at(3)) {
+            (true, true) => texts.early.push(ONE_NEGATION.into()),
+            (false, false) => {}
+            _ => {
+                texts.early.extend(words.iter().filter(|w| w.text() == ".po").filter_map(|w| w.twice()));
+                if !Table::get().form(self.fit.form).operands.iter().any(|s| s.negates) {
+                    texts.late.push(format!("Operand negation not allowed for instruction '{}'", self.mnemonic));
+                }
+            }
+        }
+        texts
     }
 
     /// The state space of an address; `None` for a generic one.

@@ -52,7 +52,8 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
     (Kind::Type, "", "e2m3x4 e3m2x4 e2m1x4 ue8m0 ue8m0x2 ue4m3 b1024 texref samplerref surfref"),
     // The first of these that no form takes is the only complaint.
     (Kind::FormFlag, "", "sync"),
-    (Kind::Op, "", "add and or xor min max cas popc"),
+    (Kind::Op, "Multiple instruction post-operation flags set", "add and or xor min max cas"),
+    (Kind::Op, "", "popc"),
     (Kind::FormFlag, "", "relu"),
     (Kind::FormFlag, "", "satfinite"),
     (Kind::FormFlag, "Multiple cache prefetching modifiers specified", "L2::64B L2::128B L2::256B"),
