@@ -50,7 +50,12 @@ enum Misfit {
 impl Parser<'_> {
     pub(crate) fn check_instruction(&mut self, inst: &Inst) {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        for error in opcode.errors.clone() {
+        let signs = Signs::of(self.body.list(inst.operands));
+        let errors = opcode.errors.clone();
+        for text in signs.errors(&opcode.words.clone()) {
+            self.error(inst.span, text);
+        }
+        for error in errors {
             if let OpcodeError::Message(text) = error {
                 self.error(inst.span, text);
             }
@@ -67,9 +72,11 @@ impl Parser<'_> {
             let mut found = Found::default();
             match matcher.all(&table.form(fit.form).operands, operands, &mut found) {
                 Ok(()) => {
-                    let negation = matcher.negation(operands, &opcode.words);
-                    let texts = [&negation.early, &opcode.rules, &fit.errors, &opcode.late, &negation.late];
-                    let texts: Vec<String> = texts.into_iter().flatten().cloned().collect();
+                    let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
+                    let mut texts: Vec<String> = texts.collect();
+                    if signs.product != signs.third && !table.form(fit.form).operands.iter().any(|s| s.negates) {
+                        texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
+                    }
                     return self.check_found(inst, &found, texts);
                 }
                 Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
@@ -126,13 +133,35 @@ struct Found {
     broken: Vec<String>,
 }
 
-const ONE_NEGATION: &str = "Operand negation limited to either (source A xor source B) or source C";
+/// What is negated. ptxas keeps one sign for the product of the first two sources and one for the third, whatever
+/// the instruction is, so that two negated factors pass everywhere.
+#[derive(Clone, Copy)]
+struct Signs {
+    product: bool,
+    third: bool,
+    /// The result, or an operand behind the third source.
+    other: bool,
+}
 
-/// What is wrong with negated operands: said before the modifiers, and behind them.
-#[derive(Default)]
-struct Negation {
-    early: Vec<String>,
-    late: Vec<String>,
+impl Signs {
+    fn of(operands: &[Operand]) -> Signs {
+        let at = |i: usize| operands.get(i).is_some_and(is_negated);
+        let other = at(0) || operands.iter().skip(4).any(is_negated);
+        Signs { product: at(1) != at(2), third: at(3), other }
+    }
+
+    /// What ptxas says before it looks at the form.
+    fn errors(self, words: &[Word]) -> impl Iterator<Item = String> {
+        let clash = self.product && self.third;
+        let limited = "Operand negation limited to either (source A xor source B) or source C";
+        let limits = usize::from(self.other) + usize::from(clash);
+        let plus_one = words.iter().filter(move |w| w.text() == ".po" && self.product != self.third);
+        std::iter::repeat_n(limited.to_string(), limits).chain(plus_one.filter_map(|w| w.twice()))
+    }
+}
+
+fn is_negated(operand: &Operand) -> bool {
+    matches!(operand, Operand::Negated(_) | Operand::Part { negated: true, .. })
 }
 
 struct Matcher<'a, 's> {
@@ -278,7 +307,7 @@ impl Matcher<'_, '_> {
             }
             _ => {}
         }
-        if elements.iter().any(|e| matches!(e, Operand::Negated(_) | Operand::Part { negated: true, .. })) {
+        if elements.iter().any(is_negated) {
             return Err(Misfit::Mismatch);
         }
         if elements.iter().all(|e| matches!(e, Operand::Sink)) && !elements.is_empty() && spec.sink {
@@ -612,28 +641,6 @@ impl Matcher<'_, '_> {
         }
         let place = if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
         Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
-    }
-
-    /// ptxas keeps one sign for the product of the first two sources and one for the third, whatever the
-    /// instruction is, so that two negated factors pass everywhere.
-    fn negation(&self, operands: &[Operand], words: &[Word]) -> Negation {
-        let negated = |o: &Operand| matches!(o, Operand::Negated(_) | Operand::Part { negated: true, .. });
-        let negated_at = |i: usize| operands.get(i).is_some_and(negated);
-        let mut texts = Negation::default();
-        if negated_at(0) || operands.iter().skip(4).any(negated) {
-            texts.early.push(ONE_NEGATION.into());
-        }
-        match (negated_at(1) != negated_at(2), negated_at(3)) {
-            (true, true) => texts.early.push(ONE_NEGATION.into()),
-            (false, false) => {}
-            _ => {
-                texts.early.extend(words.iter().filter(|w| w.text() == ".po").filter_map(|w| w.twice()));
-                if !Table::get().form(self.fit.form).operands.iter().any(|s| s.negates) {
-                    texts.late.push(format!("Operand negation not allowed for instruction '{}'", self.mnemonic));
-                }
-            }
-        }
-        texts
     }
 
     /// The state space of an address; `None` for a generic one.

@@ -126,7 +126,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
     for text in op.consequences(table, Step::Word, target, version) {
         op.error(text);
     }
-    op.rules = op.consequences(table, Step::Rule, target, version);
+    op.rules.extend(op.consequences(table, Step::Rule, target, version));
     op.late = op.consequences(table, Step::Late, target, version);
     op.choose_forms(table, forms, target, version);
     op
@@ -153,6 +153,12 @@ impl Opcode {
     fn add_word(&mut self, word: Word) {
         if word.kind() == Kind::NameOnly {
             return self.error(word.not_taken(self.mnemonic));
+        }
+        let operation = |w: &Word| w.kind() == Kind::Op && w.group() == word.group();
+        if self.words.iter().any(operation) {
+            // The first operation counts, and the other is complained about once the operands are known to fit.
+            self.rules.extend(word.twice());
+            return;
         }
         if !word.kind().repeats()
             && let Some(i) = self.words.iter().position(|w| w.group() == word.group())
