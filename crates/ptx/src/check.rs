@@ -4,8 +4,10 @@
 //! that got furthest. Register types follow one rule ([`compatible`]), found by trying each register type on
 //! each class of instruction (docs/ptx-language.md).
 
+mod call;
+
 use crate::ast::*;
-use crate::parse::Parser;
+use crate::parse::{Parse, Parser};
 use crate::sreg;
 use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
@@ -48,7 +50,7 @@ enum Misfit {
 }
 
 impl Parser<'_> {
-    pub(crate) fn check_instruction(&mut self, inst: &Inst) {
+    pub(crate) fn check_instruction(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let signs = Signs::of(self.body.list(inst.operands));
         let errors = opcode.errors.clone();
@@ -61,7 +63,7 @@ impl Parser<'_> {
             }
         }
         if self.opcodes[inst.opcode.0 as usize].fits.is_empty() {
-            return;
+            return Ok(());
         }
         let table = Table::get();
         let opcode = &self.opcodes[inst.opcode.0 as usize];
@@ -70,14 +72,18 @@ impl Parser<'_> {
         for fit in &opcode.fits {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
-            match matcher.all(&table.form(fit.form).operands, operands, &mut found) {
+            match matcher.all(&table.form(fit.form).operands, operands, 0, &mut found) {
+                // What a row that takes all words says about the operands goes before a row that doesn't.
+                Ok(()) if fit.misfits > 0 && matches!(first_misfit, Some(Misfit::Text(_))) => break,
                 Ok(()) => {
                     let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
                     let mut texts: Vec<String> = texts.collect();
                     if signs.product != signs.third && !table.form(fit.form).operands.iter().any(|s| s.negates) {
                         texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
                     }
-                    return self.check_found(inst, &found, texts);
+                    let calls = table.form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                    self.check_found(inst, &found, texts);
+                    return if calls { self.check_call(inst) } else { Ok(()) };
                 }
                 Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
             }
@@ -88,6 +94,7 @@ impl Parser<'_> {
             _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
         };
         self.error(inst.span, text);
+        Ok(())
     }
 
     /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
@@ -164,6 +171,17 @@ fn is_negated(operand: &Operand) -> bool {
     matches!(operand, Operand::Negated(_) | Operand::Part { negated: true, .. })
 }
 
+impl Found {
+    fn note(&mut self, matcher: &Matcher, spec: &Spec, operand: &Operand, index: usize) {
+        self.gates.extend(spec.gate.clone());
+        if let (Role::Pair(pair), Operand::Pair(_)) = (&spec.role, operand) {
+            self.gates.extend(pair.1.gate.clone());
+        }
+        self.broken.extend(matcher.unselectable(spec, operand));
+        self.broken.extend(spec.limits.iter().filter_map(|l| matcher.broken(l, operand, index)));
+    }
+}
+
 struct Matcher<'a, 's> {
     parser: &'a Parser<'s>,
     fit: &'a Fit,
@@ -172,34 +190,35 @@ struct Matcher<'a, 's> {
 }
 
 impl Matcher<'_, '_> {
-    /// Do the operands fit the specs, optional ones left out where they don't?
-    fn all(&self, specs: &[Spec], operands: &[Operand], found: &mut Found) -> Result<(), Misfit> {
-        let mut rest = operands.iter();
-        let mut index = 0;
-        let mut next = rest.next();
-        for spec in specs.iter().filter(|s| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)))) {
-            let Some(operand) = next else {
-                if spec.optional {
-                    continue;
+    /// Do the operands fit the specs, optional ones left out where that makes the rest fit?
+    /// What stands in brackets counts one by one in ptxas's argument numbers; `index` is the first one's.
+    fn all(&self, specs: &[Spec], operands: &[Operand], index: usize, found: &mut Found) -> Result<(), Misfit> {
+        let here = |s: &&Spec| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)));
+        let specs: smallvec::SmallVec<[&Spec; 8]> = specs.iter().filter(here).collect();
+        self.rest(&specs, operands, index, found)
+    }
+
+    fn rest(&self, specs: &[&Spec], operands: &[Operand], index: usize, found: &mut Found) -> Result<(), Misfit> {
+        let Some((spec, others)) = specs.split_first() else {
+            return if operands.is_empty() { Ok(()) } else { Err(Misfit::Mismatch) };
+        };
+        let taken = match operands.split_first() {
+            Some((operand, left)) => self.one(spec, operand, index).and_then(|()| {
+                let marks = (found.gates.len(), found.broken.len());
+                found.note(self, spec, operand, index);
+                let rest = self.rest(others, left, index + self.arguments(operand), found);
+                if rest.is_err() {
+                    found.gates.truncate(marks.0);
+                    found.broken.truncate(marks.1);
                 }
-                return Err(Misfit::Mismatch);
-            };
-            match self.one(spec, operand, index) {
-                Ok(()) => {
-                    found.gates.extend(spec.gate.clone());
-                    if let (Role::Pair(pair), Operand::Pair(_)) = (&spec.role, operand) {
-                        found.gates.extend(pair.1.gate.clone());
-                    }
-                    found.broken.extend(self.unselectable(spec, operand));
-                    found.broken.extend(spec.limits.iter().filter_map(|l| self.broken(l, operand, index)));
-                    next = rest.next();
-                    index += 1;
-                }
-                Err(_) if spec.optional => {}
-                Err(misfit) => return Err(misfit),
-            }
+                rest
+            }),
+            None => Err(Misfit::Mismatch),
+        };
+        match taken {
+            Err(_) if spec.optional => self.rest(others, operands, index, found),
+            taken => taken,
         }
-        if next.is_some() { Err(Misfit::Mismatch) } else { Ok(()) }
     }
 
     fn one(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
@@ -377,10 +396,10 @@ impl Matcher<'_, '_> {
                 Role::Label | Role::Function | Role::Variable => Ok(()),
                 _ => Err(Misfit::Mismatch),
             },
-            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range),
+            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
-            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range),
-            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range),
+            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range, index),
+            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index),
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
@@ -394,8 +413,12 @@ impl Matcher<'_, '_> {
             (Role::Handle, Operand::Reg(reg)) => {
                 self.register(&Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() }, self.parser.body.reg_decl(*reg).0.ty)
             }
-            (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
-            (Role::Variable, Operand::Symbol(_) | Operand::Sum(_) | Operand::Element(_)) => Ok(()),
+            (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
+            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
+            (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => match self.parser.body.list(*range) {
+                [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
+                _ => Ok(()),
+            },
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
             (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => {
                 self.source(spec, operand, index)
@@ -414,7 +437,8 @@ impl Matcher<'_, '_> {
             _ if *ty == need => Ok(()),
             Class::Opaque => {
                 let mnemonic = self.mnemonic;
-                let text = format!("Argument {index} of instruction '{mnemonic}': {need:?} or .u64 register expected");
+                let or_register = if need.name() == "samplerref" { "" } else { " or .u64 register" };
+                let text = format!("Argument {index} of instruction '{mnemonic}': {need:?}{or_register} expected");
                 Err(Misfit::Text(text))
             }
             _ => Err(Misfit::Mismatch),
@@ -534,15 +558,19 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn address(&self, inside: &[Spec], range: Range) -> Result<(), Misfit> {
+    /// How many arguments an operand is.
+    fn arguments(&self, operand: &Operand) -> usize {
+        let Operand::Address(range) = operand else { return 1 };
+        self.parser.body.list(*range).iter().filter(|o| !matches!(o, Operand::Offset(_))).count()
+    }
+
+    fn address(&self, inside: &[Spec], range: Range, index: usize) -> Result<(), Misfit> {
         let list = self.parser.body.list(range);
-        let parts: smallvec::SmallVec<[Operand; 4]> =
-            list.iter().copied().filter(|o| !matches!(o, Operand::Offset(_))).collect();
-        self.all(inside, &parts, &mut Found::default())
+        self.all(inside, list, index, &mut Found::default())
     }
 
     /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
-    fn memory(&self, place: Place, range: Range) -> Result<(), Misfit> {
+    fn memory(&self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         let space = self.space(place);
         let (base, rest) = match self.parser.body.list(range) {
@@ -555,7 +583,10 @@ impl Matcher<'_, '_> {
         match base {
             Operand::Reg(reg) => self.address_register(*reg),
             Operand::Symbol(symbol) if place == Place::Any => self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. })),
-            Operand::Symbol(symbol) => self.address_variable(*symbol, space),
+            Operand::Symbol(symbol) => {
+                self.address_variable(*symbol, space)?;
+                self.parameter_direction(*symbol, index)
+            }
             Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
             Operand::Int { .. } => {
                 Err(Misfit::Text("Immediate addresses allowed only for .local state space".into()))
@@ -611,6 +642,7 @@ impl Matcher<'_, '_> {
             (Test::Range(low, high), Operand::Int { value, .. }) => (low..=high).contains(&(*value as i64)),
             (Test::OneOf(values), Operand::Int { value, .. }) => values.contains(&(*value as i64)),
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
+            (Test::NonZero, Operand::Int { value, .. }) => *value != 0,
             (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
             (Test::Selector(all), Operand::Part { part, .. }) => all.split(' ').any(|pattern| part.fits(pattern)),
             (Test::Register, Operand::Int { .. }) => false,
@@ -643,10 +675,26 @@ impl Matcher<'_, '_> {
         Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
     }
 
+    /// A function reads its parameters and writes its returns. What comes first in an instruction is written,
+    /// unless it is all that the instruction has.
+    fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
+        let formals = &self.parser.function.formals;
+        let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
+        let name = || self.parser.symbol_name(symbol);
+        if written && formals.params.contains(&symbol) {
+            return Err(Misfit::Text(format!("Illegal to write to function input parameter '{}'", name())));
+        }
+        if !written && formals.returns.contains(&symbol) {
+            return Err(Misfit::Text(format!("Illegal to read function return parameter '{}'", name())));
+        }
+        Ok(())
+    }
+
     /// The state space of an address; `None` for a generic one.
     fn space(&self, place: Place) -> Option<Space> {
         let n = match place {
             Place::Shared => return Some(Space::Shared),
+            Place::Global => return Some(Space::Global),
             Place::Any => return None,
             Place::Named(n) => n,
         };

@@ -20,15 +20,15 @@
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
 //! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be negated,
 //! `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one, `[m:shared]`,
-//! `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
+//! `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
 //! register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T`
 //! texture, sampler or surface, `L` label, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
 //! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as
 //! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
 //! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word; `a#name`
-//! obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `fraction`, `no constant`) when it is a constant,
-//! and `limit name = .b0 .hXX : 'text'` (or `no selector`) when it is a register with a video selector. `-a` may be
-//! negated.
+//! obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`, `fraction`, `no constant`) when it is a
+//! constant, and `limit name = .b0 .hXX : 'text'` (or `no selector`) when it is a register with a video
+//! selector. `-a` may be negated.
 //!
 //! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
 //! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
@@ -138,6 +138,8 @@ pub enum Test {
     Multiple(i64),
     /// `pow2`
     PowerOfTwo,
+    /// `nonzero`
+    NonZero,
     /// `(0..1]`, of a float.
     Fraction,
     /// `.b0 .hXX`: the selectors that a register may have; `no selector` for none.
@@ -183,6 +185,7 @@ pub enum Place {
     /// The n-th state space among the modifiers; generic if there is none.
     Named(u8),
     Shared,
+    Global,
     /// A variable of any state space will do.
     Any,
 }

@@ -52,8 +52,7 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
     (Kind::Type, "", "e2m3x4 e3m2x4 e2m1x4 ue8m0 ue8m0x2 ue4m3 b1024 texref samplerref surfref"),
     // The first of these that no form takes is the only complaint.
     (Kind::FormFlag, "", "sync"),
-    (Kind::Op, "Multiple instruction post-operation flags set", "add and or xor min max cas"),
-    (Kind::Op, "", "popc"),
+    (Kind::Op, "", "add and or xor min max cas popc"),
     (Kind::FormFlag, "", "relu"),
     (Kind::FormFlag, "", "satfinite"),
     (Kind::FormFlag, "Multiple cache prefetching modifiers specified", "L2::64B L2::128B L2::256B"),
@@ -64,7 +63,7 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
     // Of these every wrong one is reported.
     (Kind::Dimension, "Multiple dimension modifiers specified", "1d 2d 3d 4d 5d"),
     (Kind::Flag, "Multiple cache operation modifiers specified", "L1 L2 tensormap"),
-    (Kind::Eviction, "Multiple cache eviction priority modifiers specified", "L1::evict_first L1::evict_last L1::evict_normal L1::evict_unchanged L1::no_allocate L2::evict_first L2::evict_last L2::evict_normal L2::evict_unchanged"),
+    (Kind::Eviction, "", "L1::evict_first L1::evict_last L1::evict_normal L1::evict_unchanged L1::no_allocate L2::evict_first L2::evict_last L2::evict_normal L2::evict_unchanged"),
     (Kind::Space, "", "global shared shared::cta shared::cluster local const param param::entry param::func"),
     (Kind::Flag, "", "uni"),
     (Kind::Flag, "Multiple sparsity modifiers specified", "sp sp::ordered_metadata"),
@@ -255,7 +254,7 @@ impl Kind {
 
     /// May words of this kind stand several times, each with a meaning of its own?
     pub fn repeats(self) -> bool {
-        matches!(self, Kind::Type | Kind::Space | Kind::Layout)
+        matches!(self, Kind::Type | Kind::Space | Kind::Layout | Kind::Eviction)
     }
 }
 

@@ -18,11 +18,13 @@ pub struct Opcode {
     pub mnemonic: &'static str,
     /// The modifiers in the order in which they were written.
     pub words: SmallVec<[Word; 8]>,
-    /// The rows that take the types and the other words that choose a form: first those that take all words,
+    /// The rows that take the types and the other words that choose a form: first those that take them best,
     /// in the table's order. Empty if there are none: `errors` says why.
     pub fits: SmallVec<[Fit; 1]>,
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
+    /// Were two operations said, of which the last one counts?
+    pub two_operations: bool,
     /// What `rule` lines say, and what `late` lines say.
     pub rules: Vec<String>,
     pub late: Vec<String>,
@@ -44,6 +46,10 @@ pub struct Fit {
     pub chosen: SmallVec<[Option<Word>; 8]>,
     /// The types in the row's type slots.
     pub types: SmallVec<[Option<Type>; 4]>,
+    /// The words that the row doesn't take.
+    pub extra: SmallVec<[Word; 2]>,
+    /// How many words the row doesn't take or lacks.
+    pub misfits: usize,
     /// Gates that are shut, words that the row doesn't take, required words that aren't there.
     pub errors: Vec<String>,
 }
@@ -103,6 +109,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         words: SmallVec::new(),
         fits: SmallVec::new(),
         errors: Vec::new(),
+        two_operations: false,
         rules: Vec::new(),
         late: Vec::new(),
     };
@@ -126,9 +133,12 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
     for text in op.consequences(table, Step::Word, target, version) {
         op.error(text);
     }
-    op.rules.extend(op.consequences(table, Step::Rule, target, version));
+    op.rules = op.consequences(table, Step::Rule, target, version);
     op.late = op.consequences(table, Step::Late, target, version);
     op.choose_forms(table, forms, target, version);
+    if op.two_operations && op.fits.iter().any(|f| f.chosen.contains(&op.first(Kind::Op).or(op.first(Kind::Exchange)))) {
+        op.error("Multiple instruction post-operation flags set".into());
+    }
     op
 }
 
@@ -154,13 +164,11 @@ impl Opcode {
         if word.kind() == Kind::NameOnly {
             return self.error(word.not_taken(self.mnemonic));
         }
-        let operation = |w: &Word| w.kind() == Kind::Op && w.group() == word.group();
-        if self.words.iter().any(operation) {
-            // The first operation counts, and the other is complained about once the operands are known to fit.
-            self.rules.extend(word.twice());
-            return;
-        }
-        if !word.kind().repeats()
+        let operation = |w: Word| matches!(w.kind(), Kind::Op | Kind::Exchange);
+        if let Some(i) = self.words.iter().position(|w| operation(*w) && operation(word)) {
+            self.words.remove(i);
+            self.two_operations = true;
+        } else if !word.kind().repeats()
             && let Some(i) = self.words.iter().position(|w| w.group() == word.group())
         {
             self.words.remove(i);
@@ -236,13 +244,13 @@ impl Opcode {
             let form = table.form(id);
             if let Some(mut fit) = fit(id, form, &self.words) {
                 let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
-                let errors = gates.chain(self.complaints(form, &fit)).collect();
-                fit.errors = errors;
+                let complaints = self.complaints(form, &fit);
+                fit.misfits = complaints.len();
+                fit.errors = gates.chain(complaints).collect();
                 self.fits.push(fit);
             }
         }
-        let words = &self.words;
-        self.fits.sort_by_key(|f| words.len() - f.chosen.iter().flatten().count());
+        self.fits.sort_by_key(|f| f.misfits);
         if !self.fits.is_empty() {
             return;
         }
@@ -258,13 +266,29 @@ impl Opcode {
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
         let missing = || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
         let flag = |slot: &Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
-        let mut wrong: SmallVec<[Word; 4]> = self.words.iter().copied().filter(|w| !fit.chosen.contains(&Some(*w))).collect();
+        let mut wrong = fit.extra.clone();
         wrong.retain(|w| w.kind() != Kind::Ignored);
         wrong.sort();
         let mut texts: Vec<String> = missing().filter(|s| flag(s)).map(|s| self.lacking(s)).collect();
-        texts.extend(wrong.iter().map(|w| w.not_taken(self.mnemonic)));
+        texts.extend(wrong.iter().map(|w| match w.kind() {
+            Kind::Space => self.wrong_space(form),
+            _ => w.not_taken(self.mnemonic),
+        }));
         texts.extend(missing().filter(|s| !flag(s)).map(|s| self.lacking(s)));
         texts
+    }
+
+    /// What ptxas says about state spaces that the row doesn't take.
+    fn wrong_space(&self, form: &Form) -> String {
+        let mnemonic = self.mnemonic;
+        let most = form.slots.iter().filter(|s| s.kind() == Kind::Space).count();
+        let said = self.words.iter().filter(|w| w.kind() == Kind::Space).count();
+        match said {
+            _ if most == 0 => format!("No state space qualifier expected for instruction '{mnemonic}'"),
+            3.. => "Multiple state spaces specified".into(),
+            _ if said > most => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
+            _ => format!("State space incorrect for instruction '{mnemonic}'"),
+        }
     }
 
     /// The text for a required modifier that is not there.
@@ -277,6 +301,14 @@ impl Opcode {
             }
             (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
             (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
+            (Kind::Space, _) => {
+                let spaces = |s: &&Word| s.kind() == Kind::Space;
+                match self.words.iter().filter(spaces).count() {
+                    0 => format!("State space modifier required for instruction '{mnemonic}'"),
+                    _ => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
+                }
+            }
+            (Kind::Geometry | Kind::Dimension, _) => format!("Geometry modifier required for instruction '{mnemonic}'"),
             (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
             (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
             (_, Some(flag)) => format!("{} modifier required for instruction '{mnemonic}'", flag.text()),
@@ -288,11 +320,12 @@ impl Opcode {
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
 fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
     let mut chosen: SmallVec<[Option<Word>; 8]> = SmallVec::from_elem(None, form.slots.len());
+    let mut extra = SmallVec::new();
     for &word in words {
         match slot_for(form, &chosen, word) {
             Some(i) => chosen[i] = Some(word),
             None if word.kind().chooses_form() => return None,
-            None => {}
+            None => extra.push(word),
         }
     }
     let mut types = SmallVec::new();
@@ -304,19 +337,21 @@ fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
             types.push(word.and_then(Type::of_word));
         }
     }
-    Some(Fit { form: id, chosen, types, errors: Vec::new() })
+    Some(Fit { form: id, chosen, types, extra, misfits: 0, errors: Vec::new() })
 }
 
-/// The free slot that takes the word. Words of a kind that repeats keep their order.
+/// The free slot that takes the word. Words of a kind that repeats keep their order,
+/// except that priorities name their level.
 fn slot_for(form: &Form, chosen: &[Option<Word>], word: Word) -> Option<usize> {
     let kind = word.kind();
     let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
-    let from = if kind.repeats() { last.map_or(0, |i| i + 1) } else { 0 };
+    let ordered = kind.repeats() && kind != Kind::Eviction;
+    let from = if ordered { last.map_or(0, |i| i + 1) } else { 0 };
     for (i, slot) in form.slots.iter().enumerate().skip(from) {
         if chosen[i].is_none() && slot.words.contains(&word) {
             return Some(i);
         }
-        if kind.repeats() && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
+        if ordered && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
             return None;
         }
     }

@@ -326,6 +326,7 @@ fn place(text: &str) -> Option<Place> {
         "m" => Some(Place::Named(0)),
         "m1" => Some(Place::Named(1)),
         "m:shared" => Some(Place::Shared),
+        "m:global" => Some(Place::Global),
         "m:any" => Some(Place::Any),
         _ => None,
     }
@@ -341,6 +342,7 @@ fn limit_test(text: &'static str) -> Result<Test> {
         "no selector" => Test::Selector(""),
         _ if text.starts_with('.') => Test::Selector(text),
         "pow2" => Test::PowerOfTwo,
+        "nonzero" => Test::NonZero,
         "fraction" => Test::Fraction,
         _ if text.contains('|') => {
             let numbers = text.split('|').map(number).collect::<Result<Vec<_>>>()?;
