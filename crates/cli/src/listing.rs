@@ -120,7 +120,8 @@ impl Image {
                 if !(always && matches!(name, "EXIT" | "BRA" | "RET" | "BRX" | "JMP")) {
                     now.extend(&live[i + 1]);
                 }
-                if let Some(to) = self.target(i) {
+                // BSSY names a place, but doesn't go there.
+                if let Some(to) = self.target(i).filter(|_| name != "BSSY") {
                     now.extend(&live[to]);
                 }
                 let touched = |role| inst.registers().filter(move |a| a.file == Kind::R && a.role == role);

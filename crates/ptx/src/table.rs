@@ -25,9 +25,10 @@
 //! texture, sampler or surface, `L` label, `B` label of branch targets, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
 //! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as
 //! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word; `a#name`
-//! obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`,
-//! `fraction`) when it is a constant.
+//! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode has
+//! that word; `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`, `fraction`,
+//! `no constant`) when it is a constant, and `limit name = .b0 .hXX : 'text'` (or `no selector`) when it is a
+//! register with a video selector. `-a` may be negated.
 //!
 //! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
 //! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
@@ -108,6 +109,8 @@ pub struct Spec {
     pub count: Count,
     pub optional: bool,
     pub sink: bool,
+    /// The register may be negated.
+    pub negates: bool,
     /// The operand stands there if and only if the opcode has this word.
     pub when: Option<Word>,
     pub gate: Option<Gate>,
@@ -117,8 +120,8 @@ pub struct Spec {
     pub index: Option<u8>,
 }
 
-/// A bound on a constant, and what ptxas says when it is broken (`$v` the value, `$u` the same without a
-/// sign, `$m` the mnemonic, `$w` the word in the row's first slot).
+/// A bound on a constant or on a register's selector, and what ptxas says when it is broken (`$v` the value, `$u`
+/// the same without a sign, `$n` the number of the operand, `$m` the mnemonic, `$w` the word in the row's first slot).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub test: Test,
@@ -139,6 +142,10 @@ pub enum Test {
     NonZero,
     /// `(0..1]`, of a float.
     Fraction,
+    /// `.b0 .hXX`: the selectors that a register may have; `no selector` for none.
+    Selector(&'static str),
+    /// `no constant`
+    Register,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -136,6 +136,9 @@ impl Reader {
             let pair = (self.spec(first)?, self.spec(second)?);
             return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
         }
+        if let Some(text) = text.strip_prefix('-') {
+            return Ok(Spec { negates: true, ..self.spec(text)? });
+        }
         if let Some((text, gate)) = text.split_once('@') {
             return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
         }
@@ -332,6 +335,7 @@ fn plain(role: Role, ty: TypeRef) -> Spec {
         count: Count::One,
         optional: false,
         sink: false,
+        negates: false,
         when: None,
         gate: None,
         limits: Vec::new(),
@@ -354,8 +358,11 @@ fn number(text: &str) -> Result<i64> {
     text.parse().map_err(|e| format!("'{text}': {e}"))
 }
 
-fn limit_test(text: &str) -> Result<Test> {
+fn limit_test(text: &'static str) -> Result<Test> {
     Ok(match text {
+        "no constant" => Test::Register,
+        "no selector" => Test::Selector(""),
+        _ if text.starts_with('.') => Test::Selector(text),
         "pow2" => Test::PowerOfTwo,
         "nonzero" => Test::NonZero,
         "fraction" => Test::Fraction,
