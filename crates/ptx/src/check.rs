@@ -7,7 +7,7 @@
 use crate::ast::*;
 use crate::parse::Parser;
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, OpcodeError, Role, Spec, Table, TypeRef};
+use crate::table::{Count, Fit, Gate, OpcodeError, Remark, Role, Spec, Table, TypeRef};
 use crate::types::{Class, Type};
 
 /// May a register of type `reg` stand where an instruction wants `need`?
@@ -63,8 +63,10 @@ impl Parser<'_> {
             let mut gates = Vec::new();
             match matcher.all(&table.form(fit.form).operands, operands, &mut gates) {
                 Ok(()) => {
-                    let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
-                    let texts: Vec<String> = texts.collect();
+                    let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
+                    let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
+                    let late = opcode.late.iter().filter(applies).map(|r| &r.text);
+                    let texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
                     return self.check_gates(inst, &gates, texts);
                 }
                 Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),

@@ -24,8 +24,15 @@ pub struct Opcode {
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
     /// What `rule` lines say, and what `late` lines say.
-    pub rules: Vec<String>,
-    pub late: Vec<String>,
+    pub rules: Vec<Remark>,
+    pub late: Vec<Remark>,
+}
+
+/// What a rule says about an opcode, if the instruction has so many operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub operands: Option<usize>,
+    pub text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +77,10 @@ impl Opcode {
         self.words.iter().filter(|w| w.kind() == Kind::Type).filter_map(|w| Type::of_word(*w))
     }
 
+    fn nth_type(&self, n: usize) -> Option<Word> {
+        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
+    }
+
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
     pub fn vector(&self) -> u32 {
         self.first(Kind::Vector).and_then(|w| w.number('v')).unwrap_or(1)
@@ -105,8 +116,8 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         op.error(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
-    for text in op.consequences(table, Step::Word, target, version) {
-        op.error(text);
+    for remark in op.consequences(table, Step::Word, target, version) {
+        op.error(remark.text);
     }
     op.rules = op.consequences(table, Step::Rule, target, version);
     op.late = op.consequences(table, Step::Late, target, version);
@@ -148,15 +159,17 @@ impl Opcode {
     }
 
     /// What the lines of a step say about this opcode.
-    fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<String> {
-        let mut texts = Vec::new();
+    fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<Remark> {
+        let mut remarks = Vec::new();
         for rule in table.rules.iter().filter(|r| r.step == step && self.meets(&r.when)) {
-            match &rule.then {
-                Consequence::Error(text) => texts.push(self.named(text)),
-                Consequence::Gate(gate) => texts.extend(self.refusals(gate, target, version)),
-            }
+            let texts = match &rule.then {
+                Consequence::Error(text) => vec![self.named(text)],
+                Consequence::Gate(gate) => self.refusals(gate, target, version),
+            };
+            let operands = rule.when.operands;
+            remarks.extend(texts.into_iter().map(|text| Remark { operands, text }));
         }
-        texts
+        remarks
     }
 
     fn refusals(&self, gate: &Gate, target: Target, version: Version) -> Vec<String> {
@@ -171,6 +184,7 @@ impl Opcode {
         when.mnemonics.iter().any(named)
             && when.present.iter().all(|group| group.iter().any(|w| self.words.contains(w)))
             && !when.absent.iter().any(|w| self.words.contains(w))
+            && when.types.iter().all(|(n, words)| self.nth_type(*n).is_some_and(|w| words.contains(&w)))
     }
 
     /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types) and `$op` filled in.
@@ -179,7 +193,7 @@ impl Opcode {
             return text.to_string();
         }
         let types: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Type).map(|w| w.text()).collect();
-        let mut out = text.replace("$m", self.mnemonic);
+        let mut out = text.replace("$m", self.mnemonic).replace("$types", &types.concat());
         for (i, ty) in types.iter().enumerate() {
             out = out.replace(&format!("$t{i}"), &ty[1..]);
         }
@@ -213,36 +227,63 @@ impl Opcode {
         }
     }
 
-    /// Required flags that aren't there, words that the row doesn't take, other required words.
+    /// Words that the row doesn't take and required ones that aren't there, in the order of the vocabulary.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
-        let missing = || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
-        let flag = |slot: &Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
-        let mut wrong: SmallVec<[Word; 4]> = self.words.iter().copied().filter(|w| !fit.chosen.contains(&Some(*w))).collect();
-        wrong.retain(|w| w.kind() != Kind::Ignored);
-        wrong.sort();
-        let mut texts: Vec<String> = missing().filter(|s| flag(s)).map(|s| self.lacking(s)).collect();
-        texts.extend(wrong.iter().map(|w| w.not_taken(self.mnemonic)));
-        texts.extend(missing().filter(|s| !flag(s)).map(|s| self.lacking(s)));
-        texts
+        let mut all: Vec<(Word, String)> = Vec::new();
+        for &word in self.words.iter().filter(|w| w.kind() != Kind::Ignored && !fit.chosen.contains(&Some(**w))) {
+            all.push(self.too_much(form, word));
+        }
+        for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
+            let wrong = self.first(slot.kind()).is_some();
+            match (slot.kind(), slot.flag()) {
+                // Rounding or a flag: asked for where the flag is.
+                (_, Some(flag)) => all.push((flag, self.lacking(slot))),
+                // A word of the kind that doesn't fit is complaint enough.
+                (Kind::Rounding | Kind::Compare | Kind::Clamp | Kind::Space, _) if wrong => {}
+                // Asked for where the other operations of `atom` and `red` are.
+                (Kind::Op, _) => all.extend(Word::find("inc").map(|w| (w, self.lacking(slot)))),
+                _ => all.push((slot.words[0], self.lacking(slot))),
+            }
+        }
+        all.sort_by_key(|(word, _)| *word);
+        all.into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// The complaint about a word that has no place in a row, and its place among the complaints.
+    fn too_much(&self, form: &Form, word: Word) -> (Word, String) {
+        let has_kind = form.slots.iter().any(|s| s.words.iter().any(|w| w.kind() == word.kind()));
+        let either = form.slots.iter().find(|s| s.words.contains(&word));
+        match either.and_then(|slot| Some((slot, slot.flag()?))) {
+            Some((slot, flag)) => (flag, self.lacking(slot)),
+            None if word.kind() == Kind::Compare && has_kind => (word, MISMATCH.to_string()),
+            None if word.text() == ".rs" && has_kind => {
+                (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
+            }
+            None => (word, word.not_taken(self.mnemonic)),
+        }
     }
 
     /// The text for a required modifier that is not there.
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
-        let flag = slot.words.iter().find(|w| w.kind() == Kind::Flag);
-        match (slot.kind(), flag) {
-            (Kind::Rounding, Some(flag)) => {
-                format!("Rounding modifier or '{}' modifier required for instruction '{mnemonic}'", flag.text())
-            }
-            (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
-            (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
-            (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
-            (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
-            (_, Some(flag)) => format!("{} modifier required for instruction '{mnemonic}'", flag.text()),
-            _ => format!("Unexpected instruction types specified for '{mnemonic}'"),
-        }
+        let flag = slot.flag().map(Word::text);
+        let required = match (slot.kind(), flag) {
+            (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
+            (Kind::Rounding, None) => "Rounding modifier required".to_string(),
+            (Kind::Compare, _) => "Comparison modifier required".to_string(),
+            (Kind::Clamp, _) => "Clamp modifier required".to_string(),
+            (Kind::Space, _) => "State space modifier required".to_string(),
+            (Kind::Op, _) if slot.words.iter().all(|w| BOOLEAN.contains(&w.text())) => "Boolean operation is required".to_string(),
+            (Kind::Op, _) => "Reduction operation is required".to_string(),
+            (_, Some(flag)) => format!("{flag} modifier required"),
+            _ => return format!("Unexpected instruction types specified for '{mnemonic}'"),
+        };
+        format!("{required} for instruction '{mnemonic}'")
     }
 }
+
+const MISMATCH: &str = "Mismatch between instruction type and comparison qualifier";
+const BOOLEAN: &[&str] = &[".and", ".or", ".xor"];
 
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
 fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {

@@ -34,8 +34,10 @@ impl Reader {
     fn line(&mut self, line: &'static str) -> Result<()> {
         let (head, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
+        // `set` is an instruction as well.
+        let defines = rest.split_whitespace().nth(1) == Some("=");
         match head {
-            "set" => {
+            "set" if defines => {
                 let (name, words) = rest.split_once('=').ok_or("set NAME = WORDS")?;
                 let mut all = Vec::new();
                 for w in words.split_whitespace() {
@@ -205,21 +207,24 @@ impl Reader {
 
     /// `.x/.y !.z : gate` or `… : error 'text'`
     fn rule(&mut self, step: Step, mnemonics: &[&'static str], text: &str) -> Result<()> {
-        let (when, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
+        let (condition, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
         let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
         let mnemonics = mnemonics.iter().map(ends).collect();
-        let (mut present, mut absent) = (Vec::new(), Vec::new());
-        for part in when.split_whitespace() {
-            match part.strip_prefix('!') {
-                Some(words) => absent.extend(self.words(words)?),
-                None => present.push(self.words(part)?),
+        let mut when = Condition { mnemonics, ..Condition::default() };
+        for part in condition.split_whitespace() {
+            let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
+            match (part.strip_prefix('!'), part.split_once('=')) {
+                (Some(words), _) => when.absent.extend(self.words(words)?),
+                (_, Some(("args", n))) => when.operands = Some(number(n)?),
+                (_, Some((t, words))) => when.types.push((number(&t[1..])?, self.words(words)?)),
+                _ => when.present.push(self.words(part)?),
             }
         }
         let then = match then.trim().strip_prefix("error ") {
             Some(text) => Consequence::Error(quoted(text.trim())?.to_string()),
             None => Consequence::Gate(self.gate(then.trim())?),
         };
-        self.table.rules.push(Rule { step, when: Condition { mnemonics, present, absent }, then });
+        self.table.rules.push(Rule { step, when, then });
         Ok(())
     }
 
