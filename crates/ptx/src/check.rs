@@ -9,7 +9,7 @@ mod call;
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef, Values};
+use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Word};
 
@@ -91,8 +91,10 @@ impl Parser<'_> {
                 // What a row that takes all words says about the operands goes before a row that doesn't.
                 Ok(()) if fit.misfits > 0 && !matches!(misfits[..], [] | [Misfit::Mismatch, ..]) => break,
                 Ok(()) => {
-                    let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
-                    let mut texts: Vec<String> = texts.collect();
+                    let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
+                    let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
+                    let late = opcode.late.iter().filter(applies).map(|r| &r.text);
+                    let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
                     if signs.product != signs.third && !table.form(fit.form).operands.iter().any(|s| s.negates) {
                         texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
                     }

@@ -43,9 +43,10 @@
 //! 6. `late` lines.
 //!
 //! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and perhaps
-//! the version from which they apply (`ptx6.4`), and the word at a type's place (`t0=.f16`). `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In
-//! texts `$m` is the mnemonic, `$t0`, `$t1` are the types, `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are the words that
-//! met the groups of the line, and `$1::` is what follows the `::` of such a word.
+//! the version from which they apply (`ptx6.4`). `t1=.x/.y` asks for the second type, `args=3` for three operands.
+//! `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are the
+//! types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are the words
+//! that met the groups of the line, and `$1::` is what follows the `::` of such a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
 //! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`.
@@ -53,7 +54,7 @@
 mod opcode;
 mod read;
 
-pub use opcode::{Fit, Opcode, OpcodeError, resolve};
+pub use opcode::{Fit, Opcode, OpcodeError, Remark, resolve};
 
 use crate::target::{Target, Version};
 use crate::words::{Kind, Word};
@@ -98,6 +99,11 @@ pub struct Slot {
 impl Slot {
     pub fn kind(&self) -> Kind {
         self.words.first().map_or(Kind::Flag, |w| w.kind())
+    }
+
+    /// The flag among its words: `.approx` of `<rnd>/.approx`.
+    fn flag(&self) -> Option<Word> {
+        self.words.iter().copied().find(|w| matches!(w.kind(), Kind::Flag | Kind::FormFlag))
     }
 }
 
@@ -275,18 +281,20 @@ pub enum Step {
     Late,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Condition {
     /// One of these mnemonics, or one that begins with it where it ended in `*`.
     pub mnemonics: Vec<(&'static str, bool)>,
     /// The lowest version to which the rule applies.
-    pub from: Version,
+    pub from: Option<Version>,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     /// None of these may be there.
     pub absent: Vec<Word>,
-    /// The n-th type must be one of these.
+    /// The n-th type is one of these.
     pub types: Vec<(usize, Vec<Word>)>,
+    /// The instruction has so many operands.
+    pub operands: Option<usize>,
 }
 
 #[derive(Debug)]
