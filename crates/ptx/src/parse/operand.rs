@@ -1,37 +1,104 @@
 //! Operands: registers, constants, names, addresses, vectors, lists.
+//!
+//! Which operands an instruction takes is the table's matter; what can be written at all is decided here, as
+//! ptxas's grammar does: a `_` only for a result or in a vector, vectors and addresses not in each other.
 
 use super::expr::Value;
 use super::*;
-use crate::table::{Role, Table};
 use smallvec::SmallVec;
+
+/// Names that wait for their meaning: index in the sequence, name, place.
+type Waiting = SmallVec<[(u32, Name, Span); 2]>;
 
 impl Parser<'_> {
     /// The operands of an instruction, to the semicolon.
     pub(super) fn operands(&mut self, opcode: OpcodeId) -> Parse<Range> {
+        if self.opcodes[opcode.0 as usize].mnemonic == "call" {
+            return self.call_operands();
+        }
         if self.tok.is(b';') {
             return Ok(Range { first: self.body.operands.len() as u32, len: 0 });
         }
-        let lists = self.takes_lists(opcode);
-        self.sequence(lists)
-    }
-
-    /// Does the table know a form of this opcode with argument lists in parentheses?
-    fn takes_lists(&self, opcode: OpcodeId) -> bool {
-        let fits = &self.opcodes[opcode.0 as usize].fits;
-        fits.iter().any(|f| Table::get().form(f.form).operands.iter().any(|s| s.role == Role::List))
-    }
-
-    /// Operands separated by commas, stored side by side.
-    fn sequence(&mut self, lists: bool) -> Parse<Range> {
         let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
-        let mut waiting: SmallVec<[(u32, Name, Span); 2]> = SmallVec::new();
+        let mut waiting = Waiting::new();
         loop {
             let span = self.tok.span();
-            let operand = self.operand(lists)?;
-            if let Operand::Unresolved(name) = operand {
-                waiting.push((all.len() as u32, name, span));
+            let operand = match self.tok.kind {
+                TokenKind::Punct(b'[') => self.address()?,
+                TokenKind::Punct(b'{') => self.vector()?,
+                TokenKind::Reserved if all.is_empty() && self.at_sink() => self.sink(),
+                _ => self.plain()?,
+            };
+            let operand = if self.tok.is(b'|') { self.pair(operand, span)? } else { operand };
+            push(&mut all, &mut waiting, operand, span);
+            if !self.eat(b',') {
+                break;
             }
-            all.push(operand);
+        }
+        Ok(self.store(&all, &waiting))
+    }
+
+    /// `(result), function, (arguments), prototype`
+    fn call_operands(&mut self) -> Parse<Range> {
+        let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
+        let mut waiting = Waiting::new();
+        if self.tok.is(b'(') {
+            all.push(self.arguments()?);
+            self.expect(b',')?;
+        }
+        self.call_name(&mut all, &mut waiting)?;
+        if self.eat(b',') {
+            let arguments = self.tok.is(b'(');
+            if arguments {
+                all.push(self.arguments()?);
+            }
+            if !arguments || self.eat(b',') {
+                self.call_name(&mut all, &mut waiting)?;
+            }
+        }
+        Ok(self.store(&all, &waiting))
+    }
+
+    /// The function, the register with its address, or the prototype.
+    fn call_name(&mut self, all: &mut SmallVec<[Operand; 4]>, waiting: &mut Waiting) -> Parse<()> {
+        let span = self.tok.span();
+        let (name, _) = self.expect_name()?;
+        let operand = match self.names.lookup(name) {
+            Meaning::Reg(reg) => Operand::Reg(reg),
+            Meaning::Special(row, component) => Operand::Special { row, component },
+            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
+            Meaning::Nothing => Operand::Unresolved(name),
+        };
+        push(all, waiting, operand, span);
+        Ok(())
+    }
+
+    fn arguments(&mut self) -> Parse<Operand> {
+        self.expect(b'(')?;
+        if self.tok.is(b')') {
+            self.bump();
+            return Ok(Operand::List(Range { first: self.body.operands.len() as u32, len: 0 }));
+        }
+        let range = self.elements()?;
+        self.expect(b')')?;
+        Ok(Operand::List(range))
+    }
+
+    fn vector(&mut self) -> Parse<Operand> {
+        self.expect(b'{')?;
+        let range = self.elements()?;
+        self.expect(b'}')?;
+        Ok(Operand::Vector(range))
+    }
+
+    /// What stands in braces or in the parentheses of a call.
+    fn elements(&mut self) -> Parse<Range> {
+        let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
+        let mut waiting = Waiting::new();
+        loop {
+            let span = self.tok.span();
+            let operand = if self.at_sink() { self.sink() } else { self.plain()? };
+            push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
             }
@@ -48,39 +115,32 @@ impl Parser<'_> {
         Range { first, len: all.len() as u32 }
     }
 
-    fn operand(&mut self, lists: bool) -> Parse<Operand> {
+    fn at_sink(&self) -> bool {
+        self.tok.kind == TokenKind::Reserved && self.text(self.tok) == "_"
+    }
+
+    fn sink(&mut self) -> Operand {
+        self.bump();
+        Operand::Sink
+    }
+
+    /// `%p | %q`
+    fn pair(&mut self, first: Operand, first_span: Span) -> Parse<Operand> {
+        self.expect(b'|')?;
+        let span = self.tok.span();
+        let second = if self.at_sink() { self.sink() } else { self.plain()? };
+        let mut both: SmallVec<[Operand; 2]> = SmallVec::new();
+        let mut waiting = Waiting::new();
+        push(&mut both, &mut waiting, first, first_span);
+        push(&mut both, &mut waiting, second, span);
+        Ok(Operand::Pair(self.store(&both, &waiting)))
+    }
+
+    /// A constant or something with a name.
+    fn plain(&mut self) -> Parse<Operand> {
         let before_name = matches!(self.tok.kind, TokenKind::Punct(b'!' | b'-')) && self.next_is_name();
         match self.tok.kind {
-            TokenKind::Ident => {
-                let first = self.named()?;
-                if !self.tok.is(b'|') {
-                    return Ok(first);
-                }
-                self.bump();
-                let span = self.tok.span();
-                let second = self.operand(false)?;
-                let mut waiting: SmallVec<[_; 1]> = SmallVec::new();
-                if let Operand::Unresolved(name) = second {
-                    waiting.push((1, name, span));
-                }
-                Ok(Operand::Pair(self.store(&[first, second], &waiting)))
-            }
-            TokenKind::Punct(b'[') => self.address(),
-            TokenKind::Punct(b'{') => {
-                self.bump();
-                let range = self.sequence(false)?;
-                self.expect(b'}')?;
-                Ok(Operand::Vector(range))
-            }
-            TokenKind::Punct(b'(') if lists => {
-                self.bump();
-                let mut range = Range { first: self.body.operands.len() as u32, len: 0 };
-                if !self.tok.is(b')') {
-                    range = self.sequence(false)?;
-                }
-                self.expect(b')')?;
-                Ok(Operand::List(range))
-            }
+            TokenKind::Ident => self.named(),
             TokenKind::Punct(b'!') if before_name => {
                 self.bump();
                 match self.named()? {
@@ -109,39 +169,92 @@ impl Parser<'_> {
 
     /// A register, special register, variable, function or label, with what may follow each.
     fn named(&mut self) -> Parse<Operand> {
-        if self.text(self.tok) == "WARP_SZ" {
-            return Ok(constant(self.constant()?));
-        }
         let (name, span) = self.expect_name()?;
         match self.names.lookup(name) {
             Meaning::Reg(reg) => self.register(reg),
             Meaning::Special(row, number) => self.special(row, number),
             Meaning::Symbol(symbol) => self.symbol_operand(symbol),
-            Meaning::Nothing if self.names.text(name) == "_" => Ok(Operand::Sink),
-            Meaning::Nothing => {
-                // Only a variable that doesn't exist could go on like this.
-                if self.tok.is(b'+') {
-                    self.bump();
-                    self.constant()?;
-                    self.function.unknown.push((self.names.text(name).to_string(), span));
-                    return Ok(Operand::Symbol(Symbol::UNKNOWN));
-                }
-                Ok(Operand::Unresolved(name))
+            Meaning::Nothing => self.unknown_operand(name, span),
+        }
+    }
+
+    /// Only a variable that doesn't exist could go on with an offset, an index or a field.
+    fn unknown_operand(&mut self, name: Name, span: Span) -> Parse<Operand> {
+        match self.tok.kind {
+            TokenKind::Punct(b'+') => {
+                self.bump();
+                self.integer_constant()?;
+            }
+            TokenKind::Punct(b'[') => {
+                self.bump();
+                self.int()?;
+                self.expect(b']')?;
+                self.error(self.tok.span(), "Array indexing on non-array");
+            }
+            TokenKind::Dot => {
+                let field = self.bump();
+                let text = format!("Unknown field '{}'", self.text(field));
+                self.error(self.tok.span(), text);
+            }
+            _ => return Ok(Operand::Unresolved(name)),
+        }
+        self.function.unknown.push(Unknown { name, span, declared_later: false });
+        Ok(Operand::Symbol(Symbol::UNKNOWN))
+    }
+
+    fn register(&mut self, reg: Reg) -> Parse<Operand> {
+        match self.tok.kind {
+            TokenKind::Dot => {
+                let word = self.bump();
+                Ok(self.part(reg, word))
+            }
+            // ptxas takes an offset to a register and forgets it.
+            TokenKind::Punct(b'+') => {
+                self.bump();
+                self.integer_constant()?;
+                Ok(Operand::Reg(reg))
+            }
+            TokenKind::Punct(b'[') => {
+                self.bump();
+                self.int()?;
+                self.expect(b']')?;
+                self.error(self.tok.span(), "Array indexing on non-array");
+                Ok(Operand::Reg(reg))
+            }
+            _ => Ok(Operand::Reg(reg)),
+        }
+    }
+
+    /// `.x` of a vector, or a selector of the video instructions.
+    fn part(&mut self, reg: Reg, word: Token) -> Operand {
+        let text = self.text(word);
+        let vector = self.body.reg_decl(reg).0.vector;
+        let found = Part::find(text);
+        match found {
+            Some(part) if vector > 1 && part.element().is_some_and(|e| e < vector) => {
+                Operand::Part { reg, part, negated: false }
+            }
+            Some(part) if vector == 1 && part.element().is_none() => Operand::Part { reg, part, negated: false },
+            _ if vector > 1 => {
+                self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..]));
+                Operand::Reg(reg)
+            }
+            _ => {
+                self.error(word.span(), format!("Unknown video selector: '{text}'"));
+                found.map_or(Operand::Reg(reg), |part| Operand::Part { reg, part, negated: false })
             }
         }
     }
 
-    fn register(&mut self, reg: Reg) -> Parse<Operand> {
-        let Some(part) = Part::find(self.dot()) else { return Ok(Operand::Reg(reg)) };
-        self.bump();
-        Ok(Operand::Part { reg, part, negated: false })
-    }
-
     fn special(&mut self, row: u16, number: Option<u8>) -> Parse<Operand> {
         let mut component = number;
-        if let Some(element) = Part::find(self.dot()).and_then(Part::element) {
-            self.bump();
-            component = Some(element);
+        if self.tok.kind == TokenKind::Dot {
+            let word = self.bump();
+            let text = self.text(word);
+            match Part::find(text).and_then(Part::element) {
+                Some(element) => component = Some(element),
+                None => self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..])),
+            }
         }
         Ok(Operand::Special { row, component })
     }
@@ -163,40 +276,26 @@ impl Parser<'_> {
     }
 
     fn offset(&mut self) -> Parse<Operand> {
-        let span = self.tok.span();
-        match self.constant()? {
-            Value::Int { value, .. } => Ok(Operand::Offset(value as i64)),
-            _ => {
-                self.error(span, "Integer constant expected");
-                Ok(Operand::Offset(0))
-            }
-        }
+        Ok(Operand::Offset(self.integer_constant()? as i64))
     }
 
-    /// `[base]`, `[base + 4]`, `[base, more…]`
+    /// `[base]`, `[base + 4]`, `[base, name, {…}]`
     fn address(&mut self) -> Parse<Operand> {
         self.expect(b'[')?;
         let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
-        let mut waiting: SmallVec<[(u32, Name, Span); 2]> = SmallVec::new();
+        let mut waiting = Waiting::new();
         loop {
             let span = self.tok.span();
             let operand = match self.tok.kind {
-                TokenKind::Ident => {
-                    let (name, _) = self.expect_name()?;
-                    match self.names.lookup(name) {
-                        Meaning::Reg(reg) => self.register(reg)?,
-                        Meaning::Symbol(symbol) => Operand::Symbol(symbol),
-                        Meaning::Special(row, number) => self.special(row, number)?,
-                        Meaning::Nothing if self.names.text(name) == "_" => Operand::Sink,
-                        Meaning::Nothing => Operand::Unresolved(name),
-                    }
+                TokenKind::Ident => self.base()?,
+                TokenKind::Punct(b'{') if !all.is_empty() => self.vector()?,
+                _ if all.is_empty() => {
+                    let value = self.integer_constant()?;
+                    Operand::Int { value, unsigned: false }
                 }
-                _ => self.operand(false)?,
+                _ => return self.syntax_error(),
             };
-            if let Operand::Unresolved(name) = operand {
-                waiting.push((all.len() as u32, name, span));
-            }
-            all.push(operand);
+            push(&mut all, &mut waiting, operand, span);
             if self.eat(b'+') {
                 let offset = self.offset()?;
                 all.push(offset);
@@ -208,6 +307,26 @@ impl Parser<'_> {
         self.expect(b']')?;
         Ok(Operand::Address(self.store(&all, &waiting)))
     }
+
+    fn base(&mut self) -> Parse<Operand> {
+        let (name, _) = self.expect_name()?;
+        Ok(match self.names.lookup(name) {
+            Meaning::Reg(reg) => Operand::Reg(reg),
+            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
+            Meaning::Special(row, component) => Operand::Special { row, component },
+            Meaning::Nothing => Operand::Unresolved(name),
+        })
+    }
+}
+
+fn push<const N: usize>(all: &mut SmallVec<[Operand; N]>, waiting: &mut Waiting, operand: Operand, span: Span)
+where
+    [Operand; N]: smallvec::Array<Item = Operand>,
+{
+    if let Operand::Unresolved(name) = operand {
+        waiting.push((all.len() as u32, name, span));
+    }
+    all.push(operand);
 }
 
 fn constant(value: Value) -> Operand {
