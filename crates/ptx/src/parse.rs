@@ -61,6 +61,8 @@ pub(crate) struct FunctionState {
     /// Where the first modifier stands of an opcode that is written with blanks.
     pub second_word: Option<Span>,
     pub entry: bool,
+    /// A parameter says no state space.
+    pub without_storage: bool,
 }
 
 /// A use of a name that has no meaning there.

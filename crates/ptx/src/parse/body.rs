@@ -9,22 +9,22 @@ impl<'s> Parser<'s> {
     /// `{ … }` of a function; the place of the last brace. Labels are settled at its end.
     pub(super) fn function_body(&mut self) -> Parse<Span> {
         self.expect(b'{')?;
-        let mut depth = 0u32;
+        // For each open block: how many uses waited for a label when it began.
+        let mut blocks: Vec<usize> = Vec::new();
         loop {
             if self.tok.is(b'}') {
                 let brace = self.bump().span();
-                if depth == 0 {
-                    self.settle_scope();
+                let Some(waiting) = blocks.pop() else {
+                    self.settle_scope(0);
                     self.report_unknown()?;
                     return Ok(brace);
-                }
-                depth -= 1;
-                self.settle_scope();
+                };
+                self.settle_scope(waiting);
                 self.names.close();
                 self.body.stmts.push(Stmt::Close);
             } else if self.tok.is(b'{') {
                 self.bump();
-                depth += 1;
+                blocks.push(self.function.unresolved.len());
                 self.names.open();
                 self.body.stmts.push(Stmt::Open);
             } else {
@@ -286,22 +286,19 @@ impl<'s> Parser<'s> {
         Ok(OpcodeId(self.opcodes.len() as u32 - 1))
     }
 
-    /// At the end of a scope its labels are known: fills in the uses that came before them. A name that turned
-    /// out to be something else stays; [`Parser::report_unknown`] says so.
-    fn settle_scope(&mut self) {
-        let mut waiting = std::mem::take(&mut self.function.unresolved);
-        waiting.retain(|(place, name, span)| match self.names.lookup(*name) {
-            Meaning::Nothing => true,
-            Meaning::Symbol(symbol) if matches!(self.symbols[symbol.0 as usize].kind, SymbolKind::Label) => {
-                self.body.operands[*place as usize] = Operand::Symbol(symbol);
-                false
+    /// At the end of a scope its labels are known: fills in the uses in it that came before them. A name that
+    /// turned out to be something else is kept for [`Parser::report_unknown`].
+    fn settle_scope(&mut self, first: usize) {
+        let waiting = self.function.unresolved.split_off(first.min(self.function.unresolved.len()));
+        for (place, name, span) in waiting {
+            match self.names.lookup(name) {
+                Meaning::Nothing => self.function.unresolved.push((place, name, span)),
+                Meaning::Symbol(symbol) if matches!(self.symbols[symbol.0 as usize].kind, SymbolKind::Label) => {
+                    self.body.operands[place as usize] = Operand::Symbol(symbol);
+                }
+                _ => self.function.unknown.push(Unknown { name, span, declared_later: true }),
             }
-            _ => {
-                self.function.unknown.push(Unknown { name: *name, span: *span, declared_later: true });
-                false
-            }
-        });
-        self.function.unresolved = waiting;
+        }
     }
 
     /// At the end of the function what is still unknown is an error, in order of the source.

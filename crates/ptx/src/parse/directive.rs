@@ -219,35 +219,33 @@ impl<'s> Parser<'s> {
     /// they are written.
     fn section_values(&mut self, ty: Type) -> Parse<Vec<&'s str>> {
         let bits = if matches!(ty.name(), "b8" | "b16" | "b32" | "b64") { ty.bits() } else { 0 };
-        if bits == 0 {
-            self.error(self.tok.span(), "Illegal type for dwarf data");
+        if matches!(self.tok.kind, TokenKind::Ident | TokenKind::Dot) {
+            return Ok(vec![self.section_reference(bits)?]);
         }
         let mut values = Vec::new();
-        if matches!(self.tok.kind, TokenKind::Ident | TokenKind::Dot) {
-            values.push(self.section_reference(bits)?);
-            return Ok(values);
-        }
         loop {
-            values.push(self.section_number(bits)?);
+            let span = self.tok.span();
+            let (text, value) = self.section_number()?;
+            if bits == 0 && values.is_empty() {
+                self.error(span, "Illegal type for dwarf data");
+            }
+            if !section_range(bits).contains(&value) {
+                self.error(span, format!("Value out of range for type .b{bits} {value}"));
+            }
+            values.push(text);
             if !self.eat(b',') {
                 return Ok(values);
             }
         }
     }
 
-    fn section_number(&mut self, bits: u32) -> Parse<&'s str> {
+    fn section_number(&mut self) -> Parse<(&'s str, i128)> {
         let start = self.tok.span();
         let negative = self.eat(b'-');
         let end = self.tok.span();
         let magnitude = self.int()?;
         let value = if negative { -i128::from(magnitude) } else { i128::from(magnitude) };
-        let low = if bits == 0 { 0 } else { -(1i128 << (bits - 1)) };
-        // ptxas looks at 64 bits of a number for .b32 and keeps the low half of a positive one.
-        let high = if bits < 32 { 1i128 << bits } else { 1 << 64 };
-        if !(low..high).contains(&value) || bits == 0 && value != 0 {
-            self.error(start, format!("Value out of range for type .b{bits} {value}"));
-        }
-        Ok(self.slice(start.to(end)))
+        Ok((self.slice(start.to(end)), value))
     }
 
     fn section_reference(&mut self, bits: u32) -> Parse<&'s str> {
@@ -260,9 +258,29 @@ impl<'s> Parser<'s> {
         } else if !here.starts_with('.') && self.eat(b'-') {
             end = self.expect_name()?.1;
         }
-        if matches!(bits, 8 | 16) {
+        if !matches!(bits, 32 | 64) {
             self.error(start, "Illegal type for dwarf data");
         }
         Ok(self.slice(start.to(end)))
+    }
+
+    /// `.MACRO name a, b`: ptxas's scanner knows the word, but nothing can follow.
+    pub(super) fn macro_directive<T>(&mut self) -> Parse<T> {
+        self.bump();
+        self.expect_name()?;
+        while self.tok.kind == TokenKind::Ident {
+            self.bump();
+            self.eat(b',');
+        }
+        self.syntax_error()
+    }
+}
+
+/// The numbers that a value of so many bits takes. ptxas looks at 64 bits of a positive number for `.b32`.
+fn section_range(bits: u32) -> std::ops::Range<i128> {
+    match bits {
+        0 => 0..1,
+        8 | 16 => -(1 << (bits - 1))..1 << bits,
+        _ => -(1 << (bits - 1))..1 << 64,
     }
 }

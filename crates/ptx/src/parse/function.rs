@@ -121,7 +121,10 @@ impl<'s> Parser<'s> {
         let defines = if entry { !self.tok.is(b';') } else { self.tok.is(b'{') };
         function.symbol = self.declare_function(name, &function, defines)?;
         if !defines {
-            self.expect(b';')?;
+            // A pragma of the module ends a declaration without a semicolon of its own.
+            if entry || self.dot() != ".pragma" {
+                self.expect(b';')?;
+            }
             return Ok(function);
         }
         self.names.open();
@@ -131,6 +134,9 @@ impl<'s> Parser<'s> {
     }
 
     fn function_inside(&mut self, function: &mut Function<'s>) -> Parse<()> {
+        if self.function.without_storage {
+            return self.fatal(self.tok.span(), "No variable storage specified");
+        }
         self.declare_params(function);
         if function.entry {
             function.directives = self.performance_directives()?;
@@ -138,6 +144,7 @@ impl<'s> Parser<'s> {
         self.function.entry = function.entry;
         let end = self.function_body()?;
         let symbol = function.symbol;
+        self.check_extern(symbol, end);
         self.check_directives(&function.directives, end);
         if function.entry {
             self.check_parameter_space(function, end);
@@ -187,6 +194,7 @@ impl<'s> Parser<'s> {
             params = self.written_params(owner)?;
             self.check_open_arrays(&params, entry);
         }
+        self.function.without_storage = params.iter().chain(&returns).any(|p: &Written| p.space.is_none());
         let function = Function {
             entry,
             linkage,
@@ -356,9 +364,6 @@ impl<'s> Parser<'s> {
             _ => None,
         };
         let Some(symbol) = old else {
-            if defines && new.linkage.external {
-                self.extern_conflict(text);
-            }
             let symbol = self.new_symbol(name, SymbolKind::Function { entry: function.entry }, function.span);
             self.names.define_module(name, Meaning::Symbol(symbol));
             self.signatures.insert(symbol, new);
@@ -382,9 +387,6 @@ impl<'s> Parser<'s> {
         for what in before.differences(&new) {
             self.error(span, format!("Inconsistent prototypes of '{text}', {what} differ"));
         }
-        if defines && before.linkage.external {
-            self.extern_conflict(text);
-        }
         new.defined |= before.defined;
         new.linkage = before.linkage;
         new.alias_of = before.alias_of;
@@ -392,9 +394,13 @@ impl<'s> Parser<'s> {
         Ok(symbol)
     }
 
-    fn extern_conflict(&mut self, text: &str) {
-        let message = format!("Function definition conflicts with '.extern' declaration for function '{text}'");
-        self.error(self.tok.span(), message);
+    /// The first declaration said that the body is elsewhere.
+    fn check_extern(&mut self, symbol: Symbol, end: Span) {
+        if self.signatures.get(&symbol).is_some_and(|s| s.linkage.external) {
+            let text = self.symbols.get(symbol.0 as usize).map_or("", |s| self.names.text(s.name));
+            let text = format!("Function definition conflicts with '.extern' declaration for function '{text}'");
+            self.error(end, text);
+        }
     }
 
     /// A function with the name of a variable: the end, unless the variable is defined elsewhere.
@@ -496,7 +502,8 @@ impl<'s> Parser<'s> {
 
     /// What is only known when all directives have been read is said at the end of the body.
     fn check_directives(&mut self, directives: &[FunctionDirective], end: Span) {
-        let has = |name: &str| directives.iter().any(|d| d.name == name);
+        // A directive with a wrong value counts for nothing.
+        let has = |name: &str| directives.iter().any(|d| d.name == name && !zero(d));
         let threads = has(".maxntid") || has(".reqntid");
         if has(".minnctapersm") && !threads {
             self.warn(end, ".minnctapersm is ignored when neither .maxntid nor .reqntid is specified.");
@@ -510,6 +517,7 @@ impl<'s> Parser<'s> {
         }
     }
 
+    /// How much memory the parameters take.
     fn check_parameter_space(&mut self, function: &Function, end: Span) {
         const LARGE: u64 = 4352;
         let mut bytes = 0u64;
@@ -547,6 +555,11 @@ impl<'s> Parser<'s> {
             self.error(span, format!("Feature '{feature}' requires .target sm_{sm} or higher"));
         }
     }
+}
+
+/// Has a directive a zero where it may not?
+fn zero(directive: &FunctionDirective) -> bool {
+    directive.values.contains(&0) && DIRECTIVES.iter().any(|d| d.name == directive.name && d.positive)
 }
 
 /// A directive between a function's parameters and its body.

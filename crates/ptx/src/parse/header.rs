@@ -174,6 +174,7 @@ impl<'s> Parser<'s> {
             }
             ".pragma" => items.push(Item::Pragma(self.pragma(PragmaPlace::Module)?)),
             ".alias" => items.push(Item::Alias(self.alias()?)),
+            ".MACRO" => return self.macro_directive(),
             ".IF" => return self.fatal(self.tok.span(), "Ill formed conditional"),
             _ => self.declaration(items)?,
         }
