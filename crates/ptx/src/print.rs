@@ -430,9 +430,14 @@ impl BodyPrinter<'_, '_, '_> {
             Operand::Offset(n) => put!(self.p, "+{n}"),
             Operand::Sum(range) => self.list(*range),
             Operand::Element(range) => {
-                if let [base, Operand::Offset(n)] = self.body.list(*range) {
+                if let [base, index] = self.body.list(*range) {
                     self.operand(base);
-                    put!(self.p, "[{n}]");
+                    self.p.out.push('[');
+                    match index {
+                        Operand::Offset(n) => put!(self.p, "{n}"),
+                        index => self.operand(index),
+                    }
+                    self.p.out.push(']');
                 }
             }
             Operand::Address(range) => self.enclosed('[', *range, ']'),

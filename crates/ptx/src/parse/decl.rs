@@ -151,7 +151,8 @@ impl Checked<'_, '_> {
         check(space == Space::Param && packed_param, &|| {
             format!("Variable '{name}' cannot be allocated in .param state space")
         });
-        check(opaque && scope == Scope::Module && !matches!(space, Space::Global | Space::Param), &|| {
+        let texture_space = matches!(space, Space::Global | Space::Param);
+        check(opaque && self.scalar() && scope == Scope::Module && !texture_space, &|| {
             "Texture and surface variables must be declared in .global space".into()
         });
         check(unified && opaque && self.scalar() && self.ty.name() == "samplerref", &|| {
@@ -212,6 +213,9 @@ impl<'s> Parser<'s> {
         let first_decl = self.body.regs.len() as u32;
         loop {
             let declarator = self.declarator(&spec)?;
+            if !self.tok.is(b',') && !self.tok.is(b';') {
+                return self.syntax_error();
+            }
             let Some(space) = spec.space else {
                 return self.fatal(self.tok.span(), "No variable storage specified");
             };
@@ -516,7 +520,11 @@ impl<'s> Parser<'s> {
         let text = self.names.text(name);
         let span = self.tok.span();
         let Some(before) = self.module.globals.get(&old).cloned() else {
-            // The name of a function.
+            if !self.signatures.contains_key(&old) {
+                // A member of a range.
+                self.error(span, format!("Duplicate definition of variable '{text}'"));
+                return new;
+            }
             let before = self.signatures.get(&old).map(|s| s.linkage).unwrap_or_default();
             self.error(span, format!("Inconsistent redefinition of variable '{text}'"));
             self.duplicate_variable(text, before, global.linkage, !before.external);

@@ -170,7 +170,9 @@ impl Parser<'_> {
             Meaning::Symbol(symbol) => self.symbols.get(symbol.0 as usize).map(|info| (symbol, &info.kind)),
             _ => None,
         };
+        let follows = matches!(self.tok.kind, TokenKind::Punct(b',' | b';' | b'}' | b')' | b'+'));
         let message = match found {
+            _ if !follows => return self.syntax_error(),
             Some((symbol, SymbolKind::Function { .. })) if !generic => return Ok(symbol),
             Some((symbol, SymbolKind::Variable { space: Space::Global | Space::Const, .. })) => return Ok(symbol),
             Some((_, SymbolKind::Variable { .. })) => {

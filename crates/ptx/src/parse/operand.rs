@@ -1,10 +1,12 @@
 //! Operands: registers, constants, names, addresses, vectors, lists.
 //!
 //! Which operands an instruction takes is the table's matter; what can be written at all is decided here, as
-//! ptxas's grammar does: a `_` only for a result or in a vector, vectors and addresses not in each other.
+//! ptxas's grammar does: a `_` or a pair only for a result, only names and constants in braces, and so on.
 
 use super::expr::Value;
 use super::*;
+use crate::sreg;
+use crate::types::Type;
 use smallvec::SmallVec;
 
 /// Names that wait for their meaning: index in the sequence, name, place.
@@ -29,7 +31,7 @@ impl Parser<'_> {
                 TokenKind::Reserved if all.is_empty() && self.at_sink() => self.sink(),
                 _ => self.plain()?,
             };
-            let operand = if self.tok.is(b'|') { self.pair(operand, span)? } else { operand };
+            let operand = if all.is_empty() && self.tok.is(b'|') { self.pair(operand, span)? } else { operand };
             push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
@@ -62,13 +64,7 @@ impl Parser<'_> {
     /// The function, the register with its address, or the prototype.
     fn call_name(&mut self, all: &mut SmallVec<[Operand; 4]>, waiting: &mut Waiting) -> Parse<()> {
         let span = self.tok.span();
-        let (name, _) = self.expect_name()?;
-        let operand = match self.names.lookup(name) {
-            Meaning::Reg(reg) => Operand::Reg(reg),
-            Meaning::Special(row, component) => Operand::Special { row, component },
-            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
-            Meaning::Nothing => Operand::Unresolved(name),
-        };
+        let operand = self.bare_name()?;
         push(all, waiting, operand, span);
         Ok(())
     }
@@ -79,31 +75,62 @@ impl Parser<'_> {
             self.bump();
             return Ok(Operand::List(Range { first: self.body.operands.len() as u32, len: 0 }));
         }
-        let range = self.elements()?;
+        let range = self.elements(false)?;
         self.expect(b')')?;
         Ok(Operand::List(range))
     }
 
     fn vector(&mut self) -> Parse<Operand> {
         self.expect(b'{')?;
-        let range = self.elements()?;
+        let range = self.elements(true)?;
         self.expect(b'}')?;
         Ok(Operand::Vector(range))
     }
 
-    /// What stands in braces or in the parentheses of a call.
-    fn elements(&mut self) -> Parse<Range> {
+    /// What stands in braces, or in the parentheses of a call, where a register has no `parts`.
+    fn elements(&mut self, parts: bool) -> Parse<Range> {
         let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
         let mut waiting = Waiting::new();
         loop {
             let span = self.tok.span();
-            let operand = if self.at_sink() { self.sink() } else { self.plain()? };
+            let operand = match self.tok.kind {
+                TokenKind::Ident => self.bare_name()?,
+                TokenKind::Reserved if self.at_sink() => self.sink(),
+                _ => constant(self.constant()?),
+            };
+            let operand = if parts { self.selected(operand)? } else { operand };
             push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
             }
         }
         Ok(self.store(&all, &waiting))
+    }
+
+    /// A name by itself.
+    fn bare_name(&mut self) -> Parse<Operand> {
+        let (name, _) = self.expect_name()?;
+        Ok(match self.names.lookup(name) {
+            Meaning::Reg(reg) => Operand::Reg(reg),
+            Meaning::Special(row, component) => Operand::Special { row, component },
+            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
+            Meaning::Nothing => Operand::Unresolved(name),
+        })
+    }
+
+    /// `.x` after an element of a vector.
+    fn selected(&mut self, operand: Operand) -> Parse<Operand> {
+        if self.tok.kind != TokenKind::Dot {
+            return Ok(operand);
+        }
+        match operand {
+            Operand::Reg(reg) => {
+                let word = self.bump();
+                Ok(self.part(reg, word))
+            }
+            Operand::Special { row, component } => self.special(row, component),
+            _ => self.syntax_error(),
+        }
     }
 
     fn store(&mut self, all: &[Operand], waiting: &[(u32, Name, Span)]) -> Range {
@@ -128,7 +155,7 @@ impl Parser<'_> {
     fn pair(&mut self, first: Operand, first_span: Span) -> Parse<Operand> {
         self.expect(b'|')?;
         let span = self.tok.span();
-        let second = if self.at_sink() { self.sink() } else { self.plain()? };
+        let second = if self.at_sink() { self.sink() } else { self.bare_name()? };
         let mut both: SmallVec<[Operand; 2]> = SmallVec::new();
         let mut waiting = Waiting::new();
         push(&mut both, &mut waiting, first, first_span);
@@ -143,17 +170,24 @@ impl Parser<'_> {
             TokenKind::Ident => self.named(),
             TokenKind::Punct(b'!') if before_name => {
                 self.bump();
-                match self.named()? {
-                    Operand::Reg(reg) => Ok(Operand::Not(reg)),
-                    other => Ok(other),
+                let operand = self.named()?;
+                let pred = matches!(operand, Operand::Reg(r) if self.body.reg_decl(r).0.ty == Type::PRED);
+                if !pred && !matches!(operand, Operand::Unresolved(_)) {
+                    self.error(self.tok.span(), "Illegal argument to predicate negation");
                 }
+                Ok(if let Operand::Reg(reg) = operand { Operand::Not(reg) } else { operand })
             }
             TokenKind::Punct(b'-') if before_name => {
                 self.bump();
                 match self.named()? {
                     Operand::Reg(reg) => Ok(Operand::Negated(reg)),
                     Operand::Part { reg, part, .. } => Ok(Operand::Part { reg, part, negated: true }),
-                    other => Ok(other),
+                    other => {
+                        if matches!(other, Operand::Symbol(_)) {
+                            self.error(self.tok.span(), "Illegal argument to unary minus");
+                        }
+                        Ok(other)
+                    }
                 }
             }
             _ => Ok(constant(self.constant()?)),
@@ -235,6 +269,10 @@ impl Parser<'_> {
                 Operand::Part { reg, part, negated: false }
             }
             Some(part) if vector == 1 && part.element().is_none() => Operand::Part { reg, part, negated: false },
+            Some(part) if vector > 1 && part.element().is_none() => {
+                self.error(word.span(), "Unimplemented feature: vector swizzle");
+                Operand::Reg(reg)
+            }
             _ if vector > 1 => {
                 self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..]));
                 Operand::Reg(reg)
@@ -252,6 +290,9 @@ impl Parser<'_> {
             let word = self.bump();
             let text = self.text(word);
             match Part::find(text).and_then(Part::element) {
+                _ if !sreg::TABLE[row as usize].vector => {
+                    self.error(word.span(), format!("Unknown field '{text}'"));
+                }
                 Some(element) => component = Some(element),
                 None => self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..])),
             }
@@ -259,63 +300,80 @@ impl Parser<'_> {
         Ok(Operand::Special { row, component })
     }
 
-    /// `variable`, `variable + 4`, `variable[2]`.
+    /// `variable`, `variable + 4`, `variable[2]`, `variable[%r1]`.
     fn symbol_operand(&mut self, symbol: Symbol) -> Parse<Operand> {
+        if self.tok.kind == TokenKind::Dot {
+            let field = self.bump();
+            let text = format!("Unknown field '{}'", self.text(field));
+            self.error(self.tok.span(), text);
+            return Ok(Operand::Symbol(symbol));
+        }
         if self.eat(b'+') {
             let offset = self.offset()?;
             let range = self.store(&[Operand::Symbol(symbol), offset], &[]);
             return Ok(Operand::Sum(range));
         }
         if self.eat(b'[') {
-            let offset = self.offset()?;
+            let index = match self.tok.kind {
+                TokenKind::Ident => self.bare_name()?,
+                _ => self.offset()?,
+            };
             self.expect(b']')?;
-            let range = self.store(&[Operand::Symbol(symbol), offset], &[]);
+            if !self.is_variable(symbol) {
+                self.error(self.tok.span(), "Array indexing on non-array");
+                return Ok(Operand::Symbol(symbol));
+            }
+            let range = self.store(&[Operand::Symbol(symbol), index], &[]);
             return Ok(Operand::Element(range));
         }
         Ok(Operand::Symbol(symbol))
+    }
+
+    fn is_variable(&self, symbol: Symbol) -> bool {
+        matches!(self.symbols.get(symbol.0 as usize), Some(SymbolInfo { kind: SymbolKind::Variable { .. }, .. }))
     }
 
     fn offset(&mut self) -> Parse<Operand> {
         Ok(Operand::Offset(self.integer_constant()? as i64))
     }
 
-    /// `[base]`, `[base + 4]`, `[base, name, {…}]`
+    /// `[base]`, `[base + 4]`, `[base, {…}]`, `[base, name]`, `[base, name, {…}]`
     fn address(&mut self) -> Parse<Operand> {
         self.expect(b'[')?;
         let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
         let mut waiting = Waiting::new();
-        loop {
-            let span = self.tok.span();
-            let operand = match self.tok.kind {
-                TokenKind::Ident => self.base()?,
-                TokenKind::Punct(b'{') if !all.is_empty() => self.vector()?,
-                _ if all.is_empty() => {
-                    let value = self.integer_constant()?;
-                    Operand::Int { value, unsigned: false }
-                }
-                _ => return self.syntax_error(),
-            };
-            push(&mut all, &mut waiting, operand, span);
-            if self.eat(b'+') {
-                let offset = self.offset()?;
-                all.push(offset);
-            }
-            if !self.eat(b',') {
-                break;
-            }
+        let span = self.tok.span();
+        let base = match self.tok.kind {
+            TokenKind::Ident => self.bare_name()?,
+            _ => Operand::Int { value: self.integer_constant()?, unsigned: false },
+        };
+        push(&mut all, &mut waiting, base, span);
+        if self.eat(b'+') {
+            let offset = self.offset()?;
+            all.push(offset);
+        } else {
+            self.coordinates(&mut all, &mut waiting)?;
         }
         self.expect(b']')?;
         Ok(Operand::Address(self.store(&all, &waiting)))
     }
 
-    fn base(&mut self) -> Parse<Operand> {
-        let (name, _) = self.expect_name()?;
-        Ok(match self.names.lookup(name) {
-            Meaning::Reg(reg) => Operand::Reg(reg),
-            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
-            Meaning::Special(row, component) => Operand::Special { row, component },
-            Meaning::Nothing => Operand::Unresolved(name),
-        })
+    /// What follows a texture, surface or tensor map in brackets: a sampler or a coordinate, and a vector.
+    fn coordinates(&mut self, all: &mut SmallVec<[Operand; 4]>, waiting: &mut Waiting) -> Parse<()> {
+        while self.eat(b',') {
+            let span = self.tok.span();
+            if self.tok.is(b'{') {
+                let vector = self.vector()?;
+                all.push(vector);
+                break;
+            }
+            if all.len() > 1 {
+                return self.syntax_error();
+            }
+            let name = self.bare_name()?;
+            push(all, waiting, name, span);
+        }
+        Ok(())
     }
 }
 
