@@ -57,8 +57,15 @@ pub struct SymbolInfo {
 #[derive(Clone, Debug, PartialEq)]
 pub enum SymbolKind {
     /// A module variable, a function's variable, or a `.param` variable in a body or an entry's list.
-    Variable { space: Space, ty: Type, vector: u8, bytes: u64 },
-    Function { entry: bool },
+    Variable {
+        space: Space,
+        ty: Type,
+        vector: u8,
+        bytes: u64,
+    },
+    Function {
+        entry: bool,
+    },
     Label,
     /// A label before `.branchtargets`, `.calltargets` or `.callprototype`.
     Targets,
@@ -162,7 +169,12 @@ pub enum Initialiser {
     F32(u32),
     F64(u64),
     /// Address of a symbol plus an offset; `generic(x)`; `0xFF0000(x)` keeps a byte of it.
-    Address { symbol: Symbol, offset: i64, generic: bool, mask: Option<u64> },
+    Address {
+        symbol: Symbol,
+        offset: i64,
+        generic: bool,
+        mask: Option<u64>,
+    },
     List(Vec<Initialiser>),
     /// `{width = 16, filter_mode = linear}` of a texture, sampler or surface.
     Fields(Vec<(Name, FieldValue)>),
@@ -313,11 +325,21 @@ pub enum Operand {
     /// `-%r`, of the video instructions.
     Negated(Reg),
     /// `%v.x`, or `%r.b0`, `%r.h1`, … of the video instructions; `-` before it.
-    Part { reg: Reg, part: Part, negated: bool },
+    Part {
+        reg: Reg,
+        part: Part,
+        negated: bool,
+    },
     /// A special register: row of [`crate::sreg::TABLE`] and component (0 to 3 for `.x .y .z .w`).
-    Special { row: u16, component: Option<u8> },
+    Special {
+        row: u16,
+        component: Option<u8>,
+    },
     /// An integer constant with its sign extended to 64 bits; `unsigned` when the literal says so.
-    Int { value: u64, unsigned: bool },
+    Int {
+        value: u64,
+        unsigned: bool,
+    },
     F32(u32),
     F64(u64),
     /// A variable, function or label.

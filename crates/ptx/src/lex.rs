@@ -313,7 +313,9 @@ impl<'s> Lexer<'s> {
     /// `0x1F`, `0b101`, `0f3F800000`, `0d3FF0000000000000`.
     fn prefixed_number(&mut self) -> Option<TokenKind> {
         let start = self.pos + 2;
-        let count = |digit: fn(&u8) -> bool| self.source.get(start..).unwrap_or(&[]).iter().take_while(|b| digit(b)).count();
+        let count = |digit: fn(&u8) -> bool| {
+            self.source.get(start..).unwrap_or(&[]).iter().take_while(|b| digit(b)).count()
+        };
         let hex = || count(u8::is_ascii_hexdigit);
         let (digits, kind) = match self.at(self.pos + 1) {
             b'f' | b'F' if hex() >= 8 => (8, TokenKind::HexFloat),
@@ -407,16 +409,25 @@ mod tests {
     #[test]
     fn words_and_numbers() {
         use TokenKind::*;
-        assert_eq!(kinds(".1d .5 .5e-3 .16x64b"), [(Dot, ".1d"), (Float, ".5"), (Float, ".5e-3"), (Dot, ".16x64b")]);
-        assert_eq!(kinds("0x1fU 0b10 017 1. 1e3 0f3F800000"), [
-            (Int, "0x1fU"),
-            (Int, "0b10"),
-            (Int, "017"),
-            (Float, "1."),
-            (Float, "1e3"),
-            (HexFloat, "0f3F800000")
-        ]);
-        assert_eq!(kinds("%tid.x .L1::evict_first"), [(Ident, "%tid"), (Dot, ".x"), (Dot, ".L1::evict_first")]);
+        assert_eq!(
+            kinds(".1d .5 .5e-3 .16x64b"),
+            [(Dot, ".1d"), (Float, ".5"), (Float, ".5e-3"), (Dot, ".16x64b")]
+        );
+        assert_eq!(
+            kinds("0x1fU 0b10 017 1. 1e3 0f3F800000"),
+            [
+                (Int, "0x1fU"),
+                (Int, "0b10"),
+                (Int, "017"),
+                (Float, "1."),
+                (Float, "1e3"),
+                (HexFloat, "0f3F800000")
+            ]
+        );
+        assert_eq!(
+            kinds("%tid.x .L1::evict_first"),
+            [(Ident, "%tid"), (Dot, ".x"), (Dot, ".L1::evict_first")]
+        );
     }
 
     #[test]

@@ -202,7 +202,8 @@ impl<'s> Printer<'_, 's> {
                 self.out.push('}');
             }
             Initialiser::Fields(fields) => {
-                let texts: Vec<String> = fields.iter().map(|(name, value)| self.field(*name, *value)).collect();
+                let texts: Vec<String> =
+                    fields.iter().map(|(name, value)| self.field(*name, *value)).collect();
                 put!(self, "{{{}}}", texts.join(", "));
             }
         }
@@ -305,7 +306,7 @@ impl BodyPrinter<'_, '_, '_> {
                 Stmt::Label(symbol, _) => {
                     let name = self.p.symbol_name(*symbol);
                     put!(self.p, "{name}:\n");
-                },
+                }
                 Stmt::Regs(range) => self.regs(*range, &indent),
                 Stmt::Variable(v) => self.p.variable(v, &indent),
                 Stmt::Open => {

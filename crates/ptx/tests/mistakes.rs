@@ -113,10 +113,14 @@ fn says_what_ptxas_says() {
                     &format!("  {} ({what})\n ptxas:\n{}\n ours:\n{stderr}\n", case.name, case.stderr);
             }
         }
-        let reached = same_first * 100 >= all * bar.first_error && same_text * 100 >= with_text * bar.full_text;
+        let reached =
+            same_first * 100 >= all * bar.first_error && same_text * 100 >= with_text * bar.full_text;
         println!("{:24} first error {same_first} of {all}, text {same_text} of {with_text}", bar.file);
         if !reached {
-            missed += &format!("{}: first error {same_first} of {all}, text {same_text} of {with_text}\n{differences}", bar.file);
+            missed += &format!(
+                "{}: first error {same_first} of {all}, text {same_text} of {with_text}\n{differences}",
+                bar.file
+            );
         }
     }
     assert!(missed.is_empty(), "bars missed:\n{missed}");
@@ -127,7 +131,8 @@ fn exceptions_are_needed() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mistakes");
     let mut cases = Vec::new();
     for bar in BARS {
-        let text = std::fs::read_to_string(dir.join(format!("{}.txt", bar.file))).expect("the recorded cases");
+        let text =
+            std::fs::read_to_string(dir.join(format!("{}.txt", bar.file))).expect("the recorded cases");
         cases.extend(read_cases(&text));
     }
     for (name, reason) in EXCEPTIONS {

@@ -105,15 +105,18 @@ impl<'s> Parser<'s> {
         self.bump();
         let first = self.body.operands.len() as u32;
         loop {
-            let (target, span) = self.expect_name()?;
+            if self.tok.kind != TokenKind::Ident {
+                return self.syntax_error();
+            }
+            let span = self.bump().span();
+            let text = self.slice(span);
             if self.eat(b'<') {
                 let count = self.small_int()?;
                 self.expect(b'>')?;
-                self.numbered_targets(target, span, count)?;
-            } else if calls {
-                self.call_target(target);
+                self.numbered_targets(text, span, count)?;
             } else {
-                self.branch_target(target, span);
+                let name = self.names.intern(text);
+                if calls { self.call_target(name) } else { self.branch_target(name, span) }
             }
             if !self.eat(b',') {
                 break;
@@ -125,8 +128,7 @@ impl<'s> Parser<'s> {
     }
 
     /// `L<3>` means `L0, L1, L2`. A label that exists stands somewhere in the source, and so does its name.
-    fn numbered_targets(&mut self, prefix: Name, span: Span, count: u32) -> Parse<()> {
-        let prefix = self.names.text(prefix);
+    fn numbered_targets(&mut self, prefix: &str, span: Span, count: u32) -> Parse<()> {
         for i in 0..count {
             let text = format!("{prefix}{i}");
             let Some(at) = self.source.find(&text) else {
@@ -188,7 +190,8 @@ impl<'s> Parser<'s> {
         }
         self.bump();
         let params = if self.tok.is(b'(') { self.prototype_params()? } else { Vec::new() };
-        let directives = self.abi_directives()?;
+        // ptxas spells it like this.
+        let directives = self.device_directives(&returns, "protoype with return parameters")?;
         self.expect(b';')?;
         Ok(Stmt::Prototype(Box::new(Prototype { label, returns, params, directives, span })))
     }
@@ -293,7 +296,9 @@ impl<'s> Parser<'s> {
         for (place, name, span) in waiting {
             match self.names.lookup(name) {
                 Meaning::Nothing => self.function.unresolved.push((place, name, span)),
-                Meaning::Symbol(symbol) if matches!(self.symbols[symbol.0 as usize].kind, SymbolKind::Label) => {
+                Meaning::Symbol(symbol)
+                    if matches!(self.symbols[symbol.0 as usize].kind, SymbolKind::Label) =>
+                {
                     self.body.operands[place as usize] = Operand::Symbol(symbol);
                 }
                 _ => self.function.unknown.push(Unknown { name, span, declared_later: true }),

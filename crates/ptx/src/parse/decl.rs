@@ -135,10 +135,12 @@ impl Checked<'_, '_> {
         };
         let opaque = self.opaque();
         let not_basic = declarable(self.ty) != Some(Declarable::Basic);
-        let packed_param = self.dims.is_empty()
-            && (self.vector > 1 || not_basic && (!opaque || scope == Scope::FuncParam));
-        let alignment = !matches!(scope, Scope::EntryParam | Scope::Module) && self.align.is_some_and(|a| a > 128);
-        let unsized_ok = linkage.external || self.init || matches!(scope, Scope::FuncParam | Scope::EntryParam);
+        let packed_param =
+            self.dims.is_empty() && (self.vector > 1 || not_basic && (!opaque || scope == Scope::FuncParam));
+        let alignment =
+            !matches!(scope, Scope::EntryParam | Scope::Module) && self.align.is_some_and(|a| a > 128);
+        let unsized_ok =
+            linkage.external || self.init || matches!(scope, Scope::FuncParam | Scope::EntryParam);
         check(opaque && scope == Scope::Body, &|| {
             "Texture/surface variable must be at module or entry parameter scope".into()
         });
@@ -159,7 +161,9 @@ impl Checked<'_, '_> {
             "Instruction or declaration violates .target texmode_unified setting".into()
         });
         check(space == Space::Param && alignment, &|| {
-            format!("Parameter '{name}' has illegal alignment (must be aligned to 1, 2, 4, 8, 16, 32, 64, or 128 bytes)")
+            format!(
+                "Parameter '{name}' has illegal alignment (must be aligned to 1, 2, 4, 8, 16, 32, 64, or 128 bytes)"
+            )
         });
         check(self.incomplete() && !unsized_ok, &|| {
             format!("Non-external variable '{name}' has incomplete type")
@@ -177,7 +181,9 @@ impl Checked<'_, '_> {
                 let space = space.text();
                 format!("Module-scoped variables in {space} state space are not allowed with ABI")
             });
-            check(space == Space::Param, &|| "Parameter variables may not be declared at module scope".into());
+            check(space == Space::Param, &|| {
+                "Parameter variables may not be declared at module scope".into()
+            });
         }
         errors
     }

@@ -176,7 +176,9 @@ impl<'s> Parser<'s> {
             differences.push(".noreturn directive");
         }
         for what in differences {
-            errors.push(format!("Mismatch in prototype of alias '{alias}' and aliasee '{target}'. {what} differ(s)"));
+            errors.push(format!(
+                "Mismatch in prototype of alias '{alias}' and aliasee '{target}'. {what} differ(s)"
+            ));
         }
         errors
     }

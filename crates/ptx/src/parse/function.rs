@@ -3,8 +3,8 @@
 //! A function is declared in the module when its parameters have been read, before its body, so that it can
 //! call itself. Its parameters are declared only if a body may follow.
 
-use super::directive::PragmaPlace;
 use super::decl::{Checked, Scope, bytes, incomplete};
+use super::directive::PragmaPlace;
 use super::*;
 use crate::types::Type;
 
@@ -116,7 +116,7 @@ impl<'s> Parser<'s> {
         let (mut function, name) = self.function_head(linkage, start)?;
         let entry = function.entry;
         if !entry {
-            function.directives = self.device_directives(&function, name)?;
+            function.directives = self.device_directives(&function.returns, self.names.text(name))?;
         }
         let defines = if entry { !self.tok.is(b';') } else { self.tok.is(b'{') };
         function.symbol = self.declare_function(name, &function, defines)?;
@@ -166,7 +166,7 @@ impl<'s> Parser<'s> {
 
     fn inner_declaration_head(&mut self, linkage: Linkage, start: Span) -> Parse<Function<'s>> {
         let (mut function, name) = self.function_head(linkage, start)?;
-        function.directives = self.device_directives(&function, name)?;
+        function.directives = self.device_directives(&function.returns, self.names.text(name))?;
         function.symbol = self.declare_function(name, &function, false)?;
         self.expect(b';')?;
         Ok(function)
@@ -311,7 +311,13 @@ impl<'s> Parser<'s> {
             let place = if space == Some(Space::Reg) {
                 let first = Reg(self.function.next_reg);
                 self.function.next_reg = first.0.saturating_add(1);
-                self.body.regs.push(RegDecl { name: name.unwrap_or(unnamed), ty, vector, range: None, first });
+                self.body.regs.push(RegDecl {
+                    name: name.unwrap_or(unnamed),
+                    ty,
+                    vector,
+                    range: None,
+                    first,
+                });
                 ParamPlace::Register(first)
             } else {
                 let kind =
@@ -398,7 +404,8 @@ impl<'s> Parser<'s> {
     fn check_extern(&mut self, symbol: Symbol, end: Span) {
         if self.signatures.get(&symbol).is_some_and(|s| s.linkage.external) {
             let text = self.symbols.get(symbol.0 as usize).map_or("", |s| self.names.text(s.name));
-            let text = format!("Function definition conflicts with '.extern' declaration for function '{text}'");
+            let text =
+                format!("Function definition conflicts with '.extern' declaration for function '{text}'");
             self.error(end, text);
         }
     }
@@ -415,7 +422,11 @@ impl<'s> Parser<'s> {
     }
 
     /// `.noreturn .abi_preserve 4 …` of a function or a prototype, in this order.
-    pub(super) fn abi_directives(&mut self) -> Parse<Vec<FunctionDirective<'s>>> {
+    pub(super) fn device_directives(
+        &mut self,
+        returns: &[Param],
+        name: &str,
+    ) -> Parse<Vec<FunctionDirective<'s>>> {
         let mut directives: Vec<FunctionDirective> = Vec::new();
         while let Some(rule) = self.directive_rule(false) {
             if rule.name == ".noreturn" && !directives.is_empty() {
@@ -423,21 +434,16 @@ impl<'s> Parser<'s> {
             }
             let directive = self.function_directive(rule)?;
             if directives.iter().any(|d| d.name == directive.name) {
-                let name = directive.name;
-                self.error(directive.span, format!("Attribute '{name}' specified multiple times in function"));
+                let word = directive.name;
+                self.error(
+                    directive.span,
+                    format!("Attribute '{word}' specified multiple times in function"),
+                );
+            }
+            if rule.name == ".noreturn" && !returns.is_empty() {
+                self.error(directive.span, format!("Invalid directive '.noreturn' for function '{name}'"));
             }
             directives.push(directive);
-        }
-        Ok(directives)
-    }
-
-    fn device_directives(&mut self, function: &Function, name: Name) -> Parse<Vec<FunctionDirective<'s>>> {
-        let directives = self.abi_directives()?;
-        if !function.returns.is_empty()
-            && let Some(noreturn) = directives.iter().find(|d| d.name == ".noreturn")
-        {
-            let text = self.names.text(name);
-            self.error(noreturn.span, format!("Invalid directive '.noreturn' for function '{text}'"));
         }
         Ok(directives)
     }
@@ -509,7 +515,8 @@ impl<'s> Parser<'s> {
             self.warn(end, ".minnctapersm is ignored when neither .maxntid nor .reqntid is specified.");
         }
         if has(".blocksareclusters") && !(has(".reqntid") && has(".reqnctapercluster")) {
-            let text = ".reqntid and .reqnctapercluster directive(s) required for directive '.blocksareclusters'";
+            let text =
+                ".reqntid and .reqnctapercluster directive(s) required for directive '.blocksareclusters'";
             self.error(end, text);
         }
         if has(".maxntid") && has(".reqntid") {

@@ -115,7 +115,8 @@ impl<'s> Parser<'s> {
         let machine = text.starts_with("sm_") || text.starts_with("compute_");
         if !machine && !self.module.has_target {
             let file = self.file_at(token.start);
-            return self.fatal(token.span(), format!("Target architecture not defined at start of file '{file}'"));
+            return self
+                .fatal(token.span(), format!("Target architecture not defined at start of file '{file}'"));
         }
         if machine {
             let Some(target) = Target::find(text) else {
@@ -245,7 +246,13 @@ impl<'s> Parser<'s> {
 
     fn report_whole(&mut self, severity: Severity, message: impl Into<String>) {
         let message = message.into();
-        self.diagnostics.push(Diagnostic { severity, file: None, line: None, span: Span::default(), message });
+        self.diagnostics.push(Diagnostic {
+            severity,
+            file: None,
+            line: None,
+            span: Span::default(),
+            message,
+        });
     }
 
     /// ptxas compares version and target last, even after an error that ended the parse.

@@ -11,9 +11,17 @@ const MAX_DEPTH: u32 = 32;
 
 /// The fields of an opaque variable and in which they may be initialised. The first two tables are those of
 /// `texmode_unified`; a sampler of its own has the filter and the address modes.
-const TEXTURE: &[&str] =
-    &["width", "height", "depth", "channel_data_type", "channel_order", "normalized_coords", "array_size",
-      "num_mipmap_levels", "num_samples"];
+const TEXTURE: &[&str] = &[
+    "width",
+    "height",
+    "depth",
+    "channel_data_type",
+    "channel_order",
+    "normalized_coords",
+    "array_size",
+    "num_mipmap_levels",
+    "num_samples",
+];
 const SAMPLER: &[&str] = &["filter_mode", "addr_mode_0", "addr_mode_1", "addr_mode_2"];
 const SAMPLER_ONLY: &[&str] = &["force_unnormalized_coords"];
 const SURFACE: &[&str] =
@@ -110,10 +118,12 @@ impl Parser<'_> {
         for (name, value) in fields {
             let text = self.names.text(*name);
             if !known.iter().any(|table| table.contains(&text)) {
-                return self.fatal(span, format!("Unrecognized field name '{text}' in opaque struct initializer"));
+                return self
+                    .fatal(span, format!("Unrecognized field name '{text}' in opaque struct initializer"));
             }
             if independent && ty.name() == "texref" && SAMPLER.contains(&text) {
-                let text = format!("Field '{text}' is ignored in .texref variables in independent texture mode");
+                let text =
+                    format!("Field '{text}' is ignored in .texref variables in independent texture mode");
                 self.report(Severity::Info, span, text);
             }
             if let FieldValue::Word(word) = value
@@ -174,7 +184,9 @@ impl Parser<'_> {
         let message = match found {
             _ if !follows => return self.syntax_error(),
             Some((symbol, SymbolKind::Function { .. })) if !generic => return Ok(symbol),
-            Some((symbol, SymbolKind::Variable { space: Space::Global | Space::Const, .. })) => return Ok(symbol),
+            Some((symbol, SymbolKind::Variable { space: Space::Global | Space::Const, .. })) => {
+                return Ok(symbol);
+            }
             Some((_, SymbolKind::Variable { .. })) => {
                 "Variable used as initial value not in .global or .const state space".to_string()
             }

@@ -31,7 +31,8 @@ impl Parser<'_> {
                 TokenKind::Reserved if all.is_empty() && self.at_sink() => self.sink(),
                 _ => self.plain()?,
             };
-            let operand = if all.is_empty() && self.tok.is(b'|') { self.pair(operand, span)? } else { operand };
+            let operand =
+                if all.is_empty() && self.tok.is(b'|') { self.pair(operand, span)? } else { operand };
             push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
@@ -268,7 +269,9 @@ impl Parser<'_> {
             Some(part) if vector > 1 && part.element().is_some_and(|e| e < vector) => {
                 Operand::Part { reg, part, negated: false }
             }
-            Some(part) if vector == 1 && part.element().is_none() => Operand::Part { reg, part, negated: false },
+            Some(part) if vector == 1 && part.element().is_none() => {
+                Operand::Part { reg, part, negated: false }
+            }
             Some(part) if vector > 1 && part.element().is_none() => {
                 self.error(word.span(), "Unimplemented feature: vector swizzle");
                 Operand::Reg(reg)
@@ -330,7 +333,10 @@ impl Parser<'_> {
     }
 
     fn is_variable(&self, symbol: Symbol) -> bool {
-        matches!(self.symbols.get(symbol.0 as usize), Some(SymbolInfo { kind: SymbolKind::Variable { .. }, .. }))
+        matches!(
+            self.symbols.get(symbol.0 as usize),
+            Some(SymbolInfo { kind: SymbolKind::Variable { .. }, .. })
+        )
     }
 
     fn offset(&mut self) -> Parse<Operand> {
