@@ -199,18 +199,14 @@ impl Matcher<'_, '_> {
             },
             (Role::Pair(pair), _) if pair.1.optional => self.scalar(&pair.0, operand, index),
             (Role::List, Operand::List(_)) => Ok(()),
-            (Role::Label, Operand::Symbol(s)) => {
-                self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets))
-            }
+            (Role::Label, Operand::Symbol(s)) => self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets)),
             (Role::Label, _) => {
                 Err(Misfit::Text(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
             }
             (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
             (Role::Variable, Operand::Symbol(_) | Operand::Sum(_) | Operand::Element(_)) => Ok(()),
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
-            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => {
-                self.source(spec, operand, index)
-            }
+            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => self.source(spec, operand, index),
             _ => Err(Misfit::Mismatch),
         }
     }
@@ -227,9 +223,7 @@ impl Matcher<'_, '_> {
             Operand::Sink if spec.sink => Ok(()),
             Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Sink | Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => {
-                Err(Misfit::Mismatch)
-            }
+            Operand::Sink | Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => Err(Misfit::Mismatch),
             _ => {
                 let mnemonic = self.mnemonic;
                 Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
@@ -314,9 +308,7 @@ impl Matcher<'_, '_> {
             let ty = self.parser.body.reg_decl(*reg).0.ty;
             if !matches!(ty.class(), Class::Bits | Class::Unsigned | Class::Signed) {
                 let name = self.parser.reg_name(*reg);
-                let text = format!(
-                    "Illegal to use symbol '{name}' of type {ty:?} as address operand. Use integer or bit only."
-                );
+                let text = format!("Illegal to use symbol '{name}' of type {ty:?} as address operand. Use integer or bit only.");
                 return Err(Misfit::Text(text));
             }
         }

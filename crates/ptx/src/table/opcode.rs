@@ -50,26 +50,8 @@ pub struct Fit {
 
 /// Dotted words that ptxas's scanner takes for directives wherever they stand.
 const DIRECTIVE_WORDS: &[&str] = &[
-    "attribute",
-    "branchtargets",
-    "calltargets",
-    "callprototype",
-    "func",
-    "entry",
-    "reg",
-    "unified",
-    "align",
-    "extern",
-    "visible",
-    "version",
-    "target",
-    "pragma",
-    "loc",
-    "file",
-    "section",
-    "maxnreg",
-    "maxntid",
-    "ptr",
+    "attribute", "branchtargets", "calltargets", "callprototype", "func", "entry", "reg", "unified", "align",
+    "extern", "visible", "version", "target", "pragma", "loc", "file", "section", "maxnreg", "maxntid", "ptr",
 ];
 
 impl Opcode {
@@ -223,8 +205,7 @@ impl Opcode {
         if !self.fits.is_empty() {
             return;
         }
-        let taken =
-            |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
+        let taken = |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
         let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
         match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
             Some(word) => self.error(word.not_taken(self.mnemonic)),
@@ -234,11 +215,9 @@ impl Opcode {
 
     /// Required flags that aren't there, words that the row doesn't take, other required words.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
-        let missing =
-            || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
+        let missing = || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
         let flag = |slot: &Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
-        let mut wrong: SmallVec<[Word; 4]> =
-            self.words.iter().copied().filter(|w| !fit.chosen.contains(&Some(*w))).collect();
+        let mut wrong: SmallVec<[Word; 4]> = self.words.iter().copied().filter(|w| !fit.chosen.contains(&Some(*w))).collect();
         wrong.retain(|w| w.kind() != Kind::Ignored);
         wrong.sort();
         let mut texts: Vec<String> = missing().filter(|s| flag(s)).map(|s| self.lacking(s)).collect();
@@ -253,10 +232,7 @@ impl Opcode {
         let flag = slot.words.iter().find(|w| w.kind() == Kind::Flag);
         match (slot.kind(), flag) {
             (Kind::Rounding, Some(flag)) => {
-                format!(
-                    "Rounding modifier or '{}' modifier required for instruction '{mnemonic}'",
-                    flag.text()
-                )
+                format!("Rounding modifier or '{}' modifier required for instruction '{mnemonic}'", flag.text())
             }
             (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
             (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),

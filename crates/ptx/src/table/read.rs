@@ -15,7 +15,8 @@ type Result<T> = std::result::Result<T, String>;
 
 pub fn table(files: &[(&'static str, &'static str)]) -> Result<Table> {
     let table = Table { forms: Vec::new(), rules: Vec::new(), by_mnemonic: FxHashMap::default() };
-    let mut r = Reader { file: "", line: 0, sets: FxHashMap::default(), archs: FxHashMap::default(), table };
+    let mut r =
+        Reader { file: "", line: 0, sets: FxHashMap::default(), archs: FxHashMap::default(), table };
     for (file, text) in files {
         r.file = file;
         for (i, line) in text.lines().enumerate() {
@@ -51,8 +52,7 @@ impl Reader {
             "word" => self.rule(Step::Word, &["*"], rest)?,
             "rule" | "late" => {
                 let step = if head == "rule" { Step::Rule } else { Step::Late };
-                let (mnemonics, rest) =
-                    rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
+                let (mnemonics, rest) = rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
                 self.rule(step, &mnemonics.split('/').collect::<Vec<_>>(), rest)?;
             }
             _ => self.form(line)?,
@@ -164,7 +164,8 @@ impl Reader {
 
     fn bounded(&self, text: &str) -> Result<Role> {
         let inner = text.strip_prefix("i(").and_then(|t| t.strip_suffix(')'));
-        let (low, high) = inner.and_then(|t| t.split_once("..")).ok_or(format!("'{text}' is no operand"))?;
+        let (low, high) =
+            inner.and_then(|t| t.split_once("..")).ok_or(format!("'{text}' is no operand"))?;
         let number = |t: &str| t.parse::<i64>().map_err(|e| format!("'{t}': {e}"));
         Ok(Role::Constant(Some((number(low)?, number(high)?))))
     }
