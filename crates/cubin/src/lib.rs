@@ -11,6 +11,7 @@ pub mod fatbin;
 mod frame;
 pub mod inspect;
 mod json;
+pub mod line;
 pub mod module;
 mod names;
 mod note;
@@ -21,6 +22,7 @@ mod strings;
 pub mod target;
 mod write;
 
+pub use bytes::Flaw;
 pub use error::{Place, ReadError, WriteError};
 pub use inspect::{Inspection, inspect};
 pub use module::Module;

@@ -13,7 +13,7 @@ mod header;
 mod init;
 mod operand;
 
-pub(crate) use function::Signature;
+pub(crate) use function::{Formal, Signature};
 
 use crate::ast::*;
 use crate::diag::{Diagnostic, Severity, Span};
@@ -46,6 +46,8 @@ pub(crate) struct Parser<'s> {
     /// The name of the file for messages.
     file: String,
     pub module: header::ModuleState,
+    /// The functions behind each label of a `.calltargets`.
+    pub call_targets: FxHashMap<Symbol, Vec<Symbol>>,
     /// State of the function that is being parsed.
     pub function: FunctionState,
     pub body: Body<'s>,
@@ -60,9 +62,30 @@ pub(crate) struct FunctionState {
     pub unknown: Vec<Unknown>,
     /// Where the first modifier stands of an opcode that is written with blanks.
     pub second_word: Option<Span>,
+    /// The parameters in memory of the function itself.
+    pub formals: Formals,
     pub entry: bool,
     /// A parameter says no state space.
     pub without_storage: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Formals {
+    pub returns: Vec<Symbol>,
+    pub params: Vec<Symbol>,
+}
+
+impl Formals {
+    fn of(function: &Function) -> Formals {
+        let symbol = |p: &Param| match p.place {
+            ParamPlace::Memory(symbol) => Some(symbol),
+            ParamPlace::Register(_) => None,
+        };
+        Formals {
+            returns: function.returns.iter().filter_map(symbol).collect(),
+            params: function.params.iter().filter_map(symbol).collect(),
+        }
+    }
 }
 
 /// A use of a name that has no meaning there.
@@ -111,6 +134,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         target: Target::default(),
         header: HeaderSpans::default(),
         signatures: FxHashMap::default(),
+        call_targets: FxHashMap::default(),
         file: options.file.clone(),
         module: header::ModuleState::default(),
         function: FunctionState::default(),

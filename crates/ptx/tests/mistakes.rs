@@ -41,6 +41,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("target-a-on-other-a", COMMAND),
     ("target-f-on-other-family", COMMAND),
     ("target-f-on-lower", COMMAND),
+    ("guard-special", "a guard of the tree is a register, not a special register"),
 ];
 
 const COMMAND: &str = "the command compares `.target` with `-arch`, not the front end";

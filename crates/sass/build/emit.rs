@@ -179,7 +179,7 @@ fn slot_static(out: &mut String, form: &Form, slot: &Slot) -> Result<(), String>
         slot.again,
         slot.outside,
         slot.silent,
-        slot.half && slot.kind == "Const",
+        slot.half && slot.kind == "Const" && form.class != "hmma2",
     )
     .unwrap();
     Ok(())

@@ -50,7 +50,7 @@ pub struct Slot {
     pub suffix: String,
     /// Prints the operand before once more.
     pub again: bool,
-    /// Packed halves: the third register field has its flags at 84 and 83.
+    /// Packed halves: the third register field has its flags at 84 and 83, and constants print with a blank.
     pub half: bool,
     /// In the word, but not in nvdisasm's text.
     pub silent: bool,

@@ -161,14 +161,14 @@ impl At<'_> {
         if operand.is_abs() {
             f.write_char('|')?;
         }
+        if slot.lane.is_some_and(|lane| self.inst.control.reuse >> lane & 1 == 1) {
+            f.write_str(".reuse")?;
+        }
         if slot.suffix != M::Empty {
             write!(f, ".{}", slot.suffix.name())?;
         }
         if !slot.outside {
             self.suffixes(index).try_for_each(|suffix| write!(f, ".{}", suffix.name()))?;
-        }
-        if slot.lane.is_some_and(|lane| self.inst.control.reuse >> lane & 1 == 1) {
-            f.write_str(".reuse")?;
         }
         Ok(())
     }
@@ -439,7 +439,11 @@ fn parse_operand(word: &str) -> Option<Operand> {
     if let Some(value) = number::parse(word) {
         return Some(Operand::of(Kind::Double, value.to_bits() as i64));
     }
-    let (mut word, reuse) = word.strip_suffix(".reuse").map_or((word, false), |word| (word, true));
+    let (text, reuse) = match word.split_once(".reuse") {
+        Some((before, after)) => (&*format!("{before}{after}"), true),
+        None => (word, false),
+    };
+    let mut word = text;
     let mut plain = Operand::of(Kind::Literal, 0);
     loop {
         plain = match word.as_bytes().first() {

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use cubin::inspect::CubinReport;
 use cubin::module::{Function, Kernel, Module, Param, Params, Shared, Variable};
-use cubin::{Binding, Object, Target};
+use cubin::{Binding, Object, Target, fatbin, inspect, line};
 
 /// Long enough for some hundred thousand files.
 const TIME: Duration = Duration::from_secs(5);
@@ -102,11 +103,78 @@ fn broken_files_never_panic() {
         match Object::read(&bytes) {
             Ok(object) => {
                 accepted += 1;
+                let report = CubinReport::new(&object);
+                assert!(report.to_string().len() < 100 * bytes.len());
                 if let Ok(written) = object.write() {
                     Object::read(&written).expect("what the writer makes, the reader takes");
                 }
             }
             Err(_) => refused += 1,
+        }
+    }
+    assert!(accepted > 100 && refused > 100, "{accepted} accepted, {refused} refused");
+}
+
+/// A fat binary with one image of each kind of storage, by hand.
+fn fat_binary() -> Vec<u8> {
+    // 4 literals, a copy of 4 bytes from 4 back, 1 literal.
+    let lz4 = [&[0x40][..], b"PTX ", &[4, 0, 0x10], b"!"].concat();
+    // One frame of one raw block of 9 bytes; then one of one block of 100 equal bytes.
+    let zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 9, 0x49, 0, 0][..], b"PTX PTX !"].concat();
+    let repeat = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 100, 0x23, 3, 0, b'x'];
+    let cubin = seeds().remove(0);
+    let images: [(u16, &[u8], u64, usize); 4] =
+        [(1, &lz4, 0x2000, 9), (1, &zstd, 0x8000, 9), (1, &repeat, 0x8000, 100), (2, &cubin, 0, 0)];
+    let mut body = Vec::new();
+    for (kind, payload, flags, expanded) in images {
+        let mut image = [0; 64];
+        image[..2].copy_from_slice(&kind.to_le_bytes());
+        image[4] = 64;
+        image[8..16].copy_from_slice(&payload.len().next_multiple_of(8).to_le_bytes());
+        image[16..20].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        image[28] = 75;
+        image[40..48].copy_from_slice(&flags.to_le_bytes());
+        image[56..64].copy_from_slice(&expanded.to_le_bytes());
+        body.extend_from_slice(&image);
+        body.extend_from_slice(payload);
+        body.resize(body.len().next_multiple_of(8), 0);
+    }
+    let mut fat = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
+    fat.extend_from_slice(&body.len().to_le_bytes());
+    fat.extend_from_slice(&body);
+    fat
+}
+
+#[test]
+fn broken_fat_binaries_and_line_tables_never_panic() {
+    let fat = fat_binary();
+    let images = fatbin::images(&fat).unwrap();
+    assert_eq!(
+        images.iter().map(|image| image.bytes.len()).collect::<Vec<_>>(),
+        [9, 9, 100, seeds()[0].len()]
+    );
+    assert!(images[..2].iter().all(|image| image.bytes == b"PTX PTX !"));
+    let row = |address, line| line::Row { address, file: 1, line, inlined: None };
+    let sequence =
+        line::Sequence { rows: vec![row(0, 3), row(16, 7), row(512, 1)], end: 640, ..Default::default() };
+    let (table, _) = line::LineTable { sequences: vec![sequence], ..Default::default() }.write();
+    let mut random = Random(3);
+    let (mut accepted, mut refused) = (0u32, 0u32);
+    for _ in 0..20_000 {
+        let mut bytes = fat.clone();
+        mutate(&mut bytes, &mut random);
+        match inspect(&bytes) {
+            Ok(_) => accepted += 1,
+            Err(_) => refused += 1,
+        }
+        let mut bytes = table.clone();
+        mutate(&mut bytes, &mut random);
+        for table in line::read(&bytes).unwrap_or_default() {
+            let rows = |table: &line::LineTable| -> Vec<Vec<line::Row>> {
+                table.sequences.iter().map(|sequence| sequence.rows.clone()).collect()
+            };
+            let again = line::read(&table.write().0).expect("what the writer makes, the reader takes");
+            assert_eq!(rows(&again[0]), rows(&table));
         }
     }
     assert!(accepted > 100 && refused > 100, "{accepted} accepted, {refused} refused");

@@ -4,7 +4,7 @@ use cubin::{Body, Object};
 
 use crate::support::{Scratch, ptx, run};
 
-const FILES: [&str; 4] = ["saxpy", "warp", "variables", "calls"];
+const FILES: [&str; 5] = ["saxpy", "warp", "variables", "calls", "inlined"];
 const TARGETS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100", "sm_120"];
 const OPTIONS: [&[&str]; 5] = [&[], &["-lineinfo"], &["-g"], &["-c"], &["-ewp"]];
 

@@ -1,7 +1,7 @@
 //! Expressions of run lines, and their values.
 //!
-//! The parser has resolved every name and checked every type, so that evaluation can only fail for a reason that
-//! depends on the values: an index outside of a buffer, a division by zero, a loop that does not end.
+//! The parser has resolved every name and checked every type, so that evaluation can only fail for a reason
+//! that depends on the values: an index outside of a buffer, a division by zero, a loop that does not end.
 
 use super::types::{Op, Relation, Type};
 use super::{Arg, Contents};
@@ -18,8 +18,8 @@ pub(super) struct Node {
 pub(super) enum Shape {
     /// Computed in the type that its surroundings ask for, whatever that is: a random number.
     Any,
-    /// Computed as `Type::S64`, then made what its surroundings ask for: an integer literal, an index, and what
-    /// is made of these alone.
+    /// Computed as `Type::S64`, then made what its surroundings ask for: an integer literal, an index, and
+    /// what is made of these alone.
     Integer,
     /// Computed in the float type that its surroundings ask for: a literal with a point.
     Decimal,
@@ -106,8 +106,8 @@ pub(super) struct Operand {
     pub ty: Type,
 }
 
-/// Evaluation steps of one run line, so that none can take for ever.
-const STEP_LIMIT: u64 = 1 << 28;
+/// Evaluation steps for one buffer, so that none can take for ever.
+const STEP_LIMIT: u64 = 1 << 26;
 
 /// Evaluates expressions over the arguments of a run line.
 pub(super) struct Evaluator<'a> {
@@ -146,7 +146,13 @@ impl<'a> Evaluator<'a> {
         }
         Ok(match &node.kind {
             Kind::Integer(value) => ty.of_integer(*value),
-            Kind::Decimal { f32, f64 } => if ty.size() == 4 { *f32 } else { *f64 },
+            Kind::Decimal { f32, f64 } => {
+                if ty.size() == 4 {
+                    *f32
+                } else {
+                    *f64
+                }
+            }
             Kind::Bits(bits) => *bits,
             Kind::Local(number) => self.locals.get(*number).copied().unwrap_or(0),
             Kind::Scalar(arg) => self.scalar(*arg),

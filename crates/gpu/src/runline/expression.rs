@@ -110,7 +110,9 @@ impl<'a> Reader<'a> {
         match self.next() {
             Some(Token::Integer(value)) => Ok(integer_literal(value.into())),
             Some(Token::Decimal(text)) => decimal(text),
-            Some(Token::F32Bits(bits)) => Ok(Node { shape: Shape::Is(Type::F32), kind: Kind::Bits(bits.into()) }),
+            Some(Token::F32Bits(bits)) => {
+                Ok(Node { shape: Shape::Is(Type::F32), kind: Kind::Bits(bits.into()) })
+            }
             Some(Token::F64Bits(bits)) => Ok(Node { shape: Shape::Is(Type::F64), kind: Kind::Bits(bits) }),
             Some(Token::Name(name)) => self.named(name),
             Some(Token::Mark("(")) => {
@@ -200,7 +202,9 @@ impl<'a> Reader<'a> {
     fn random(&mut self) -> Result<Node, String> {
         let seed = Box::new(self.integer()?);
         let bounds = match self.peek() {
-            Some(Token::Mark(",")) => Some(Box::new([self.integer_after_comma()?, self.integer_after_comma()?])),
+            Some(Token::Mark(",")) => {
+                Some(Box::new([self.integer_after_comma()?, self.integer_after_comma()?]))
+            }
             _ => None,
         };
         Ok(Node { shape: Shape::Any, kind: Kind::Random { seed, bounds } })

@@ -1,8 +1,8 @@
 //! Run lines: a kernel's launches, inputs and expected results, in the comments of its PTX file.
 //!
-//! `parse` turns a file into `Run`s. A run is plain data: the launch, the bytes of every buffer before it, and the
-//! bytes that must be there after it. Whoever executes kernels (a GPU, an interpreter, a simulator) places the
-//! buffers, hands `Run::parameters` to the kernel and asks `Run::check` about what came back. README.md
+//! `parse` turns a file into `Run`s. A run is plain data: the launch, the bytes of every buffer before it and
+//! the bytes that must be there after it. Whoever executes kernels (a GPU, an interpreter, a simulator)
+//! places the buffers, hands `Run::parameters` to the kernel and asks `Run::check` about what came back. README.md
 //! describes the language.
 //!
 //! The same text gives the same bytes everywhere. No text makes this module panic or run without end.
@@ -168,8 +168,8 @@ impl Run {
         })
     }
 
-    /// The kernel's parameters as they lie in memory, each aligned to its size. `addresses` says where the buffers
-    /// are, in the order of `buffers`.
+    /// The kernel's parameters as they lie in memory, each aligned to its size. `addresses` says where the
+    /// buffers are, in the order of `buffers`.
     pub fn parameters(&self, addresses: &[u64]) -> Vec<u8> {
         let mut addresses = addresses.iter();
         let mut out: Vec<u8> = Vec::new();

@@ -52,7 +52,8 @@ pub(super) fn expect(run: &mut Run, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads tokens of one line. Names in expressions are the arguments so far, the launch and the local variables.
+/// Reads tokens of one line. Names in expressions are the arguments so far, the launch and the local
+/// variables.
 pub(super) struct Reader<'a> {
     tokens: &'a [Token<'a>],
     at: usize,
@@ -238,7 +239,9 @@ impl<'a> Reader<'a> {
         let known = self.args.iter().position(|arg| arg.name == name);
         let number = known.ok_or_else(|| format!("there is no argument `{name}`"))?;
         let (ty, count) = match self.args.get(number) {
-            Some(Arg { ty, contents: Contents::Buffer { before, .. }, .. }) => (*ty, before.len() / ty.size()),
+            Some(Arg { ty, contents: Contents::Buffer { before, .. }, .. }) => {
+                (*ty, before.len() / ty.size())
+            }
             _ => return Err(format!("`{name}` is a scalar: nothing can be expected of it")),
         };
         let is_formula = self.takes(Token::Mark("["));

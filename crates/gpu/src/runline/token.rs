@@ -15,8 +15,8 @@ pub(super) enum Token<'a> {
 
 /// A mark that starts with another one stands before it.
 const MARKS: [&str; 24] = [
-    "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "(", ")", "[",
-    "]", ",", ":",
+    "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "(", ")",
+    "[", "]", ",", ":",
 ];
 
 /// Splits `text`, or says what can't be read.
@@ -41,7 +41,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
 }
 
 fn is_name_start(c: char) -> bool {
-    c.is_ascii_alphabetic() || matches!(c, '_' | '$' | '%')
+    c.is_ascii_alphabetic() || matches!(c, '_' | '$')
 }
 
 fn is_name_part(c: char) -> bool {

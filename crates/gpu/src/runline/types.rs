@@ -143,8 +143,8 @@ impl Type {
         if self.kind == Kind::Signed { i128::from(value as i64) } else { i128::from(value) }
     }
 
-    /// The value as another type: integers wrap, floats round to nearest even, and a float becomes the integer
-    /// nearest to it towards zero, held to the type's range, with 0 for NaN (as `cvt.rzi` does).
+    /// The value as another type: integers wrap, floats round to nearest even, and a float becomes the
+    /// integer nearest to it towards zero, held to the type's range, with 0 for NaN (as `cvt.rzi` does).
     pub(super) fn convert(self, value: u64, to: Type) -> u64 {
         if !self.is_float() {
             return to.of_integer(self.to_integer(value));
@@ -167,8 +167,8 @@ impl Type {
         self.of_integer((value as i128).clamp(low, high))
     }
 
-    /// `a op b`. Integers wrap; a shift by the width or more leaves zeros, or signs. `None`: a division by zero, or
-    /// an operation that floats do not have.
+    /// `a op b`. Integers wrap; a shift by the width or more leaves zeros, or signs. `None`: a division by
+    /// zero, or an operation that floats do not have.
     pub(super) fn binary(self, op: Op, a: u64, b: u64) -> Option<u64> {
         if self.is_float() && !op.takes_floats() {
             return None;
@@ -176,7 +176,9 @@ impl Type {
         match (self.kind, self.bytes) {
             (Kind::Float, 4) => Some(u64::from(f32_binary(op, f32_of(a), f32_of(b)).to_bits())),
             (Kind::Float, _) => Some(f64_binary(op, f64::from_bits(a), f64::from_bits(b)).to_bits()),
-            _ => integer_binary(op, self.to_integer(a), self.to_integer(b)).map(|value| self.of_integer(value)),
+            _ => {
+                integer_binary(op, self.to_integer(a), self.to_integer(b)).map(|value| self.of_integer(value))
+            }
         }
     }
 
@@ -268,8 +270,20 @@ macro_rules! float_binary {
                 Op::Div => a / b,
                 _ if a.is_nan() => b,
                 _ if b.is_nan() => a,
-                Op::Min => if below { a } else { b },
-                _ => if below { b } else { a },
+                Op::Min => {
+                    if below {
+                        a
+                    } else {
+                        b
+                    }
+                }
+                _ => {
+                    if below {
+                        b
+                    } else {
+                        a
+                    }
+                }
             }
         }
     };
@@ -289,8 +303,8 @@ fn ordered<T: PartialOrd>(relation: Relation, a: T, b: T) -> bool {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the generator's state
-/// is a counter, so that element `index` needs none of the elements before it.
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the generator's
+/// state is a counter, so that element `index` needs none of the elements before it.
 fn splitmix64(seed: u64, index: u64) -> u64 {
     let mut word = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -355,7 +369,10 @@ mod tests {
         // 1 + 2^-12 squared needs 25 bits: rounded alone it loses 2^-24, in an fma it does not.
         let x = 1.0 + 1.0 / 4096.0;
         let squared = f32_bits(x * x);
-        assert_eq!(ty("f32").fma(f32_bits(x), f32_bits(x), ty("f32").negate(squared)), f32_bits(2f32.powi(-24)));
+        assert_eq!(
+            ty("f32").fma(f32_bits(x), f32_bits(x), ty("f32").negate(squared)),
+            f32_bits(2f32.powi(-24))
+        );
     }
 
     #[test]

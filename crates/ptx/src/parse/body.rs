@@ -124,6 +124,9 @@ impl<'s> Parser<'s> {
         }
         self.expect(b';')?;
         let targets = Range { first, len: self.body.operands.len() as u32 - first };
+        if calls {
+            self.remember_call_targets(label, targets);
+        }
         Ok(Stmt::Targets(Box::new(Targets { label, calls, targets, span })))
     }
 
@@ -163,13 +166,27 @@ impl<'s> Parser<'s> {
 
     fn call_target(&mut self, name: Name) {
         let operand = match self.names.lookup(name) {
-            Meaning::Symbol(symbol) if self.signatures.contains_key(&symbol) => Operand::Symbol(symbol),
-            _ => {
-                self.error(self.tok.span(), "Illegal call target, device function expected");
-                Operand::Symbol(Symbol::UNKNOWN)
-            }
+            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
+            _ => Operand::Symbol(Symbol::UNKNOWN),
         };
+        if !matches!(operand, Operand::Symbol(symbol) if self.signatures.contains_key(&symbol)) {
+            self.error(self.tok.span(), "Illegal call target, device function expected");
+        }
         self.body.operands.push(operand);
+    }
+
+    /// What a call through the label is checked against; nothing if one of the names has no meaning at all.
+    fn remember_call_targets(&mut self, label: Symbol, targets: Range) {
+        let list = self.body.list(targets);
+        if list.contains(&Operand::Symbol(Symbol::UNKNOWN)) {
+            return;
+        }
+        let function = |o: &Operand| match o {
+            Operand::Symbol(symbol) if self.signatures.contains_key(symbol) => Some(*symbol),
+            _ => None,
+        };
+        let functions = list.iter().filter_map(function).collect();
+        self.call_targets.insert(label, functions);
     }
 
     /// `.callprototype (…) _ (…) .noreturn;`
@@ -193,6 +210,7 @@ impl<'s> Parser<'s> {
         // ptxas spells it like this.
         let directives = self.device_directives(&returns, "protoype with return parameters")?;
         self.expect(b';')?;
+        self.signatures.insert(label, Signature::of(&returns, &params));
         Ok(Stmt::Prototype(Box::new(Prototype { label, returns, params, directives, span })))
     }
 
@@ -242,7 +260,7 @@ impl<'s> Parser<'s> {
         let operands = self.operands(opcode)?;
         let end = self.expect(b';')?;
         let inst = Inst { opcode, guard, operands, span: start.to(end.span()) };
-        self.check_instruction(&inst);
+        self.check_instruction(&inst)?;
         self.body.stmts.push(Stmt::Inst(inst));
         Ok(())
     }

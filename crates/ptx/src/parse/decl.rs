@@ -194,10 +194,22 @@ pub(super) fn incomplete(dims: &[Option<u64>]) -> bool {
     matches!(dims.first(), Some(None | Some(0)))
 }
 
-pub(super) fn bytes(ty: Type, vector: u8, dims: &[Option<u64>]) -> u64 {
+/// The kind of symbol that a variable in memory is.
+pub(super) fn variable_kind(
+    space: Space,
+    ty: Type,
+    vector: u8,
+    align: Option<u32>,
+    dims: &[Option<u64>],
+) -> SymbolKind {
     let element = u64::from(ty.bytes()) * u64::from(vector);
-    dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)))
+    let bytes = dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)));
+    let align = alignment(ty, vector, align);
+    SymbolKind::Variable { space, ty, vector, bytes, align, array: !dims.is_empty() }
 }
+
+/// Each member of a range in memory is a symbol; this many are enough for any program, and fit into memory.
+const MOST_SYMBOLS: u64 = 1 << 20;
 
 /// The parts of a declarator: `name`, `name<4>`, `name[2][3] = {…}`.
 struct Declarator {
@@ -410,7 +422,10 @@ impl<'s> Parser<'s> {
             self.declare_registers(name, span, range, spec, scope)?;
             return Ok(None);
         }
-        let kind = SymbolKind::Variable { space, ty, vector, bytes: bytes(ty, vector, &dims) };
+        let kind = variable_kind(space, ty, vector, align, &dims);
+        if range.is_some_and(|n| self.symbols.len() as u64 + u64::from(n) > MOST_SYMBOLS) {
+            return self.fatal(span, "Too many variables declared");
+        }
         let symbol = match range {
             Some(count) => self.declare_variables(name, kind, count, span),
             None => self.declare_variable(name, kind, linkage, &dims, scope, span),
@@ -445,7 +460,7 @@ impl<'s> Parser<'s> {
         };
         if scope == Scope::Module {
             // An error already; what is left is that the name is taken.
-            let kind = SymbolKind::Variable { space: Space::Reg, ty: spec.ty, vector: spec.vector, bytes: 0 };
+            let kind = variable_kind(Space::Reg, spec.ty, spec.vector, None, &[]);
             self.declare_variable(name, kind, Linkage::default(), &[], scope, span);
             return Ok(());
         }

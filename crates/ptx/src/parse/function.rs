@@ -3,7 +3,7 @@
 //! A function is declared in the module when its parameters have been read, before its body, so that it can
 //! call itself. Its parameters are declared only if a body may follow.
 
-use super::decl::{Checked, Scope, bytes, incomplete};
+use super::decl::{Checked, Scope, incomplete, variable_kind};
 use super::directive::PragmaPlace;
 use super::*;
 use crate::types::Type;
@@ -13,6 +13,8 @@ use crate::types::Type;
 pub(crate) struct Signature {
     pub returns: Vec<Formal>,
     pub params: Vec<Formal>,
+    /// The names of returns, then of params, for messages.
+    pub names: Vec<Option<Name>>,
     pub entry: bool,
     pub noreturn: bool,
     pub defined: bool,
@@ -25,39 +27,46 @@ pub(crate) struct Signature {
 /// What matters of a parameter to callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Formal {
-    pub name: Option<Name>,
     pub ty: Type,
-    pub vector: u8,
-    pub dims: Vec<Option<u64>>,
     pub bytes: u64,
     pub align: u64,
     pub memory: bool,
+    pub vector: u8,
+    pub array: bool,
+    pub dims: Vec<Option<u64>>,
 }
 
 impl Formal {
-    pub fn of(param: &Param) -> Formal {
+    fn of(param: &Param) -> Formal {
         Formal {
-            name: param.name,
             ty: param.ty,
-            vector: param.vector,
-            dims: param.dims.clone(),
             bytes: param.bytes(),
             align: param.alignment(),
             memory: matches!(param.place, ParamPlace::Memory(_)),
+            vector: param.vector,
+            array: !param.dims.is_empty(),
+            dims: param.dims.clone(),
         }
     }
 }
 
 impl Signature {
-    fn of(function: &Function) -> Signature {
+    pub fn of(returns: &[Param], params: &[Param]) -> Signature {
         Signature {
-            returns: function.returns.iter().map(Formal::of).collect(),
-            params: function.params.iter().map(Formal::of).collect(),
+            returns: returns.iter().map(Formal::of).collect(),
+            params: params.iter().map(Formal::of).collect(),
+            names: returns.iter().chain(params).map(|p| p.name).collect(),
+            ..Signature::default()
+        }
+    }
+
+    fn of_function(function: &Function, defined: bool) -> Signature {
+        Signature {
             entry: function.entry,
             noreturn: function.directives.iter().any(|d| d.name == ".noreturn"),
-            defined: false,
+            defined,
             linkage: function.linkage,
-            alias_of: None,
+            ..Signature::of(&function.returns, &function.params)
         }
     }
 
@@ -142,6 +151,7 @@ impl<'s> Parser<'s> {
             function.directives = self.performance_directives()?;
         }
         self.function.entry = function.entry;
+        self.function.formals = Formals::of(function);
         let end = self.function_body()?;
         let symbol = function.symbol;
         self.check_extern(symbol, end);
@@ -320,8 +330,7 @@ impl<'s> Parser<'s> {
                 });
                 ParamPlace::Register(first)
             } else {
-                let kind =
-                    SymbolKind::Variable { space: Space::Param, ty, vector, bytes: bytes(ty, vector, &dims) };
+                let kind = variable_kind(Space::Param, ty, vector, align, &dims);
                 ParamPlace::Memory(self.new_symbol(name.unwrap_or(unnamed), kind, span))
             };
             Param { place, name, ty, vector, align, dims, ptr, span }
@@ -362,7 +371,7 @@ impl<'s> Parser<'s> {
 
     /// Declares the function in the module; `defines` if its body follows.
     fn declare_function(&mut self, name: Name, function: &Function, defines: bool) -> Parse<Symbol> {
-        let mut new = Signature { defined: defines, ..Signature::of(function) };
+        let mut new = Signature::of_function(function, defines);
         let text = self.names.text(name);
         let span = self.tok.span();
         let old = match self.names.lookup_module(name) {

@@ -18,7 +18,7 @@ pub struct Opcode {
     pub mnemonic: &'static str,
     /// The modifiers in the order in which they were written.
     pub words: SmallVec<[Word; 8]>,
-    /// The rows that take the types and the other words that choose a form: first those that take all words,
+    /// The rows that take the types and the other words that choose a form: first those that take them best,
     /// in the table's order. Empty if there are none: `errors` says why.
     pub fits: SmallVec<[Fit; 1]>,
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
@@ -44,14 +44,36 @@ pub struct Fit {
     pub chosen: SmallVec<[Option<Word>; 8]>,
     /// The types in the row's type slots.
     pub types: SmallVec<[Option<Type>; 4]>,
+    /// The words that the row doesn't take.
+    pub extra: SmallVec<[Word; 2]>,
+    /// How many words the row doesn't take or lacks.
+    pub misfits: usize,
     /// Gates that are shut, words that the row doesn't take, required words that aren't there.
     pub errors: Vec<String>,
 }
 
 /// Dotted words that ptxas's scanner takes for directives wherever they stand.
 const DIRECTIVE_WORDS: &[&str] = &[
-    "attribute", "branchtargets", "calltargets", "callprototype", "func", "entry", "reg", "unified", "align",
-    "extern", "visible", "version", "target", "pragma", "loc", "file", "section", "maxnreg", "maxntid", "ptr",
+    "attribute",
+    "branchtargets",
+    "calltargets",
+    "callprototype",
+    "func",
+    "entry",
+    "reg",
+    "unified",
+    "align",
+    "extern",
+    "visible",
+    "version",
+    "target",
+    "pragma",
+    "loc",
+    "file",
+    "section",
+    "maxnreg",
+    "maxntid",
+    "ptr",
 ];
 
 impl Opcode {
@@ -105,13 +127,21 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         op.error(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
+    let extra_operations = op.drop_operations(table, forms);
     for text in op.consequences(table, Step::Word, target, version) {
         op.error(text);
     }
     op.rules = op.consequences(table, Step::Rule, target, version);
     op.late = op.consequences(table, Step::Late, target, version);
     op.choose_forms(table, forms, target, version);
+    if extra_operations && op.fits.iter().any(|f| f.chosen.iter().flatten().any(|w| is_operation(*w))) {
+        op.error("Multiple instruction post-operation flags set".into());
+    }
     op
+}
+
+fn is_operation(word: Word) -> bool {
+    matches!(word.kind(), Kind::Op | Kind::Exchange)
 }
 
 /// The longest run of leading words that is a mnemonic of the table, and the modifiers behind it.
@@ -137,6 +167,7 @@ impl Opcode {
             return self.error(word.not_taken(self.mnemonic));
         }
         if !word.kind().repeats()
+            && !is_operation(word)
             && let Some(i) = self.words.iter().position(|w| w.group() == word.group())
         {
             self.words.remove(i);
@@ -147,44 +178,81 @@ impl Opcode {
         self.words.push(word);
     }
 
+    /// Of several operations the last one counts, unless a form takes them all. Were there too many?
+    fn drop_operations(&mut self, table: &Table, forms: &[u16]) -> bool {
+        let said = self.words.iter().filter(|w| is_operation(**w)).count();
+        if said < 2
+            || forms
+                .iter()
+                .any(|id| fit(*id, table.form(*id), &self.words).is_some_and(|f| f.extra.is_empty()))
+        {
+            return false;
+        }
+        let last = self.words.iter().rposition(|w| is_operation(*w));
+        let mut i = 0;
+        self.words.retain(|w| {
+            i += 1;
+            !is_operation(*w) || Some(i - 1) == last
+        });
+        true
+    }
+
     /// What the lines of a step say about this opcode.
     fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<String> {
         let mut texts = Vec::new();
-        for rule in table.rules.iter().filter(|r| r.step == step && self.meets(&r.when)) {
+        for rule in table.rules.iter().filter(|r| r.step == step) {
+            let Some(met) = self.meets(&rule.when, version) else { continue };
             match &rule.then {
-                Consequence::Error(text) => texts.push(self.named(text)),
-                Consequence::Gate(gate) => texts.extend(self.refusals(gate, target, version)),
+                Consequence::Error(text) => texts.push(self.named(text, &met)),
+                Consequence::Gate(gate) => texts.extend(self.refusals(gate, &met, target, version)),
             }
         }
         texts
     }
 
-    fn refusals(&self, gate: &Gate, target: Target, version: Version) -> Vec<String> {
-        gate.refusals(target, version).map(|text| self.named(&text)).collect()
+    fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
+        gate.refusals(target, version).map(|text| self.named(&text, met)).collect()
     }
 
-    fn meets(&self, when: &Condition) -> bool {
-        let named = |(mnemonic, prefix): &(&'static str, bool)| match prefix {
-            true => self.mnemonic.starts_with(mnemonic),
-            false => self.mnemonic == *mnemonic,
-        };
-        when.mnemonics.iter().any(named)
-            && when.present.iter().all(|group| group.iter().any(|w| self.words.contains(w)))
-            && !when.absent.iter().any(|w| self.words.contains(w))
+    /// Does the rule apply? The words that met its groups, one each.
+    fn meets(&self, when: &Condition, version: Version) -> Option<SmallVec<[Word; 4]>> {
+        let named = when.mnemonics.iter().any(|&(name, prefix)| match prefix {
+            true => self.mnemonic.starts_with(name),
+            false => self.mnemonic == name,
+        });
+        let typed =
+            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
+        if !named || !typed || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
+            return None;
+        }
+        when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
     }
 
-    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types) and `$op` filled in.
-    fn named(&self, text: &str) -> String {
+    fn type_word(&self, n: usize) -> Option<Word> {
+        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
+    }
+
+    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
+    /// met the groups of a rule) filled in.
+    fn named(&self, text: &str, met: &[Word]) -> String {
         if !text.contains('$') {
             return text.to_string();
         }
         let types: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Type).map(|w| w.text()).collect();
         let mut out = text.replace("$m", self.mnemonic);
+        for (i, word) in met.iter().enumerate() {
+            let (key, word) = (format!("${}", i + 1), word.text());
+            let short = word.rsplit("::").next().unwrap_or(word);
+            out = out.replace(&format!("{key}::"), &format!(".{short}")).replace(&key, word);
+        }
         for (i, ty) in types.iter().enumerate() {
             out = out.replace(&format!("$t{i}"), &ty[1..]);
         }
         if let Some(op) = self.first(Kind::Op).or(self.first(Kind::Exchange)) {
             out = out.replace("$op", &op.text()[1..]);
+        }
+        if let Some(shape) = self.first(Kind::Shape) {
+            out = out.replace("$shape", shape.text());
         }
         out
     }
@@ -194,18 +262,19 @@ impl Opcode {
         for &id in forms {
             let form = table.form(id);
             if let Some(mut fit) = fit(id, form, &self.words) {
-                let gates = form.gates.iter().flat_map(|g| self.refusals(g, target, version));
-                let errors = gates.chain(self.complaints(form, &fit)).collect();
-                fit.errors = errors;
+                let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
+                let complaints = self.complaints(form, &fit);
+                fit.misfits = complaints.len();
+                fit.errors = gates.chain(complaints).collect();
                 self.fits.push(fit);
             }
         }
-        let words = &self.words;
-        self.fits.sort_by_key(|f| words.len() - f.chosen.iter().flatten().count());
+        self.fits.sort_by_key(|f| f.misfits);
         if !self.fits.is_empty() {
             return;
         }
-        let taken = |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
+        let taken =
+            |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
         let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
         match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
             Some(word) => self.error(word.not_taken(self.mnemonic)),
@@ -215,15 +284,34 @@ impl Opcode {
 
     /// Required flags that aren't there, words that the row doesn't take, other required words.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
-        let missing = || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
+        let missing =
+            || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
         let flag = |slot: &Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
-        let mut wrong: SmallVec<[Word; 4]> = self.words.iter().copied().filter(|w| !fit.chosen.contains(&Some(*w))).collect();
+        let mut wrong = fit.extra.clone();
         wrong.retain(|w| w.kind() != Kind::Ignored);
         wrong.sort();
         let mut texts: Vec<String> = missing().filter(|s| flag(s)).map(|s| self.lacking(s)).collect();
-        texts.extend(wrong.iter().map(|w| w.not_taken(self.mnemonic)));
+        texts.extend(wrong.iter().map(|w| match w.kind() {
+            Kind::Space => self.wrong_space(form),
+            _ => w.not_taken(self.mnemonic),
+        }));
         texts.extend(missing().filter(|s| !flag(s)).map(|s| self.lacking(s)));
         texts
+    }
+
+    /// What ptxas says about state spaces that the row doesn't take.
+    fn wrong_space(&self, form: &Form) -> String {
+        let mnemonic = self.mnemonic;
+        let most = form.slots.iter().filter(|s| s.kind() == Kind::Space).count();
+        let said = self.words.iter().filter(|w| w.kind() == Kind::Space).count();
+        match said {
+            _ if most == 0 => format!("No state space qualifier expected for instruction '{mnemonic}'"),
+            3.. => "Multiple state spaces specified".into(),
+            _ if said > most => {
+                format!("Unexpected number of state spaces specified in instruction '{mnemonic}'")
+            }
+            _ => format!("State space incorrect for instruction '{mnemonic}'"),
+        }
     }
 
     /// The text for a required modifier that is not there.
@@ -232,10 +320,23 @@ impl Opcode {
         let flag = slot.words.iter().find(|w| w.kind() == Kind::Flag);
         match (slot.kind(), flag) {
             (Kind::Rounding, Some(flag)) => {
-                format!("Rounding modifier or '{}' modifier required for instruction '{mnemonic}'", flag.text())
+                format!(
+                    "Rounding modifier or '{}' modifier required for instruction '{mnemonic}'",
+                    flag.text()
+                )
             }
             (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
             (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
+            (Kind::Space, _) => {
+                let spaces = |s: &&Word| s.kind() == Kind::Space;
+                match self.words.iter().filter(spaces).count() {
+                    0 => format!("State space modifier required for instruction '{mnemonic}'"),
+                    _ => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
+                }
+            }
+            (Kind::Geometry | Kind::Dimension, _) => {
+                format!("Geometry modifier required for instruction '{mnemonic}'")
+            }
             (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
             (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
             (_, Some(flag)) => format!("{} modifier required for instruction '{mnemonic}'", flag.text()),
@@ -247,11 +348,12 @@ impl Opcode {
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
 fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
     let mut chosen: SmallVec<[Option<Word>; 8]> = SmallVec::from_elem(None, form.slots.len());
+    let mut extra = SmallVec::new();
     for &word in words {
         match slot_for(form, &chosen, word) {
             Some(i) => chosen[i] = Some(word),
             None if word.kind().chooses_form() => return None,
-            None => {}
+            None => extra.push(word),
         }
     }
     let mut types = SmallVec::new();
@@ -263,19 +365,21 @@ fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
             types.push(word.and_then(Type::of_word));
         }
     }
-    Some(Fit { form: id, chosen, types, errors: Vec::new() })
+    Some(Fit { form: id, chosen, types, extra, misfits: 0, errors: Vec::new() })
 }
 
-/// The free slot that takes the word. Words of a kind that repeats keep their order.
+/// The free slot that takes the word. Words of a kind that repeats keep their order,
+/// except that priorities name their level.
 fn slot_for(form: &Form, chosen: &[Option<Word>], word: Word) -> Option<usize> {
     let kind = word.kind();
     let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
-    let from = if kind.repeats() { last.map_or(0, |i| i + 1) } else { 0 };
+    let ordered = kind.repeats() && kind != Kind::Eviction;
+    let from = if ordered { last.map_or(0, |i| i + 1) } else { 0 };
     for (i, slot) in form.slots.iter().enumerate().skip(from) {
         if chosen[i].is_none() && slot.words.contains(&word) {
             return Some(i);
         }
-        if kind.repeats() && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
+        if ordered && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
             return None;
         }
     }

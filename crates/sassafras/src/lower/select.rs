@@ -183,19 +183,21 @@ impl Lower<'_> {
         match operand {
             Operand::Reg(reg) => Some(self.read(*reg)),
             Operand::Special { row, component } => self.special(ptx::sreg::TABLE[*row as usize].name, *component),
-            Operand::Symbol(symbol) => {
-                let offset = *self.shared.get(symbol)?;
-                let base = i64::from(self.machine.shared) + offset as i64;
-                // Each block of a cluster has its own window of 16 MiB.
-                let rank = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_CgaCtaId)]);
-                let base = self.in_register(Arg::Imm(base));
-                Some(self.emit(Op::LEA, &[], 1, &[rank.into(), base, Arg::Imm(24)]))
-            }
+            Operand::Symbol(symbol) => self.shared_address(*symbol),
             _ => {
                 let constant = self.word(operand)?;
                 Some(self.emit(Op::MOV, &[], 1, &[constant]))
             }
         }
+    }
+
+    fn shared_address(&mut self, symbol: ast::Symbol) -> Option<Value> {
+        let offset = *self.shared.get(&symbol)?;
+        let base = i64::from(self.machine.shared) + offset as i64;
+        // Each block of a cluster has its own window of 16 MiB.
+        let rank = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_CgaCtaId)]);
+        let base = self.in_register(Arg::Imm(base));
+        Some(self.emit(Op::LEA, &[], 1, &[rank.into(), base, Arg::Imm(24)]))
     }
 
     fn special(&mut self, name: &str, component: Option<u8>) -> Option<Value> {
@@ -288,15 +290,19 @@ impl Lower<'_> {
         Some(self.machine.params + param.offset + offset)
     }
 
-    /// `[register + offset]` with a register of this many words.
+    /// `[base + offset]` with a base of this many words: a register, or a shared variable.
     fn address(&mut self, operand: &Operand, words: u8) -> Option<(Arg, Arg)> {
         let Operand::Address(range) = operand else { return None };
         let (base, offset) = match self.body.list(*range) {
-            [Operand::Reg(r)] => (*r, 0),
-            [Operand::Reg(r), Operand::Offset(n)] => (*r, *n),
+            [base] => (base, 0),
+            [base, Operand::Offset(n)] => (base, *n),
             _ => return None,
         };
-        let base = self.read(base);
+        let base = match base {
+            Operand::Reg(reg) => self.read(*reg),
+            Operand::Symbol(symbol) => self.shared_address(*symbol)?,
+            _ => return None,
+        };
         // The offset field has 24 bits, signed.
         let fits = (-(1 << 23)..1 << 23).contains(&offset);
         (fits && self.kernel.code.values[base].words == words).then_some((base.into(), Arg::Imm(offset)))
