@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Slot, Step, Table};
+use super::{Condition, Consequence, Form, Gate, Rule, Slot, Step, Table};
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
@@ -106,7 +106,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
             return op;
         }
         match Word::find(text) {
-            Some(word) => op.add_word(word),
+            Some(word) => op.add_word(table, word, target, version),
             None => op.error(format!("Unknown modifier '.{text}'")),
         }
         at += 1 + text.len();
@@ -116,11 +116,8 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         op.error(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
-    for remark in op.consequences(table, Step::Word, target, version) {
-        op.error(remark.text);
-    }
-    op.rules = op.consequences(table, Step::Rule, target, version);
-    op.late = op.consequences(table, Step::Late, target, version);
+    op.rules = op.consequences(table, Step::Rule, |_| true, target, version);
+    op.late = op.consequences(table, Step::Late, |_| true, target, version);
     op.choose_forms(table, forms, target, version);
     op
 }
@@ -143,7 +140,7 @@ impl Opcode {
     }
 
     /// Of two words of a group the last one counts.
-    fn add_word(&mut self, word: Word) {
+    fn add_word(&mut self, table: &Table, word: Word, target: Target, version: Version) {
         if word.kind() == Kind::NameOnly {
             return self.error(word.not_taken(self.mnemonic));
         }
@@ -156,12 +153,19 @@ impl Opcode {
             }
         }
         self.words.push(word);
+        let about = |when: &Condition| when.present.iter().any(|group| group.contains(&word));
+        for remark in self.consequences(table, Step::Word, about, target, version) {
+            self.error(remark.text);
+        }
     }
 
-    /// What the lines of a step say about this opcode.
-    fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<Remark> {
+    /// What the lines of a step say about this opcode; `test` leaves out some of them.
+    fn consequences(
+        &self, table: &Table, step: Step, test: impl Fn(&Condition) -> bool, target: Target, version: Version,
+    ) -> Vec<Remark> {
         let mut remarks = Vec::new();
-        for rule in table.rules.iter().filter(|r| r.step == step && self.meets(&r.when)) {
+        let applies = |r: &&Rule| r.step == step && test(&r.when) && self.meets(&r.when);
+        for rule in table.rules.iter().filter(applies) {
             let texts = match &rule.then {
                 Consequence::Error(text) => vec![self.named(text)],
                 Consequence::Gate(gate) => self.refusals(gate, target, version),
