@@ -57,8 +57,17 @@ pub struct SymbolInfo {
 #[derive(Clone, Debug, PartialEq)]
 pub enum SymbolKind {
     /// A module variable, a function's variable, or a `.param` variable in a body or an entry's list.
-    Variable { space: Space, ty: Type, vector: u8, bytes: u64 },
-    Function { entry: bool },
+    Variable {
+        space: Space,
+        ty: Type,
+        vector: u8,
+        bytes: u64,
+        align: u64,
+        array: bool,
+    },
+    Function {
+        entry: bool,
+    },
     Label,
     /// A label before `.branchtargets`, `.calltargets` or `.callprototype`.
     Targets,
@@ -96,7 +105,11 @@ pub enum Item<'s> {
     File(File<'s>),
     Section(Section<'s>),
     Pragma(Vec<&'s str>),
-    Alias { alias: Symbol, target: Symbol, span: Span },
+    Alias {
+        alias: Symbol,
+        target: Symbol,
+        span: Span,
+    },
     /// A `.loc` outside any function.
     Loc(Loc),
 }
@@ -149,7 +162,12 @@ pub enum Initialiser {
     F32(u32),
     F64(u64),
     /// Address of a symbol plus an offset; `generic(x)`; `0xFF0000(x)` keeps a byte of it.
-    Address { symbol: Symbol, offset: i64, generic: bool, mask: Option<u64> },
+    Address {
+        symbol: Symbol,
+        offset: i64,
+        generic: bool,
+        mask: Option<u64>,
+    },
     List(Vec<Initialiser>),
 }
 
@@ -193,10 +211,17 @@ impl Param {
         self.dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)))
     }
 
-    /// The alignment that it has: what is written, else that of its (vector) type.
+    /// The alignment that it has.
     pub fn alignment(&self) -> u64 {
-        self.align.map_or(u64::from(self.ty.bytes()) * u64::from(self.vector), u64::from).max(1)
+        alignment(self.ty, self.vector, self.align)
     }
+}
+
+/// The alignment of a variable: that of its (vector) type, or what is written if that is more.
+pub fn alignment(ty: Type, vector: u8, written: Option<u32>) -> u64 {
+    // A predicate as a parameter counts as a word.
+    let element = if ty == Type::PRED { 4 } else { u64::from(ty.bytes()) };
+    (element * u64::from(vector)).max(written.map_or(1, u64::from)).max(1)
 }
 
 /// `.maxntid 256, 1, 1`, `.noreturn`, `.pragma "nounroll"`, …
@@ -288,11 +313,21 @@ pub enum Operand {
     /// `-%r`, of the video instructions.
     Negated(Reg),
     /// `%v.x`, or `%r.b0`, `%r.h1`, … of the video instructions; `-` before it.
-    Part { reg: Reg, part: Part, negated: bool },
+    Part {
+        reg: Reg,
+        part: Part,
+        negated: bool,
+    },
     /// A special register: row of [`crate::sreg::TABLE`] and component (0 to 3 for `.x .y .z .w`).
-    Special { row: u16, component: Option<u8> },
+    Special {
+        row: u16,
+        component: Option<u8>,
+    },
     /// An integer constant with its sign extended to 64 bits; `unsigned` when the literal says so.
-    Int { value: u64, unsigned: bool },
+    Int {
+        value: u64,
+        unsigned: bool,
+    },
     F32(u32),
     F64(u64),
     /// A variable, function or label.
@@ -317,28 +352,46 @@ pub enum Operand {
     Unresolved(Name),
 }
 
-/// A component or selector after a register.
+/// A component or selector after a register, as it is written: `.x`, `.h10`, `.b7654`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part(pub u8);
+pub struct Part([u8; 6]);
 
-/// `.x .y .z .w`, `.r .g .b .a`, then the video selectors.
-pub const PARTS: &[&str] = &[
-    ".x", ".y", ".z", ".w", ".r", ".g", ".b", ".a", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1", ".b10", ".b20",
-    ".b21", ".b30", ".b31", ".b32", ".b210", ".b310", ".b320", ".b321", ".b3210", ".b7654", ".h10", ".h32",
-];
+/// The elements of a vector; `.r .g .b .a` mean the same.
+pub const ELEMENTS: [&str; 4] = [".x", ".y", ".z", ".w"];
 
 impl Part {
+    /// A selector that there isn't: no instruction takes it.
+    pub const UNKNOWN: Part = Part(*b".?\0\0\0\0");
+
+    /// `.x .y .z .w`, `.r .g .b .a`, or the letter and digits of a video selector. ptxas takes `.b1024` for a type.
     pub fn find(text: &str) -> Option<Part> {
-        PARTS.iter().position(|p| *p == text).map(|i| Part(i as u8))
+        let mut bytes = [0; 6];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        let digits = |last: u8| bytes[2..].iter().all(|b| *b == 0 || (b'0'..=last).contains(b));
+        let known = match bytes[..2] {
+            [b'.', b'b'] => digits(b'7') && text != ".b1024",
+            [b'.', b'h'] => digits(b'3'),
+            [b'.', b'x' | b'y' | b'z' | b'w' | b'r' | b'g' | b'a'] => digits(0),
+            _ => false,
+        };
+        known.then_some(Part(bytes))
     }
 
-    pub fn text(self) -> &'static str {
-        PARTS[self.0 as usize]
+    pub fn text(&self) -> &str {
+        let len = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..len]).unwrap_or("")
     }
 
     /// The element of a vector that `.x` … `.a` names.
     pub fn element(self) -> Option<u8> {
-        (self.0 < 8).then_some(self.0 % 4)
+        let place = |names: [&str; 4]| names.iter().position(|n| *n == self.text());
+        place(ELEMENTS).or(place([".r", ".g", ".b", ".a"])).map(|i| i as u8)
+    }
+
+    /// Is it this selector, where `X` stands for any digit?
+    pub fn fits(self, pattern: &str) -> bool {
+        let text = self.text();
+        text.len() == pattern.len() && text.bytes().zip(pattern.bytes()).all(|(b, p)| b == p || p == b'X')
     }
 }
 

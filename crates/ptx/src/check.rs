@@ -4,11 +4,14 @@
 //! that got furthest. Register types follow one rule ([`compatible`]), found by trying each register type on
 //! each class of instruction (docs/ptx-language.md).
 
+mod call;
+
 use crate::ast::*;
-use crate::parse::Parser;
+use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, OpcodeError, Remark, Role, Spec, Table, TypeRef};
+use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
+use crate::words::{Kind, Word};
 
 /// May a register of type `reg` stand where an instruction wants `need`?
 pub fn compatible(need: Type, reg: Type) -> bool {
@@ -36,56 +39,103 @@ fn same_class(need: Type, reg: Type) -> bool {
     }
 }
 
+/// Lanes of a warp.
+const LANES: u32 = 32;
+
 /// Why an operand doesn't fit.
 enum Misfit {
     /// `Arguments mismatch for instruction 'x'`
     Mismatch,
+    /// Seen when the operand is read.
     Text(String),
+    /// Only looked at when every operand is of a fitting kind.
+    Late(String),
+}
+
+/// ptxas's text when no form fits: of the form whose operands are all of the right kind, else a text of its own
+/// if there is one form, else the general one.
+fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
+    let general = misfits.len() > 1 && misfits.iter().any(|m| matches!(m, Misfit::Mismatch));
+    let late = misfits.iter().position(|m| matches!(m, Misfit::Late(_))).unwrap_or(0);
+    match misfits.into_iter().nth(late) {
+        Some(Misfit::Late(text)) => text,
+        Some(Misfit::Text(text)) if !general => text,
+        _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
+    }
 }
 
 impl Parser<'_> {
-    pub(crate) fn check_instruction(&mut self, inst: &Inst) {
+    pub(crate) fn check_instruction(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        for error in opcode.errors.clone() {
+        let signs = Signs::of(self.body.list(inst.operands));
+        let errors = opcode.errors.clone();
+        for text in signs.errors(&opcode.words.clone()) {
+            self.error(inst.span, text);
+        }
+        for error in errors {
             if let OpcodeError::Message(text) = error {
                 self.error(inst.span, text);
             }
         }
         if self.opcodes[inst.opcode.0 as usize].fits.is_empty() {
-            return;
+            return Ok(());
         }
         let table = Table::get();
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
-        let mut first_misfit = None;
+        let mut misfits = Vec::new();
         for fit in &opcode.fits {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
-            let mut gates = Vec::new();
-            match matcher.all(&table.form(fit.form).operands, operands, &mut gates) {
+            let mut found = Found::default();
+            match matcher.all(&table.form(fit.form).operands, operands, 0, &mut found) {
+                // What a row that takes all words says about the operands goes before a row that doesn't.
+                Ok(()) if fit.misfits > 0 && !matches!(misfits[..], [] | [Misfit::Mismatch, ..]) => break,
                 Ok(()) => {
                     let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
                     let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
                     let late = opcode.late.iter().filter(applies).map(|r| &r.text);
-                    let texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
-                    return self.check_gates(inst, &gates, texts);
+                    let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
+                    if signs.product != signs.third && !table.form(fit.form).operands.iter().any(|s| s.negates) {
+                        texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
+                    }
+                    let calls = table.form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                    self.check_found(inst, &found, texts);
+                    return if calls { self.check_call(inst) } else { Ok(()) };
                 }
-                Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
+                Err(misfit) => misfits.push(misfit),
             }
         }
+        let unasked = opcode.fits.iter().find_map(|fit| self.unasked_operand(inst, fit));
+        let text = explain(misfits, opcode.mnemonic);
+        for text in unasked.into_iter().chain([text]) {
+            self.error(inst.span, text);
+        }
+        Ok(())
+    }
+
+    /// ptxas's words for an operand that only a modifier could ask for.
+    fn unasked_operand(&self, inst: &Inst, fit: &Fit) -> Option<String> {
+        let specs = &Table::get().form(fit.form).operands;
+        let word = specs.iter().find_map(|s| s.when.filter(|w| !fit.chosen.contains(&Some(*w))))?;
+        let opcode = &self.opcodes[inst.opcode.0 as usize];
+        let operands = self.body.list(inst.operands);
         let mnemonic = opcode.mnemonic;
-        let text = match first_misfit {
-            Some(Misfit::Text(text)) => text,
-            _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
-        };
-        self.error(inst.span, text);
+        let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic };
+        let all: Vec<&Spec> = specs.iter().collect();
+        matcher.rest(&all, operands, 0, &mut Found::default()).ok()?;
+        let (word, n) = (word.text(), operands.len());
+        Some(format!("{word} modifier required for instruction '{mnemonic}' with {n} arguments"))
     }
 
     /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
-    /// special registers.
-    fn check_gates(&mut self, inst: &Inst, gates: &[Gate], texts: Vec<String>) {
-        let refusals = gates.iter().flat_map(|g| g.refusals(self.target, self.version));
+    /// constants, its special registers.
+    fn check_found(&mut self, inst: &Inst, found: &Found, texts: Vec<String>) {
+        let refusals = found.gates.iter().flat_map(|g| g.refusals(self.target, self.version));
         for text in texts.into_iter().chain(refusals.collect::<Vec<_>>()) {
             self.error(inst.span, text);
+        }
+        for text in &found.broken {
+            self.error(inst.span, text.clone());
         }
         let mut specials: smallvec::SmallVec<[u16; 2]> = smallvec::SmallVec::new();
         for operand in self.body.list(inst.operands) {
@@ -111,6 +161,57 @@ impl Parser<'_> {
     }
 }
 
+/// What matching operands that fit brought to light.
+#[derive(Default)]
+struct Found {
+    /// Gates of optional operands that are there.
+    gates: Vec<Gate>,
+    /// Limits that constants don't obey.
+    broken: Vec<String>,
+}
+
+/// What is negated. ptxas keeps one sign for the product of the first two sources and one for the third, whatever
+/// the instruction is, so that two negated factors pass everywhere.
+#[derive(Clone, Copy)]
+struct Signs {
+    product: bool,
+    third: bool,
+    /// The result, or an operand behind the third source.
+    other: bool,
+}
+
+impl Signs {
+    fn of(operands: &[Operand]) -> Signs {
+        let at = |i: usize| operands.get(i).is_some_and(is_negated);
+        let other = at(0) || operands.iter().skip(4).any(is_negated);
+        Signs { product: at(1) != at(2), third: at(3), other }
+    }
+
+    /// What ptxas says before it looks at the form.
+    fn errors(self, words: &[Word]) -> impl Iterator<Item = String> {
+        let clash = self.product && self.third;
+        let limited = "Operand negation limited to either (source A xor source B) or source C";
+        let limits = usize::from(self.other) + usize::from(clash);
+        let plus_one = words.iter().filter(move |w| w.text() == ".po" && self.product != self.third);
+        std::iter::repeat_n(limited.to_string(), limits).chain(plus_one.filter_map(|w| w.twice()))
+    }
+}
+
+fn is_negated(operand: &Operand) -> bool {
+    matches!(operand, Operand::Negated(_) | Operand::Part { negated: true, .. })
+}
+
+impl Found {
+    fn note(&mut self, matcher: &Matcher, spec: &Spec, operand: &Operand, index: usize) {
+        self.gates.extend(spec.gate.clone());
+        if let (Role::Pair(pair), Operand::Pair(_)) = (&spec.role, operand) {
+            self.gates.extend(pair.1.gate.clone());
+        }
+        self.broken.extend(matcher.unselectable(spec, operand));
+        self.broken.extend(spec.limits.iter().filter_map(|l| matcher.broken(l, operand, index)));
+    }
+}
+
 struct Matcher<'a, 's> {
     parser: &'a Parser<'s>,
     fit: &'a Fit,
@@ -119,40 +220,125 @@ struct Matcher<'a, 's> {
 }
 
 impl Matcher<'_, '_> {
-    /// Do the operands fit the specs, optional ones left out where they don't?
-    fn all(&self, specs: &[Spec], operands: &[Operand], gates: &mut Vec<Gate>) -> Result<(), Misfit> {
-        let mut rest = operands.iter();
-        let mut index = 0;
-        let mut next = rest.next();
-        for spec in specs {
-            let Some(operand) = next else {
-                if spec.optional {
-                    continue;
-                }
-                return Err(Misfit::Mismatch);
-            };
-            match self.one(spec, operand, index) {
-                Ok(()) => {
-                    gates.extend(spec.gate.clone());
-                    next = rest.next();
-                    index += 1;
-                }
-                Err(_) if spec.optional => {}
-                Err(misfit) => return Err(misfit),
-            }
+    /// Do the operands fit the specs, optional ones left out where that makes the rest fit?
+    /// What stands in brackets counts one by one in ptxas's argument numbers; `index` is the first one's.
+    fn all(
+        &self,
+        specs: &[Spec],
+        operands: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        let here = |s: &&Spec| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)));
+        let specs: smallvec::SmallVec<[&Spec; 8]> = specs.iter().filter(here).collect();
+        self.rest(&specs, operands, index, found)
+    }
+
+    fn rest(
+        &self,
+        specs: &[&Spec],
+        operands: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        let Some((spec, others)) = specs.split_first() else {
+            return if operands.is_empty() { Ok(()) } else { Err(Misfit::Mismatch) };
+        };
+        let taken = match operands.split_first() {
+            Some((operand, left)) => self.take(spec, operand, others, left, index, found),
+            None => Err(Misfit::Mismatch),
+        };
+        match taken {
+            Err(misfit) if spec.optional => match (misfit, self.rest(others, operands, index, found)) {
+                (Misfit::Late(text), Err(Misfit::Mismatch)) => Err(Misfit::Late(text)),
+                (_, without) => without,
+            },
+            taken => taken,
         }
-        if next.is_some() { Err(Misfit::Mismatch) } else { Ok(()) }
+    }
+
+    /// An operand for this spec, the rest for the others.
+    fn take(
+        &self,
+        spec: &Spec,
+        operand: &Operand,
+        others: &[&Spec],
+        left: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        let late = match self.one(spec, operand, index) {
+            Ok(()) => None,
+            Err(Misfit::Late(text)) => Some(Misfit::Late(text)),
+            Err(misfit) => return Err(misfit),
+        };
+        let marks = (found.gates.len(), found.broken.len());
+        found.note(self, spec, operand, index);
+        let rest = self.rest(others, left, index + self.arguments(operand), found);
+        if rest.is_err() {
+            found.gates.truncate(marks.0);
+            found.broken.truncate(marks.1);
+        }
+        match (late, rest) {
+            (Some(late), Ok(()) | Err(Misfit::Late(_))) => Err(late),
+            (_, rest) => rest,
+        }
     }
 
     fn one(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        if let Role::Pair(pair) = &spec.role {
+            return self.pair(pair, operand, index);
+        }
         if let Operand::Vector(range) = operand {
             return self.vector(spec, self.parser.body.list(*range), index);
         }
+        let width = match operand {
+            Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
+            _ => 1,
+        };
         match self.count(spec.count) {
-            Some(n) if n != 1 => return Err(Misfit::Mismatch),
-            _ => {}
+            Some(n) if n == width => {}
+            Some(_) if spec.count == Count::Vector && width > 1 => return Err(self.vector_size()),
+            Some(_) if spec.count == Count::Vector && spec.role == Role::Dest => {
+                self.scalar(spec, operand, index)?;
+                return Err(Misfit::Late("Result vector expected".into()));
+            }
+            Some(_) if spec.count == Count::Vector => return Err(self.vector_size()),
+            Some(_) => return Err(Misfit::Mismatch),
+            None => {}
+        }
+        if matches!(operand, Operand::Sink) && spec.count == Count::Vector {
+            return Err(self.no_sink(spec));
         }
         self.scalar(spec, operand, index)
+    }
+
+    fn pair(&self, pair: &(Spec, Spec), operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let Operand::Pair(range) = operand else {
+            return if pair.1.optional { self.one(&pair.0, operand, index) } else { Err(Misfit::Mismatch) };
+        };
+        match self.parser.body.list(*range) {
+            [first, second] => {
+                self.one(&pair.0, first, index)?;
+                self.one(&pair.1, second, index)
+            }
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    fn vector_size(&self) -> Misfit {
+        let mnemonic = self.mnemonic;
+        Misfit::Late(format!("Argument vector size mismatch for instruction '{mnemonic}'"))
+    }
+
+    fn no_sink(&self, spec: &Spec) -> Misfit {
+        let mnemonic = self.mnemonic;
+        Misfit::Text(match spec.role {
+            Role::Dest | Role::PredDest => {
+                format!("Result discard mode is not allowed for instruction '{mnemonic}'")
+            }
+            _ => "Sink '_' not allowed as a source operand".into(),
+        })
     }
 
     /// How many elements must stand in braces; `None` for any number.
@@ -162,23 +348,113 @@ impl Matcher<'_, '_> {
             Count::Exactly(n) => Some(u32::from(n)),
             Count::Vector => Some(self.vector),
             Count::Shape { key, times, over } => {
-                let number = self.fit.chosen.iter().flatten().find_map(|w| w.number(key))?;
-                Some(number * u32::from(times) / u32::from(over.max(1)))
+                Some(self.shape(key)? * u32::from(times) / u32::from(over.max(1)))
             }
-            Count::Free => None,
+            Count::Fragment { rows, columns, element, times, over } => {
+                let element = self.fit.types.get(element as usize).copied().flatten()?;
+                let register = element.bits().max(32);
+                let bits = self.shape(rows)? * self.shape(columns)? * element.bits() * u32::from(times);
+                Some(bits / (LANES * register * u32::from(over.max(1))))
+            }
+            Count::Dimension { less } => {
+                let word = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Dimension)?;
+                let dims: u32 = word.text().trim_matches(['.', 'd']).parse().ok()?;
+                Some(dims.saturating_sub(u32::from(less)))
+            }
+            Count::Free | Count::AtLeast(_) => None,
         }
     }
 
+    /// The number that a shape word gives to a dimension; `x` is the number of repetitions.
+    fn shape(&self, key: char) -> Option<u32> {
+        let kind = if key == 'x' { Kind::Repeat } else { Kind::Shape };
+        self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
+    }
+
     fn vector(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
-        let one = matches!(spec.count, Count::One) || spec.count == Count::Vector && self.vector == 1;
-        if one && spec.role != Role::Anything {
-            let mnemonic = self.mnemonic;
-            return Err(Misfit::Text(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
+        let mnemonic = self.mnemonic;
+        let sized = matches!(spec.count, Count::One | Count::Vector | Count::AtLeast(_));
+        if sized && !matches!(elements.len(), 1 | 2 | 4 | 8) {
+            return Err(Misfit::Text(format!("Illegal vector size: {}", elements.len())));
         }
-        if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) {
+        if spec.count == Count::One && spec.role != Role::Anything {
+            // Its type is looked at first.
+            elements.iter().try_for_each(|e| self.scalar(spec, e, index))?;
+            return Err(Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
+        }
+        match spec.count {
+            Count::AtLeast(n) if elements.len() < n as usize => {
+                let text = format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'");
+                return Err(Misfit::Late(text));
+            }
+            Count::Vector if elements.len() != self.vector as usize => return Err(self.vector_size()),
+            _ if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) => {
+                return Err(Misfit::Mismatch);
+            }
+            _ => {}
+        }
+        if elements.iter().any(is_negated) {
             return Err(Misfit::Mismatch);
         }
+        if elements.iter().all(|e| matches!(e, Operand::Sink)) && !elements.is_empty() && spec.sink {
+            return Err(Misfit::Text("Unable to infer type of vector elements (assuming .b8)".into()));
+        }
+        if let Some((at, layer)) = spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
+            self.layer(layer)?;
+            let plain = Spec { index: None, count: Count::Free, ..spec.clone() };
+            self.vector(&plain, &elements[..at], index)?;
+            return self.vector(&plain, &elements[at + 1..], index);
+        }
+        if self.untyped(elements)? {
+            // One element of untyped bits makes the whole vector untyped.
+            let bits = Spec { ty: self.untyped_ref(spec), ..spec.clone() };
+            return elements.iter().try_for_each(|e| self.scalar(&bits, e, index));
+        }
         elements.iter().try_for_each(|e| self.scalar(spec, e, index))
+    }
+
+    /// The index into an array of textures or surfaces.
+    fn layer(&self, operand: &Operand) -> Result<(), Misfit> {
+        let fits = match operand {
+            Operand::Reg(reg) => compatible(Type::U32, self.parser.body.reg_decl(*reg).0.ty),
+            other => matches!(other, Operand::Int { .. }),
+        };
+        let mnemonic = self.mnemonic;
+        let text = "instruction has unexpected type. Expecting type .u32";
+        if fits { Ok(()) } else { Err(Misfit::Text(format!("Array index in the '{mnemonic}' {text}"))) }
+    }
+
+    /// Is there a register of untyped bits in the vector? `Err` if its registers don't go together.
+    fn untyped(&self, elements: &[Operand]) -> Result<bool, Misfit> {
+        let types = elements.iter().filter_map(|e| match e {
+            Operand::Reg(reg) => Some(self.parser.body.reg_decl(*reg).0.ty),
+            _ => None,
+        });
+        let types: smallvec::SmallVec<[Type; 8]> = types.filter(|t| t.class() != Class::Pred).collect();
+        if types.iter().any(|t| t.bits() != types[0].bits()) {
+            return Err(Misfit::Text("Incompatible elements of vector expression".into()));
+        }
+        if types.iter().any(|t| t.class() == Class::Bits) {
+            return Ok(true);
+        }
+        let floats = types.iter().any(|t| t.class() == Class::Float);
+        let ints =
+            types.iter().any(|t| t.is_int()) || elements.iter().any(|e| matches!(e, Operand::Int { .. }));
+        if floats && ints {
+            let mnemonic = self.mnemonic;
+            let text =
+                format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
+            return Err(Misfit::Text(text));
+        }
+        Ok(false)
+    }
+
+    /// The spec's type as untyped bits of the same width.
+    fn untyped_ref(&self, spec: &Spec) -> TypeRef {
+        match self.wanted(spec) {
+            Some((ty, false)) => Type::bits_of(ty.bits()).map_or(spec.ty, TypeRef::Fixed),
+            _ => spec.ty,
+        }
     }
 
     fn scalar(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
@@ -189,26 +465,75 @@ impl Matcher<'_, '_> {
                 Role::Label | Role::Function | Role::Variable => Ok(()),
                 _ => Err(Misfit::Mismatch),
             },
-            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range),
+            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
-            (Role::Address(inside), Operand::Element(_)) if inside.is_empty() => Ok(()),
-            (Role::Pair(pair), Operand::Pair(range)) => match self.parser.body.list(*range) {
-                [first, second] => {
-                    self.scalar(&pair.0, first, index)?;
-                    self.scalar(&pair.1, second, index)
-                }
-                _ => Err(Misfit::Mismatch),
-            },
-            (Role::Pair(pair), _) if pair.1.optional => self.scalar(&pair.0, operand, index),
+            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range, index),
+            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index),
+            (Role::Base(_), Operand::Reg(_)) => Ok(()),
+            (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
-            (Role::Label, Operand::Symbol(s)) => self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets)),
-            (Role::Label, _) => {
-                Err(Misfit::Text(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
+            (Role::Discard, Operand::Sink) => Ok(()),
+            (Role::Discard, Operand::Reg(_)) => {
+                let space = self
+                    .fit
+                    .chosen
+                    .iter()
+                    .flatten()
+                    .find(|w| w.kind() == Kind::Space)
+                    .map_or("", |w| w.text());
+                let text = "Sink '_' is expected as a destination operand for instruction";
+                Err(Misfit::Late(format!("{text} '{mnemonic}' with '{space}'")))
             }
-            (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
-            (Role::Variable, Operand::Symbol(_) | Operand::Sum(_) | Operand::Element(_)) => Ok(()),
-            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
-            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => self.source(spec, operand, index),
+            (Role::Label, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
+                Ok(())
+            }
+            (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
+            (Role::Label, _) => {
+                Err(Misfit::Late(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
+            }
+            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Targets).is_ok() => {
+                Ok(())
+            }
+            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
+                let text = format!("expected for argument {index} of instruction '{mnemonic}'");
+                Err(Misfit::Late(format!("Label with '.branchtargets' directive {text}")))
+            }
+            (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
+            (Role::Handle, Operand::Reg(reg)) => self.register(
+                &Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() },
+                self.parser.body.reg_decl(*reg).0.ty,
+            ),
+            (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
+            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
+            (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
+                match self.parser.body.list(*range) {
+                    [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
+                    _ => Ok(()),
+                }
+            }
+            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
+            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => {
+                self.source(spec, operand, index)
+            }
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// A texture, sampler or surface where the spec wants such a one.
+    fn handle(&self, spec: &Spec, symbol: Symbol, index: usize) -> Result<(), Misfit> {
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        let (SymbolKind::Variable { ty, .. }, TypeRef::Fixed(need)) = (&info.kind, spec.ty) else {
+            return Err(Misfit::Mismatch);
+        };
+        match ty.class() {
+            _ if *ty == need => Ok(()),
+            Class::Opaque => {
+                let mnemonic = self.mnemonic;
+                let or_register = if need.name() == "samplerref" { "" } else { " or .u64 register" };
+                let text =
+                    format!("Argument {index} of instruction '{mnemonic}': {need:?}{or_register} expected");
+                Err(Misfit::Text(text))
+            }
             _ => Err(Misfit::Mismatch),
         }
     }
@@ -220,16 +545,49 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn dest(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
+    fn dest(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
         match operand {
             Operand::Sink if spec.sink => Ok(()),
-            Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Sink | Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => Err(Misfit::Mismatch),
-            _ => {
-                let mnemonic = self.mnemonic;
-                Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
+            Operand::Reg(reg) | Operand::Part { reg, .. } | Operand::Negated(reg) => {
+                self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
+            Operand::Sink => Err(self.no_sink(spec)),
+            Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Not(_) => {
+                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
+            }
+            Operand::Symbol(s) if self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() => {
+                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
+            }
+            _ => Err(self.no_register(spec, operand, index)),
+        }
+    }
+
+    /// What is wrong with an operand that is neither register nor constant. Where the instruction's own type
+    /// is wanted, ptxas takes names and addresses for values at first.
+    fn no_register(&self, spec: &Spec, operand: &Operand, index: usize) -> Misfit {
+        let mnemonic = self.mnemonic;
+        let typed = !matches!(spec.ty, TypeRef::Fixed(_));
+        let looks_right = match operand {
+            Operand::Special { row, .. } => {
+                let fits = self.register(spec, sreg::TABLE[*row as usize].ty).is_ok();
+                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
+                return if fits { Misfit::Late(text) } else { Misfit::Mismatch };
+            }
+            Operand::Symbol(s) => {
+                let value = |k: &SymbolKind| matches!(k, SymbolKind::Variable { ty, .. } if ty.class() != Class::Opaque);
+                typed && self.symbol(*s, value).is_ok()
+            }
+            Operand::Sum(_) => typed,
+            Operand::Address(range) if typed => match self.parser.body.list(*range) {
+                [Operand::Reg(reg)] => self.register(spec, self.parser.body.reg_decl(*reg).0.ty).is_ok(),
+                [Operand::Symbol(_)] => self.wanted(spec).is_some_and(|(ty, _)| compatible(ty, Type::U32)),
+                _ => false,
+            },
+            _ => false,
+        };
+        match looks_right {
+            true => Misfit::Late(format!("Argument {index} of instruction '{mnemonic}': must be register")),
+            false => Misfit::Mismatch,
         }
     }
 
@@ -245,19 +603,11 @@ impl Matcher<'_, '_> {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
             Operand::Sink if spec.sink => Ok(()),
-            Operand::Int { value, .. } if constant => self.integer(spec, *value),
+            Operand::Sink => Err(self.no_sink(spec)),
+            Operand::Int { value, .. } if constant => self.integer(spec, *value, index),
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
-            Operand::Special { .. } => {
-                let mnemonic = self.mnemonic;
-                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
-                Err(Misfit::Text(text))
-            }
-            Operand::Symbol(_) | Operand::Sum(_) | Operand::Address(_) => {
-                let mnemonic = self.mnemonic;
-                Err(Misfit::Text(format!("Argument {index} of instruction '{mnemonic}': must be register")))
-            }
-            _ => Err(Misfit::Mismatch),
+            _ => Err(self.no_register(spec, operand, index)),
         }
     }
 
@@ -268,6 +618,7 @@ impl Matcher<'_, '_> {
             TypeRef::Slot(n) => slot(n).map(|t| (t, false)),
             TypeRef::Wide(n) => slot(n).and_then(Type::widened).map(|t| (t, false)),
             TypeRef::AtLeast(n) => slot(n).map(|t| (t, true)),
+            TypeRef::Paired(n) => slot(n).map(|t| (t.paired(), false)),
             TypeRef::Fixed(ty) => Some((ty, false)),
             TypeRef::Any => None,
         }
@@ -282,16 +633,34 @@ impl Matcher<'_, '_> {
         if fits { Ok(()) } else { Err(Misfit::Mismatch) }
     }
 
-    fn integer(&self, spec: &Spec, value: u64) -> Result<(), Misfit> {
-        if let Role::Constant(Some((low, high))) = spec.role
-            && !(low..=high).contains(&(value as i64))
-        {
-            return Err(Misfit::Mismatch);
+    fn integer(&self, spec: &Spec, value: u64, index: usize) -> Result<(), Misfit> {
+        if let Role::Constant(values) = &spec.role {
+            self.value(values, value as i64, index)?;
         }
         match self.wanted(spec) {
             Some((need, _)) if matches!(need.class(), Class::Float) => Err(Misfit::Mismatch),
             _ => Ok(()),
         }
+    }
+
+    fn value(&self, values: &Values, value: i64, index: usize) -> Result<(), Misfit> {
+        let expected = match values {
+            Values::Range { low, high, .. } if value < *low || value > *high => {
+                let range = format!("expected to be in range [{low}..{high}]");
+                let text = format!("value '{value}' out of range, {range}");
+                return Err(Misfit::Text(format!(
+                    "Argument {index} of instruction '{}': {text}",
+                    self.mnemonic
+                )));
+            }
+            Values::Range { low, step, .. } if (value - low) % step != 0 => format!("multiple of {step}"),
+            Values::OneOf(list) if !list.contains(&value) => {
+                list.iter().map(i64::to_string).collect::<Vec<_>>().join(" or ")
+            }
+            _ => return Ok(()),
+        };
+        let text = format!("unexpected value '{value}', expected to be {expected}");
+        Err(Misfit::Text(format!("Argument {index} of instruction '{}': {text}", self.mnemonic)))
     }
 
     /// A constant of 32 or 64 bits: any float takes either; untyped bits take one of their width.
@@ -304,23 +673,156 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn address(&self, inside: &[Spec], range: Range) -> Result<(), Misfit> {
+    /// How many arguments an operand is.
+    fn arguments(&self, operand: &Operand) -> usize {
+        let Operand::Address(range) = operand else { return 1 };
+        self.parser.body.list(*range).iter().filter(|o| !matches!(o, Operand::Offset(_))).count()
+    }
+
+    fn address(&self, inside: &[Spec], range: Range, index: usize) -> Result<(), Misfit> {
         let list = self.parser.body.list(range);
-        if let Some(Operand::Reg(reg)) = list.first() {
-            let ty = self.parser.body.reg_decl(*reg).0.ty;
-            if !matches!(ty.class(), Class::Bits | Class::Unsigned | Class::Signed) {
-                let name = self.parser.reg_name(*reg);
-                let text = format!("Illegal to use symbol '{name}' of type {ty:?} as address operand. Use integer or bit only.");
-                return Err(Misfit::Text(text));
+        self.all(inside, list, index, &mut Found::default())
+    }
+
+    /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
+    fn memory(&self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        let space = self.space(place);
+        let (base, rest) = match self.parser.body.list(range) {
+            [base, Operand::Offset(_), rest @ ..] | [base, rest @ ..] => (base, rest),
+            [] => return Err(Misfit::Mismatch),
+        };
+        if !rest.is_empty() {
+            return Err(Misfit::Mismatch);
+        }
+        match base {
+            Operand::Reg(reg) => self.address_register(*reg),
+            Operand::Symbol(symbol) if place == Place::Any => {
+                self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. }))
             }
+            Operand::Symbol(symbol) => {
+                self.address_variable(*symbol, space)?;
+                self.parameter_direction(*symbol, index)
+            }
+            Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
+            Operand::Int { .. } => {
+                Err(Misfit::Late("Immediate addresses allowed only for .local state space".into()))
+            }
+            _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
         }
-        if inside.is_empty() {
-            let offset = matches!(list.get(1), Some(Operand::Offset(_)));
-            return if list.len() == 1 + usize::from(offset) { Ok(()) } else { Err(Misfit::Mismatch) };
+    }
+
+    fn address_register(&self, reg: Reg) -> Result<(), Misfit> {
+        let decl = self.parser.body.reg_decl(reg).0;
+        let ty = decl.ty;
+        if (ty.is_int() || ty.class() == Class::Bits) && ty.bits() <= 64 && decl.vector == 1 {
+            return Ok(());
         }
-        let parts: smallvec::SmallVec<[Operand; 4]> =
-            list.iter().copied().filter(|o| !matches!(o, Operand::Offset(_))).collect();
-        self.all(inside, &parts, &mut Vec::new())
+        if ty.bits() > 64 {
+            return Err(Misfit::Late("Illegal operand type for address/array-index".into()));
+        }
+        let ty = if decl.vector == 1 { format!("{ty:?}") } else { "unexpected".into() };
+        let name = self.parser.reg_name(reg);
+        Err(Misfit::Late(format!(
+            "Illegal to use symbol '{name}' of type {ty} as address operand. Use integer or bit only."
+        )))
+    }
+
+    /// Generic addresses can name what has a generic address without `cvta`: not constants or parameters.
+    fn address_variable(&self, symbol: Symbol, wanted: Option<Space>) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        let SymbolKind::Variable { space, ty, .. } = info.kind else {
+            let name = self.parser.names.text(info.name);
+            return Err(Misfit::Late(format!(
+                "Illegal to use symbol '{name}' of type unexpected as address operand. Use integer or bit only."
+            )));
+        };
+        if ty.class() == Class::Opaque {
+            return Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'")));
+        }
+        let fits = match wanted {
+            Some(wanted) => wanted == space,
+            None => matches!(space, Space::Global | Space::Shared | Space::Local),
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(Misfit::Late(format!(
+                "State space mismatch between instruction and address in instruction '{mnemonic}'"
+            ))),
+        }
+    }
+
+    /// ptxas's words if a constant breaks the limit.
+    fn broken(&self, limit: &Limit, operand: &Operand, index: usize) -> Option<String> {
+        let obeys = match (limit.test, operand) {
+            (Test::Range(low, high), Operand::Int { value, .. }) => (low..=high).contains(&(*value as i64)),
+            (Test::OneOf(values), Operand::Int { value, .. }) => values.contains(&(*value as i64)),
+            (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
+            (Test::NonZero, Operand::Int { value, .. }) => *value != 0,
+            (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
+            (Test::Selector(all), Operand::Part { part, .. }) => all.split(' ').any(|pattern| part.fits(pattern)),
+            (Test::Register, Operand::Int { .. }) => false,
+            (Test::Fraction, Operand::F64(bits)) => {
+                f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0
+            }
+            (Test::Fraction, Operand::F32(bits)) => {
+                f32::from_bits(*bits) > 0.0 && f32::from_bits(*bits) <= 1.0
+            }
+            _ => true,
+        };
+        if obeys {
+            return None;
+        }
+        let (signed, unsigned) = match operand {
+            Operand::Int { value, .. } => ((*value as i64).to_string(), value.to_string()),
+            Operand::F64(bits) => (format!("{:.6}", f64::from_bits(*bits)), String::new()),
+            Operand::F32(bits) => (format!("{:.6}", f32::from_bits(*bits)), String::new()),
+            _ => Default::default(),
+        };
+        let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
+        let text = limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
+        Some(text.replace("$m", self.mnemonic).replace("$w", field))
+    }
+
+    /// ptxas's words for a video selector where no limit speaks of selectors.
+    fn unselectable(&self, spec: &Spec, operand: &Operand) -> Option<String> {
+        let Operand::Part { reg, .. } = operand else { return None };
+        let vector = self.parser.body.reg_decl(*reg).0.vector > 1;
+        if vector || spec.limits.iter().any(|l| matches!(l.test, Test::Selector(_))) {
+            return None;
+        }
+        let place = if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
+        Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
+    }
+
+    /// A function reads its parameters and writes its returns. What comes first in an instruction is written,
+    /// unless it is all that the instruction has.
+    fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
+        let formals = &self.parser.function.formals;
+        let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
+        let name = || self.parser.symbol_name(symbol);
+        if written && formals.params.contains(&symbol) {
+            return Err(Misfit::Late(format!("Illegal to write to function input parameter '{}'", name())));
+        }
+        if !written && formals.returns.contains(&symbol) {
+            return Err(Misfit::Late(format!("Illegal to read function return parameter '{}'", name())));
+        }
+        Ok(())
+    }
+
+    /// The state space of an address; `None` for a generic one.
+    fn space(&self, place: Place) -> Option<Space> {
+        let n = match place {
+            Place::Shared => return Some(Space::Shared),
+            Place::Global => return Some(Space::Global),
+            Place::Any => return None,
+            Place::Named(n) => n,
+        };
+        let mut spaces = self.fit.chosen.iter().flatten().filter(|w| w.kind() == Kind::Space);
+        let word = spaces.nth(n as usize)?.text();
+        let all = [Space::Global, Space::Const, Space::Shared, Space::Local, Space::Param];
+        all.into_iter().find(|s| word.split("::").next() == Some(s.text()))
     }
 }
 

@@ -181,13 +181,12 @@ impl<'s> Lexer<'s> {
         self.at(self.pos)
     }
 
-    /// The first byte after blanks, without consuming anything but them.
-    pub fn peek_after_blank(&mut self) -> u8 {
-        if self.skip_blank() { self.at(self.pos) } else { 0 }
-    }
-
-    pub fn pos(&self) -> usize {
-        self.pos
+    /// What follows after blanks, without consuming anything.
+    pub fn peek_after_blank(&mut self) -> &'s [u8] {
+        let here = self.pos;
+        let readable = self.skip_blank();
+        let next = std::mem::replace(&mut self.pos, here);
+        if readable { self.source.get(next..).unwrap_or(&[]) } else { &[] }
     }
 
     /// `.5`, `.5e3` are numbers; `.1d`, `.2dms`, `.128x256b`, `.16x64b` are words.
@@ -332,16 +331,25 @@ mod tests {
     #[test]
     fn words_and_numbers() {
         use TokenKind::*;
-        assert_eq!(kinds(".1d .5 .5e-3 .16x64b"), [(Dot, ".1d"), (Float, ".5"), (Float, ".5e-3"), (Dot, ".16x64b")]);
-        assert_eq!(kinds("0x1fU 0b10 017 1. 1e3 0f3F800000"), [
-            (Int, "0x1fU"),
-            (Int, "0b10"),
-            (Int, "017"),
-            (Float, "1."),
-            (Float, "1e3"),
-            (Float, "0f3F800000")
-        ]);
-        assert_eq!(kinds("%tid.x .L1::evict_first"), [(Ident, "%tid"), (Dot, ".x"), (Dot, ".L1::evict_first")]);
+        assert_eq!(
+            kinds(".1d .5 .5e-3 .16x64b"),
+            [(Dot, ".1d"), (Float, ".5"), (Float, ".5e-3"), (Dot, ".16x64b")]
+        );
+        assert_eq!(
+            kinds("0x1fU 0b10 017 1. 1e3 0f3F800000"),
+            [
+                (Int, "0x1fU"),
+                (Int, "0b10"),
+                (Int, "017"),
+                (Float, "1."),
+                (Float, "1e3"),
+                (Float, "0f3F800000")
+            ]
+        );
+        assert_eq!(
+            kinds("%tid.x .L1::evict_first"),
+            [(Ident, "%tid"), (Dot, ".x"), (Dot, ".L1::evict_first")]
+        );
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod expr;
 mod header;
 mod operand;
 
+pub(crate) use decl::{Formal, Signature};
+
 use crate::ast::*;
 use crate::diag::{Diagnostic, Severity, Span};
 use crate::lex::{Lexer, Token, TokenKind};
@@ -38,6 +40,8 @@ pub(crate) struct Parser<'s> {
     pub header: HeaderSpans,
     /// Functions by symbol: what calls and redeclarations are checked against.
     pub signatures: FxHashMap<Symbol, decl::Signature>,
+    /// The functions behind each label of a `.calltargets`.
+    pub call_targets: FxHashMap<Symbol, Vec<Symbol>>,
     /// State of the function that is being parsed.
     pub function: FunctionState,
     pub body: Body<'s>,
@@ -50,8 +54,29 @@ pub(crate) struct FunctionState {
     pub unresolved: Vec<(u32, Name, Span)>,
     /// Names that can mean nothing in this function, and where they were used.
     pub unknown: Vec<(String, Span)>,
+    /// The parameters in memory of the function itself.
+    pub formals: Formals,
     /// The function's own symbol, when its body was the first to need it.
     pub own: Option<Symbol>,
+}
+
+#[derive(Default)]
+pub(crate) struct Formals {
+    pub returns: Vec<Symbol>,
+    pub params: Vec<Symbol>,
+}
+
+impl Formals {
+    fn of(function: &Function) -> Formals {
+        let symbol = |p: &Param| match p.place {
+            ParamPlace::Memory(symbol) => Some(symbol),
+            ParamPlace::Register(_) => None,
+        };
+        Formals {
+            returns: function.returns.iter().filter_map(symbol).collect(),
+            params: function.params.iter().filter_map(symbol).collect(),
+        }
+    }
 }
 
 /// Lines of increasing offsets, counted once over the whole source.
@@ -75,7 +100,7 @@ impl LineCursor {
 
 /// Reads a module and checks it.
 pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
-    if let Some(fatal) = unreadable(source) {
+    if let Some(fatal) = unreadable(source.as_bytes()) {
         return Parsed { module: None, diagnostics: vec![fatal] };
     }
     let mut parser = Parser {
@@ -92,6 +117,7 @@ pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
         target: Target::default(),
         header: HeaderSpans::default(),
         signatures: FxHashMap::default(),
+        call_targets: FxHashMap::default(),
         function: FunctionState::default(),
         body: Body::default(),
     };
@@ -102,11 +128,18 @@ pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
     Parsed { module, diagnostics }
 }
 
+/// The text of a file, if it has nothing but ASCII in it.
+pub fn source_text(bytes: &[u8]) -> Result<&str, Diagnostic> {
+    if let Some(fatal) = unreadable(bytes) {
+        return Err(fatal);
+    }
+    std::str::from_utf8(bytes).map_err(|_| fatal_without_place("Input is not text".into()))
+}
+
 /// Bytes that end everything before the first token.
-fn unreadable(source: &str) -> Option<Diagnostic> {
-    let bytes = source.as_bytes();
+fn unreadable(bytes: &[u8]) -> Option<Diagnostic> {
     let too_long = u32::try_from(bytes.len()).is_err();
-    let bad = if source.is_ascii() { None } else { bytes.iter().position(|b| !b.is_ascii()) };
+    let bad = if bytes.is_ascii() { None } else { bytes.iter().position(|b| !b.is_ascii()) };
     let nul = bytes.iter().position(|b| *b == 0);
     let line = |at: usize| bytes[..at].iter().filter(|b| **b == b'\n').count() + 1;
     let message = match (bad, nul) {
@@ -115,7 +148,11 @@ fn unreadable(source: &str) -> Option<Diagnostic> {
         (_, Some(at)) => format!("Unexpected EOF encountered on line {}", line(at)),
         _ => return None,
     };
-    Some(Diagnostic { severity: Severity::Fatal, line: None, span: Span::default(), message })
+    Some(fatal_without_place(message))
+}
+
+fn fatal_without_place(message: String) -> Diagnostic {
+    Diagnostic { severity: Severity::Fatal, line: None, span: Span::default(), message }
 }
 
 impl<'s> Parser<'s> {

@@ -13,16 +13,25 @@
 //! late  add/sub .cc .sat          : error 'Modifier '.cc' cannot be combined with modifier '.sat''
 //! ```
 //!
-//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set. Words of different kinds
+//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that fits. Words of different kinds
 //! match in any order, as in ptxas; types, spaces, layouts and shapes keep theirs. `t0`, `t1`, … are the types
 //! that stand in the form's type slots, in order.
 //!
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
-//! `i(0..15)` constant in a range, `p` predicate that may be negated, `q` predicate result, `[…]` address with
-//! what stands in it, `{a*4}` vector of four, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
-//! `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the type (default `t0`): a name,
-//! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, `x|q` is a pair.
+//! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be negated,
+//! `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one, `[m:shared]`,
+//! `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
+//! register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T`
+//! texture, sampler or surface, `L` label, `B` label of branch targets, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
+//! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as
+//! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
+//! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode has
+//! that word; `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`, `fraction`,
+//! `no constant`) when it is a constant, and `limit name = .b0 .hXX : 'text'` (or `no selector`) when it is a
+//! register with a video selector. `-a` may be negated.
+//!
+//! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
+//! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
@@ -33,10 +42,11 @@
 //! 5. Modifiers that the row doesn't take, and required ones that aren't there.
 //! 6. `late` lines.
 //!
-//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none.
-//! `t1=.x/.y` asks for the second type, `args=3` for three operands. `rule` and `late` begin with mnemonics,
-//! `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are the types, `$types` is all of them
-//! (`.f32.s32`), `$op` is the operation.
+//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4`
+//! is the version from which they apply, `t1=.x/.y` asks for the second type, `args=3` for three operands.
+//! `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are
+//! the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are
+//! the words that met the groups of the line, and `$1::` is what follows the `::` of such a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
 //! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`.
@@ -72,7 +82,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// One row: the modifiers and operands of a form.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Form {
     pub mnemonic: &'static str,
     pub slots: Vec<Slot>,
@@ -105,7 +115,43 @@ pub struct Spec {
     pub count: Count,
     pub optional: bool,
     pub sink: bool,
+    /// The register may be negated.
+    pub negates: bool,
+    /// The operand stands there if and only if the opcode has this word.
+    pub when: Option<Word>,
     pub gate: Option<Gate>,
+    /// What a constant at this place must obey.
+    pub limits: Vec<Limit>,
+    /// The element of a vector that is the index into an array of layers.
+    pub index: Option<u8>,
+}
+
+/// A bound on a constant or on a register's selector, and what ptxas says when it is broken (`$v` the value, `$u`
+/// the same without a sign, `$n` the number of the operand, `$m` the mnemonic, `$w` the word in the row's first slot).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    pub test: Test,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Test {
+    /// `0..15`
+    Range(i64, i64),
+    /// `4|8|16`
+    OneOf([i64; 3]),
+    /// `/8`
+    Multiple(i64),
+    /// `pow2`
+    PowerOfTwo,
+    /// `nonzero`
+    NonZero,
+    /// `(0..1]`, of a float.
+    Fraction,
+    /// `.b0 .hXX`: the selectors that a register may have; `no selector` for none.
+    Selector(&'static str),
+    /// `no constant`
+    Register,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -116,21 +162,50 @@ pub enum Role {
     Source,
     /// Register only.
     Register,
-    /// Constant, within bounds.
-    Constant(Option<(i64, i64)>),
+    /// Constant, one of some values.
+    Constant(Values),
+    /// A sink.
+    Discard,
     /// Predicate register that is written.
     PredDest,
     /// Predicate register, perhaps negated; or a constant truth value.
     Pred,
-    /// `[…]`; empty for a plain address.
+    /// `[base + offset]` in a state space.
+    Memory(Place),
+    /// The base among other things in brackets.
+    Base(Place),
+    /// `[…]` with more in it than a plain address.
     Address(Vec<Spec>),
     /// `x|q`: the second is optional when it says so.
     Pair(Box<(Spec, Spec)>),
     Label,
+    /// The label of a `.branchtargets`.
+    Targets,
     Function,
     Variable,
+    /// A texture, sampler or surface variable, or a register with its handle.
+    Handle,
     List,
     Anything,
+}
+
+/// The state space that an address is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The n-th state space among the modifiers; generic if there is none.
+    Named(u8),
+    Shared,
+    Global,
+    /// A variable of any state space will do.
+    Any,
+}
+
+/// The values that a constant may have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    Any,
+    Range { low: i64, high: i64, step: i64 },
+    OneOf(Vec<i64>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +216,8 @@ pub enum TypeRef {
     Wide(u8),
     /// A register at least as wide as that, of any class.
     AtLeast(u8),
+    /// Packed in pairs into a register of 32 bits if it is 16 bits wide.
+    Paired(u8),
     Fixed(crate::types::Type),
     Any,
 }
@@ -156,6 +233,12 @@ pub enum Count {
     Vector,
     /// A number in a shape word, times and over small numbers: `{d*n/2}`.
     Shape { key: char, times: u16, over: u16 },
+    /// A lane's part of a matrix with the shape's `rows` and `columns` and elements of the n-th type.
+    Fragment { rows: char, columns: char, element: u8, times: u16, over: u16 },
+    /// As many as the dimension word (`.3d`) says, less this.
+    Dimension { less: u16 },
+    /// Braces with at least this many, or a single register.
+    AtLeast(u16),
     /// Braces or a single register, as many as are there.
     Free,
 }
@@ -202,6 +285,8 @@ pub enum Step {
 pub struct Condition {
     /// One of these mnemonics, or one that begins with it where it ended in `*`.
     pub mnemonics: Vec<(&'static str, bool)>,
+    /// The lowest version to which the rule applies.
+    pub from: Option<Version>,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     /// None of these may be there.

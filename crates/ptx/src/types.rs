@@ -100,6 +100,11 @@ impl Type {
         Type::find(&word.text()[1..])
     }
 
+    /// Untyped bits of a width.
+    pub fn bits_of(bits: u32) -> Option<Type> {
+        TYPES.iter().position(|t| u32::from(t.1) == bits && t.2 == Class::Bits).map(|i| Type(i as u8))
+    }
+
     /// Without the dot.
     pub fn name(self) -> &'static str {
         TYPES[self.0 as usize].0
@@ -134,6 +139,16 @@ impl Type {
 
     pub fn is_signed(self) -> bool {
         self.class() == Class::Signed
+    }
+
+    /// The type of a register of 32 bits that holds two of this, if it is a float of 16 bits.
+    pub fn paired(self) -> Type {
+        match self.name() {
+            "f16" => Type::find("f16x2"),
+            "bf16" => Type::find("bf16x2"),
+            _ => None,
+        }
+        .unwrap_or(self)
     }
 
     /// The type of the same class and twice the width, as `mul.wide` and `mad.wide` give.

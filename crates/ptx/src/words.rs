@@ -25,6 +25,8 @@ pub enum Kind {
     Eviction,
     Layout,
     Shape,
+    /// `.x4`: how often a shape is taken.
+    Repeat,
     Vector,
     Permute,
     Component,
@@ -56,12 +58,20 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
     (Kind::FormFlag, "Multiple cache prefetching modifiers specified", "L2::64B L2::128B L2::256B"),
     (Kind::FormFlag, "Multiple $w modifiers specified", "L2::cache_hint"),
     (Kind::FormFlag, "Multiple $w modifiers specified", "multicast::cluster multicast::cluster::all"),
-    (Kind::FormFlag, "Multiple .load_mode modifiers specified", "tile im2col im2col_no_offs im2col::w im2col::w::128 tile::gather4 tile::scatter4"),
+    (
+        Kind::FormFlag,
+        "Multiple .load_mode modifiers specified",
+        "tile im2col im2col_no_offs im2col::w im2col::w::128 tile::gather4 tile::scatter4",
+    ),
     (Kind::FormFlag, "Multiple $w modifiers specified", "cta_group::1 cta_group::2"),
     // Of these every wrong one is reported.
     (Kind::Dimension, "Multiple dimension modifiers specified", "1d 2d 3d 4d 5d"),
     (Kind::Flag, "Multiple cache operation modifiers specified", "L1 L2 tensormap"),
-    (Kind::Eviction, "Multiple cache eviction priority modifiers specified", "L1::evict_first L1::evict_last L1::evict_normal L1::evict_unchanged L1::no_allocate L2::evict_first L2::evict_last L2::evict_normal L2::evict_unchanged"),
+    (
+        Kind::Eviction,
+        "",
+        "L1::evict_first L1::evict_last L1::evict_normal L1::evict_unchanged L1::no_allocate L2::evict_first L2::evict_last L2::evict_normal L2::evict_unchanged",
+    ),
     (Kind::Space, "", "global shared shared::cta shared::cluster local const param param::entry param::func"),
     (Kind::Flag, "", "uni"),
     (Kind::Flag, "Multiple sparsity modifiers specified", "sp sp::ordered_metadata"),
@@ -72,12 +82,24 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
     (Kind::Flag, "Multiple $w modifiers specified", "pack::16b unpack::16b"),
     (Kind::Flag, "Multiple $w modifiers specified", "cp_mask"),
     (Kind::Flag, "Duplicate $w modifier", "oob"),
-    (Kind::Flag, "Multiple $w modifiers specified", "mbarrier mbarrier::complete_tx::bytes mbarrier::arrive::one bulk_group"),
+    (
+        Kind::Flag,
+        "Multiple $w modifiers specified",
+        "mbarrier mbarrier::complete_tx::bytes mbarrier::arrive::one bulk_group",
+    ),
     (Kind::Flag, "Multiple $w modifiers specified", "tensormap::generic async::generic"),
-    (Kind::Flag, "Multiple $w modifiers specified", "get_first_ctaid get_first_ctaid::x get_first_ctaid::y get_first_ctaid::z is_canceled"),
+    (
+        Kind::Flag,
+        "Multiple $w modifiers specified",
+        "get_first_ctaid get_first_ctaid::x get_first_ctaid::y get_first_ctaid::z is_canceled",
+    ),
     (Kind::Flag, "Duplicate $w modifier", "wait launch_dependents"),
     (Kind::Flag, "Multiple $w modifiers specified", "mbarrier_init"),
-    (Kind::Flag, "Multiple $w modifiers specified", "sync_restrict::shared::cta sync_restrict::shared::cluster"),
+    (
+        Kind::Flag,
+        "Multiple $w modifiers specified",
+        "sync_restrict::shared::cta sync_restrict::shared::cluster",
+    ),
     (Kind::Flag, "Multiple $w modifiers specified", "aligned"),
     (Kind::Flag, "Multiple $w modifiers specified", "noinc"),
     (Kind::Flag, "Multiple $w modifiers specified", "noComplete"),
@@ -91,18 +113,34 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
     (Kind::Layout, "", "row col"),
     (Kind::Vector, "Multiple vector modifiers specified", "v2 v4 v8"),
     (Kind::Flag, "Multiple scope modifiers specified", "cta cluster gpu sys gl"),
-    (Kind::Compare, "Multiple comparisons set", "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"),
+    (
+        Kind::Compare,
+        "Multiple comparisons set",
+        "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan",
+    ),
     (Kind::Exchange, "Multiple instruction post-operation flags set", "inc dec exch"),
     (Kind::Flag, "Duplicate $w modifier", "weak volatile relaxed acquire release acq_rel sc"),
     (Kind::Flag, "Multiple $w modifiers specified", "mmio"),
     (Kind::Flag, "Duplicate $w modifier", "nc"),
-    (Kind::Flag, "Multiple .kind modifiers specified", "kind::f16 kind::tf32 kind::f8f6f4 kind::i8 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4"),
+    (
+        Kind::Flag,
+        "Multiple .kind modifiers specified",
+        "kind::f16 kind::tf32 kind::f8f6f4 kind::i8 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4",
+    ),
     (Kind::Flag, "Multiple $w modifiers specified", "block_scale"),
     (Kind::Flag, "Multiple .scale_vec_size modifiers specified", "scale_vec::1X scale_vec::2X scale_vec::4X"),
     (Kind::Flag, "Multiple .scale_vectorsize modifiers specified", "block16 block32"),
     (Kind::Flag, "Multiple $w modifiers specified", "ashift"),
-    (Kind::Flag, "Multiple .collector_usage modifiers specified", "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard"),
-    (Kind::Flag, "Multiple .collector_usage modifiers specified", "collector::b0::fill collector::b0::use collector::b0::lastuse collector::b0::discard collector::b1::fill collector::b1::use collector::b1::lastuse collector::b1::discard collector::b2::fill collector::b2::use collector::b2::lastuse collector::b2::discard collector::b3::fill collector::b3::use collector::b3::lastuse collector::b3::discard"),
+    (
+        Kind::Flag,
+        "Multiple .collector_usage modifiers specified",
+        "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard",
+    ),
+    (
+        Kind::Flag,
+        "Multiple .collector_usage modifiers specified",
+        "collector::b0::fill collector::b0::use collector::b0::lastuse collector::b0::discard collector::b1::fill collector::b1::use collector::b1::lastuse collector::b1::discard collector::b2::fill collector::b2::use collector::b2::lastuse collector::b2::discard collector::b3::fill collector::b3::use collector::b3::lastuse collector::b3::discard",
+    ),
     (Kind::Flag, "", "shiftamt"),
     (Kind::Flag, "", "cc"),
     (Kind::Rounding, "Multiple rounding modifiers specified", "rn rz rm rp rni rzi rmi rpi rna rs"),
@@ -111,21 +149,37 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
     (Kind::Flag, "Multiple cache operation modifiers specified", "ca cg cs lu cv wb wt"),
     (Kind::Geometry, "Multiple texture modifiers specified", "a1d a2d cube acube 2dms a2dms"),
     (Kind::Component, "Multiple component modifiers specified", "r g b a"),
-    (Kind::Query, "Multiple query modifiers specified", "width height depth channel_data_type channel_order normalized_coords array_size num_mipmap_levels num_samples filter_mode addr_mode_0 addr_mode_1 addr_mode_2 force_unnormalized_coords memory_layout"),
+    (
+        Kind::Query,
+        "Multiple query modifiers specified",
+        "width height depth channel_data_type channel_order normalized_coords array_size num_mipmap_levels num_samples filter_mode addr_mode_0 addr_mode_1 addr_mode_2 force_unnormalized_coords memory_layout",
+    ),
     (Kind::Clamp, "Multiple clamp modifiers specified", "clamp wrap zero trap"),
     (Kind::ShiftRight, "Multiple shift-right modifiers specified", "shr7 shr15"),
     (Kind::Flag, "Conflicting use of '$w' modifier with operand negation", "po"),
     (Kind::Permute, "Multiple permute modifiers specified", "f4e b4e rc8 rc16 ecl ecr"),
-    (Kind::Shape, "Multiple .num modifiers specified", "x1 x2 x4 x8 x16 x32 x64 x128"),
+    (Kind::Repeat, "Multiple .num modifiers specified", "x1 x2 x4 x8 x16 x32 x64 x128"),
     (Kind::Flag, "Multiple $w modifiers specified", "trans"),
     (Kind::Flag, "Multiple $w modifiers specified", "abs"),
     (Kind::Flag, "Multiple $w modifiers specified", "async alias"),
     (Kind::Flag, "Multiple $w modifiers specified", "read"),
-    (Kind::Ignored, "Multiple testp operation modifiers specified", "finite infinite number notanumber normal subnormal"),
+    (
+        Kind::Ignored,
+        "Multiple testp operation modifiers specified",
+        "finite infinite number notanumber normal subnormal",
+    ),
     (Kind::Ignored, "Multiple accumulation precision modifiers specified", "acc::f16 acc::f32"),
-    (Kind::Ignored, "Multiple $w modifiers specified", "global_address rank box_dim global_dim global_stride element_stride elemtype interleave_layout swizzle_mode swizzle_atomicity fill_mode"),
+    (
+        Kind::Ignored,
+        "Multiple $w modifiers specified",
+        "global_address rank box_dim global_dim global_stride element_stride elemtype interleave_layout swizzle_mode swizzle_atomicity fill_mode",
+    ),
     (Kind::Ignored, "", "b8x16 b6x16_p32 b4x16_p64"),
-    (Kind::NameOnly, "", "not full arrive op_restrict unified proxy::async::generic async::global async::shared::cta async::shared::cluster ignore_oob b0"),
+    (
+        Kind::NameOnly,
+        "",
+        "not full arrive op_restrict unified proxy::async::generic async::global async::shared::cta async::shared::cluster ignore_oob b0",
+    ),
 ];
 
 const MATRIX_SHAPES: &str = "m8n8 m16n8 m16n16 m8n16 m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 \
@@ -176,6 +230,13 @@ impl Word {
         vocabulary().by_text.get(text).copied()
     }
 
+    /// The words that begin with one text and end with another, in the order of the vocabulary.
+    pub fn matching(start: &str, end: &str) -> Vec<Word> {
+        let fits = |text: &str| text.starts_with(start) && text.ends_with(end);
+        let words = vocabulary().words.iter().enumerate();
+        words.filter(|(_, (text, _))| fits(&text[1..])).map(|(i, _)| Word(i as u16)).collect()
+    }
+
     /// With the dot: `.f32`.
     pub fn text(self) -> &'static str {
         &vocabulary().words[self.0 as usize].0
@@ -207,9 +268,15 @@ impl Word {
     /// ptxas's words for this modifier on an instruction that doesn't take it.
     pub fn not_taken(self, instruction: &str) -> String {
         let name = match self.kind() {
-            Kind::Space => return format!("No state space qualifier expected for instruction '{instruction}'"),
-            Kind::Compare => return format!("Comparison qualifier is not allowed for instruction '{instruction}'"),
-            Kind::Vector => return format!("Vector qualifier is not allowed for instruction '{instruction}'"),
+            Kind::Space => {
+                return format!("No state space qualifier expected for instruction '{instruction}'");
+            }
+            Kind::Compare => {
+                return format!("Comparison qualifier is not allowed for instruction '{instruction}'");
+            }
+            Kind::Vector => {
+                return format!("Vector qualifier is not allowed for instruction '{instruction}'");
+            }
             Kind::Rounding => return format!("Illegal rounding modifier for instruction '{instruction}'"),
             Kind::Query => return format!("Illegal query modifier for instruction '{instruction}'"),
             Kind::Exchange => return format!("Illegal reduction operation for instruction '{instruction}'"),
@@ -245,7 +312,7 @@ impl Kind {
 
     /// May words of this kind stand several times, each with a meaning of its own?
     pub fn repeats(self) -> bool {
-        matches!(self, Kind::Type | Kind::Space | Kind::Layout)
+        matches!(self, Kind::Type | Kind::Space | Kind::Layout | Kind::Eviction)
     }
 }
 

@@ -16,7 +16,9 @@ pub(crate) fn integer(text: &str) -> (u64, bool) {
         Some(digits) => (digits, true),
         None => (text, false),
     };
-    let lower = |d: &str, prefix: [char; 2]| d.strip_prefix('0').and_then(|d| d.strip_prefix(prefix)).map(str::to_string);
+    let lower = |d: &str, prefix: [char; 2]| {
+        d.strip_prefix('0').and_then(|d| d.strip_prefix(prefix)).map(str::to_string)
+    };
     let (digits, radix) = match (lower(digits, ['x', 'X']), lower(digits, ['b', 'B'])) {
         (Some(hex), _) => (hex, 16),
         (_, Some(binary)) => (binary, 2),

@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Rule, Slot, Step, Table};
+use super::{Condition, Consequence, Form, Gate, Slot, Step, Table};
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
@@ -18,7 +18,7 @@ pub struct Opcode {
     pub mnemonic: &'static str,
     /// The modifiers in the order in which they were written.
     pub words: SmallVec<[Word; 8]>,
-    /// The rows that take the types and the other words that choose a form: first those that take all words,
+    /// The rows that take the types and the other words that choose a form: first those that take them best,
     /// in the table's order. Empty if there are none: `errors` says why.
     pub fits: SmallVec<[Fit; 1]>,
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
@@ -51,14 +51,36 @@ pub struct Fit {
     pub chosen: SmallVec<[Option<Word>; 8]>,
     /// The types in the row's type slots.
     pub types: SmallVec<[Option<Type>; 4]>,
+    /// The words that the row doesn't take.
+    pub extra: SmallVec<[Word; 2]>,
+    /// How many words the row doesn't take or lacks.
+    pub misfits: usize,
     /// Gates that are shut, words that the row doesn't take, required words that aren't there.
     pub errors: Vec<String>,
 }
 
 /// Dotted words that ptxas's scanner takes for directives wherever they stand.
 const DIRECTIVE_WORDS: &[&str] = &[
-    "attribute", "branchtargets", "calltargets", "callprototype", "func", "entry", "reg", "unified", "align",
-    "extern", "visible", "version", "target", "pragma", "loc", "file", "section", "maxnreg", "maxntid", "ptr",
+    "attribute",
+    "branchtargets",
+    "calltargets",
+    "callprototype",
+    "func",
+    "entry",
+    "reg",
+    "unified",
+    "align",
+    "extern",
+    "visible",
+    "version",
+    "target",
+    "pragma",
+    "loc",
+    "file",
+    "section",
+    "maxnreg",
+    "maxntid",
+    "ptr",
 ];
 
 impl Opcode {
@@ -75,10 +97,6 @@ impl Opcode {
     /// The types among the modifiers, in order.
     pub fn types(&self) -> impl Iterator<Item = Type> + '_ {
         self.words.iter().filter(|w| w.kind() == Kind::Type).filter_map(|w| Type::of_word(*w))
-    }
-
-    fn nth_type(&self, n: usize) -> Option<Word> {
-        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
     }
 
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
@@ -116,10 +134,18 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         op.error(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
+    let extra_operations = op.drop_operations(table, forms);
     op.rules = op.consequences(table, Step::Rule, |_| true, target, version);
     op.late = op.consequences(table, Step::Late, |_| true, target, version);
     op.choose_forms(table, forms, target, version);
+    if extra_operations && op.fits.iter().any(|f| f.chosen.iter().flatten().any(|w| is_operation(*w))) {
+        op.error("Multiple instruction post-operation flags set".into());
+    }
     op
+}
+
+fn is_operation(word: Word) -> bool {
+    matches!(word.kind(), Kind::Op | Kind::Exchange)
 }
 
 /// The longest run of leading words that is a mnemonic of the table, and the modifiers behind it.
@@ -145,6 +171,7 @@ impl Opcode {
             return self.error(word.not_taken(self.mnemonic));
         }
         if !word.kind().repeats()
+            && !is_operation(word)
             && let Some(i) = self.words.iter().position(|w| w.group() == word.group())
         {
             self.words.remove(i);
@@ -159,16 +186,40 @@ impl Opcode {
         }
     }
 
+    /// Of several operations the last one counts, unless a form takes them all. Were there too many?
+    fn drop_operations(&mut self, table: &Table, forms: &[u16]) -> bool {
+        let said = self.words.iter().filter(|w| is_operation(**w)).count();
+        if said < 2
+            || forms
+                .iter()
+                .any(|id| fit(*id, table.form(*id), &self.words).is_some_and(|f| f.extra.is_empty()))
+        {
+            return false;
+        }
+        let last = self.words.iter().rposition(|w| is_operation(*w));
+        let mut i = 0;
+        self.words.retain(|w| {
+            i += 1;
+            !is_operation(*w) || Some(i - 1) == last
+        });
+        true
+    }
+
     /// What the lines of a step say about this opcode; `test` leaves out some of them.
     fn consequences(
-        &self, table: &Table, step: Step, test: impl Fn(&Condition) -> bool, target: Target, version: Version,
+        &self,
+        table: &Table,
+        step: Step,
+        test: impl Fn(&Condition) -> bool,
+        target: Target,
+        version: Version,
     ) -> Vec<Remark> {
         let mut remarks = Vec::new();
-        let applies = |r: &&Rule| r.step == step && test(&r.when) && self.meets(&r.when);
-        for rule in table.rules.iter().filter(applies) {
+        for rule in table.rules.iter().filter(|r| r.step == step && test(&r.when)) {
+            let Some(met) = self.meets(&rule.when, version) else { continue };
             let texts = match &rule.then {
-                Consequence::Error(text) => vec![self.named(text)],
-                Consequence::Gate(gate) => self.refusals(gate, target, version),
+                Consequence::Error(text) => vec![self.named(text, &met)],
+                Consequence::Gate(gate) => self.refusals(gate, &met, target, version),
             };
             let operands = rule.when.operands;
             remarks.extend(texts.into_iter().map(|text| Remark { operands, text }));
@@ -176,33 +227,49 @@ impl Opcode {
         remarks
     }
 
-    fn refusals(&self, gate: &Gate, target: Target, version: Version) -> Vec<String> {
-        gate.refusals(target, version).map(|text| self.named(&text)).collect()
+    fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
+        gate.refusals(target, version).map(|text| self.named(&text, met)).collect()
     }
 
-    fn meets(&self, when: &Condition) -> bool {
-        let named = |(mnemonic, prefix): &(&'static str, bool)| match prefix {
-            true => self.mnemonic.starts_with(mnemonic),
-            false => self.mnemonic == *mnemonic,
-        };
-        when.mnemonics.iter().any(named)
-            && when.present.iter().all(|group| group.iter().any(|w| self.words.contains(w)))
-            && !when.absent.iter().any(|w| self.words.contains(w))
-            && when.types.iter().all(|(n, words)| self.nth_type(*n).is_some_and(|w| words.contains(&w)))
+    /// Does the rule apply? The words that met its groups, one each.
+    fn meets(&self, when: &Condition, version: Version) -> Option<SmallVec<[Word; 4]>> {
+        let named = when.mnemonics.iter().any(|&(name, prefix)| match prefix {
+            true => self.mnemonic.starts_with(name),
+            false => self.mnemonic == name,
+        });
+        let typed =
+            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
+        if !named || !typed || when.from.is_some_and(|v| version < v) || when.absent.iter().any(|w| self.words.contains(w)) {
+            return None;
+        }
+        when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
     }
 
-    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types) and `$op` filled in.
-    fn named(&self, text: &str) -> String {
+    fn type_word(&self, n: usize) -> Option<Word> {
+        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
+    }
+
+    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
+    /// met the groups of a rule) filled in.
+    fn named(&self, text: &str, met: &[Word]) -> String {
         if !text.contains('$') {
             return text.to_string();
         }
         let types: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Type).map(|w| w.text()).collect();
         let mut out = text.replace("$m", self.mnemonic).replace("$types", &types.concat());
+        for (i, word) in met.iter().enumerate() {
+            let (key, word) = (format!("${}", i + 1), word.text());
+            let short = word.rsplit("::").next().unwrap_or(word);
+            out = out.replace(&format!("{key}::"), &format!(".{short}")).replace(&key, word);
+        }
         for (i, ty) in types.iter().enumerate() {
             out = out.replace(&format!("$t{i}"), &ty[1..]);
         }
         if let Some(op) = self.first(Kind::Op).or(self.first(Kind::Exchange)) {
             out = out.replace("$op", &op.text()[1..]);
+        }
+        if let Some(shape) = self.first(Kind::Shape) {
+            out = out.replace("$shape", shape.text());
         }
         out
     }
@@ -212,18 +279,19 @@ impl Opcode {
         for &id in forms {
             let form = table.form(id);
             if let Some(mut fit) = fit(id, form, &self.words) {
-                let gates = form.gates.iter().flat_map(|g| self.refusals(g, target, version));
-                let errors = gates.chain(self.complaints(form, &fit)).collect();
-                fit.errors = errors;
+                let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
+                let complaints = self.complaints(form, &fit);
+                fit.misfits = complaints.len();
+                fit.errors = gates.chain(complaints).collect();
                 self.fits.push(fit);
             }
         }
-        let words = &self.words;
-        self.fits.sort_by_key(|f| words.len() - f.chosen.iter().flatten().count());
+        self.fits.sort_by_key(|f| f.misfits);
         if !self.fits.is_empty() {
             return;
         }
-        let taken = |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
+        let taken =
+            |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
         let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
         match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
             Some(word) => self.error(word.not_taken(self.mnemonic)),
@@ -234,7 +302,7 @@ impl Opcode {
     /// Words that the row doesn't take and required ones that aren't there, in the order of the vocabulary.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
         let mut all: Vec<(Word, String)> = Vec::new();
-        for &word in self.words.iter().filter(|w| w.kind() != Kind::Ignored && !fit.chosen.contains(&Some(**w))) {
+        for &word in fit.extra.iter().filter(|w| w.kind() != Kind::Ignored) {
             all.push(self.too_much(form, word));
         }
         for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
@@ -243,7 +311,7 @@ impl Opcode {
                 // Rounding or a flag: asked for where the flag is.
                 (_, Some(flag)) => all.push((flag, self.lacking(slot))),
                 // A word of the kind that doesn't fit is complaint enough.
-                (Kind::Rounding | Kind::Compare | Kind::Clamp | Kind::Space, _) if wrong => {}
+                (Kind::Rounding | Kind::Compare | Kind::Clamp, _) if wrong => {}
                 // Asked for where the other operations of `atom` and `red` are.
                 (Kind::Op, _) => all.extend(Word::find("inc").map(|w| (w, self.lacking(slot)))),
                 _ => all.push((slot.words[0], self.lacking(slot))),
@@ -259,6 +327,7 @@ impl Opcode {
         let either = form.slots.iter().find(|s| s.words.contains(&word));
         match either.and_then(|slot| Some((slot, slot.flag()?))) {
             Some((slot, flag)) => (flag, self.lacking(slot)),
+            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
             None if word.kind() == Kind::Compare && has_kind => (word, MISMATCH.to_string()),
             None if word.text() == ".rs" && has_kind => {
                 (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
@@ -267,19 +336,40 @@ impl Opcode {
         }
     }
 
+    /// What ptxas says about state spaces that the row doesn't take.
+    fn wrong_space(&self, form: &Form) -> String {
+        let mnemonic = self.mnemonic;
+        let most = form.slots.iter().filter(|s| s.kind() == Kind::Space).count();
+        let said = self.words.iter().filter(|w| w.kind() == Kind::Space).count();
+        match said {
+            _ if most == 0 => format!("No state space qualifier expected for instruction '{mnemonic}'"),
+            3.. => "Multiple state spaces specified".into(),
+            _ if said > most => {
+                format!("Unexpected number of state spaces specified in instruction '{mnemonic}'")
+            }
+            _ => format!("State space incorrect for instruction '{mnemonic}'"),
+        }
+    }
+
     /// The text for a required modifier that is not there.
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
         let flag = slot.flag().map(Word::text);
+        let spaces = self.words.iter().any(|w| w.kind() == Kind::Space);
+        let boolean = slot.words.iter().all(|w| BOOLEAN.contains(&w.text()));
         let required = match (slot.kind(), flag) {
             (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
-            (Kind::Rounding, None) => "Rounding modifier required".to_string(),
-            (Kind::Compare, _) => "Comparison modifier required".to_string(),
-            (Kind::Clamp, _) => "Clamp modifier required".to_string(),
-            (Kind::Space, _) => "State space modifier required".to_string(),
-            (Kind::Op, _) if slot.words.iter().all(|w| BOOLEAN.contains(&w.text())) => "Boolean operation is required".to_string(),
-            (Kind::Op, _) => "Reduction operation is required".to_string(),
             (_, Some(flag)) => format!("{flag} modifier required"),
+            (Kind::Rounding, _) => "Rounding modifier required".into(),
+            (Kind::Compare, _) => "Comparison modifier required".into(),
+            (Kind::Clamp, _) => "Clamp modifier required".into(),
+            (Kind::Space, _) if spaces => {
+                return format!("Unexpected number of state spaces specified in instruction '{mnemonic}'");
+            }
+            (Kind::Space, _) => "State space modifier required".into(),
+            (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".into(),
+            (Kind::Op, _) if boolean => "Boolean operation is required".into(),
+            (Kind::Op, _) => "Reduction operation is required".into(),
             _ => return format!("Unexpected instruction types specified for '{mnemonic}'"),
         };
         format!("{required} for instruction '{mnemonic}'")
@@ -292,11 +382,12 @@ const BOOLEAN: &[&str] = &[".and", ".or", ".xor"];
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
 fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
     let mut chosen: SmallVec<[Option<Word>; 8]> = SmallVec::from_elem(None, form.slots.len());
+    let mut extra = SmallVec::new();
     for &word in words {
         match slot_for(form, &chosen, word) {
             Some(i) => chosen[i] = Some(word),
             None if word.kind().chooses_form() => return None,
-            None => {}
+            None => extra.push(word),
         }
     }
     let mut types = SmallVec::new();
@@ -308,19 +399,21 @@ fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
             types.push(word.and_then(Type::of_word));
         }
     }
-    Some(Fit { form: id, chosen, types, errors: Vec::new() })
+    Some(Fit { form: id, chosen, types, extra, misfits: 0, errors: Vec::new() })
 }
 
-/// The free slot that takes the word. Words of a kind that repeats keep their order.
+/// The free slot that takes the word. Words of a kind that repeats keep their order,
+/// except that priorities name their level.
 fn slot_for(form: &Form, chosen: &[Option<Word>], word: Word) -> Option<usize> {
     let kind = word.kind();
     let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
-    let from = if kind.repeats() { last.map_or(0, |i| i + 1) } else { 0 };
+    let ordered = kind.repeats() && kind != Kind::Eviction;
+    let from = if ordered { last.map_or(0, |i| i + 1) } else { 0 };
     for (i, slot) in form.slots.iter().enumerate().skip(from) {
         if chosen[i].is_none() && slot.words.contains(&word) {
             return Some(i);
         }
-        if kind.repeats() && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
+        if ordered && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
             return None;
         }
     }

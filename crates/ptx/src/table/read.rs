@@ -8,6 +8,7 @@ struct Reader {
     line: usize,
     sets: FxHashMap<&'static str, Vec<Word>>,
     archs: FxHashMap<&'static str, Vec<Target>>,
+    limits: FxHashMap<&'static str, Limit>,
     table: Table,
 }
 
@@ -15,8 +16,14 @@ type Result<T> = std::result::Result<T, String>;
 
 pub fn table(files: &[(&'static str, &'static str)]) -> Result<Table> {
     let table = Table { forms: Vec::new(), rules: Vec::new(), by_mnemonic: FxHashMap::default() };
-    let mut r =
-        Reader { file: "", line: 0, sets: FxHashMap::default(), archs: FxHashMap::default(), table };
+    let mut r = Reader {
+        file: "",
+        line: 0,
+        sets: FxHashMap::default(),
+        archs: FxHashMap::default(),
+        limits: FxHashMap::default(),
+        table,
+    };
     for (file, text) in files {
         r.file = file;
         for (i, line) in text.lines().enumerate() {
@@ -51,10 +58,17 @@ impl Reader {
                 let targets = targets.split_whitespace().map(find).collect::<Result<_>>()?;
                 self.archs.insert(name.trim(), targets);
             }
+            "limit" => {
+                let (name, limit) = rest.split_once('=').ok_or("limit NAME = TEST : 'TEXT'")?;
+                let (test, text) = limit.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
+                let text = quoted(text.trim())?.to_string();
+                self.limits.insert(name.trim(), Limit { test: limit_test(test.trim())?, text });
+            }
             "word" => self.rule(Step::Word, &["*"], rest)?,
             "rule" | "late" => {
                 let step = if head == "rule" { Step::Rule } else { Step::Late };
-                let (mnemonics, rest) = rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
+                let (mnemonics, rest) =
+                    rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
                 self.rule(step, &mnemonics.split('/').collect::<Vec<_>>(), rest)?;
             }
             _ => self.form(line)?,
@@ -81,7 +95,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `<set>`, `.x`, or `.x/.y`: the words that may stand there.
+    /// `<set>`, `.x`, `.x*y`, or several with `/` between: the words that may stand there.
     fn words(&self, text: &str) -> Result<Vec<Word>> {
         let mut words = Vec::new();
         for part in text.split('/') {
@@ -89,7 +103,10 @@ impl Reader {
                 words.extend(self.sets.get(set).ok_or(format!("no set <{set}>"))?);
             } else {
                 let word = part.strip_prefix('.').ok_or(format!("'{part}' is no word"))?;
-                words.push(Word::find(word).ok_or(format!("no word .{word}"))?);
+                match word.split_once('*') {
+                    Some((start, end)) => words.extend(Word::matching(start, end)),
+                    None => words.push(Word::find(word).ok_or(format!("no word .{word}"))?),
+                }
             }
         }
         Ok(words)
@@ -117,46 +134,78 @@ impl Reader {
     }
 
     fn spec(&self, text: &str) -> Result<Spec> {
-        if let Some((text, gate)) = text.split_once('@') {
-            return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
-        }
         if let [first, second] = split_top(text, '|')[..] {
             let pair = (self.spec(first)?, self.spec(second)?);
             return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
         }
+        if let Some(text) = text.strip_prefix('-') {
+            return Ok(Spec { negates: true, ..self.spec(text)? });
+        }
+        if let Some((text, gate)) = text.split_once('@') {
+            return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
+        }
+        if let Some((text, word)) = text.split_once(" if ") {
+            let when = self.words(word.trim())?.first().copied();
+            return Ok(Spec { when, ..self.spec(text.trim())? });
+        }
         if let Some(text) = text.strip_suffix('?') {
             return Ok(Spec { optional: true, ..self.spec(text)? });
+        }
+        if text == "_" {
+            return Ok(plain(Role::Discard, TypeRef::Any));
         }
         if let Some(text) = text.strip_suffix('_') {
             return Ok(Spec { sink: true, ..self.spec(text)? });
         }
+        if let Some(place) = place(text) {
+            return Ok(plain(Role::Base(place), TypeRef::Any));
+        }
         if let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
-            let spec = self.spec(inner)?;
+            let (inner, index) = match inner.split_once('^') {
+                Some((inner, index)) => (inner, Some(number(index)? as u8)),
+                None => (inner, None),
+            };
+            let spec = Spec { index, ..self.spec(inner)? };
             let count = if spec.count == Count::One { Count::Free } else { spec.count };
             return Ok(Spec { count, ..spec });
         }
         if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
-            let inner = if inner == "m" { Vec::new() } else { self.specs(inner)? };
-            return Ok(plain(Role::Address(inner), TypeRef::Any));
+            let role = match place(inner) {
+                Some(place) => Role::Memory(place),
+                None => Role::Address(self.specs(inner)?),
+            };
+            return Ok(plain(role, TypeRef::Any));
         }
         let (text, count) = match text.split_once('*').filter(|(before, _)| !before.is_empty()) {
             Some((before, count)) if !before.ends_with('(') => (before, self.count(count)?),
             _ => (text, Count::One),
         };
+        if let Some((before, name)) = text.split_once('#') {
+            let (name, ty) =
+                name.split_once(':').map_or((name, String::new()), |(n, t)| (n, format!(":{t}")));
+            let mut spec = self.spec(&format!("{before}{ty}"))?;
+            for name in name.split('#') {
+                spec.limits.push(self.limits.get(name).ok_or(format!("no limit {name}"))?.clone());
+            }
+            return Ok(Spec { count, ..spec });
+        }
         let (role, ty) = match text.split_once(':') {
             Some((role, ty)) => (role, self.type_ref(ty)?),
+            None if text.starts_with('i') => (text, TypeRef::Any),
             None => (text, TypeRef::Slot(0)),
         };
         let role = match role {
             "d" => Role::Dest,
             "a" | "b" | "c" => Role::Source,
             "r" => Role::Register,
-            "i" => Role::Constant(None),
+            "i" => Role::Constant(Values::Any),
             "p" => return Ok(Spec { count, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
             "q" => return Ok(Spec { count, ..plain(Role::PredDest, TypeRef::Fixed(Type::PRED)) }),
             "L" => Role::Label,
+            "B" => Role::Targets,
             "F" => Role::Function,
             "S" => Role::Variable,
+            "T" => Role::Handle,
             "(*)" => Role::List,
             "*" => Role::Anything,
             _ => self.bounded(role)?,
@@ -166,10 +215,13 @@ impl Reader {
 
     fn bounded(&self, text: &str) -> Result<Role> {
         let inner = text.strip_prefix("i(").and_then(|t| t.strip_suffix(')'));
-        let (low, high) =
-            inner.and_then(|t| t.split_once("..")).ok_or(format!("'{text}' is no operand"))?;
+        let inner = inner.ok_or(format!("'{text}' is no operand"))?;
         let number = |t: &str| t.parse::<i64>().map_err(|e| format!("'{t}': {e}"));
-        Ok(Role::Constant(Some((number(low)?, number(high)?))))
+        let Some((low, high)) = inner.split_once("..") else {
+            return Ok(Role::Constant(Values::OneOf(inner.split('|').map(number).collect::<Result<_>>()?)));
+        };
+        let (high, step) = high.split_once('/').unwrap_or((high, "1"));
+        Ok(Role::Constant(Values::Range { low: number(low)?, high: number(high)?, step: number(step)? }))
     }
 
     fn count(&self, text: &str) -> Result<Count> {
@@ -179,13 +231,25 @@ impl Reader {
         if let Ok(n) = text.parse() {
             return Ok(Count::Exactly(n));
         }
-        let mut chars = text.chars();
-        let key = chars.next().ok_or("empty count")?;
-        let rest = chars.as_str();
-        let (times, over) = rest.split_once('/').unwrap_or((rest, "1"));
-        let times = times.strip_prefix('*').unwrap_or("1");
+        if let Some(less) = text.strip_prefix("dim") {
+            let less = less.strip_prefix('-').unwrap_or("0");
+            return Ok(Count::Dimension { less: number(less)? as u16 });
+        }
+        if let Some(n) = text.strip_suffix('+').and_then(|t| t.parse().ok()) {
+            return Ok(Count::AtLeast(n));
+        }
         let number = |t: &str| t.parse::<u16>().map_err(|e| format!("count '{text}': {e}"));
-        Ok(Count::Shape { key, times: number(times)?, over: number(over)? })
+        let (rest, over) = text.split_once('/').unwrap_or((text, "1"));
+        let (key, times) = rest.split_once('*').unwrap_or((rest, "1"));
+        let (times, over) = (number(times)?, number(over)?);
+        let mut chars = key.chars();
+        match (chars.next(), chars.next(), chars.next().and_then(|c| c.to_digit(10))) {
+            (Some(key), None, None) => Ok(Count::Shape { key, times, over }),
+            (Some(rows), Some(columns), Some(n)) => {
+                Ok(Count::Fragment { rows, columns, element: n as u8, times, over })
+            }
+            _ => Err(format!("'{text}' is no count")),
+        }
     }
 
     fn type_ref(&self, text: &str) -> Result<TypeRef> {
@@ -198,6 +262,9 @@ impl Reader {
         }
         if let Some(n) = text.strip_prefix('t').and_then(index) {
             return Ok(TypeRef::Slot(n));
+        }
+        if let Some(n) = text.strip_prefix('x').and_then(index) {
+            return Ok(TypeRef::Paired(n));
         }
         if let Some(n) = text.strip_prefix('w').and_then(index) {
             return Ok(TypeRef::Wide(n));
@@ -213,11 +280,16 @@ impl Reader {
         let mut when = Condition { mnemonics, ..Condition::default() };
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
-            match (part.strip_prefix('!'), part.split_once('=')) {
-                (Some(words), _) => when.absent.extend(self.words(words)?),
-                (_, Some(("args", n))) => when.operands = Some(number(n)?),
-                (_, Some((t, words))) => when.types.push((number(&t[1..])?, self.words(words)?)),
-                _ => when.present.push(self.words(part)?),
+            if let Some(words) = part.strip_prefix('!') {
+                when.absent.extend(self.words(words)?);
+            } else if let Some(n) = part.strip_prefix("args=") {
+                when.operands = Some(number(n)?);
+            } else if let Some((place, words)) = part.strip_prefix('t').and_then(|p| p.split_once('=')) {
+                when.types.push((number(place)?, self.words(words)?));
+            } else if let Some(version) = part.strip_prefix("ptx") {
+                when.from = Some(version_number(version)?);
+            } else {
+                when.present.push(self.words(part)?);
             }
         }
         let then = match then.trim().strip_prefix("error ") {
@@ -244,9 +316,8 @@ impl Reader {
                 needs.push(Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?));
             } else if let Some(set) = need.strip_prefix("in:") {
                 needs.push(Need::OneOf(self.archs.get(set).ok_or(format!("no arch {set}"))?.clone()));
-            } else if let Some((major, minor)) = need.strip_prefix("ptx").and_then(|v| v.split_once('.')) {
-                let number = |t: &str| t.parse::<u8>().map_err(|e| format!("'{need}': {e}"));
-                needs.push(Need::Version(Version::new(number(major)?, number(minor)?)));
+            } else if let Some(version) = need.strip_prefix("ptx") {
+                needs.push(Need::Version(version_number(version)?));
             } else {
                 return Err(format!("'{need}' is no requirement"));
             }
@@ -256,7 +327,59 @@ impl Reader {
 }
 
 fn plain(role: Role, ty: TypeRef) -> Spec {
-    Spec { role, ty, count: Count::One, optional: false, sink: false, gate: None }
+    Spec {
+        role,
+        ty,
+        count: Count::One,
+        optional: false,
+        sink: false,
+        negates: false,
+        when: None,
+        gate: None,
+        limits: Vec::new(),
+        index: None,
+    }
+}
+
+fn place(text: &str) -> Option<Place> {
+    match text {
+        "m" => Some(Place::Named(0)),
+        "m1" => Some(Place::Named(1)),
+        "m:shared" => Some(Place::Shared),
+        "m:global" => Some(Place::Global),
+        "m:any" => Some(Place::Any),
+        _ => None,
+    }
+}
+
+fn number(text: &str) -> Result<i64> {
+    text.parse().map_err(|e| format!("'{text}': {e}"))
+}
+
+fn limit_test(text: &'static str) -> Result<Test> {
+    Ok(match text {
+        "no constant" => Test::Register,
+        "no selector" => Test::Selector(""),
+        _ if text.starts_with('.') => Test::Selector(text),
+        "pow2" => Test::PowerOfTwo,
+        "nonzero" => Test::NonZero,
+        "fraction" => Test::Fraction,
+        _ if text.contains('|') => {
+            let numbers = text.split('|').map(number).collect::<Result<Vec<_>>>()?;
+            Test::OneOf(numbers.try_into().map_err(|_| format!("'{text}': three numbers"))?)
+        }
+        _ => match (text.strip_prefix('/'), text.split_once("..")) {
+            (Some(multiple), _) => Test::Multiple(number(multiple)?.max(1)),
+            (None, Some((low, high))) => Test::Range(number(low)?, number(high)?),
+            (None, None) => return Err(format!("'{text}' is no test")),
+        },
+    })
+}
+
+fn version_number(text: &str) -> Result<Version> {
+    let number = |t: &str| t.parse::<u8>().map_err(|e| format!("'{text}': {e}"));
+    let (major, minor) = text.split_once('.').ok_or(format!("'{text}' is no version"))?;
+    Ok(Version::new(number(major)?, number(minor)?))
 }
 
 fn quoted(text: &str) -> Result<&str> {
