@@ -6,7 +6,7 @@
 use super::expr::Value;
 use super::*;
 use crate::sreg;
-use crate::types::Type;
+use crate::types::{Class, Type};
 use smallvec::SmallVec;
 
 /// Names that wait for their meaning: index in the sequence, name, place.
@@ -180,9 +180,16 @@ impl Parser<'_> {
             }
             TokenKind::Punct(b'-') if before_name => {
                 self.bump();
+                let span = self.tok.span();
                 match self.named()? {
-                    Operand::Reg(reg) => Ok(Operand::Negated(reg)),
-                    Operand::Part { reg, part, .. } => Ok(Operand::Part { reg, part, negated: true }),
+                    Operand::Reg(reg) => {
+                        self.check_negation(reg, span);
+                        Ok(Operand::Negated(reg))
+                    }
+                    Operand::Part { reg, part, .. } => {
+                        self.check_negation(reg, span);
+                        Ok(Operand::Part { reg, part, negated: true })
+                    }
                     other => {
                         if matches!(other, Operand::Symbol(_)) {
                             self.error(self.tok.span(), "Illegal argument to unary minus");
@@ -192,6 +199,13 @@ impl Parser<'_> {
                 }
             }
             _ => Ok(constant(self.constant()?)),
+        }
+    }
+
+    fn check_negation(&mut self, reg: Reg, span: Span) {
+        let ty = self.body.reg_decl(reg).0.ty;
+        if ty.bits() != 32 || !(ty.is_int() || ty.class() == Class::Bits) {
+            self.error(span, "Illegal argument to unary minus");
         }
     }
 
@@ -263,27 +277,25 @@ impl Parser<'_> {
     /// `.x` of a vector, or a selector of the video instructions.
     fn part(&mut self, reg: Reg, word: Token) -> Operand {
         let text = self.text(word);
-        let vector = self.body.reg_decl(reg).0.vector;
+        let decl = self.body.reg_decl(reg).0;
+        let (ty, vector) = (decl.ty, decl.vector);
         let found = Part::find(text);
-        match found {
-            Some(part) if vector > 1 && part.element().is_some_and(|e| e < vector) => {
-                Operand::Part { reg, part, negated: false }
-            }
-            Some(part) if vector == 1 && part.element().is_none() => {
-                Operand::Part { reg, part, negated: false }
-            }
-            Some(part) if vector > 1 && part.element().is_none() => {
-                self.error(word.span(), "Unimplemented feature: vector swizzle");
-                Operand::Reg(reg)
-            }
-            _ if vector > 1 => {
-                self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..]));
-                Operand::Reg(reg)
-            }
-            _ => {
-                self.error(word.span(), format!("Unknown video selector: '{text}'"));
-                found.map_or(Operand::Reg(reg), |part| Operand::Part { reg, part, negated: false })
-            }
+        let element = found.and_then(Part::element);
+        let fits = match vector {
+            1 => found.is_some() && (element.is_none() || text == ".b"),
+            n => element.is_some_and(|e| e < n),
+        };
+        let message = match (vector, found) {
+            (1, _) if ty.bits() != 32 && ty != Type::PRED => format!("Unknown field '{text}'"),
+            _ if fits => return Operand::Part { reg, part: found.unwrap_or(Part::UNKNOWN), negated: false },
+            (1, _) => format!("Unknown video selector: '{text}'"),
+            (_, Some(_)) if element.is_none() => "Unimplemented feature: vector swizzle".to_string(),
+            _ => format!("Unknown vector selector: '{}'", &text[1..]),
+        };
+        self.error(word.span(), message);
+        match found.filter(|_| vector == 1 && ty.bits() == 32) {
+            Some(part) => Operand::Part { reg, part, negated: false },
+            None => Operand::Reg(reg),
         }
     }
 

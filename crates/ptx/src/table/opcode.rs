@@ -24,8 +24,15 @@ pub struct Opcode {
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
     /// What `rule` lines say, and what `late` lines say.
-    pub rules: Vec<String>,
-    pub late: Vec<String>,
+    pub rules: Vec<Remark>,
+    pub late: Vec<Remark>,
+}
+
+/// What a rule says about an opcode, if the instruction has so many operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub operands: Option<usize>,
+    pub text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +124,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
             return op;
         }
         match Word::find(text) {
-            Some(word) => op.add_word(word),
+            Some(word) => op.add_word(table, word, target, version),
             None => op.error(format!("Unknown modifier '.{text}'")),
         }
         at += 1 + text.len();
@@ -128,11 +135,8 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         return op;
     };
     let extra_operations = op.drop_operations(table, forms);
-    for text in op.consequences(table, Step::Word, target, version) {
-        op.error(text);
-    }
-    op.rules = op.consequences(table, Step::Rule, target, version);
-    op.late = op.consequences(table, Step::Late, target, version);
+    op.rules = op.consequences(table, Step::Rule, |_| true, target, version);
+    op.late = op.consequences(table, Step::Late, |_| true, target, version);
     op.choose_forms(table, forms, target, version);
     if extra_operations && op.fits.iter().any(|f| f.chosen.iter().flatten().any(|w| is_operation(*w))) {
         op.error("Multiple instruction post-operation flags set".into());
@@ -162,7 +166,7 @@ impl Opcode {
     }
 
     /// Of two words of a group the last one counts.
-    fn add_word(&mut self, word: Word) {
+    fn add_word(&mut self, table: &Table, word: Word, target: Target, version: Version) {
         if word.kind() == Kind::NameOnly {
             return self.error(word.not_taken(self.mnemonic));
         }
@@ -176,6 +180,10 @@ impl Opcode {
             }
         }
         self.words.push(word);
+        let about = |when: &Condition| when.present.iter().any(|group| group.contains(&word));
+        for remark in self.consequences(table, Step::Word, about, target, version) {
+            self.error(remark.text);
+        }
     }
 
     /// Of several operations the last one counts, unless a form takes them all. Were there too many?
@@ -197,17 +205,26 @@ impl Opcode {
         true
     }
 
-    /// What the lines of a step say about this opcode.
-    fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<String> {
-        let mut texts = Vec::new();
-        for rule in table.rules.iter().filter(|r| r.step == step) {
+    /// What the lines of a step say about this opcode; `test` leaves out some of them.
+    fn consequences(
+        &self,
+        table: &Table,
+        step: Step,
+        test: impl Fn(&Condition) -> bool,
+        target: Target,
+        version: Version,
+    ) -> Vec<Remark> {
+        let mut remarks = Vec::new();
+        for rule in table.rules.iter().filter(|r| r.step == step && test(&r.when)) {
             let Some(met) = self.meets(&rule.when, version) else { continue };
-            match &rule.then {
-                Consequence::Error(text) => texts.push(self.named(text, &met)),
-                Consequence::Gate(gate) => texts.extend(self.refusals(gate, &met, target, version)),
-            }
+            let texts = match &rule.then {
+                Consequence::Error(text) => vec![self.named(text, &met)],
+                Consequence::Gate(gate) => self.refusals(gate, &met, target, version),
+            };
+            let operands = rule.when.operands;
+            remarks.extend(texts.into_iter().map(|text| Remark { operands, text }));
         }
-        texts
+        remarks
     }
 
     fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
@@ -222,7 +239,7 @@ impl Opcode {
         });
         let typed =
             when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
-        if !named || !typed || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
+        if !named || !typed || when.from.is_some_and(|v| version < v) || when.absent.iter().any(|w| self.words.contains(w)) {
             return None;
         }
         when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
@@ -239,7 +256,7 @@ impl Opcode {
             return text.to_string();
         }
         let types: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Type).map(|w| w.text()).collect();
-        let mut out = text.replace("$m", self.mnemonic);
+        let mut out = text.replace("$m", self.mnemonic).replace("$types", &types.concat());
         for (i, word) in met.iter().enumerate() {
             let (key, word) = (format!("${}", i + 1), word.text());
             let short = word.rsplit("::").next().unwrap_or(word);
@@ -282,21 +299,42 @@ impl Opcode {
         }
     }
 
-    /// Required flags that aren't there, words that the row doesn't take, other required words.
+    /// Words that the row doesn't take and required ones that aren't there, in the order of the vocabulary.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
-        let missing =
-            || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
-        let flag = |slot: &Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
-        let mut wrong = fit.extra.clone();
-        wrong.retain(|w| w.kind() != Kind::Ignored);
-        wrong.sort();
-        let mut texts: Vec<String> = missing().filter(|s| flag(s)).map(|s| self.lacking(s)).collect();
-        texts.extend(wrong.iter().map(|w| match w.kind() {
-            Kind::Space => self.wrong_space(form),
-            _ => w.not_taken(self.mnemonic),
-        }));
-        texts.extend(missing().filter(|s| !flag(s)).map(|s| self.lacking(s)));
-        texts
+        let mut all: Vec<(Word, String)> = Vec::new();
+        for &word in fit.extra.iter().filter(|w| w.kind() != Kind::Ignored) {
+            all.push(self.too_much(form, word));
+        }
+        for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
+            let wrong = self.first(slot.kind()).is_some();
+            match (slot.kind(), slot.flag()) {
+                // Rounding or a flag: asked for where the flag is.
+                (_, Some(flag)) => all.push((flag, self.lacking(slot))),
+                // A word of the kind that doesn't fit is complaint enough.
+                (Kind::Rounding | Kind::Compare | Kind::Clamp, _) if wrong => {}
+                // Asked for where the other operations of `atom` and `red` are.
+                (Kind::Op, _) => all.extend(Word::find("inc").map(|w| (w, self.lacking(slot)))),
+                _ => all.push((slot.words[0], self.lacking(slot))),
+            }
+        }
+        all.sort_by_key(|(word, _)| *word);
+        all.into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// The complaint about a word that has no place in a row, and its place among the complaints.
+    fn too_much(&self, form: &Form, word: Word) -> (Word, String) {
+        let has_kind = form.slots.iter().any(|s| s.words.iter().any(|w| w.kind() == word.kind()));
+        let either = form.slots.iter().find(|s| s.words.contains(&word));
+        match either.and_then(|slot| Some((slot, slot.flag()?))) {
+            Some((slot, flag)) => (flag, self.lacking(slot)),
+            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
+            None if word.kind() == Kind::Compare && has_kind => (word, MISMATCH.to_string()),
+            None if word.text() == ".rs" && has_kind => {
+                (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
+            }
+            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
+            None => (word, word.not_taken(self.mnemonic)),
+        }
     }
 
     /// What ptxas says about state spaces that the row doesn't take.
@@ -317,33 +355,30 @@ impl Opcode {
     /// The text for a required modifier that is not there.
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
-        let flag = slot.words.iter().find(|w| w.kind() == Kind::Flag);
-        match (slot.kind(), flag) {
-            (Kind::Rounding, Some(flag)) => {
-                format!(
-                    "Rounding modifier or '{}' modifier required for instruction '{mnemonic}'",
-                    flag.text()
-                )
+        let flag = slot.flag().map(Word::text);
+        let spaces = self.words.iter().any(|w| w.kind() == Kind::Space);
+        let boolean = slot.words.iter().all(|w| BOOLEAN.contains(&w.text()));
+        let required = match (slot.kind(), flag) {
+            (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
+            (_, Some(flag)) => format!("{flag} modifier required"),
+            (Kind::Rounding, _) => "Rounding modifier required".into(),
+            (Kind::Compare, _) => "Comparison modifier required".into(),
+            (Kind::Clamp, _) => "Clamp modifier required".into(),
+            (Kind::Space, _) if spaces => {
+                return format!("Unexpected number of state spaces specified in instruction '{mnemonic}'");
             }
-            (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
-            (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
-            (Kind::Space, _) => {
-                let spaces = |s: &&Word| s.kind() == Kind::Space;
-                match self.words.iter().filter(spaces).count() {
-                    0 => format!("State space modifier required for instruction '{mnemonic}'"),
-                    _ => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
-                }
-            }
-            (Kind::Geometry | Kind::Dimension, _) => {
-                format!("Geometry modifier required for instruction '{mnemonic}'")
-            }
-            (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
-            (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
-            (_, Some(flag)) => format!("{} modifier required for instruction '{mnemonic}'", flag.text()),
-            _ => format!("Unexpected instruction types specified for '{mnemonic}'"),
-        }
+            (Kind::Space, _) => "State space modifier required".into(),
+            (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".into(),
+            (Kind::Op, _) if boolean => "Boolean operation is required".into(),
+            (Kind::Op, _) => "Reduction operation is required".into(),
+            _ => return format!("Unexpected instruction types specified for '{mnemonic}'"),
+        };
+        format!("{required} for instruction '{mnemonic}'")
     }
 }
+
+const MISMATCH: &str = "Mismatch between instruction type and comparison qualifier";
+const BOOLEAN: &[&str] = &[".and", ".or", ".xor"];
 
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
 fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
