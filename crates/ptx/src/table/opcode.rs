@@ -99,10 +99,6 @@ impl Opcode {
         self.words.iter().filter(|w| w.kind() == Kind::Type).filter_map(|w| Type::of_word(*w))
     }
 
-    fn nth_type(&self, n: usize) -> Option<Word> {
-        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
-    }
-
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
     pub fn vector(&self) -> u32 {
         self.first(Kind::Vector).and_then(|w| w.number('v')).unwrap_or(1)
@@ -128,7 +124,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
             return op;
         }
         match Word::find(text) {
-            Some(word) => op.add_word(word),
+            Some(word) => op.add_word(table, word, target, version),
             None => op.error(format!("Unknown modifier '.{text}'")),
         }
         at += 1 + text.len();
@@ -139,11 +135,8 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         return op;
     };
     let extra_operations = op.drop_operations(table, forms);
-    for remark in op.consequences(table, Step::Word, target, version) {
-        op.error(remark.text);
-    }
-    op.rules = op.consequences(table, Step::Rule, target, version);
-    op.late = op.consequences(table, Step::Late, target, version);
+    op.rules = op.consequences(table, Step::Rule, |_| true, target, version);
+    op.late = op.consequences(table, Step::Late, |_| true, target, version);
     op.choose_forms(table, forms, target, version);
     if extra_operations && op.fits.iter().any(|f| f.chosen.iter().flatten().any(|w| is_operation(*w))) {
         op.error("Multiple instruction post-operation flags set".into());
@@ -173,7 +166,7 @@ impl Opcode {
     }
 
     /// Of two words of a group the last one counts.
-    fn add_word(&mut self, word: Word) {
+    fn add_word(&mut self, table: &Table, word: Word, target: Target, version: Version) {
         if word.kind() == Kind::NameOnly {
             return self.error(word.not_taken(self.mnemonic));
         }
@@ -187,6 +180,10 @@ impl Opcode {
             }
         }
         self.words.push(word);
+        let about = |when: &Condition| when.present.iter().any(|group| group.contains(&word));
+        for remark in self.consequences(table, Step::Word, about, target, version) {
+            self.error(remark.text);
+        }
     }
 
     /// Of several operations the last one counts, unless a form takes them all. Were there too many?
@@ -208,10 +205,17 @@ impl Opcode {
         true
     }
 
-    /// What the lines of a step say about this opcode.
-    fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<Remark> {
+    /// What the lines of a step say about this opcode; `test` leaves out some of them.
+    fn consequences(
+        &self,
+        table: &Table,
+        step: Step,
+        test: impl Fn(&Condition) -> bool,
+        target: Target,
+        version: Version,
+    ) -> Vec<Remark> {
         let mut remarks = Vec::new();
-        for rule in table.rules.iter().filter(|r| r.step == step) {
+        for rule in table.rules.iter().filter(|r| r.step == step && test(&r.when)) {
             let Some(met) = self.meets(&rule.when, version) else { continue };
             let texts = match &rule.then {
                 Consequence::Error(text) => vec![self.named(text, &met)],
@@ -233,12 +237,17 @@ impl Opcode {
             true => self.mnemonic.starts_with(name),
             false => self.mnemonic == name,
         });
-        let typed = when.types.iter().all(|(n, words)| self.nth_type(*n).is_some_and(|w| words.contains(&w)));
+        let typed =
+            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
         let current = when.from.is_none_or(|v| version >= v) && when.until.is_none_or(|v| version < v);
         if !named || !typed || !current || when.absent.iter().any(|w| self.words.contains(w)) {
             return None;
         }
         when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
+    }
+
+    fn type_word(&self, n: usize) -> Option<Word> {
+        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
     }
 
     /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
@@ -303,7 +312,7 @@ impl Opcode {
                 // Rounding or a flag: asked for where the flag is.
                 (_, Some(flag)) => all.push((flag, self.lacking(slot))),
                 // A word of the kind that doesn't fit is complaint enough.
-                (Kind::Rounding | Kind::Compare | Kind::Clamp | Kind::Space, _) if wrong => {}
+                (Kind::Rounding | Kind::Compare | Kind::Clamp, _) if wrong => {}
                 // Asked for where the other operations of `atom` and `red` are.
                 (Kind::Op, _) => all.extend(Word::find("inc").map(|w| (w, self.lacking(slot)))),
                 _ => all.push((slot.words[0], self.lacking(slot))),
@@ -319,6 +328,7 @@ impl Opcode {
         let either = form.slots.iter().find(|s| s.words.contains(&word));
         match either.and_then(|slot| Some((slot, slot.flag()?))) {
             Some((slot, flag)) => (flag, self.lacking(slot)),
+            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
             None if word.kind() == Kind::Compare && has_kind => (word, MISMATCH.to_string()),
             None if word.text() == ".rs" && has_kind => {
                 (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
@@ -347,21 +357,21 @@ impl Opcode {
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
         let flag = slot.flag().map(Word::text);
+        let spaces = self.words.iter().any(|w| w.kind() == Kind::Space);
+        let boolean = slot.words.iter().all(|w| BOOLEAN.contains(&w.text()));
         let required = match (slot.kind(), flag) {
             (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
-            (Kind::Rounding, None) => "Rounding modifier required".to_string(),
-            (Kind::Compare, _) => "Comparison modifier required".to_string(),
-            (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".to_string(),
-            (Kind::Clamp, _) => "Clamp modifier required".to_string(),
-            (Kind::Space, _) if self.first(Kind::Space).is_some() => {
+            (_, Some(flag)) => format!("{flag} modifier required"),
+            (Kind::Rounding, _) => "Rounding modifier required".into(),
+            (Kind::Compare, _) => "Comparison modifier required".into(),
+            (Kind::Clamp, _) => "Clamp modifier required".into(),
+            (Kind::Space, _) if spaces => {
                 return format!("Unexpected number of state spaces specified in instruction '{mnemonic}'");
             }
-            (Kind::Space, _) => "State space modifier required".to_string(),
-            (Kind::Op, _) if slot.words.iter().all(|w| BOOLEAN.contains(&w.text())) => {
-                "Boolean operation is required".to_string()
-            }
-            (Kind::Op, _) => "Reduction operation is required".to_string(),
-            (_, Some(flag)) => format!("{flag} modifier required"),
+            (Kind::Space, _) => "State space modifier required".into(),
+            (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".into(),
+            (Kind::Op, _) if boolean => "Boolean operation is required".into(),
+            (Kind::Op, _) => "Reduction operation is required".into(),
             _ => return format!("Unexpected instruction types specified for '{mnemonic}'"),
         };
         format!("{required} for instruction '{mnemonic}'")
