@@ -9,7 +9,9 @@ mod call;
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values};
+use crate::table::{
+    Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values,
+};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Word};
 
@@ -95,8 +97,13 @@ impl Parser<'_> {
                     let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
                     let late = opcode.late.iter().filter(applies).map(|r| &r.text);
                     let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
-                    if signs.product != signs.third && !table.form(fit.form).operands.iter().any(|s| s.negates) {
-                        texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
+                    if signs.product != signs.third
+                        && !table.form(fit.form).operands.iter().any(|s| s.negates)
+                    {
+                        texts.push(format!(
+                            "Operand negation not allowed for instruction '{}'",
+                            opcode.mnemonic
+                        ));
                     }
                     let calls = table.form(fit.form).operands.iter().any(|s| s.role == Role::Function);
                     self.check_found(inst, &found, texts);
@@ -569,7 +576,7 @@ impl Matcher<'_, '_> {
         let typed = !matches!(spec.ty, TypeRef::Fixed(_));
         let looks_right = match operand {
             Operand::Special { row, .. } => {
-                let fits = self.register(spec, sreg::TABLE[*row as usize].ty).is_ok();
+                let fits = self.special(spec, *row).is_ok();
                 let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
                 return if fits { Misfit::Late(text) } else { Misfit::Mismatch };
             }
@@ -605,6 +612,9 @@ impl Matcher<'_, '_> {
             Operand::Sink if spec.sink => Ok(()),
             Operand::Sink => Err(self.no_sink(spec)),
             Operand::Int { value, .. } if constant => self.integer(spec, *value, index),
+            // An address with an offset is a constant, but one without is not.
+            Operand::Sum(_) if spec.role == Role::Source => self.integer(spec, 0, index),
+            Operand::Special { row, .. } if spec.special => self.special(spec, *row),
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
             _ => Err(self.no_register(spec, operand, index)),
@@ -633,12 +643,18 @@ impl Matcher<'_, '_> {
         if fits { Ok(()) } else { Err(Misfit::Mismatch) }
     }
 
+    /// A special register counts as untyped bits.
+    fn special(&self, spec: &Spec, row: u16) -> Result<(), Misfit> {
+        let ty = sreg::TABLE[row as usize].ty;
+        self.register(spec, Type::bits_of(ty.bits()).unwrap_or(ty))
+    }
+
     fn integer(&self, spec: &Spec, value: u64, index: usize) -> Result<(), Misfit> {
         if let Role::Constant(values) = &spec.role {
             self.value(values, value as i64, index)?;
         }
         match self.wanted(spec) {
-            Some((need, _)) if matches!(need.class(), Class::Float) => Err(Misfit::Mismatch),
+            Some((need, _)) if matches!(need.class(), Class::Float | Class::Packed) => Err(Misfit::Mismatch),
             _ => Ok(()),
         }
     }
@@ -761,7 +777,9 @@ impl Matcher<'_, '_> {
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
             (Test::NonZero, Operand::Int { value, .. }) => *value != 0,
             (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
-            (Test::Selector(all), Operand::Part { part, .. }) => all.split(' ').any(|pattern| part.fits(pattern)),
+            (Test::Selector(all), Operand::Part { part, .. }) => {
+                all.split(' ').any(|pattern| part.fits(pattern))
+            }
             (Test::Register, Operand::Int { .. }) => false,
             (Test::Fraction, Operand::F64(bits)) => {
                 f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0
@@ -781,7 +799,8 @@ impl Matcher<'_, '_> {
             _ => Default::default(),
         };
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
-        let text = limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
+        let text =
+            limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
         Some(text.replace("$m", self.mnemonic).replace("$w", field))
     }
 
@@ -792,7 +811,8 @@ impl Matcher<'_, '_> {
         if vector || spec.limits.iter().any(|l| matches!(l.test, Test::Selector(_))) {
             return None;
         }
-        let place = if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
+        let place =
+            if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
         Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
     }
 

@@ -17,7 +17,7 @@
 //! match in any order, as in ptxas; types, spaces, layouts and shapes keep theirs. `t0`, `t1`, … are the types
 //! that stand in the form's type slots, in order.
 //!
-//! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
+//! Operands, separated by commas: `d` result register, `a` register or constant, `s` one of these or a special register, `r` register, `i` constant,
 //! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be negated,
 //! `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one, `[m:shared]`,
 //! `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
@@ -43,7 +43,7 @@
 //! 6. `late` lines.
 //!
 //! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4`
-//! is the version from which they apply, `t1=.x/.y` asks for the second type, `args=3` for three operands.
+//! is the version from which they apply, `!ptx8.1` the one below which, `t1=.x/.y` asks for the second type, `args=3` for three operands.
 //! `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are
 //! the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are
 //! the words that met the groups of the line, and `$1::` is what follows the `::` of such a word.
@@ -115,6 +115,8 @@ pub struct Spec {
     pub count: Count,
     pub optional: bool,
     pub sink: bool,
+    /// A special register may stand there.
+    pub special: bool,
     /// The register may be negated.
     pub negates: bool,
     /// The operand stands there if and only if the opcode has this word.
@@ -287,6 +289,8 @@ pub struct Condition {
     pub mnemonics: Vec<(&'static str, bool)>,
     /// The lowest version to which the rule applies.
     pub from: Option<Version>,
+    /// The version below which it applies.
+    pub until: Option<Version>,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     /// None of these may be there.
