@@ -207,6 +207,10 @@ impl Matcher<'_, '_> {
             None => Err(Misfit::Mismatch),
         };
         match taken {
+            // Two handles in brackets: the sampler must be there if it is told apart from the texture.
+            Err(_) if spec.optional && spec.role == Role::Handle && self.parser.separate_samplers => {
+                Err(self.no_handle(spec, index))
+            }
             Err(misfit) if spec.optional => match (misfit, self.rest(others, operands, index, found)) {
                 (Misfit::Late(text), Err(Misfit::Mismatch)) => Err(Misfit::Late(text)),
                 (_, without) => without,
@@ -453,6 +457,11 @@ impl Matcher<'_, '_> {
                 let text = format!("expected for argument {index} of instruction '{mnemonic}'");
                 Err(Misfit::Late(format!("Label with '.branchtargets' directive {text}")))
             }
+            (Role::SamplerOf, _) => {
+                let name = if self.parser.separate_samplers { "samplerref" } else { "texref" };
+                let ty = Type::find(name).map_or(TypeRef::Any, TypeRef::Fixed);
+                self.scalar(&Spec { role: Role::Handle, ty, ..spec.clone() }, operand, index)
+            }
             (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
             (Role::Handle, Operand::Reg(reg)) => self.register(
                 &Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() },
@@ -482,15 +491,18 @@ impl Matcher<'_, '_> {
         };
         match ty.class() {
             _ if *ty == need => Ok(()),
-            Class::Opaque => {
-                let mnemonic = self.mnemonic;
-                let or_register = if need.name() == "samplerref" { "" } else { " or .u64 register" };
-                let text =
-                    format!("Argument {index} of instruction '{mnemonic}': {need:?}{or_register} expected");
-                Err(Misfit::Text(text))
-            }
+            Class::Opaque => Err(self.no_handle(spec, index)),
             _ => Err(Misfit::Mismatch),
         }
+    }
+
+    fn no_handle(&self, spec: &Spec, index: usize) -> Misfit {
+        let mnemonic = self.mnemonic;
+        let need = self.wanted(spec).map_or("", |(ty, _)| ty.name());
+        // Only a sampler that isn't told apart has no handle of its own.
+        let or_register =
+            if need == "samplerref" && !self.parser.separate_samplers { "" } else { " or .u64 register" };
+        Misfit::Text(format!("Argument {index} of instruction '{mnemonic}': .{need}{or_register} expected"))
     }
 
     fn symbol(&self, symbol: Symbol, test: impl Fn(&SymbolKind) -> bool) -> Result<(), Misfit> {

@@ -37,6 +37,8 @@ pub(crate) struct Parser<'s> {
     lines: LineCursor,
     pub version: Version,
     pub target: Target,
+    /// `texmode_independent`: textures and samplers are told apart.
+    pub separate_samplers: bool,
     pub header: HeaderSpans,
     /// Functions by symbol: what calls and redeclarations are checked against.
     pub signatures: FxHashMap<Symbol, decl::Signature>,
@@ -115,6 +117,7 @@ pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
         lines: LineCursor::default(),
         version: Version::CURRENT,
         target: Target::default(),
+        separate_samplers: false,
         header: HeaderSpans::default(),
         signatures: FxHashMap::default(),
         call_targets: FxHashMap::default(),

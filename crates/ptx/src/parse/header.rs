@@ -78,6 +78,7 @@ impl<'s> Parser<'s> {
                     None => return self.fatal(token.span(), format!("Unsupported .target '{text}'")),
                 }
             } else {
+                self.separate_samplers |= text == "texmode_independent";
                 options.push(text);
             }
             if !self.eat(b',') {
