@@ -333,36 +333,47 @@ impl Matcher<'_, '_> {
         self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
     }
 
+    /// Its size when it is read, then its elements, then what the size is to the instruction.
     fn vector(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
-        let mnemonic = self.mnemonic;
         let sized = matches!(spec.count, Count::One | Count::Vector | Count::AtLeast(_));
         if sized && !matches!(elements.len(), 1 | 2 | 4 | 8) {
             return Err(Misfit::Text(format!("Illegal vector size: {}", elements.len())));
         }
-        if spec.count == Count::One && spec.role != Role::Anything {
-            // Its type is looked at first.
-            elements.iter().try_for_each(|e| self.scalar(spec, e, index))?;
-            return Err(Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
+        self.elements(spec, elements, index)?;
+        match self.wrong_size(spec, elements.len()) {
+            Some(misfit) => Err(misfit),
+            None => Ok(()),
         }
+    }
+
+    fn wrong_size(&self, spec: &Spec, size: usize) -> Option<Misfit> {
+        let mnemonic = self.mnemonic;
         match spec.count {
-            Count::AtLeast(n) if elements.len() < n as usize => {
+            Count::One if spec.role == Role::Anything => None,
+            // Only operands of the instruction's own type get far enough to be told.
+            Count::One if matches!(spec.ty, TypeRef::Fixed(_)) => Some(Misfit::Mismatch),
+            Count::One => {
+                Some(Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'")))
+            }
+            Count::AtLeast(n) if size < n as usize => {
                 let text = format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'");
-                return Err(Misfit::Late(text));
+                Some(Misfit::Late(text))
             }
-            Count::Vector if elements.len() != self.vector as usize => return Err(self.vector_size()),
-            _ if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) => {
-                return Err(Misfit::Mismatch);
-            }
-            _ => {}
+            Count::Vector if size != self.vector as usize => Some(self.vector_size()),
+            _ if self.count(spec.count).is_some_and(|n| n as usize != size) => Some(Misfit::Mismatch),
+            _ => None,
         }
+    }
+
+    fn elements(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
         if elements.iter().all(|e| matches!(e, Operand::Sink)) && !elements.is_empty() && spec.sink {
             return Err(Misfit::Text("Unable to infer type of vector elements (assuming .b8)".into()));
         }
         if let Some((at, layer)) = spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
             self.layer(layer)?;
-            let plain = Spec { index: None, count: Count::Free, ..spec.clone() };
-            self.vector(&plain, &elements[..at], index)?;
-            return self.vector(&plain, &elements[at + 1..], index);
+            let plain = Spec { index: None, ..spec.clone() };
+            self.elements(&plain, &elements[..at], index)?;
+            return self.elements(&plain, &elements[at + 1..], index);
         }
         if self.untyped(elements)? {
             // One element of untyped bits makes the whole vector untyped.
@@ -468,10 +479,10 @@ impl Matcher<'_, '_> {
                 self.parser.body.reg_decl(*reg).0.ty,
             ),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
-            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
+            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, Some(Space::Shared)),
             (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
                 match self.parser.body.list(*range) {
-                    [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
+                    [Operand::Symbol(s), ..] => self.address_variable(*s, Some(Space::Shared)),
                     _ => Ok(()),
                 }
             }
@@ -519,6 +530,7 @@ impl Matcher<'_, '_> {
             Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Sink => Err(self.no_sink(spec)),
             Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Not(_) => {
+                self.source(&Spec { role: Role::Source, ..spec.clone() }, operand, index)?;
                 Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
             }
             Operand::Symbol(s) if self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() => {

@@ -23,7 +23,7 @@
 //! `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
 //! register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T`
 //! texture, sampler or surface (`T:samplerref?` is needed if and only if the module tells textures and samplers
-//! apart), `P` what holds the sampler, `L` label, `B` label of branch targets, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
+//! apart), `P` what holds the sampler, `L` label, `B` label of branch targets, `F` function, `S` name of a shared variable, `(*)` argument list, `*` anything.
 //! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as
 //! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
 //! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word; `a#name`

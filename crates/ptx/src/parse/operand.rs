@@ -38,7 +38,10 @@ impl Parser<'_> {
         loop {
             let span = self.tok.span();
             self.check_place(within, all.len())?;
-            let operand = self.operand(within == Within::Call)?;
+            let mut operand = self.operand(within == Within::Call)?;
+            if all.is_empty() && within == Within::Instruction {
+                operand = self.pair(operand)?;
+            }
             if let Operand::Unresolved(name) = operand {
                 waiting.push((all.len() as u32, name, span));
             }
@@ -73,16 +76,13 @@ impl Parser<'_> {
     fn operand(&mut self, lists: bool) -> Parse<Operand> {
         let before_name = matches!(self.tok.kind, TokenKind::Punct(b'!' | b'-')) && self.next_is_name();
         match self.tok.kind {
-            TokenKind::Ident => {
-                let first = self.named()?;
-                self.pair(first)
-            }
+            TokenKind::Ident => self.named(),
             TokenKind::Punct(b'[') => self.address(),
             TokenKind::Punct(b'{') => {
                 self.bump();
                 let range = self.sequence(Within::Braces)?;
                 self.expect(b'}')?;
-                self.pair(Operand::Vector(range))
+                Ok(Operand::Vector(range))
             }
             TokenKind::Punct(b'(') if lists => {
                 self.bump();

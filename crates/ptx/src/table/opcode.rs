@@ -293,6 +293,10 @@ impl Opcode {
         let mut texts: Vec<String> = missing().filter(|s| flag(s)).map(|s| self.lacking(s)).collect();
         texts.extend(wrong.iter().map(|w| match w.kind() {
             Kind::Space => self.wrong_space(form),
+            Kind::Exchange => {
+                let ty = self.types().next().map_or(String::new(), |ty| format!("{ty:?}"));
+                w.not_taken(&format!("{}{ty}", self.mnemonic))
+            }
             _ => w.not_taken(self.mnemonic),
         }));
         texts.extend(missing().filter(|s| !flag(s)).map(|s| self.lacking(s)));
@@ -317,7 +321,7 @@ impl Opcode {
     /// The text for a required modifier that is not there.
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
-        let flag = slot.words.iter().find(|w| w.kind() == Kind::Flag);
+        let flag = slot.words.iter().find(|w| matches!(w.kind(), Kind::Flag | Kind::FormFlag));
         match (slot.kind(), flag) {
             (Kind::Rounding, Some(flag)) => {
                 format!(
