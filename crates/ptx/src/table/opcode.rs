@@ -202,12 +202,18 @@ impl Opcode {
         let mut texts = Vec::new();
         for rule in table.rules.iter().filter(|r| r.step == step) {
             let Some(met) = self.meets(&rule.when, version) else { continue };
+            // Words are looked at in the order in which they are written.
+            let place = self.words.iter().position(|w| step == Step::Word && met.first() == Some(w));
             match &rule.then {
-                Consequence::Error(text) => texts.push(self.named(text, &met)),
-                Consequence::Gate(gate) => texts.extend(self.refusals(gate, &met, target, version)),
+                Consequence::Error(text) => texts.push((place, self.named(text, &met))),
+                Consequence::Gate(gate) => {
+                    let refusals = self.refusals(gate, &met, target, version);
+                    texts.extend(refusals.into_iter().map(|text| (place, text)));
+                }
             }
         }
-        texts
+        texts.sort_by_key(|(place, _)| *place);
+        texts.into_iter().map(|(_, text)| text).collect()
     }
 
     fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
