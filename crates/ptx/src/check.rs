@@ -4,12 +4,13 @@
 //! that got furthest. Register types follow one rule ([`compatible`]), found by trying each register type on
 //! each class of instruction (docs/ptx-language.md).
 
+mod address;
 mod call;
 
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef, Values};
+use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
 use crate::words::Kind;
 
@@ -662,75 +663,6 @@ impl Matcher<'_, '_> {
         self.all(inside, list, index, &mut Found::default())
     }
 
-    /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
-    fn memory(&self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
-        let mnemonic = self.mnemonic;
-        let space = self.space(place);
-        let (base, rest) = match self.parser.body.list(range) {
-            [base, Operand::Offset(_), rest @ ..] | [base, rest @ ..] => (base, rest),
-            [] => return Err(Misfit::Mismatch),
-        };
-        if !rest.is_empty() {
-            return Err(Misfit::Mismatch);
-        }
-        match base {
-            Operand::Reg(reg) => self.address_register(*reg),
-            Operand::Symbol(symbol) if place == Place::Any => {
-                self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. }))
-            }
-            Operand::Symbol(symbol) => {
-                self.address_variable(*symbol, space)?;
-                self.parameter_direction(*symbol, index)
-            }
-            Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
-            Operand::Int { .. } => {
-                Err(Misfit::Late("Immediate addresses allowed only for .local state space".into()))
-            }
-            _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
-        }
-    }
-
-    fn address_register(&self, reg: Reg) -> Result<(), Misfit> {
-        let decl = self.parser.body.reg_decl(reg).0;
-        let ty = decl.ty;
-        if (ty.is_int() || ty.class() == Class::Bits) && ty.bits() <= 64 && decl.vector == 1 {
-            return Ok(());
-        }
-        if ty.bits() > 64 {
-            return Err(Misfit::Late("Illegal operand type for address/array-index".into()));
-        }
-        let ty = if decl.vector == 1 { format!("{ty:?}") } else { "unexpected".into() };
-        let name = self.parser.reg_name(reg);
-        Err(Misfit::Late(format!(
-            "Illegal to use symbol '{name}' of type {ty} as address operand. Use integer or bit only."
-        )))
-    }
-
-    /// Generic addresses can name what has a generic address without `cvta`: not constants or parameters.
-    fn address_variable(&self, symbol: Symbol, wanted: Option<Space>) -> Result<(), Misfit> {
-        let mnemonic = self.mnemonic;
-        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
-        let SymbolKind::Variable { space, ty, .. } = info.kind else {
-            let name = self.parser.names.text(info.name);
-            return Err(Misfit::Late(format!(
-                "Illegal to use symbol '{name}' of type unexpected as address operand. Use integer or bit only."
-            )));
-        };
-        if ty.class() == Class::Opaque {
-            return Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'")));
-        }
-        let fits = match wanted {
-            Some(wanted) => wanted == space,
-            None => matches!(space, Space::Global | Space::Shared | Space::Local),
-        };
-        match fits {
-            true => Ok(()),
-            false => Err(Misfit::Late(format!(
-                "State space mismatch between instruction and address in instruction '{mnemonic}'"
-            ))),
-        }
-    }
-
     /// ptxas's words if a constant breaks the limit.
     fn broken(&self, limit: &Limit, operand: &Operand) -> Option<String> {
         let obeys = match (limit.test, operand) {
@@ -759,35 +691,6 @@ impl Matcher<'_, '_> {
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
         let text = limit.text.replace("$v", &signed).replace("$u", &unsigned);
         Some(text.replace("$m", self.mnemonic).replace("$w", field))
-    }
-
-    /// A function reads its parameters and writes its returns. What comes first in an instruction is written,
-    /// unless it is all that the instruction has.
-    fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
-        let formals = &self.parser.function.formals;
-        let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
-        let name = || self.parser.symbol_name(symbol);
-        if written && formals.params.contains(&symbol) {
-            return Err(Misfit::Late(format!("Illegal to write to function input parameter '{}'", name())));
-        }
-        if !written && formals.returns.contains(&symbol) {
-            return Err(Misfit::Late(format!("Illegal to read function return parameter '{}'", name())));
-        }
-        Ok(())
-    }
-
-    /// The state space of an address; `None` for a generic one.
-    fn space(&self, place: Place) -> Option<Space> {
-        let n = match place {
-            Place::Shared => return Some(Space::Shared),
-            Place::Global => return Some(Space::Global),
-            Place::Any => return None,
-            Place::Named(n) => n,
-        };
-        let mut spaces = self.fit.chosen.iter().flatten().filter(|w| w.kind() == Kind::Space);
-        let word = spaces.nth(n as usize)?.text();
-        let all = [Space::Global, Space::Const, Space::Shared, Space::Local, Space::Param];
-        all.into_iter().find(|s| word.split("::").next() == Some(s.text()))
     }
 }
 
