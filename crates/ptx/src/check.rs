@@ -260,6 +260,11 @@ impl Matcher<'_, '_> {
             _ => 1,
         };
         match self.count(spec.count) {
+            // One coordinate stands in braces as well.
+            Some(1) if matches!(spec.count, Count::Dimension { .. }) => {
+                self.scalar(spec, operand, index)?;
+                return Err(Misfit::Late(format!("Vector expected for argument {index}")));
+            }
             Some(n) if n == width => {}
             Some(_) if spec.count == Count::Vector && width > 1 => return Err(self.vector_size()),
             Some(_) if spec.count == Count::Vector && spec.role == Role::Dest => {
@@ -617,7 +622,10 @@ impl Matcher<'_, '_> {
             self.value(values, value as i64, index)?;
         }
         match self.wanted(spec) {
-            Some((need, _)) if matches!(need.class(), Class::Float) => Err(Misfit::Mismatch),
+            Some((need, _)) if need.class() == Class::Float => Err(Misfit::Mismatch),
+            Some((need, _)) if matches!(need.name(), "bf16" | "bf16x2" | "f16x2" | "tf32") => {
+                Err(Misfit::Mismatch)
+            }
             _ => Ok(()),
         }
     }

@@ -6,7 +6,7 @@
 
 use super::{Matcher, Misfit};
 use crate::ast::*;
-use crate::table::{Place, Table};
+use crate::table::{Place, Role, Table};
 use crate::types::Class;
 use crate::words::Kind;
 
@@ -28,7 +28,8 @@ impl Matcher<'_, '_> {
                 self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. }))
             }
             Operand::Symbol(symbol) => {
-                self.address_variable(*symbol, space)?;
+                self.address_variable(*symbol, space)
+                    .map_err(|misfit| self.unnamed_space(misfit, *symbol))?;
                 self.parameter_direction(*symbol, index)
             }
             Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
@@ -37,6 +38,21 @@ impl Matcher<'_, '_> {
             }
             _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
         }
+    }
+
+    /// Where the instruction implies a space that its opcode doesn't say, ptxas names the variable.
+    fn unnamed_space(&self, misfit: Misfit, symbol: Symbol) -> Misfit {
+        let named = self.fit.chosen.iter().flatten().any(|w| w.kind() == Kind::Space);
+        let variable = self.symbol(symbol, |k| matches!(k, SymbolKind::Variable { .. })).is_ok();
+        let implied =
+            Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Memory(Place::Shared));
+        if named || !implied || !variable {
+            return misfit;
+        }
+        let (name, mnemonic) = (self.parser.symbol_name(symbol), self.mnemonic);
+        Misfit::Late(format!(
+            "Illegal state space for address operand '{name}' with instruction '{mnemonic}'"
+        ))
     }
 
     fn address_register(&self, reg: Reg) -> Result<(), Misfit> {
