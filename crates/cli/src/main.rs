@@ -1,15 +1,24 @@
 //! The `sassafras` command: called with ptxas's words it does what ptxas does.
 
+mod disasm;
+mod listing;
 mod options;
 
 use options::{Command, Request};
 use ptx::diag::{ABORTED, render_ptxas, render_rich};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// ptxas knows two exit codes.
 const FAILED: u8 = 255;
 
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned()).collect();
+    match words.split_first() {
+        Some((first, rest)) if first == "disasm" => return tool(disasm::disasm(rest)),
+        Some((first, rest)) if first == "asm" => return tool(disasm::asm(rest)),
+        _ => {}
+    }
     let command = match options::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(message) => {
@@ -23,6 +32,21 @@ fn main() -> ExitCode {
         Command::Compile(request) => return compile(&request),
     }
     ExitCode::SUCCESS
+}
+
+/// Prints what a tool says, or why it can't.
+fn tool(result: Result<String, String>) -> ExitCode {
+    match result {
+        Ok(text) => {
+            // A reader that closes the pipe early is no error of ours.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("sassafras: {}", message.trim_end());
+            ExitCode::from(FAILED)
+        }
+    }
 }
 
 fn compile(request: &Request) -> ExitCode {
@@ -40,7 +64,8 @@ fn compile_file(request: &Request, input: &str) -> Result<(), String> {
     let unreadable = |_| format!("ptxas fatal   : Input file '{input}' could not be opened\n{ABORTED}\n");
     let bytes = std::fs::read(input).map_err(unreadable)?;
     let source = ptx::source_text(&bytes).map_err(|d| format!("{}{ABORTED}\n", render_ptxas(input, &[d])))?;
-    let parsed = ptx::parse(source, &ptx::Options::default());
+    let options = ptx::Options { file: input.to_string() };
+    let parsed = ptx::parse(source, &options);
     let render = |diagnostics: &[ptx::Diagnostic]| match request.rich {
         true => render_rich(input, source, diagnostics),
         false => render_ptxas(input, diagnostics),

@@ -100,18 +100,20 @@ impl Space {
 
 #[derive(Debug, PartialEq)]
 pub enum Item<'s> {
-    Variable(Variable<'s>),
+    Variable(Variable),
     Function(Box<Function<'s>>),
     File(File<'s>),
     Section(Section<'s>),
     Pragma(Vec<&'s str>),
-    Alias {
-        alias: Symbol,
-        target: Symbol,
-        span: Span,
-    },
-    /// A `.loc` outside any function.
-    Loc(Loc),
+    Alias(Alias),
+}
+
+/// `.alias alias, target;`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alias {
+    pub alias: Symbol,
+    pub target: Symbol,
+    pub span: Span,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +125,7 @@ pub struct Linkage {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Variable<'s> {
+pub struct Variable {
     pub linkage: Linkage,
     /// The first of `range` symbols.
     pub symbol: Symbol,
@@ -131,14 +133,13 @@ pub struct Variable<'s> {
     pub range: Option<u32>,
     pub space: Space,
     pub align: Option<u32>,
-    pub attributes: Vec<Attribute<'s>>,
+    pub attributes: Vec<Attribute>,
     pub ty: Type,
     /// 1 for a scalar.
     pub vector: u8,
     /// One entry per `[n]`; `None` for `[]`.
     pub dims: Vec<Option<u64>>,
     pub init: Option<Initialiser>,
-    pub ptr: Option<Ptr>,
     pub span: Span,
 }
 
@@ -149,11 +150,19 @@ pub struct Ptr {
     pub align: Option<u32>,
 }
 
-#[derive(Debug, PartialEq)]
-pub enum Attribute<'s> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribute {
     Managed,
     Unified(u64, u64),
-    Other(&'s str),
+}
+
+impl Attribute {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Attribute::Managed => ".managed",
+            Attribute::Unified(..) => ".unified",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -169,6 +178,15 @@ pub enum Initialiser {
         mask: Option<u64>,
     },
     List(Vec<Initialiser>),
+    /// `{width = 16, filter_mode = linear}` of a texture, sampler or surface.
+    Fields(Vec<(Name, FieldValue)>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldValue {
+    Int(u64),
+    F64(u64),
+    Word(Name),
 }
 
 #[derive(Debug, PartialEq)]
@@ -176,7 +194,7 @@ pub struct Function<'s> {
     pub entry: bool,
     pub linkage: Linkage,
     pub symbol: Symbol,
-    pub attributes: Vec<Attribute<'s>>,
+    pub attributes: Vec<Attribute>,
     pub returns: Vec<Param>,
     pub params: Vec<Param>,
     pub directives: Vec<FunctionDirective<'s>>,
@@ -280,7 +298,7 @@ pub enum Stmt<'s> {
     Label(Symbol, Span),
     /// A run of [`Body::regs`] that one `.reg` statement declares.
     Regs(Range),
-    Variable(Box<Variable<'s>>),
+    Variable(Box<Variable>),
     Open,
     Close,
     Loc(Box<Loc>),
@@ -289,6 +307,9 @@ pub enum Stmt<'s> {
     Targets(Box<Targets>),
     /// `P: .callprototype (…) _ (…);`
     Prototype(Box<Prototype<'s>>),
+    /// A declaration of a function: it belongs to the module.
+    Function(Box<Function<'s>>),
+    Alias(Box<Alias>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -352,28 +373,46 @@ pub enum Operand {
     Unresolved(Name),
 }
 
-/// A component or selector after a register.
+/// A component or selector after a register, as it is written: `.x`, `.h10`, `.b7654`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part(pub u8);
+pub struct Part([u8; 6]);
 
-/// `.x .y .z .w`, `.r .g .b .a`, then the video selectors.
-pub const PARTS: &[&str] = &[
-    ".x", ".y", ".z", ".w", ".r", ".g", ".b", ".a", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1", ".b10", ".b20",
-    ".b21", ".b30", ".b31", ".b32", ".b210", ".b310", ".b320", ".b321", ".b3210", ".b7654", ".h10", ".h32",
-];
+/// The elements of a vector; `.r .g .b .a` mean the same.
+pub const ELEMENTS: [&str; 4] = [".x", ".y", ".z", ".w"];
 
 impl Part {
+    /// A selector that there isn't: no instruction takes it.
+    pub const UNKNOWN: Part = Part(*b".?\0\0\0\0");
+
+    /// `.x .y .z .w`, `.r .g .b .a`, or the letter and digits of a video selector. ptxas takes `.b1024` for a type.
     pub fn find(text: &str) -> Option<Part> {
-        PARTS.iter().position(|p| *p == text).map(|i| Part(i as u8))
+        let mut bytes = [0; 6];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        let digits = |last: u8| bytes[2..].iter().all(|b| *b == 0 || (b'0'..=last).contains(b));
+        let known = match bytes[..2] {
+            [b'.', b'b'] => digits(b'7') && text != ".b1024",
+            [b'.', b'h'] => digits(b'3'),
+            [b'.', b'x' | b'y' | b'z' | b'w' | b'r' | b'g' | b'a'] => digits(0),
+            _ => false,
+        };
+        known.then_some(Part(bytes))
     }
 
-    pub fn text(self) -> &'static str {
-        PARTS[self.0 as usize]
+    pub fn text(&self) -> &str {
+        let len = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..len]).unwrap_or("")
     }
 
     /// The element of a vector that `.x` … `.a` names.
     pub fn element(self) -> Option<u8> {
-        (self.0 < 8).then_some(self.0 % 4)
+        let place = |names: [&str; 4]| names.iter().position(|n| *n == self.text());
+        place(ELEMENTS).or(place([".r", ".g", ".b", ".a"])).map(|i| i as u8)
+    }
+
+    /// Is it this selector, where `X` stands for any digit?
+    pub fn fits(self, pattern: &str) -> bool {
+        let text = self.text();
+        text.len() == pattern.len() && text.bytes().zip(pattern.bytes()).all(|(b, p)| b == p || p == b'X')
     }
 }
 
@@ -401,7 +440,8 @@ pub struct File<'s> {
     pub index: u32,
     /// With its quotes.
     pub path: &'s str,
-    pub stamp: Option<(u64, u64)>,
+    /// Time and size, if they are there.
+    pub stamp: Vec<u64>,
 }
 
 /// A DWARF section, kept as it is written.

@@ -10,9 +10,9 @@ mod call;
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Role, Spec, Table, Test, TypeRef, Values};
+use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Remark, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
-use crate::words::Kind;
+use crate::words::{Kind, Word};
 
 /// May a register of type `reg` stand where an instruction wants `need`?
 pub fn compatible(need: Type, reg: Type) -> bool {
@@ -68,7 +68,12 @@ fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
 impl Parser<'_> {
     pub(crate) fn check_instruction(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        for error in opcode.errors.clone() {
+        let signs = Signs::of(self.body.list(inst.operands));
+        let errors = opcode.errors.clone();
+        for text in signs.errors(&opcode.words.clone()) {
+            self.error(inst.span, text);
+        }
+        for error in errors {
             if let OpcodeError::Message(text) = error {
                 self.error(inst.span, text);
             }
@@ -87,8 +92,18 @@ impl Parser<'_> {
                 // What a row that takes all words says about the operands goes before a row that doesn't.
                 Ok(()) if fit.misfits > 0 && !matches!(misfits[..], [] | [Misfit::Mismatch, ..]) => break,
                 Ok(()) => {
-                    let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned();
-                    let texts: Vec<String> = texts.collect();
+                    let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
+                    let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
+                    let late = opcode.late.iter().filter(applies).map(|r| &r.text);
+                    let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
+                    if signs.product != signs.third
+                        && !table.form(fit.form).operands.iter().any(|s| s.negates)
+                    {
+                        texts.push(format!(
+                            "Operand negation not allowed for instruction '{}'",
+                            opcode.mnemonic
+                        ));
+                    }
                     let calls = table.form(fit.form).operands.iter().any(|s| s.role == Role::Function);
                     self.check_found(inst, &found, texts);
                     return if calls { self.check_call(inst) } else { Ok(()) };
@@ -161,13 +176,45 @@ struct Found {
     broken: Vec<String>,
 }
 
+/// What is negated. ptxas keeps one sign for the product of the first two sources and one for the third, whatever
+/// the instruction is, so that two negated factors pass everywhere.
+#[derive(Clone, Copy)]
+struct Signs {
+    product: bool,
+    third: bool,
+    /// The result, or an operand behind the third source.
+    other: bool,
+}
+
+impl Signs {
+    fn of(operands: &[Operand]) -> Signs {
+        let at = |i: usize| operands.get(i).is_some_and(is_negated);
+        let other = at(0) || operands.iter().skip(4).any(is_negated);
+        Signs { product: at(1) != at(2), third: at(3), other }
+    }
+
+    /// What ptxas says before it looks at the form.
+    fn errors(self, words: &[Word]) -> impl Iterator<Item = String> {
+        let clash = self.product && self.third;
+        let limited = "Operand negation limited to either (source A xor source B) or source C";
+        let limits = usize::from(self.other) + usize::from(clash);
+        let plus_one = words.iter().filter(move |w| w.text() == ".po" && self.product != self.third);
+        std::iter::repeat_n(limited.to_string(), limits).chain(plus_one.filter_map(|w| w.twice()))
+    }
+}
+
+fn is_negated(operand: &Operand) -> bool {
+    matches!(operand, Operand::Negated(_) | Operand::Part { negated: true, .. })
+}
+
 impl Found {
-    fn note(&mut self, matcher: &Matcher, spec: &Spec, operand: &Operand) {
+    fn note(&mut self, matcher: &Matcher, spec: &Spec, operand: &Operand, index: usize) {
         self.gates.extend(spec.gate.clone());
         if let (Role::Pair(pair), Operand::Pair(_)) = (&spec.role, operand) {
             self.gates.extend(pair.1.gate.clone());
         }
-        self.broken.extend(spec.limits.iter().filter_map(|l| matcher.broken(l, operand)));
+        self.broken.extend(matcher.unselectable(spec, operand));
+        self.broken.extend(spec.limits.iter().filter_map(|l| matcher.broken(l, operand, index)));
     }
 }
 
@@ -236,7 +283,7 @@ impl Matcher<'_, '_> {
             Err(misfit) => return Err(misfit),
         };
         let marks = (found.gates.len(), found.broken.len());
-        found.note(self, spec, operand);
+        found.note(self, spec, operand, index);
         let rest = self.rest(others, left, index + self.arguments(operand), found);
         if rest.is_err() {
             found.gates.truncate(marks.0);
@@ -372,6 +419,9 @@ impl Matcher<'_, '_> {
     }
 
     fn elements(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
+        if elements.iter().any(is_negated) {
+            return Err(Misfit::Mismatch);
+        }
         if elements.iter().all(|e| matches!(e, Operand::Sink)) && !elements.is_empty() && spec.sink {
             return Err(Misfit::Text("Unable to infer type of vector elements (assuming .b8)".into()));
         }
@@ -532,8 +582,9 @@ impl Matcher<'_, '_> {
     fn dest(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
         match operand {
             Operand::Sink if spec.sink => Ok(()),
-            Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
+            Operand::Reg(reg) | Operand::Part { reg, .. } | Operand::Negated(reg) => {
+                self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
+            }
             Operand::Sink => Err(self.no_sink(spec)),
             Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Not(_) => {
                 self.source(&Spec { role: Role::Source, ..spec.clone() }, operand, index)?;
@@ -672,13 +723,17 @@ impl Matcher<'_, '_> {
     }
 
     /// ptxas's words if a constant breaks the limit.
-    fn broken(&self, limit: &Limit, operand: &Operand) -> Option<String> {
+    fn broken(&self, limit: &Limit, operand: &Operand, index: usize) -> Option<String> {
         let obeys = match (limit.test, operand) {
             (Test::Range(low, high), Operand::Int { value, .. }) => (low..=high).contains(&(*value as i64)),
             (Test::OneOf(values), Operand::Int { value, .. }) => values.contains(&(*value as i64)),
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
             (Test::NonZero, Operand::Int { value, .. }) => *value != 0,
             (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
+            (Test::Selector(all), Operand::Part { part, .. }) => {
+                all.split(' ').any(|pattern| part.fits(pattern))
+            }
+            (Test::Register, Operand::Int { .. }) => false,
             (Test::Fraction, Operand::F64(bits)) => {
                 f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0
             }
@@ -697,8 +752,21 @@ impl Matcher<'_, '_> {
             _ => Default::default(),
         };
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
-        let text = limit.text.replace("$v", &signed).replace("$u", &unsigned);
+        let text =
+            limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
         Some(text.replace("$m", self.mnemonic).replace("$w", field))
+    }
+
+    /// ptxas's words for a video selector where no limit speaks of selectors.
+    fn unselectable(&self, spec: &Spec, operand: &Operand) -> Option<String> {
+        let Operand::Part { reg, .. } = operand else { return None };
+        let vector = self.parser.body.reg_decl(*reg).0.vector > 1;
+        if vector || spec.limits.iter().any(|l| matches!(l.test, Test::Selector(_))) {
+            return None;
+        }
+        let place =
+            if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
+        Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
     }
 }
 

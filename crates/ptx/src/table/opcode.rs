@@ -24,8 +24,15 @@ pub struct Opcode {
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
     /// What `rule` lines say, and what `late` lines say.
-    pub rules: Vec<String>,
-    pub late: Vec<String>,
+    pub rules: Vec<Remark>,
+    pub late: Vec<Remark>,
+}
+
+/// What a rule says about an opcode, if the instruction has so many operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub operands: Option<usize>,
+    pub text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +99,10 @@ impl Opcode {
         self.words.iter().filter(|w| w.kind() == Kind::Type).filter_map(|w| Type::of_word(*w))
     }
 
+    fn nth_type(&self, n: usize) -> Option<Word> {
+        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
+    }
+
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
     pub fn vector(&self) -> u32 {
         self.first(Kind::Vector).and_then(|w| w.number('v')).unwrap_or(1)
@@ -128,8 +139,8 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         return op;
     };
     let extra_operations = op.drop_operations(table, forms);
-    for text in op.consequences(table, Step::Word, target, version) {
-        op.error(text);
+    for remark in op.consequences(table, Step::Word, target, version) {
+        op.error(remark.text);
     }
     op.rules = op.consequences(table, Step::Rule, target, version);
     op.late = op.consequences(table, Step::Late, target, version);
@@ -198,22 +209,21 @@ impl Opcode {
     }
 
     /// What the lines of a step say about this opcode.
-    fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<String> {
-        let mut texts = Vec::new();
+    fn consequences(&self, table: &Table, step: Step, target: Target, version: Version) -> Vec<Remark> {
+        let mut remarks = Vec::new();
         for rule in table.rules.iter().filter(|r| r.step == step) {
             let Some(met) = self.meets(&rule.when, version) else { continue };
             // Words are looked at in the order in which they are written.
             let place = self.words.iter().position(|w| step == Step::Word && met.first() == Some(w));
-            match &rule.then {
-                Consequence::Error(text) => texts.push((place, self.named(text, &met))),
-                Consequence::Gate(gate) => {
-                    let refusals = self.refusals(gate, &met, target, version);
-                    texts.extend(refusals.into_iter().map(|text| (place, text)));
-                }
-            }
+            let texts = match &rule.then {
+                Consequence::Error(text) => vec![self.named(text, &met)],
+                Consequence::Gate(gate) => self.refusals(gate, &met, target, version),
+            };
+            let operands = rule.when.operands;
+            remarks.extend(texts.into_iter().map(|text| (place, Remark { operands, text })));
         }
-        texts.sort_by_key(|(place, _)| *place);
-        texts.into_iter().map(|(_, text)| text).collect()
+        remarks.sort_by_key(|(place, _)| *place);
+        remarks.into_iter().map(|(_, remark)| remark).collect()
     }
 
     fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
@@ -226,16 +236,15 @@ impl Opcode {
             true => self.mnemonic.starts_with(name),
             false => self.mnemonic == name,
         });
-        let typed =
-            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
-        if !named || !typed || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
+        let typed = when.types.iter().all(|(n, words)| self.nth_type(*n).is_some_and(|w| words.contains(&w)));
+        if !named
+            || !typed
+            || when.from.is_some_and(|v| version < v)
+            || when.absent.iter().any(|w| self.words.contains(w))
+        {
             return None;
         }
         when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
-    }
-
-    fn type_word(&self, n: usize) -> Option<Word> {
-        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
     }
 
     /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
@@ -245,7 +254,7 @@ impl Opcode {
             return text.to_string();
         }
         let types: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Type).map(|w| w.text()).collect();
-        let mut out = text.replace("$m", self.mnemonic);
+        let mut out = text.replace("$m", self.mnemonic).replace("$types", &types.concat());
         for (i, word) in met.iter().enumerate() {
             let (key, word) = (format!("${}", i + 1), word.text());
             let short = word.rsplit("::").next().unwrap_or(word);
@@ -288,25 +297,45 @@ impl Opcode {
         }
     }
 
-    /// Required flags that aren't there, words that the row doesn't take, other required words.
+    /// Words that the row doesn't take and required ones that aren't there, in the order of the vocabulary.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
-        let missing =
-            || form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
-        let flag = |slot: &Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
-        let mut wrong = fit.extra.clone();
-        wrong.retain(|w| w.kind() != Kind::Ignored);
-        wrong.sort();
-        let mut texts: Vec<String> = missing().filter(|s| flag(s)).map(|s| self.lacking(s)).collect();
-        texts.extend(wrong.iter().map(|w| match w.kind() {
-            Kind::Space => self.wrong_space(form),
-            Kind::Exchange => {
-                let ty = self.types().next().map_or(String::new(), |ty| format!("{ty:?}"));
-                w.not_taken(&format!("{}{ty}", self.mnemonic))
+        let mut all: Vec<(Word, String)> = Vec::new();
+        for &word in fit.extra.iter().filter(|w| w.kind() != Kind::Ignored) {
+            all.push(self.too_much(form, word));
+        }
+        for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
+            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind());
+            match (slot.kind(), slot.flag()) {
+                // Rounding or a flag: asked for where the flag is.
+                (_, Some(flag)) => all.push((flag, self.lacking(slot))),
+                // A word of the kind that doesn't fit is complaint enough.
+                (Kind::Rounding | Kind::Compare | Kind::Clamp | Kind::Space, _) if wrong => {}
+                // Asked for where the other operations of `atom` and `red` are.
+                (Kind::Op, _) => all.extend(Word::find("inc").map(|w| (w, self.lacking(slot)))),
+                _ => all.push((slot.words[0], self.lacking(slot))),
             }
-            _ => w.not_taken(self.mnemonic),
-        }));
-        texts.extend(missing().filter(|s| !flag(s)).map(|s| self.lacking(s)));
-        texts
+        }
+        all.sort_by_key(|(word, _)| *word);
+        all.into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// The complaint about a word that has no place in a row, and its place among the complaints.
+    fn too_much(&self, form: &Form, word: Word) -> (Word, String) {
+        let has_kind = form.slots.iter().any(|s| s.words.iter().any(|w| w.kind() == word.kind()));
+        let either = form.slots.iter().find(|s| s.words.contains(&word));
+        match either.and_then(|slot| Some((slot, slot.flag()?))) {
+            Some((slot, flag)) => (flag, self.lacking(slot)),
+            None if word.kind() == Kind::Compare && has_kind => (word, MISMATCH.to_string()),
+            None if word.text() == ".rs" && has_kind => {
+                (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
+            }
+            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
+            None if word.kind() == Kind::Exchange => {
+                let ty = self.types().next().map_or(String::new(), |ty| format!("{ty:?}"));
+                (word, word.not_taken(&format!("{}{ty}", self.mnemonic)))
+            }
+            None => (word, word.not_taken(self.mnemonic)),
+        }
     }
 
     /// What ptxas says about state spaces that the row doesn't take.
@@ -327,33 +356,30 @@ impl Opcode {
     /// The text for a required modifier that is not there.
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
-        let flag = slot.words.iter().find(|w| matches!(w.kind(), Kind::Flag | Kind::FormFlag));
-        match (slot.kind(), flag) {
-            (Kind::Rounding, Some(flag)) => {
-                format!(
-                    "Rounding modifier or '{}' modifier required for instruction '{mnemonic}'",
-                    flag.text()
-                )
+        let flag = slot.flag().map(Word::text);
+        let required = match (slot.kind(), flag) {
+            (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
+            (Kind::Rounding, None) => "Rounding modifier required".to_string(),
+            (Kind::Compare, _) => "Comparison modifier required".to_string(),
+            (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".to_string(),
+            (Kind::Clamp, _) => "Clamp modifier required".to_string(),
+            (Kind::Space, _) if self.first(Kind::Space).is_some() => {
+                return format!("Unexpected number of state spaces specified in instruction '{mnemonic}'");
             }
-            (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
-            (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
-            (Kind::Space, _) => {
-                let spaces = |s: &&Word| s.kind() == Kind::Space;
-                match self.words.iter().filter(spaces).count() {
-                    0 => format!("State space modifier required for instruction '{mnemonic}'"),
-                    _ => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
-                }
+            (Kind::Space, _) => "State space modifier required".to_string(),
+            (Kind::Op, _) if slot.words.iter().all(|w| BOOLEAN.contains(&w.text())) => {
+                "Boolean operation is required".to_string()
             }
-            (Kind::Geometry | Kind::Dimension, _) => {
-                format!("Geometry modifier required for instruction '{mnemonic}'")
-            }
-            (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
-            (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
-            (_, Some(flag)) => format!("{} modifier required for instruction '{mnemonic}'", flag.text()),
-            _ => format!("Unexpected instruction types specified for '{mnemonic}'"),
-        }
+            (Kind::Op, _) => "Reduction operation is required".to_string(),
+            (_, Some(flag)) => format!("{flag} modifier required"),
+            _ => return format!("Unexpected instruction types specified for '{mnemonic}'"),
+        };
+        format!("{required} for instruction '{mnemonic}'")
     }
 }
+
+const MISMATCH: &str = "Mismatch between instruction type and comparison qualifier";
+const BOOLEAN: &[&str] = &[".and", ".or", ".xor"];
 
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
 fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {

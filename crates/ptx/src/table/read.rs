@@ -41,8 +41,10 @@ impl Reader {
     fn line(&mut self, line: &'static str) -> Result<()> {
         let (head, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
+        // `set` is an instruction as well.
+        let defines = rest.split_whitespace().nth(1) == Some("=");
         match head {
-            "set" => {
+            "set" if defines => {
                 let (name, words) = rest.split_once('=').ok_or("set NAME = WORDS")?;
                 let mut all = Vec::new();
                 for w in words.split_whitespace() {
@@ -135,6 +137,9 @@ impl Reader {
         if let [first, second] = split_top(text, '|')[..] {
             let pair = (self.spec(first)?, self.spec(second)?);
             return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
+        }
+        if let Some(text) = text.strip_prefix('-') {
+            return Ok(Spec { negates: true, ..self.spec(text)? });
         }
         if let Some((text, gate)) = text.split_once('@') {
             return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
@@ -270,33 +275,25 @@ impl Reader {
 
     /// `.x/.y !.z : gate` or `… : error 'text'`
     fn rule(&mut self, step: Step, mnemonics: &[&'static str], text: &str) -> Result<()> {
-        let (when, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
+        let (condition, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
         let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
         let mnemonics = mnemonics.iter().map(ends).collect();
-        let mut condition = Condition {
-            mnemonics,
-            from: Version::new(1, 0),
-            present: Vec::new(),
-            absent: Vec::new(),
-            types: Vec::new(),
-        };
-        for part in when.split_whitespace() {
-            if let Some(words) = part.strip_prefix('!') {
-                condition.absent.extend(self.words(words)?);
-            } else if let Some((place, words)) = part.strip_prefix('t').and_then(|p| p.split_once('=')) {
-                let place = place.parse::<usize>().map_err(|e| format!("'{part}': {e}"))?;
-                condition.types.push((place, self.words(words)?));
-            } else if let Some(version) = part.strip_prefix("ptx") {
-                condition.from = version_number(version)?;
-            } else {
-                condition.present.push(self.words(part)?);
+        let mut when = Condition { mnemonics, ..Condition::default() };
+        for part in condition.split_whitespace() {
+            let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
+            match (part.strip_prefix('!'), part.split_once('='), part.strip_prefix("ptx")) {
+                (Some(words), ..) => when.absent.extend(self.words(words)?),
+                (_, Some(("args", n)), _) => when.operands = Some(number(n)?),
+                (_, Some((t, words)), _) => when.types.push((number(&t[1..])?, self.words(words)?)),
+                (.., Some(version)) => when.from = Some(version_number(version)?),
+                _ => when.present.push(self.words(part)?),
             }
         }
         let then = match then.trim().strip_prefix("error ") {
             Some(text) => Consequence::Error(quoted(text.trim())?.to_string()),
             None => Consequence::Gate(self.gate(then.trim())?),
         };
-        self.table.rules.push(Rule { step, when: condition, then });
+        self.table.rules.push(Rule { step, when, then });
         Ok(())
     }
 
@@ -333,6 +330,7 @@ fn plain(role: Role, ty: TypeRef) -> Spec {
         count: Count::One,
         optional: false,
         sink: false,
+        negates: false,
         when: None,
         gate: None,
         limits: Vec::new(),
@@ -355,8 +353,11 @@ fn number(text: &str) -> Result<i64> {
     text.parse().map_err(|e| format!("'{text}': {e}"))
 }
 
-fn limit_test(text: &str) -> Result<Test> {
+fn limit_test(text: &'static str) -> Result<Test> {
     Ok(match text {
+        "no constant" => Test::Register,
+        "no selector" => Test::Selector(""),
+        _ if text.starts_with('.') => Test::Selector(text),
         "pow2" => Test::PowerOfTwo,
         "nonzero" => Test::NonZero,
         "fraction" => Test::Fraction,
