@@ -92,10 +92,7 @@ impl Parser<'_> {
                 // What a row that takes all words says about the operands goes before a row that doesn't.
                 Ok(()) if fit.misfits > 0 && !matches!(misfits[..], [] | [Misfit::Mismatch, ..]) => break,
                 Ok(()) => {
-                    let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
-                    let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
-                    let late = opcode.late.iter().filter(applies).map(|r| &r.text);
-                    let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
+                    let mut texts = self.about_modifiers(inst, fit);
                     if signs.product != signs.third
                         && !table.form(fit.form).operands.iter().any(|s| s.negates)
                     {
@@ -112,11 +109,23 @@ impl Parser<'_> {
             }
         }
         let unasked = opcode.fits.iter().find_map(|fit| self.unasked_operand(inst, fit));
+        // Operands of the right kinds let ptxas go on to the modifiers, about which it speaks first.
+        let late = misfits.iter().position(|m| matches!(m, Misfit::Late(_)));
+        let modifiers = late.and_then(|i| opcode.fits.get(i)).map(|fit| self.about_modifiers(inst, fit));
         let text = explain(misfits, opcode.mnemonic);
-        for text in unasked.into_iter().chain([text]) {
+        for text in unasked.into_iter().chain(modifiers.unwrap_or_default()).chain([text]) {
             self.error(inst.span, text);
         }
         Ok(())
+    }
+
+    /// What rules and gates say about the modifiers of an instruction.
+    fn about_modifiers(&self, inst: &Inst, fit: &Fit) -> Vec<String> {
+        let opcode = &self.opcodes[inst.opcode.0 as usize];
+        let applies = |r: &&Remark| r.operands.is_none_or(|n| n == inst.operands.len as usize);
+        let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
+        let late = opcode.late.iter().filter(applies).map(|r| &r.text);
+        rules.chain(&fit.errors).chain(late).cloned().collect()
     }
 
     /// ptxas's words for an operand that only a modifier could ask for.
