@@ -83,7 +83,12 @@ impl Parser<'_> {
         let table = Table::get();
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
+        let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
+        let rules = || opcode.rules.iter().filter(applies).map(|r| &r.text);
+        let late = || opcode.late.iter().filter(applies).map(|r| &r.text);
         let mut misfits = Vec::new();
+        // What is wrong with the modifiers of the first row whose operands are of the right types.
+        let mut before_late: Option<Vec<String>> = None;
         for fit in &opcode.fits {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
@@ -91,10 +96,7 @@ impl Parser<'_> {
                 // What a row that takes all words says about the operands goes before a row that doesn't.
                 Ok(()) if fit.misfits > 0 && !matches!(misfits[..], [] | [Misfit::Mismatch, ..]) => break,
                 Ok(()) => {
-                    let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
-                    let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
-                    let late = opcode.late.iter().filter(applies).map(|r| &r.text);
-                    let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
+                    let mut texts: Vec<String> = rules().chain(&fit.errors).chain(late()).cloned().collect();
                     if signs.product != signs.third && !table.form(fit.form).operands.iter().any(|s| s.negates) {
                         texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
                     }
@@ -102,12 +104,18 @@ impl Parser<'_> {
                     self.check_found(inst, &found, texts);
                     return if calls { self.check_call(inst) } else { Ok(()) };
                 }
-                Err(misfit) => misfits.push(misfit),
+                Err(misfit) => {
+                    if matches!(misfit, Misfit::Late(_)) {
+                        let texts = || rules().chain(&fit.errors).chain(late()).cloned().collect();
+                        before_late.get_or_insert_with(texts);
+                    }
+                    misfits.push(misfit);
+                }
             }
         }
         let unasked = opcode.fits.iter().find_map(|fit| self.unasked_operand(inst, fit));
         let text = explain(misfits, opcode.mnemonic);
-        for text in unasked.into_iter().chain([text]) {
+        for text in unasked.into_iter().chain(before_late.unwrap_or_default()).chain([text]) {
             self.error(inst.span, text);
         }
         Ok(())
@@ -154,7 +162,8 @@ impl Parser<'_> {
         if self.version < reg.version {
             let v = reg.version;
             self.error(inst.span, format!("Feature '{name}' requires PTX ISA .version {v} or later"));
-        } else if self.target.sm() < reg.sm {
+        }
+        if self.target.sm() < reg.sm {
             let sm = reg.sm;
             self.error(inst.span, format!("Feature '{name}' requires .target sm_{sm} or higher"));
         }
@@ -290,14 +299,24 @@ impl Matcher<'_, '_> {
             return self.pair(pair, operand, index);
         }
         if let Operand::Vector(range) = operand {
-            return self.vector(spec, self.parser.body.list(*range), index);
+            let elements = self.parser.body.list(*range);
+            return self.vector(&self.shared_out(spec, elements.len())?, elements, index);
         }
         let width = match operand {
             Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
+            Operand::Special { row, component: None } if sreg::TABLE[*row as usize].vector => 4,
             _ => 1,
         };
+        if let TypeRef::Split(_) = spec.ty {
+            let spec = self.shared_out(spec, width as usize)?;
+            return if width == 1 { Err(Misfit::Mismatch) } else { self.scalar(&spec, operand, index) };
+        }
         match self.count(spec.count) {
             Some(n) if n == width => {}
+            Some(1) if spec.count == Count::One => {
+                self.scalar(spec, operand, index)?;
+                return Err(self.no_vector(spec));
+            }
             Some(_) if spec.count == Count::Vector && width > 1 => return Err(self.vector_size()),
             Some(_) if spec.count == Count::Vector && spec.role == Role::Dest => {
                 self.scalar(spec, operand, index)?;
@@ -323,6 +342,31 @@ impl Matcher<'_, '_> {
                 self.one(&pair.1, second, index)
             }
             _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// The spec for each of so many elements, where they share the bits of a type.
+    fn shared_out(&self, spec: &Spec, elements: usize) -> Result<Spec, Misfit> {
+        let TypeRef::Split(n) = spec.ty else { return Ok(spec.clone()) };
+        let bits = self.fit.types.get(n as usize).copied().flatten().map_or(0, Type::bits);
+        let part = bits.checked_div(elements as u32).and_then(Type::bits_of).ok_or(Misfit::Mismatch)?;
+        if part.bits() * elements as u32 != bits {
+            return Err(Misfit::Mismatch);
+        }
+        Ok(Spec { ty: TypeRef::Fixed(part), ..spec.clone() })
+    }
+
+    /// A vector where a scalar should be. Where vectors can be moved it is their size that is wrong.
+    fn no_vector(&self, spec: &Spec) -> Misfit {
+        let moves = Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Movable);
+        let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
+        match (moves, bits) {
+            (true, true) => Misfit::Mismatch,
+            (true, false) => self.vector_size(),
+            _ => {
+                let mnemonic = self.mnemonic;
+                Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
+            }
         }
     }
 
@@ -380,7 +424,7 @@ impl Matcher<'_, '_> {
         if spec.count == Count::One && spec.role != Role::Anything {
             // Its type is looked at first.
             elements.iter().try_for_each(|e| self.scalar(spec, e, index))?;
-            return Err(Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
+            return Err(self.no_vector(spec));
         }
         match spec.count {
             Count::AtLeast(n) if elements.len() < n as usize => {
@@ -512,11 +556,57 @@ impl Matcher<'_, '_> {
                 }
             }
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
-            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => {
-                self.source(spec, operand, index)
+            (Role::Movable, Operand::Symbol(s)) => self.moved_address(spec, *s),
+            (Role::Movable, Operand::Sum(range) | Operand::Element(range)) => {
+                match self.parser.body.list(*range) {
+                    [Operand::Symbol(s), ..] => self.moved_address(spec, *s),
+                    _ => Err(Misfit::Mismatch),
+                }
             }
+            (Role::Readable | Role::Movable, Operand::Special { row, .. }) => self.read_special(spec, *row),
+            (
+                Role::Source
+                | Role::Readable
+                | Role::Movable
+                | Role::Register
+                | Role::Pred
+                | Role::Constant(_),
+                _,
+            ) => self.source(spec, operand, index),
             _ => Err(Misfit::Mismatch),
         }
+    }
+
+    /// The address of a variable or function as a value. ptxas takes a function's for a value of any type.
+    fn moved_address(&self, spec: &Spec, symbol: Symbol) -> Result<(), Misfit> {
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        let need = self.wanted(spec).map(|(ty, _)| ty);
+        match info.kind {
+            SymbolKind::Function { .. } => Ok(()),
+            SymbolKind::Variable { ty, .. } if ty.class() == Class::Opaque => match need {
+                Some(Type::U64) | None => Ok(()),
+                _ => {
+                    let kind = if ty.name() == "surfref" { "surface" } else { "texture" };
+                    Err(Misfit::Late(format!("Indirect access to {kind} requires .u64 type")))
+                }
+            },
+            SymbolKind::Variable { .. } if need.is_none_or(|t| t.is_int() || t.class() == Class::Bits) => Ok(()),
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// A special register, by its width; not as a float.
+    fn read_special(&self, spec: &Spec, row: u16) -> Result<(), Misfit> {
+        let Some((need, wider)) = self.wanted(spec) else { return Ok(()) };
+        match sreg::TABLE[row as usize].fits(need, wider) {
+            false => Err(Misfit::Mismatch),
+            true if need.is_float() => Err(self.no_special()),
+            true => Ok(()),
+        }
+    }
+
+    fn no_special(&self) -> Misfit {
+        Misfit::Late(format!("Special register argument not allowed for instruction '{}'", self.mnemonic))
     }
 
     /// A texture, sampler or surface where the spec wants such a one.
@@ -569,9 +659,17 @@ impl Matcher<'_, '_> {
         let typed = !matches!(spec.ty, TypeRef::Fixed(_));
         let looks_right = match operand {
             Operand::Special { row, .. } => {
-                let fits = self.register(spec, sreg::TABLE[*row as usize].ty).is_ok();
-                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
-                return if fits { Misfit::Late(text) } else { Misfit::Mismatch };
+                let reg = &sreg::TABLE[*row as usize];
+                let fits = self.wanted(spec).is_none_or(|(need, wider)| reg.fits(need, wider));
+                let reads = |s: &Spec| matches!(s.role, Role::Readable | Role::Movable);
+                let reads = Table::get().form(self.fit.form).operands.iter().any(reads);
+                return match (fits, spec.role == Role::Dest && reads) {
+                    (false, _) => Misfit::Mismatch,
+                    (true, false) => self.no_special(),
+                    (true, true) => {
+                        Misfit::Late("Read-only special register cannot be destination argument".into())
+                    }
+                };
             }
             Operand::Symbol(s) => {
                 let value = |k: &SymbolKind| matches!(k, SymbolKind::Variable { ty, .. } if ty.class() != Class::Opaque);
@@ -592,14 +690,15 @@ impl Matcher<'_, '_> {
     }
 
     fn source(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
-        let constant = matches!(spec.role, Role::Source | Role::Constant(_) | Role::Pred);
+        let constant = !matches!(spec.role, Role::Register);
+        let negates = spec.role == Role::Pred || self.wanted(spec).is_some_and(|(ty, _)| ty == Type::PRED);
         let register = !matches!(spec.role, Role::Constant(_));
         match operand {
             Operand::Reg(reg) if register => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } | Operand::Negated(reg) if register => {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
-            Operand::Not(reg) if register && spec.role == Role::Pred => {
+            Operand::Not(reg) if register && negates => {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
             Operand::Sink if spec.sink => Ok(()),
@@ -617,6 +716,7 @@ impl Matcher<'_, '_> {
         match spec.ty {
             TypeRef::Slot(n) => slot(n).map(|t| (t, false)),
             TypeRef::Wide(n) => slot(n).and_then(Type::widened).map(|t| (t, false)),
+            TypeRef::Split(n) => slot(n).map(|t| (t, false)),
             TypeRef::AtLeast(n) => slot(n).map(|t| (t, true)),
             TypeRef::Paired(n) => slot(n).map(|t| (t.paired(), false)),
             TypeRef::Fixed(ty) => Some((ty, false)),
