@@ -333,6 +333,7 @@ impl Opcode {
             None if word.text() == ".rs" && has_kind => {
                 (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
             }
+            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
             None => (word, word.not_taken(self.mnemonic)),
         }
     }
