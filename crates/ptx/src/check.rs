@@ -104,6 +104,8 @@ impl Parser<'_> {
                     self.check_found(inst, &found, texts);
                     return if calls { self.check_call(inst) } else { Ok(()) };
                 }
+                // A row that lacks words has nothing to say where another one takes them all.
+                Err(_) if fit.misfits > opcode.fits[0].misfits => misfits.push(Misfit::Mismatch),
                 Err(misfit) => {
                     if matches!(misfit, Misfit::Late(_)) {
                         let texts = || rules().chain(&fit.errors).chain(late()).cloned().collect();
