@@ -9,7 +9,9 @@ mod call;
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values};
+use crate::table::{
+    Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values,
+};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Word};
 
@@ -97,8 +99,13 @@ impl Parser<'_> {
                 Ok(()) if fit.misfits > 0 && !matches!(misfits[..], [] | [Misfit::Mismatch, ..]) => break,
                 Ok(()) => {
                     let mut texts: Vec<String> = rules().chain(&fit.errors).chain(late()).cloned().collect();
-                    if signs.product != signs.third && !table.form(fit.form).operands.iter().any(|s| s.negates) {
-                        texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
+                    if signs.product != signs.third
+                        && !table.form(fit.form).operands.iter().any(|s| s.negates)
+                    {
+                        texts.push(format!(
+                            "Operand negation not allowed for instruction '{}'",
+                            opcode.mnemonic
+                        ));
                     }
                     let calls = table.form(fit.form).operands.iter().any(|s| s.role == Role::Function);
                     self.check_found(inst, &found, texts);
@@ -335,13 +342,18 @@ impl Matcher<'_, '_> {
     }
 
     fn pair(&self, pair: &(Spec, Spec), operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let expected = || Misfit::Late(format!("Predicate output expected for instruction '{}'", self.mnemonic));
         let Operand::Pair(range) = operand else {
-            return if pair.1.optional { self.one(&pair.0, operand, index) } else { Err(Misfit::Mismatch) };
+            self.one(&pair.0, operand, index)?;
+            return if pair.1.optional { Ok(()) } else { Err(expected()) };
         };
         match self.parser.body.list(*range) {
             [first, second] => {
                 self.one(&pair.0, first, index)?;
-                self.one(&pair.1, second, index)
+                match (second, self.one(&pair.1, second, index)) {
+                    (Operand::Reg(_) | Operand::Unresolved(_) | Operand::Sink, Err(_)) => Err(expected()),
+                    (_, second) => second,
+                }
             }
             _ => Err(Misfit::Mismatch),
         }
@@ -550,6 +562,10 @@ impl Matcher<'_, '_> {
                 self.parser.body.reg_decl(*reg).0.ty,
             ),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
+            (Role::Movable | Role::Variable, Operand::Symbol(s)) if self.call_parameter(*s) => {
+                let name = self.parser.symbols.get(s.0 as usize).map_or("", |i| self.parser.names.text(i.name));
+                Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
+            }
             (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
             (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
                 match self.parser.body.list(*range) {
@@ -565,18 +581,20 @@ impl Matcher<'_, '_> {
                     _ => Err(Misfit::Mismatch),
                 }
             }
-            (Role::Readable | Role::Movable, Operand::Special { row, .. }) => self.read_special(spec, *row),
-            (
-                Role::Source
-                | Role::Readable
-                | Role::Movable
-                | Role::Register
-                | Role::Pred
-                | Role::Constant(_),
-                _,
-            ) => self.source(spec, operand, index),
+            (Role::Source | Role::Movable | Role::Register | Role::Pred | Role::Constant(_), _) => {
+                self.source(spec, operand, index)
+            }
             _ => Err(Misfit::Mismatch),
         }
+    }
+
+    /// Is it a `.param` variable of the body, which holds an argument of a call and has no address?
+    fn call_parameter(&self, symbol: Symbol) -> bool {
+        let formals = &self.parser.function.formals;
+        let param = |k: &SymbolKind| matches!(k, SymbolKind::Variable { space: Space::Param, .. });
+        self.symbol(symbol, param).is_ok()
+            && !formals.params.contains(&symbol)
+            && !formals.returns.contains(&symbol)
     }
 
     /// The address of a variable or function as a value. ptxas takes a function's for a value of any type.
@@ -663,8 +681,7 @@ impl Matcher<'_, '_> {
             Operand::Special { row, .. } => {
                 let reg = &sreg::TABLE[*row as usize];
                 let fits = self.wanted(spec).is_none_or(|(need, wider)| reg.fits(need, wider));
-                let reads = |s: &Spec| matches!(s.role, Role::Readable | Role::Movable);
-                let reads = Table::get().form(self.fit.form).operands.iter().any(reads);
+                let reads = Table::get().form(self.fit.form).operands.iter().any(|s| s.special);
                 return match (fits, spec.role == Role::Dest && reads) {
                     (false, _) => Misfit::Mismatch,
                     (true, false) => self.no_special(),
@@ -706,6 +723,17 @@ impl Matcher<'_, '_> {
             Operand::Sink if spec.sink => Ok(()),
             Operand::Sink => Err(self.no_sink(spec)),
             Operand::Int { value, .. } if constant => self.integer(spec, *value, index),
+            // An address with an offset is a constant, but one without is not.
+            Operand::Sum(_) if spec.role == Role::Source => self.integer(spec, 0, index),
+            Operand::Special { row, .. } if spec.special => self.read_special(spec, *row),
+            // ptxas takes the address of a function for a value of the instruction's type, whatever that is.
+            Operand::Symbol(s)
+                if spec.role == Role::Source
+                    && !matches!(spec.ty, TypeRef::Fixed(_))
+                    && self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() =>
+            {
+                Ok(())
+            }
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
             _ => Err(self.no_register(spec, operand, index)),
@@ -740,7 +768,7 @@ impl Matcher<'_, '_> {
             self.value(values, value as i64, index)?;
         }
         match self.wanted(spec) {
-            Some((need, _)) if matches!(need.class(), Class::Float) => Err(Misfit::Mismatch),
+            Some((need, _)) if matches!(need.class(), Class::Float | Class::Packed) => Err(Misfit::Mismatch),
             _ => Ok(()),
         }
     }
@@ -863,7 +891,9 @@ impl Matcher<'_, '_> {
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
             (Test::NonZero, Operand::Int { value, .. }) => *value != 0,
             (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
-            (Test::Selector(all), Operand::Part { part, .. }) => all.split(' ').any(|pattern| part.fits(pattern)),
+            (Test::Selector(all), Operand::Part { part, .. }) => {
+                all.split(' ').any(|pattern| part.fits(pattern))
+            }
             (Test::Register, Operand::Int { .. }) => false,
             (Test::Fraction, Operand::F64(bits)) => {
                 f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0
@@ -883,7 +913,8 @@ impl Matcher<'_, '_> {
             _ => Default::default(),
         };
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
-        let text = limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
+        let text =
+            limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
         Some(text.replace("$m", self.mnemonic).replace("$w", field))
     }
 
@@ -894,7 +925,8 @@ impl Matcher<'_, '_> {
         if vector || spec.limits.iter().any(|l| matches!(l.test, Test::Selector(_))) {
             return None;
         }
-        let place = if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
+        let place =
+            if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
         Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
     }
 

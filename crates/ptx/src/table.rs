@@ -44,7 +44,7 @@
 //! 6. `late` lines.
 //!
 //! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4`
-//! is the version from which they apply, `t1=.x/.y` asks for the second type, `args=3` for three operands.
+//! is the version from which they apply, `!ptx8.1` the one below which, `t1=.x/.y` asks for the second type, `args=3` for three operands.
 //! `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are
 //! the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are
 //! the words that met the groups of the line, and `$1::` is what follows the `::` of such a word.
@@ -119,6 +119,8 @@ pub struct Spec {
     pub count: Count,
     pub optional: bool,
     pub sink: bool,
+    /// A special register may stand there.
+    pub special: bool,
     /// The register may be negated.
     pub negates: bool,
     /// The operand stands there if and only if the opcode has this word.
@@ -164,9 +166,7 @@ pub enum Role {
     Dest,
     /// Register or constant.
     Source,
-    /// Register, constant or special register.
-    Readable,
-    /// The same, or the address of a variable or function.
+    /// Register, constant, or the address of a variable or function.
     Movable,
     /// Register only.
     Register,
@@ -297,6 +297,8 @@ pub struct Condition {
     pub mnemonics: Vec<(&'static str, bool)>,
     /// The lowest version to which the rule applies.
     pub from: Option<Version>,
+    /// The version below which it applies.
+    pub until: Option<Version>,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     /// None of these may be there.

@@ -203,8 +203,8 @@ impl Reader {
         let role = match role {
             "d" => Role::Dest,
             "a" | "b" | "c" => Role::Source,
-            "s" => Role::Readable,
-            "x" => Role::Movable,
+            "s" => return Ok(Spec { count, special: true, ..plain(Role::Source, ty) }),
+            "x" => return Ok(Spec { count, special: true, ..plain(Role::Movable, ty) }),
             "r" => Role::Register,
             "i" => Role::Constant(Values::Any),
             "p" => return Ok(Spec { count, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
@@ -291,7 +291,9 @@ impl Reader {
         let mut when = Condition { mnemonics, ..Condition::default() };
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
-            if let Some(words) = part.strip_prefix('!') {
+            if let Some(version) = part.strip_prefix("!ptx") {
+                when.until = Some(version_number(version)?);
+            } else if let Some(words) = part.strip_prefix('!') {
                 when.absent.extend(self.words(words)?);
             } else if let Some(n) = part.strip_prefix("args=") {
                 when.operands = Some(number(n)?);
@@ -344,6 +346,7 @@ fn plain(role: Role, ty: TypeRef) -> Spec {
         count: Count::One,
         optional: false,
         sink: false,
+        special: false,
         negates: false,
         when: None,
         gate: None,
