@@ -10,7 +10,7 @@ mod call;
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Remark, Role, Spec, Table, Test, TypeRef, Values};
+use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Word};
 
@@ -105,6 +105,8 @@ impl Parser<'_> {
                     self.check_found(inst, &found, texts);
                     return if calls { self.check_call(inst) } else { Ok(()) };
                 }
+                // A row that lacks words has nothing to say where another one takes them all.
+                Err(_) if fit.misfits > opcode.fits[0].misfits => misfits.push(Misfit::Mismatch),
                 Err(misfit) => misfits.push(misfit),
             }
         }
@@ -169,7 +171,8 @@ impl Parser<'_> {
         if self.version < reg.version {
             let v = reg.version;
             self.error(inst.span, format!("Feature '{name}' requires PTX ISA .version {v} or later"));
-        } else if self.target.sm() < reg.sm {
+        }
+        if self.target.sm() < reg.sm {
             let sm = reg.sm;
             self.error(inst.span, format!("Feature '{name}' requires .target sm_{sm} or higher"));
         }
@@ -309,12 +312,18 @@ impl Matcher<'_, '_> {
             return self.pair(pair, operand, index);
         }
         if let Operand::Vector(range) = operand {
-            return self.vector(spec, self.parser.body.list(*range), index);
+            let elements = self.parser.body.list(*range);
+            return self.vector(&self.shared_out(spec, elements.len())?, elements, index);
         }
         let width = match operand {
             Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
+            Operand::Special { row, component: None } if sreg::TABLE[*row as usize].vector => 4,
             _ => 1,
         };
+        if let TypeRef::Split(_) = spec.ty {
+            let spec = self.shared_out(spec, width as usize)?;
+            return if width == 1 { Err(Misfit::Mismatch) } else { self.scalar(&spec, operand, index) };
+        }
         match self.count(spec.count) {
             // One coordinate stands in braces as well.
             Some(1) if matches!(spec.count, Count::Dimension { .. }) => {
@@ -322,6 +331,10 @@ impl Matcher<'_, '_> {
                 return Err(Misfit::Late(format!("Vector expected for argument {index}")));
             }
             Some(n) if n == width => {}
+            Some(1) if spec.count == Count::One => {
+                self.scalar(spec, operand, index)?;
+                return Err(self.no_vector(spec));
+            }
             Some(_) if spec.count == Count::Vector && width > 1 => return Err(self.vector_size()),
             Some(_) if spec.count == Count::Vector && spec.role == Role::Dest => {
                 self.scalar(spec, operand, index)?;
@@ -338,15 +351,45 @@ impl Matcher<'_, '_> {
     }
 
     fn pair(&self, pair: &(Spec, Spec), operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let expected = || Misfit::Late(format!("Predicate output expected for instruction '{}'", self.mnemonic));
         let Operand::Pair(range) = operand else {
-            return if pair.1.optional { self.one(&pair.0, operand, index) } else { Err(Misfit::Mismatch) };
+            self.one(&pair.0, operand, index)?;
+            return if pair.1.optional { Ok(()) } else { Err(expected()) };
         };
         match self.parser.body.list(*range) {
             [first, second] => {
                 self.one(&pair.0, first, index)?;
-                self.one(&pair.1, second, index)
+                match (second, self.one(&pair.1, second, index)) {
+                    (Operand::Reg(_) | Operand::Unresolved(_) | Operand::Sink, Err(_)) => Err(expected()),
+                    (_, second) => second,
+                }
             }
             _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// The spec for each of so many elements, where they share the bits of a type.
+    fn shared_out(&self, spec: &Spec, elements: usize) -> Result<Spec, Misfit> {
+        let TypeRef::Split(n) = spec.ty else { return Ok(spec.clone()) };
+        let bits = self.fit.types.get(n as usize).copied().flatten().map_or(0, Type::bits);
+        let part = bits.checked_div(elements as u32).and_then(Type::bits_of).ok_or(Misfit::Mismatch)?;
+        if part.bits() * elements as u32 != bits {
+            return Err(Misfit::Mismatch);
+        }
+        Ok(Spec { ty: TypeRef::Fixed(part), ..spec.clone() })
+    }
+
+    /// A vector where a scalar should be. Where vectors can be moved it is their size that is wrong.
+    fn no_vector(&self, spec: &Spec) -> Misfit {
+        let moves = Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Movable);
+        let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
+        match (moves, bits) {
+            (true, true) => Misfit::Mismatch,
+            (true, false) => self.vector_size(),
+            _ => {
+                let mnemonic = self.mnemonic;
+                Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
+            }
         }
     }
 
@@ -414,9 +457,7 @@ impl Matcher<'_, '_> {
             Count::One if spec.role == Role::Anything => None,
             // Only operands of the instruction's own type get far enough to be told.
             Count::One if matches!(spec.ty, TypeRef::Fixed(_)) => Some(Misfit::Mismatch),
-            Count::One => {
-                Some(Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'")))
-            }
+            Count::One => Some(self.no_vector(spec)),
             Count::AtLeast(n) if size < n as usize => {
                 let text = format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'");
                 Some(Misfit::Late(text))
@@ -544,19 +585,71 @@ impl Matcher<'_, '_> {
                 self.parser.body.reg_decl(*reg).0.ty,
             ),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
-            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, Some(Space::Shared)),
+            (Role::Movable | Role::Variable, Operand::Symbol(s)) if self.call_parameter(*s) => {
+                let name = self.parser.symbols.get(s.0 as usize).map_or("", |i| self.parser.names.text(i.name));
+                Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
+            }
+            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
             (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
                 match self.parser.body.list(*range) {
-                    [Operand::Symbol(s), ..] => self.address_variable(*s, Some(Space::Shared)),
+                    [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
                     _ => Ok(()),
                 }
             }
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
-            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => {
+            (Role::Movable, Operand::Symbol(s)) => self.moved_address(spec, *s),
+            (Role::Movable, Operand::Sum(range) | Operand::Element(range)) => {
+                match self.parser.body.list(*range) {
+                    [Operand::Symbol(s), ..] => self.moved_address(spec, *s),
+                    _ => Err(Misfit::Mismatch),
+                }
+            }
+            (Role::Source | Role::Movable | Role::Register | Role::Pred | Role::Constant(_), _) => {
                 self.source(spec, operand, index)
             }
             _ => Err(Misfit::Mismatch),
         }
+    }
+
+    /// Is it a `.param` variable of the body, which holds an argument of a call and has no address?
+    fn call_parameter(&self, symbol: Symbol) -> bool {
+        let formals = &self.parser.function.formals;
+        let param = |k: &SymbolKind| matches!(k, SymbolKind::Variable { space: Space::Param, .. });
+        self.symbol(symbol, param).is_ok()
+            && !formals.params.contains(&symbol)
+            && !formals.returns.contains(&symbol)
+    }
+
+    /// The address of a variable or function as a value. ptxas takes a function's for a value of any type.
+    fn moved_address(&self, spec: &Spec, symbol: Symbol) -> Result<(), Misfit> {
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        let need = self.wanted(spec).map(|(ty, _)| ty);
+        match info.kind {
+            SymbolKind::Function { .. } => Ok(()),
+            SymbolKind::Variable { ty, .. } if ty.class() == Class::Opaque => match need {
+                Some(Type::U64) | None => Ok(()),
+                _ => {
+                    let kind = if ty.name() == "surfref" { "surface" } else { "texture" };
+                    Err(Misfit::Late(format!("Indirect access to {kind} requires .u64 type")))
+                }
+            },
+            SymbolKind::Variable { .. } if need.is_none_or(|t| t.is_int() || t.class() == Class::Bits) => Ok(()),
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// A special register, by its width; not as a float.
+    fn read_special(&self, spec: &Spec, row: u16) -> Result<(), Misfit> {
+        let Some((need, wider)) = self.wanted(spec) else { return Ok(()) };
+        match sreg::TABLE[row as usize].fits(need, wider) {
+            false => Err(Misfit::Mismatch),
+            true if need.is_float() => Err(self.no_special()),
+            true => Ok(()),
+        }
+    }
+
+    fn no_special(&self) -> Misfit {
+        Misfit::Late(format!("Special register argument not allowed for instruction '{}'", self.mnemonic))
     }
 
     /// A texture, sampler or surface where the spec wants such a one.
@@ -616,9 +709,16 @@ impl Matcher<'_, '_> {
         let typed = !matches!(spec.ty, TypeRef::Fixed(_));
         let looks_right = match operand {
             Operand::Special { row, .. } => {
-                let fits = self.special(spec, *row).is_ok();
-                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
-                return if fits { Misfit::Late(text) } else { Misfit::Mismatch };
+                let reg = &sreg::TABLE[*row as usize];
+                let fits = self.wanted(spec).is_none_or(|(need, wider)| reg.fits(need, wider));
+                let reads = Table::get().form(self.fit.form).operands.iter().any(|s| s.special);
+                return match (fits, spec.role == Role::Dest && reads) {
+                    (false, _) => Misfit::Mismatch,
+                    (true, false) => self.no_special(),
+                    (true, true) => {
+                        Misfit::Late("Read-only special register cannot be destination argument".into())
+                    }
+                };
             }
             Operand::Symbol(s) => {
                 let value = |k: &SymbolKind| matches!(k, SymbolKind::Variable { ty, .. } if ty.class() != Class::Opaque);
@@ -639,14 +739,15 @@ impl Matcher<'_, '_> {
     }
 
     fn source(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
-        let constant = matches!(spec.role, Role::Source | Role::Constant(_) | Role::Pred);
+        let constant = !matches!(spec.role, Role::Register);
+        let negates = spec.role == Role::Pred || self.wanted(spec).is_some_and(|(ty, _)| ty == Type::PRED);
         let register = !matches!(spec.role, Role::Constant(_));
         match operand {
             Operand::Reg(reg) if register => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } | Operand::Negated(reg) if register => {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
-            Operand::Not(reg) if register && spec.role == Role::Pred => {
+            Operand::Not(reg) if register && negates => {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
             Operand::Sink if spec.sink => Ok(()),
@@ -654,7 +755,15 @@ impl Matcher<'_, '_> {
             Operand::Int { value, .. } if constant => self.integer(spec, *value, index),
             // An address with an offset is a constant, but one without is not.
             Operand::Sum(_) if spec.role == Role::Source => self.integer(spec, 0, index),
-            Operand::Special { row, .. } if spec.special => self.special(spec, *row),
+            Operand::Special { row, .. } if spec.special => self.read_special(spec, *row),
+            // ptxas takes the address of a function for a value of the instruction's type, whatever that is.
+            Operand::Symbol(s)
+                if spec.role == Role::Source
+                    && !matches!(spec.ty, TypeRef::Fixed(_))
+                    && self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() =>
+            {
+                Ok(())
+            }
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
             _ => Err(self.no_register(spec, operand, index)),
@@ -667,6 +776,7 @@ impl Matcher<'_, '_> {
         match spec.ty {
             TypeRef::Slot(n) => slot(n).map(|t| (t, false)),
             TypeRef::Wide(n) => slot(n).and_then(Type::widened).map(|t| (t, false)),
+            TypeRef::Split(n) => slot(n).map(|t| (t, false)),
             TypeRef::AtLeast(n) => slot(n).map(|t| (t, true)),
             TypeRef::Paired(n) => slot(n).map(|t| (t.paired(), false)),
             TypeRef::Fixed(ty) => Some((ty, false)),
@@ -681,12 +791,6 @@ impl Matcher<'_, '_> {
             None => true,
         };
         if fits { Ok(()) } else { Err(Misfit::Mismatch) }
-    }
-
-    /// A special register counts as untyped bits.
-    fn special(&self, spec: &Spec, row: u16) -> Result<(), Misfit> {
-        let ty = sreg::TABLE[row as usize].ty;
-        self.register(spec, Type::bits_of(ty.bits()).unwrap_or(ty))
     }
 
     fn integer(&self, spec: &Spec, value: u64, index: usize) -> Result<(), Misfit> {

@@ -17,16 +17,16 @@
 //! fits. Words of different kinds match in any order, as in ptxas; types, spaces, layouts and shapes keep
 //! theirs. `t0`, `t1`, … are the types that stand in the form's type slots, in order.
 //!
-//! Operands, separated by commas: `d` result register, `a` register or constant, `s` one of these or a special
-//! register, `r` register, `i` constant,
-//! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be
+//! Operands, separated by commas: `d` result register, `a` register or constant, `s` the same or a special
+//! register, `x` the same or an address that is a constant, `r` register, `i` constant, `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be
 //! negated, `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one,
 //! `[m:shared]`, `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four,
 //! `{a*2+}` of two or more or a lone register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose
 //! element 0 is the index into an array, `T` texture, sampler or surface (`T:samplerref?` is needed if and only
 //! if the module tells textures and samplers apart), `P` what holds the sampler, `L` label, `B` label of branch
-//! targets, `F` function, `S` name of a shared variable, `(*)` argument list, `*` anything. `:type` gives the
-//! type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as wide, any
+//! targets, `F` function, `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the
+//! type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `/N` (its bits, shared out
+//! among the elements), `~tN` (at least as wide, any
 //! class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
 //! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode
 //! has that word; `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`,
@@ -53,7 +53,8 @@
 //! such a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
-//! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`.
+//! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`. In the place of a gate `error 'text'` makes a
+//! row of something that ptxas knows well enough to say what is wrong with it.
 
 mod opcode;
 mod read;
@@ -92,6 +93,8 @@ pub struct Form {
     pub slots: Vec<Slot>,
     pub operands: Vec<Spec>,
     pub gates: Vec<Gate>,
+    /// The row is there for the sake of this text.
+    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -166,6 +169,8 @@ pub enum Role {
     Dest,
     /// Register or constant.
     Source,
+    /// Register, constant, or the address of a variable or function.
+    Movable,
     /// Register only.
     Register,
     /// Constant, one of some values.
@@ -222,6 +227,8 @@ pub enum TypeRef {
     Slot(u8),
     /// Twice as wide as that.
     Wide(u8),
+    /// Its bits, shared out among the elements of a vector.
+    Split(u8),
     /// A register at least as wide as that, of any class.
     AtLeast(u8),
     /// Packed in pairs into a register of 32 bits if it is 16 bits wide.

@@ -286,7 +286,8 @@ impl Opcode {
                 let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
                 let complaints = self.complaints(form, &fit);
                 fit.misfits = complaints.len();
-                fit.errors = gates.chain(complaints).collect();
+                let error = form.error.iter().map(|text| self.named(text, &[]));
+                fit.errors = gates.chain(complaints).chain(error).collect();
                 self.fits.push(fit);
             }
         }

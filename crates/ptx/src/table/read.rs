@@ -82,15 +82,21 @@ impl Reader {
         let opcode = columns.next().unwrap_or("").trim_end_matches(" |");
         let (mnemonics, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
         let operands = columns.next().unwrap_or("").trim();
-        let gates = columns.next().unwrap_or("").split(';').map(str::trim).filter(|g| !g.is_empty());
+        let (mut gates, mut error) = (Vec::new(), None);
+        for text in columns.next().unwrap_or("").split(';').map(str::trim).filter(|g| !g.is_empty()) {
+            match text.strip_prefix("error ") {
+                Some(text) => error = Some(quoted(text)?.to_string()),
+                None => gates.push(self.gate(text)?),
+            }
+        }
         let slots = self.slots(&modifiers.split_whitespace().collect::<String>())?;
         let operands = self.specs(operands)?;
-        let gates: Vec<Gate> = gates.map(|g| self.gate(g)).collect::<Result<_>>()?;
         for mnemonic in mnemonics.split('/') {
             let id = self.table.forms.len() as u16;
             self.table.by_mnemonic.entry(mnemonic).or_default().push(id);
-            let (slots, operands, gates) = (slots.clone(), operands.clone(), gates.clone());
-            self.table.forms.push(Form { mnemonic, slots, operands, gates });
+            let (slots, operands) = (slots.clone(), operands.clone());
+            let (gates, error) = (gates.clone(), error.clone());
+            self.table.forms.push(Form { mnemonic, slots, operands, gates, error });
         }
         Ok(())
     }
@@ -198,6 +204,7 @@ impl Reader {
             "d" => Role::Dest,
             "a" | "b" | "c" => Role::Source,
             "s" => return Ok(Spec { count, special: true, ..plain(Role::Source, ty) }),
+            "x" => return Ok(Spec { count, special: true, ..plain(Role::Movable, ty) }),
             "r" => Role::Register,
             "i" => Role::Constant(Values::Any),
             "p" => return Ok(Spec { count, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
@@ -261,6 +268,9 @@ impl Reader {
         }
         if let Some(n) = text.strip_prefix("~t").and_then(index) {
             return Ok(TypeRef::AtLeast(n));
+        }
+        if let Some(n) = text.strip_prefix('/').and_then(index) {
+            return Ok(TypeRef::Split(n));
         }
         if let Some(n) = text.strip_prefix('t').and_then(index) {
             return Ok(TypeRef::Slot(n));
