@@ -10,7 +10,9 @@ mod call;
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values};
+use crate::table::{
+    Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values,
+};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Word};
 
@@ -351,7 +353,8 @@ impl Matcher<'_, '_> {
     }
 
     fn pair(&self, pair: &(Spec, Spec), operand: &Operand, index: usize) -> Result<(), Misfit> {
-        let expected = || Misfit::Late(format!("Predicate output expected for instruction '{}'", self.mnemonic));
+        let expected =
+            || Misfit::Late(format!("Predicate output expected for instruction '{}'", self.mnemonic));
         let Operand::Pair(range) = operand else {
             self.one(&pair.0, operand, index)?;
             return if pair.1.optional { Ok(()) } else { Err(expected()) };
@@ -586,7 +589,8 @@ impl Matcher<'_, '_> {
             ),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
             (Role::Movable | Role::Variable, Operand::Symbol(s)) if self.call_parameter(*s) => {
-                let name = self.parser.symbols.get(s.0 as usize).map_or("", |i| self.parser.names.text(i.name));
+                let name =
+                    self.parser.symbols.get(s.0 as usize).map_or("", |i| self.parser.names.text(i.name));
                 Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
             }
             (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
@@ -633,7 +637,9 @@ impl Matcher<'_, '_> {
                     Err(Misfit::Late(format!("Indirect access to {kind} requires .u64 type")))
                 }
             },
-            SymbolKind::Variable { .. } if need.is_none_or(|t| t.is_int() || t.class() == Class::Bits) => Ok(()),
+            SymbolKind::Variable { .. } if need.is_none_or(|t| t.is_int() || t.class() == Class::Bits) => {
+                Ok(())
+            }
             _ => Err(Misfit::Mismatch),
         }
     }
