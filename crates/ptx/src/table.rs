@@ -46,8 +46,8 @@
 //! 6. `late` lines.
 //!
 //! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and
-//! perhaps the version from which they apply (`ptx6.4`) or below which (`!ptx8.1`). `t1=.x/.y` asks for the second type, `args=3` for
-//! three operands. `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic,
+//! perhaps the version from which they apply (`ptx6.4`) or below which (`!ptx8.1`). `t1=.x/.y` asks for the
+//! second type, `args=3` for three operands. `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic,
 //! `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the
 //! shape, `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of
 //! such a word.

@@ -240,7 +240,8 @@ impl Opcode {
             true => self.mnemonic.starts_with(name),
             false => self.mnemonic == name,
         });
-        let typed = when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
+        let typed =
+            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
         let current = when.from.is_none_or(|v| version >= v) && when.until.is_none_or(|v| version < v);
         if !named || !typed || !current || when.absent.iter().any(|w| self.words.contains(w)) {
             return None;
