@@ -6,6 +6,9 @@
 
 mod address;
 mod call;
+mod known;
+
+pub(crate) use known::Shape;
 
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
@@ -68,7 +71,7 @@ fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
 }
 
 impl Parser<'_> {
-    pub(crate) fn check_instruction(&mut self, inst: &Inst) -> Parse<()> {
+    fn check_in_full(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let signs = Signs::of(self.body.list(inst.operands));
         let errors = opcode.errors.clone();

@@ -135,6 +135,18 @@ pub struct Spec {
     pub index: Option<u8>,
 }
 
+impl Spec {
+    /// Does the value of a constant matter here?
+    fn bounds_constants(&self) -> bool {
+        let inside = match &self.role {
+            Role::Constant(_) => true,
+            Role::Pair(pair) => pair.0.bounds_constants() || pair.1.bounds_constants(),
+            _ => false,
+        };
+        inside || !self.limits.is_empty()
+    }
+}
+
 /// A bound on a constant or on a register's selector, and what ptxas says when it is broken (`$v` the value, `$u`
 /// the same without a sign, `$n` the number of the operand, `$m` the mnemonic, `$w` the word in the row's first slot).
 #[derive(Clone, Debug, PartialEq)]

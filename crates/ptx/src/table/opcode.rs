@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Slot, Step, Table};
+use super::{Role, Spec, Condition, Consequence, Form, Gate, Slot, Step, Table};
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
@@ -26,6 +26,10 @@ pub struct Opcode {
     /// What `rule` lines say, and what `late` lines say.
     pub rules: Vec<Remark>,
     pub late: Vec<Remark>,
+    /// Some row minds the value of a constant.
+    pub bounds_constants: bool,
+    /// Some row of the instruction takes argument lists in parentheses.
+    pub takes_lists: bool,
 }
 
 /// What a rule says about an opcode, if the instruction has so many operands.
@@ -116,6 +120,8 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         errors: Vec::new(),
         rules: Vec::new(),
         late: Vec::new(),
+        bounds_constants: false,
+        takes_lists: false,
     };
     let mut at = spelling.len() - tail.len();
     for text in tail.split('.').skip(1) {
@@ -292,6 +298,9 @@ impl Opcode {
             }
         }
         self.fits.sort_by_key(|f| f.misfits);
+        let specs = |id: &u16| table.form(*id).operands.iter();
+        self.takes_lists = forms.iter().flat_map(specs).any(|s| s.role == Role::List);
+        self.bounds_constants = self.fits.iter().flat_map(|f| specs(&f.form)).any(Spec::bounds_constants);
         if !self.fits.is_empty() {
             return;
         }
