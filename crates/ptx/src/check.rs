@@ -4,6 +4,7 @@
 //! that got furthest. Register types follow one rule ([`compatible`]), found by trying each register type on
 //! each class of instruction (docs/ptx-language.md).
 
+mod address;
 mod call;
 
 use crate::ast::*;
@@ -85,12 +86,7 @@ impl Parser<'_> {
         let table = Table::get();
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
-        let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
-        let rules = || opcode.rules.iter().filter(applies).map(|r| &r.text);
-        let late = || opcode.late.iter().filter(applies).map(|r| &r.text);
         let mut misfits = Vec::new();
-        // What is wrong with the modifiers of the first row whose operands are of the right types.
-        let mut before_late: Option<Vec<String>> = None;
         for fit in &opcode.fits {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
@@ -98,7 +94,7 @@ impl Parser<'_> {
                 // What a row that takes all words says about the operands goes before a row that doesn't.
                 Ok(()) if fit.misfits > 0 && !matches!(misfits[..], [] | [Misfit::Mismatch, ..]) => break,
                 Ok(()) => {
-                    let mut texts: Vec<String> = rules().chain(&fit.errors).chain(late()).cloned().collect();
+                    let mut texts = self.about_modifiers(inst, fit);
                     if signs.product != signs.third
                         && !table.form(fit.form).operands.iter().any(|s| s.negates)
                     {
@@ -113,21 +109,27 @@ impl Parser<'_> {
                 }
                 // A row of vectors has nothing to say about scalars.
                 Err(_) if fit.lacks(Kind::Vector) => misfits.push(Misfit::Mismatch),
-                Err(misfit) => {
-                    if matches!(misfit, Misfit::Late(_)) {
-                        let texts = || rules().chain(&fit.errors).chain(late()).cloned().collect();
-                        before_late.get_or_insert_with(texts);
-                    }
-                    misfits.push(misfit);
-                }
+                Err(misfit) => misfits.push(misfit),
             }
         }
         let unasked = opcode.fits.iter().find_map(|fit| self.unasked_operand(inst, fit));
+        // Operands of the right kinds let ptxas go on to the modifiers, about which it speaks first.
+        let late = misfits.iter().position(|m| matches!(m, Misfit::Late(_)));
+        let modifiers = late.and_then(|i| opcode.fits.get(i)).map(|fit| self.about_modifiers(inst, fit));
         let text = explain(misfits, opcode.mnemonic);
-        for text in unasked.into_iter().chain(before_late.unwrap_or_default()).chain([text]) {
+        for text in unasked.into_iter().chain(modifiers.unwrap_or_default()).chain([text]) {
             self.error(inst.span, text);
         }
         Ok(())
+    }
+
+    /// What rules and gates say about the modifiers of an instruction.
+    fn about_modifiers(&self, inst: &Inst, fit: &Fit) -> Vec<String> {
+        let opcode = &self.opcodes[inst.opcode.0 as usize];
+        let applies = |r: &&Remark| r.operands.is_none_or(|n| n == inst.operands.len as usize);
+        let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
+        let late = opcode.late.iter().filter(applies).map(|r| &r.text);
+        rules.chain(&fit.errors).chain(late).cloned().collect()
     }
 
     /// ptxas's words for an operand that only a modifier could ask for.
@@ -267,6 +269,10 @@ impl Matcher<'_, '_> {
             None => Err(Misfit::Mismatch),
         };
         match taken {
+            // Two handles in brackets: the sampler must be there if it is told apart from the texture.
+            Err(_) if spec.optional && spec.role == Role::Handle && self.parser.separate_samplers => {
+                Err(self.no_handle(spec, index))
+            }
             Err(misfit) if spec.optional => match (misfit, self.rest(others, operands, index, found)) {
                 (Misfit::Late(text), Err(Misfit::Mismatch)) => Err(Misfit::Late(text)),
                 (_, without) => without,
@@ -321,6 +327,11 @@ impl Matcher<'_, '_> {
             return if width == 1 { Err(Misfit::Mismatch) } else { self.scalar(&spec, operand, index) };
         }
         match self.count(spec.count) {
+            // One coordinate stands in braces as well.
+            Some(1) if matches!(spec.count, Count::Dimension { .. }) => {
+                self.scalar(spec, operand, index)?;
+                return Err(Misfit::Late(format!("Vector expected for argument {index}")));
+            }
             Some(n) if n == width => {}
             Some(1) if spec.count == Count::One => {
                 self.scalar(spec, operand, index)?;
@@ -342,7 +353,8 @@ impl Matcher<'_, '_> {
     }
 
     fn pair(&self, pair: &(Spec, Spec), operand: &Operand, index: usize) -> Result<(), Misfit> {
-        let expected = || Misfit::Late(format!("Predicate output expected for instruction '{}'", self.mnemonic));
+        let expected =
+            || Misfit::Late(format!("Predicate output expected for instruction '{}'", self.mnemonic));
         let Operand::Pair(range) = operand else {
             self.one(&pair.0, operand, index)?;
             return if pair.1.optional { Ok(()) } else { Err(expected()) };
@@ -429,28 +441,37 @@ impl Matcher<'_, '_> {
         self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
     }
 
+    /// Its size when it is read, then its elements, then what the size is to the instruction.
     fn vector(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
-        let mnemonic = self.mnemonic;
         let sized = matches!(spec.count, Count::One | Count::Vector | Count::AtLeast(_));
         if sized && !matches!(elements.len(), 1 | 2 | 4 | 8) {
             return Err(Misfit::Text(format!("Illegal vector size: {}", elements.len())));
         }
-        if spec.count == Count::One && spec.role != Role::Anything {
-            // Its type is looked at first.
-            elements.iter().try_for_each(|e| self.scalar(spec, e, index))?;
-            return Err(self.no_vector(spec));
+        self.elements(spec, elements, index)?;
+        match self.wrong_size(spec, elements.len()) {
+            Some(misfit) => Err(misfit),
+            None => Ok(()),
         }
+    }
+
+    fn wrong_size(&self, spec: &Spec, size: usize) -> Option<Misfit> {
+        let mnemonic = self.mnemonic;
         match spec.count {
-            Count::AtLeast(n) if elements.len() < n as usize => {
+            Count::One if spec.role == Role::Anything => None,
+            // Only operands of the instruction's own type get far enough to be told.
+            Count::One if matches!(spec.ty, TypeRef::Fixed(_)) => Some(Misfit::Mismatch),
+            Count::One => Some(self.no_vector(spec)),
+            Count::AtLeast(n) if size < n as usize => {
                 let text = format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'");
-                return Err(Misfit::Late(text));
+                Some(Misfit::Late(text))
             }
-            Count::Vector if elements.len() != self.vector as usize => return Err(self.vector_size()),
-            _ if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) => {
-                return Err(Misfit::Mismatch);
-            }
-            _ => {}
+            Count::Vector if size != self.vector as usize => Some(self.vector_size()),
+            _ if self.count(spec.count).is_some_and(|n| n as usize != size) => Some(Misfit::Mismatch),
+            _ => None,
         }
+    }
+
+    fn elements(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
         if elements.iter().any(is_negated) {
             return Err(Misfit::Mismatch);
         }
@@ -459,9 +480,9 @@ impl Matcher<'_, '_> {
         }
         if let Some((at, layer)) = spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
             self.layer(layer)?;
-            let plain = Spec { index: None, count: Count::Free, ..spec.clone() };
-            self.vector(&plain, &elements[..at], index)?;
-            return self.vector(&plain, &elements[at + 1..], index);
+            let plain = Spec { index: None, ..spec.clone() };
+            self.elements(&plain, &elements[..at], index)?;
+            return self.elements(&plain, &elements[at + 1..], index);
         }
         if self.untyped(elements)? {
             // One element of untyped bits makes the whole vector untyped.
@@ -556,6 +577,11 @@ impl Matcher<'_, '_> {
                 let text = format!("expected for argument {index} of instruction '{mnemonic}'");
                 Err(Misfit::Late(format!("Label with '.branchtargets' directive {text}")))
             }
+            (Role::SamplerOf, _) => {
+                let name = if self.parser.separate_samplers { "samplerref" } else { "texref" };
+                let ty = Type::find(name).map_or(TypeRef::Any, TypeRef::Fixed);
+                self.scalar(&Spec { role: Role::Handle, ty, ..spec.clone() }, operand, index)
+            }
             (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
             (Role::Handle, Operand::Reg(reg)) => self.register(
                 &Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() },
@@ -563,7 +589,8 @@ impl Matcher<'_, '_> {
             ),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
             (Role::Movable | Role::Variable, Operand::Symbol(s)) if self.call_parameter(*s) => {
-                let name = self.parser.symbols.get(s.0 as usize).map_or("", |i| self.parser.names.text(i.name));
+                let name =
+                    self.parser.symbols.get(s.0 as usize).map_or("", |i| self.parser.names.text(i.name));
                 Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
             }
             (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
@@ -610,7 +637,9 @@ impl Matcher<'_, '_> {
                     Err(Misfit::Late(format!("Indirect access to {kind} requires .u64 type")))
                 }
             },
-            SymbolKind::Variable { .. } if need.is_none_or(|t| t.is_int() || t.class() == Class::Bits) => Ok(()),
+            SymbolKind::Variable { .. } if need.is_none_or(|t| t.is_int() || t.class() == Class::Bits) => {
+                Ok(())
+            }
             _ => Err(Misfit::Mismatch),
         }
     }
@@ -637,15 +666,18 @@ impl Matcher<'_, '_> {
         };
         match ty.class() {
             _ if *ty == need => Ok(()),
-            Class::Opaque => {
-                let mnemonic = self.mnemonic;
-                let or_register = if need.name() == "samplerref" { "" } else { " or .u64 register" };
-                let text =
-                    format!("Argument {index} of instruction '{mnemonic}': {need:?}{or_register} expected");
-                Err(Misfit::Text(text))
-            }
+            Class::Opaque => Err(self.no_handle(spec, index)),
             _ => Err(Misfit::Mismatch),
         }
+    }
+
+    fn no_handle(&self, spec: &Spec, index: usize) -> Misfit {
+        let mnemonic = self.mnemonic;
+        let need = self.wanted(spec).map_or("", |(ty, _)| ty.name());
+        // Only a sampler that isn't told apart has no handle of its own.
+        let or_register =
+            if need == "samplerref" && !self.parser.separate_samplers { "" } else { " or .u64 register" };
+        Misfit::Text(format!("Argument {index} of instruction '{mnemonic}': .{need}{or_register} expected"))
     }
 
     fn symbol(&self, symbol: Symbol, test: impl Fn(&SymbolKind) -> bool) -> Result<(), Misfit> {
@@ -662,14 +694,11 @@ impl Matcher<'_, '_> {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
             Operand::Sink => Err(self.no_sink(spec)),
-            Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Not(_) => {
-                match operand {
-                    Operand::Int { value, .. } => self.integer(spec, *value, index)?,
-                    Operand::F32(_) => self.float(spec, 32)?,
-                    Operand::F64(_) => self.float(spec, 64)?,
-                    Operand::Not(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty)?,
-                    _ => {}
-                }
+            Operand::Not(_) if spec.role != Role::PredDest => Err(Misfit::Mismatch),
+            Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Sum(_) | Operand::Not(_) => {
+                // A constant must be one that could be read there.
+                let source = if spec.role == Role::PredDest { Role::Pred } else { Role::Source };
+                self.source(&Spec { role: source, ..spec.clone() }, operand, index)?;
                 Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
             }
             Operand::Symbol(s) if self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() => {
@@ -826,75 +855,6 @@ impl Matcher<'_, '_> {
         self.all(inside, list, index, &mut Found::default())
     }
 
-    /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
-    fn memory(&self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
-        let mnemonic = self.mnemonic;
-        let space = self.space(place);
-        let (base, rest) = match self.parser.body.list(range) {
-            [base, Operand::Offset(_), rest @ ..] | [base, rest @ ..] => (base, rest),
-            [] => return Err(Misfit::Mismatch),
-        };
-        if !rest.is_empty() {
-            return Err(Misfit::Mismatch);
-        }
-        match base {
-            Operand::Reg(reg) => self.address_register(*reg),
-            Operand::Symbol(symbol) if place == Place::Any => {
-                self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. }))
-            }
-            Operand::Symbol(symbol) => {
-                self.address_variable(*symbol, space)?;
-                self.parameter_direction(*symbol, index)
-            }
-            Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
-            Operand::Int { .. } => {
-                Err(Misfit::Late("Immediate addresses allowed only for .local state space".into()))
-            }
-            _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
-        }
-    }
-
-    fn address_register(&self, reg: Reg) -> Result<(), Misfit> {
-        let decl = self.parser.body.reg_decl(reg).0;
-        let ty = decl.ty;
-        if (ty.is_int() || ty.class() == Class::Bits) && ty.bits() <= 64 && decl.vector == 1 {
-            return Ok(());
-        }
-        if ty.bits() > 64 {
-            return Err(Misfit::Late("Illegal operand type for address/array-index".into()));
-        }
-        let ty = if decl.vector == 1 { format!("{ty:?}") } else { "unexpected".into() };
-        let name = self.parser.reg_name(reg);
-        Err(Misfit::Late(format!(
-            "Illegal to use symbol '{name}' of type {ty} as address operand. Use integer or bit only."
-        )))
-    }
-
-    /// Generic addresses can name what has a generic address without `cvta`: not constants or parameters.
-    fn address_variable(&self, symbol: Symbol, wanted: Option<Space>) -> Result<(), Misfit> {
-        let mnemonic = self.mnemonic;
-        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
-        let SymbolKind::Variable { space, ty, .. } = info.kind else {
-            let name = self.parser.names.text(info.name);
-            return Err(Misfit::Late(format!(
-                "Illegal to use symbol '{name}' of type unexpected as address operand. Use integer or bit only."
-            )));
-        };
-        if ty.class() == Class::Opaque {
-            return Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'")));
-        }
-        let fits = match wanted {
-            Some(wanted) => wanted == space,
-            None => matches!(space, Space::Global | Space::Shared | Space::Local),
-        };
-        match fits {
-            true => Ok(()),
-            false => Err(Misfit::Late(format!(
-                "State space mismatch between instruction and address in instruction '{mnemonic}'"
-            ))),
-        }
-    }
-
     /// ptxas's words if a constant breaks the limit.
     fn broken(&self, limit: &Limit, operand: &Operand, index: usize) -> Option<String> {
         let obeys = match (limit.test, operand) {
@@ -940,35 +900,6 @@ impl Matcher<'_, '_> {
         let place =
             if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
         Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
-    }
-
-    /// A function reads its parameters and writes its returns. What comes first in an instruction is written,
-    /// unless it is all that the instruction has.
-    fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
-        let formals = &self.parser.function.formals;
-        let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
-        let name = || self.parser.symbol_name(symbol);
-        if written && formals.params.contains(&symbol) {
-            return Err(Misfit::Late(format!("Illegal to write to function input parameter '{}'", name())));
-        }
-        if !written && formals.returns.contains(&symbol) {
-            return Err(Misfit::Late(format!("Illegal to read function return parameter '{}'", name())));
-        }
-        Ok(())
-    }
-
-    /// The state space of an address; `None` for a generic one.
-    fn space(&self, place: Place) -> Option<Space> {
-        let n = match place {
-            Place::Shared => return Some(Space::Shared),
-            Place::Global => return Some(Space::Global),
-            Place::Any => return None,
-            Place::Named(n) => n,
-        };
-        let mut spaces = self.fit.chosen.iter().flatten().filter(|w| w.kind() == Kind::Space);
-        let word = spaces.nth(n as usize)?.text();
-        let all = [Space::Global, Space::Const, Space::Shared, Space::Local, Space::Param];
-        all.into_iter().find(|s| word.split("::").next() == Some(s.text()))
     }
 }
 

@@ -13,23 +13,25 @@
 //! late  add/sub .cc .sat          : error 'Modifier '.cc' cannot be combined with modifier '.sat''
 //! ```
 //!
-//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that fits. Words of different kinds
-//! match in any order, as in ptxas; types, spaces, layouts and shapes keep theirs. `t0`, `t1`, … are the types
-//! that stand in the form's type slots, in order.
+//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that
+//! fits. Words of different kinds match in any order, as in ptxas; types, spaces, layouts and shapes keep
+//! theirs. `t0`, `t1`, … are the types that stand in the form's type slots, in order.
 //!
 //! Operands, separated by commas: `d` result register, `a` register or constant, `s` the same or a special
-//! register, `x` the same or an address that is a constant, `r` register, `i` constant,
-//! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be negated,
-//! `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one, `[m:shared]`,
-//! `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
-//! register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T`
-//! texture, sampler or surface, `L` label, `B` label of branch targets, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
-//! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `/N` (its bits, shared out among the elements), `~tN` (at least as
-//! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode has
-//! that word; `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`, `fraction`,
-//! `no constant`) when it is a constant, and `limit name = .b0 .hXX : 'text'` (or `no selector`) when it is a
-//! register with a video selector. `-a` may be negated.
+//! register, `x` the same or an address that is a constant, `r` register, `i` constant, `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be
+//! negated, `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one,
+//! `[m:shared]`, `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four,
+//! `{a*2+}` of two or more or a lone register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose
+//! element 0 is the index into an array, `T` texture, sampler or surface (`T:samplerref?` is needed if and only
+//! if the module tells textures and samplers apart), `P` what holds the sampler, `L` label, `B` label of branch
+//! targets, `F` function, `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the
+//! type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `/N` (its bits, shared out
+//! among the elements), `~tN` (at least as wide, any
+//! class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
+//! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode
+//! has that word; `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`,
+//! `fraction`, `no constant`) when it is a constant, and `limit name = .b0 .hXX : 'text'` (or `no selector`)
+//! when it is a register with a video selector. `-a` may be negated.
 //!
 //! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
 //! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
@@ -43,11 +45,12 @@
 //! 5. Modifiers that the row doesn't take, and required ones that aren't there.
 //! 6. `late` lines.
 //!
-//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4`
-//! is the version from which they apply, `!ptx8.1` the one below which, `t1=.x/.y` asks for the second type, `args=3` for three operands.
-//! `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are
-//! the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are
-//! the words that met the groups of the line, and `$1::` is what follows the `::` of such a word.
+//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and
+//! perhaps the version from which they apply (`ptx6.4`) or below which (`!ptx8.1`). `t1=.x/.y` asks for the
+//! second type, `args=3` for three operands. `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic,
+//! `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the
+//! shape, `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of
+//! such a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
 //! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`. In the place of a gate `error 'text'` makes a
@@ -193,6 +196,8 @@ pub enum Role {
     Variable,
     /// A texture, sampler or surface variable, or a register with its handle.
     Handle,
+    /// A sampler if textures and samplers are told apart, else the texture that has it in it.
+    SamplerOf,
     List,
     Anything,
 }

@@ -174,7 +174,8 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
         "Multiple $w modifiers specified",
         "global_address rank box_dim global_dim global_stride element_stride elemtype interleave_layout swizzle_mode swizzle_atomicity fill_mode",
     ),
-    (Kind::Ignored, "", "b8x16 b6x16_p32 b4x16_p64"),
+    (Kind::Ignored, "", "b8x16"),
+    (Kind::Ignored, "", "b6x16_p32 b4x16_p64"),
     (
         Kind::NameOnly,
         "",

@@ -225,14 +225,17 @@ impl Opcode {
         let mut remarks = Vec::new();
         for rule in table.rules.iter().filter(|r| r.step == step && test(&r.when)) {
             let Some(met) = self.meets(&rule.when, version) else { continue };
+            // Words are looked at in the order in which they are written.
+            let place = self.words.iter().position(|w| step == Step::Word && met.first() == Some(w));
             let texts = match &rule.then {
                 Consequence::Error(text) => vec![self.named(text, &met)],
                 Consequence::Gate(gate) => self.refusals(gate, &met, target, version),
             };
             let operands = rule.when.operands;
-            remarks.extend(texts.into_iter().map(|text| Remark { operands, text }));
+            remarks.extend(texts.into_iter().map(|text| (place, Remark { operands, text })));
         }
-        remarks
+        remarks.sort_by_key(|(place, _)| *place);
+        remarks.into_iter().map(|(_, remark)| remark).collect()
     }
 
     fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
@@ -245,7 +248,8 @@ impl Opcode {
             true => self.mnemonic.starts_with(name),
             false => self.mnemonic == name,
         });
-        let typed = when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
+        let typed =
+            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
         let current = when.from.is_none_or(|v| version >= v) && when.until.is_none_or(|v| version < v);
         if !named || !typed || !current || when.absent.iter().any(|w| self.words.contains(w)) {
             return None;
@@ -315,7 +319,7 @@ impl Opcode {
             all.push(self.too_much(form, word));
         }
         for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
-            let wrong = self.first(slot.kind()).is_some();
+            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind());
             match (slot.kind(), slot.flag()) {
                 // Rounding or a flag: asked for where the flag is.
                 (_, Some(flag)) => all.push((flag, self.lacking(slot))),
@@ -342,6 +346,10 @@ impl Opcode {
                 (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
             }
             None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
+            None if word.kind() == Kind::Exchange => {
+                let ty = self.types().next().map_or(String::new(), |ty| format!("{ty:?}"));
+                (word, word.not_taken(&format!("{}{ty}", self.mnemonic)))
+            }
             None => (word, word.not_taken(self.mnemonic)),
         }
     }

@@ -214,6 +214,7 @@ impl Reader {
             "F" => Role::Function,
             "S" => Role::Variable,
             "T" => Role::Handle,
+            "P" => Role::SamplerOf,
             "(*)" => Role::List,
             "*" => Role::Anything,
             _ => self.bounded(role)?,
