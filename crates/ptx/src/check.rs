@@ -110,8 +110,8 @@ impl Parser<'_> {
                     self.check_found(inst, &found, texts);
                     return if calls { self.check_call(inst) } else { Ok(()) };
                 }
-                // A row that lacks words has nothing to say where another one takes them all.
-                Err(_) if fit.misfits > opcode.fits[0].misfits => misfits.push(Misfit::Mismatch),
+                // A row of vectors has nothing to say about scalars.
+                Err(_) if fit.lacks(Kind::Vector) => misfits.push(Misfit::Mismatch),
                 Err(misfit) => misfits.push(misfit),
             }
         }
@@ -769,6 +769,7 @@ impl Matcher<'_, '_> {
             Operand::Symbol(s)
                 if spec.role == Role::Source
                     && !matches!(spec.ty, TypeRef::Fixed(_))
+                    && self.wanted(spec).is_none_or(|(need, _)| need.class() != Class::Packed)
                     && self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() =>
             {
                 Ok(())
@@ -796,6 +797,10 @@ impl Matcher<'_, '_> {
     fn register(&self, spec: &Spec, reg: Type) -> Result<(), Misfit> {
         let fits = match self.wanted(spec) {
             Some((need, true)) => compatible_wider(need, reg),
+            // Where a type is fixed, two halves don't pass for an integer.
+            Some((need, false)) if matches!(spec.ty, TypeRef::Fixed(_)) && need.is_int() => {
+                compatible(need, reg) && reg.class() != Class::Packed
+            }
             Some((need, false)) => compatible(need, reg),
             None => true,
         };

@@ -63,6 +63,14 @@ pub struct Fit {
     pub errors: Vec<String>,
 }
 
+impl Fit {
+    /// Does the row ask for a word of this kind that isn't there?
+    pub fn lacks(&self, kind: Kind) -> bool {
+        let slots = &Table::get().form(self.form).slots;
+        slots.iter().zip(&self.chosen).any(|(s, w)| s.kind() == kind && !s.optional && w.is_none())
+    }
+}
+
 /// Dotted words that ptxas's scanner takes for directives wherever they stand.
 const DIRECTIVE_WORDS: &[&str] = &[
     "attribute",
