@@ -145,11 +145,15 @@ impl Matcher<'_, '_> {
         if let Operand::Vector(range) = operand {
             return self.vector(spec, self.parser.body.list(*range), index);
         }
+        let braces = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
         match self.count(spec.count) {
-            Some(n) if n != 1 => return Err(Misfit::Mismatch),
-            _ => {}
+            Some(n) if n != 1 || braces => {
+                // Its type is looked at before its size.
+                self.scalar(&Spec { count: Count::One, ..spec.clone() }, operand, index)?;
+                Err(Misfit::Text(format!("Vector expected for argument {index}")))
+            }
+            _ => self.scalar(spec, operand, index),
         }
-        self.scalar(spec, operand, index)
     }
 
     /// How many elements must stand in braces; `None` for any number.
@@ -183,10 +187,86 @@ impl Matcher<'_, '_> {
             let mnemonic = self.mnemonic;
             return Err(Misfit::Text(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
         }
-        if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) {
-            return Err(Misfit::Mismatch);
+        if let Role::Tuple(specs) = &spec.role {
+            if specs.len() != elements.len() {
+                return Err(Misfit::Mismatch);
+            }
+            return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index));
         }
-        elements.iter().try_for_each(|e| self.scalar(spec, e, index))
+        let fragment = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
+        match self.element_type(elements)? {
+            // Without a register in it, a fragment has no type.
+            None if fragment => return Err(Misfit::Mismatch),
+            Some(ty) if matches!(spec.role, Role::Dest | Role::Source | Role::Register) => {
+                elements.iter().try_for_each(|e| self.element(spec, e))?;
+                // Elsewhere .f16x2 counts as an integer of 32 bits, but not in the fragment of a matrix.
+                if fragment && ty.name() == "f16x2" && self.wanted(spec).is_some_and(|(t, _)| t.is_int()) {
+                    return Err(Misfit::Mismatch);
+                }
+                self.register(spec, ty)?;
+            }
+            _ => elements.iter().try_for_each(|e| self.scalar(spec, e, index))?,
+        }
+        if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) {
+            let mnemonic = self.mnemonic;
+            return Err(Misfit::Text(format!("Argument vector size mismatch for instruction '{mnemonic}'")));
+        }
+        Ok(())
+    }
+
+    /// May it stand in a vector of registers? Their types are [`Matcher::element_type`]'s business.
+    fn element(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        match (&spec.role, operand) {
+            (Role::Dest, Operand::Reg(_) | Operand::Part { .. } | Operand::Sink) => Ok(()),
+            (Role::Dest, _) => {
+                Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
+            }
+            (_, Operand::Sink) => Err(Misfit::Text("Sink '_' not allowed as a source operand".into())),
+            (_, Operand::Reg(_) | Operand::Part { .. } | Operand::Special { .. }) => Ok(()),
+            (Role::Source, Operand::Int { .. } | Operand::F32(_) | Operand::F64(_)) => Ok(()),
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// The type that a vector has as a whole; none if there is no register in it.
+    ///
+    /// Registers of different types make a vector of untyped bits if one of them is untyped or both are
+    /// integers. Constants go with registers of their class.
+    fn element_type(&self, elements: &[Operand]) -> Result<Option<Type>, Misfit> {
+        let mixed = || {
+            let mnemonic = self.mnemonic;
+            Misfit::Text(format!(
+                "Vector with elements of different types are not allowed in {mnemonic} instruction"
+            ))
+        };
+        let mut whole: Option<Type> = None;
+        for element in elements {
+            let ty = match element {
+                Operand::Reg(reg) => self.parser.body.reg_decl(*reg).0.ty,
+                Operand::Special { .. } => Type::B32,
+                _ => continue,
+            };
+            whole = match whole {
+                None => Some(ty),
+                Some(t) if t.bits() != ty.bits() => {
+                    return Err(Misfit::Text("Incompatible elements of vector expression".into()));
+                }
+                Some(t) if t == ty || t.class() == Class::Bits => Some(t),
+                Some(_) if ty.class() == Class::Bits => Some(ty),
+                Some(t) if t.is_int() && ty.is_int() => Type::find(&format!("b{}", ty.bits())),
+                Some(_) => return Err(mixed()),
+            };
+        }
+        let fits = |element: &Operand, ty: Type| match element {
+            Operand::Int { .. } => ty.class() == Class::Bits || ty.is_int(),
+            Operand::F32(_) | Operand::F64(_) => ty.class() == Class::Bits || ty.is_float(),
+            _ => true,
+        };
+        match whole {
+            Some(ty) if !elements.iter().all(|e| fits(e, ty)) => Err(mixed()),
+            _ => Ok(whole),
+        }
     }
 
     fn scalar(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
@@ -218,7 +298,7 @@ impl Matcher<'_, '_> {
             (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
             (Role::Variable, Operand::Symbol(_) | Operand::Sum(_) | Operand::Element(_)) => Ok(()),
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
-            (Role::Source | Role::Register | Role::Pred | Role::Constant(_), _) => {
+            (Role::Source | Role::Register | Role::Pred | Role::Constant, _) => {
                 self.source(spec, operand, index)
             }
             _ => Err(Misfit::Mismatch),
@@ -248,8 +328,8 @@ impl Matcher<'_, '_> {
     }
 
     fn source(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
-        let constant = matches!(spec.role, Role::Source | Role::Constant(_) | Role::Pred);
-        let register = !matches!(spec.role, Role::Constant(_));
+        let constant = matches!(spec.role, Role::Source | Role::Constant | Role::Pred);
+        let register = spec.role != Role::Constant;
         match operand {
             Operand::Reg(reg) if register => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } | Operand::Negated(reg) if register => {
@@ -298,9 +378,7 @@ impl Matcher<'_, '_> {
     }
 
     fn integer(&self, spec: &Spec, value: u64, index: usize) -> Result<(), Misfit> {
-        if let Role::Constant(values) = &spec.role {
-            self.value(values, value as i64, index)?;
-        }
+        self.value(&spec.values, value as i64, index)?;
         match self.wanted(spec) {
             Some((need, _)) if matches!(need.class(), Class::Float) => Err(Misfit::Mismatch),
             _ => Ok(()),
@@ -330,6 +408,7 @@ impl Matcher<'_, '_> {
     /// A constant of 32 or 64 bits: any float takes either; untyped bits take one of their width.
     fn float(&self, spec: &Spec, bits: u32) -> Result<(), Misfit> {
         match self.wanted(spec) {
+            _ if spec.values != Values::Any || spec.role == Role::Constant => Err(Misfit::Mismatch),
             Some((need, _)) if need.class() == Class::Float && need.bits() >= 32 => Ok(()),
             Some((need, _)) if need.class() == Class::Bits && need.bits() == bits => Ok(()),
             None => Ok(()),

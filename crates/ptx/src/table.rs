@@ -17,8 +17,8 @@
 //! that stand in the form's type slots, in order.
 //!
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
-//! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be negated, `q` predicate result, `[…]` address with
-//! what stands in it, `{a*4}` vector of four, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
+//! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `a(…)` register or such a constant, `p` predicate that may be negated, `q` predicate result, `[…]` address with
+//! what stands in it, `{a*4}` vector of four, `{a, b}` of two different ones, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
 //! `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the type (default `t0`, any for constants): a name,
 //! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `xN` (two to a register if `tN` is half as
 //! wide as one), `any`. `?` makes an operand optional, `_` lets a sink stand there, `x|q` is a pair.
@@ -89,6 +89,8 @@ pub struct Spec {
     pub role: Role,
     pub ty: TypeRef,
     pub count: Count,
+    /// If it is a constant.
+    pub values: Values,
     pub optional: bool,
     pub sink: bool,
     pub gate: Option<Gate>,
@@ -102,14 +104,16 @@ pub enum Role {
     Source,
     /// Register only.
     Register,
-    /// Constant, one of some values.
-    Constant(Values),
+    /// Constant.
+    Constant,
     /// Predicate register that is written.
     PredDest,
     /// Predicate register, perhaps negated; or a constant truth value.
     Pred,
     /// `[…]`; empty for a plain address.
     Address(Vec<Spec>),
+    /// `{x, y}`: a vector whose elements differ.
+    Tuple(Vec<Spec>),
     /// `x|q`: the second is optional when it says so.
     Pair(Box<(Spec, Spec)>),
     Label,

@@ -171,6 +171,12 @@ impl Word {
         &vocabulary().words[self.0 as usize].0
     }
 
+    /// The word without what tells it from its alternatives: `.cta_group` of `.cta_group::1`.
+    pub fn group(self) -> &'static str {
+        let text = self.text();
+        text.split("::").next().unwrap_or(text)
+    }
+
     pub fn kind(self) -> Kind {
         vocabulary().words[self.0 as usize].1
     }
@@ -198,6 +204,15 @@ impl Kind {
         }
     }
 
+    /// ptxas's words for a modifier of a kind that the instruction takes, but not this one.
+    pub fn wrong_word(self, word: &str, instruction: &str) -> Option<String> {
+        match self {
+            Kind::Shape => Some(format!("Illegal matrix shape '{word}' for instruction '{instruction}'")),
+            Kind::Space => Some(format!("State space incorrect for instruction '{instruction}'")),
+            _ => None,
+        }
+    }
+
     /// How ptxas names a word of this kind in `Illegal modifier`.
     fn name_of(self, word: &str) -> &str {
         match self {
@@ -218,6 +233,8 @@ impl Kind {
         match self {
             Kind::Rounding => Some("Multiple rounding modifiers specified".into()),
             Kind::Scope => Some("Multiple scope modifiers specified".into()),
+            Kind::Shape => Some("Multiple matrix shape modifiers specified".into()),
+            Kind::Repeat => Some("Multiple .num modifiers specified".into()),
             Kind::Ftz | Kind::Sat | Kind::Order => Some(format!("Duplicate {word} modifier")),
             _ => None,
         }

@@ -106,6 +106,8 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
             return op;
         }
         match Word::find(text) {
+            // A second .sync changes nothing, ptxas finds.
+            Some(word) if text == "sync" && op.words.contains(&word) => {}
             Some(word) => op.words.push(word),
             None => op.error(format!("Unknown modifier '.{text}'")),
         }
@@ -244,7 +246,11 @@ impl Opcode {
         let mut wrong = misfits(form, &self.words);
         wrong.sort_by_key(|w| w.kind());
         for word in wrong {
-            self.error(word.kind().not_taken(word.text(), self.mnemonic));
+            let other = form.slots.iter().any(|slot| slot.kind() == word.kind());
+            self.error(match word.kind().wrong_word(word.text(), self.mnemonic).filter(|_| other) {
+                Some(text) => text,
+                None => word.kind().not_taken(word.text(), self.mnemonic),
+            });
         }
         if self.errors.is_empty() {
             self.error(self.lacking(form));
@@ -258,6 +264,13 @@ impl Opcode {
             form.slots.iter().find(|s| !s.optional && !s.words.iter().any(|w| self.words.contains(w)));
         match missing.map(Slot::kind) {
             Some(Kind::Rounding) => format!("Rounding modifier required for instruction '{mnemonic}'"),
+            Some(Kind::Shape) => format!("Shape modifier required for instruction '{mnemonic}'"),
+            Some(Kind::Repeat) => format!(".num modifier required for instruction '{mnemonic}'"),
+            Some(Kind::Layout) => format!("layout modifier required for instruction '{mnemonic}'"),
+            Some(Kind::Flag) => {
+                let word = missing.and_then(|slot| slot.words.first()).map_or("", |w| w.group());
+                format!("{word} modifier required for instruction '{mnemonic}'")
+            }
             _ => Kind::Type.not_taken("", mnemonic),
         }
     }
@@ -265,7 +278,7 @@ impl Opcode {
 
 /// Do the types keep their order within a kind? Flags and the like may come in any order.
 fn ordered(kind: Kind) -> bool {
-    matches!(kind, Kind::Type | Kind::Space | Kind::Layout | Kind::Shape)
+    matches!(kind, Kind::Type | Kind::Space | Kind::Layout | Kind::Shape | Kind::Op)
 }
 
 /// Puts each word into a slot of the row; `Err` with the first word that has none.

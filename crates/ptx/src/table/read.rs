@@ -126,7 +126,10 @@ impl Reader {
             return Ok(Spec { sink: true, ..self.spec(text)? });
         }
         if let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
-            let spec = self.spec(inner)?;
+            let specs = self.specs(inner)?;
+            let Ok([spec]) = <[Spec; 1]>::try_from(specs.clone()) else {
+                return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) });
+            };
             let count = if spec.count == Count::One { Count::Free } else { spec.count };
             return Ok(Spec { count, ..spec });
         }
@@ -138,16 +141,23 @@ impl Reader {
             Some((before, count)) if !before.ends_with('(') => (before, self.count(count)?),
             _ => (text, Count::One),
         };
+        let (text, values) = match text.split_once('(').filter(|(before, _)| !before.is_empty()) {
+            Some((role, rest)) => {
+                let (values, ty) = rest.split_once(')').ok_or("'(' without ')'")?;
+                (format!("{role}{ty}"), self.values(values)?)
+            }
+            None => (text.to_string(), Values::Any),
+        };
         let (role, ty) = match text.split_once(':') {
             Some((role, ty)) => (role, self.type_ref(ty)?),
-            None if text.starts_with('i') => (text, TypeRef::Any),
-            None => (text, TypeRef::Slot(0)),
+            None if text == "i" => (text.as_str(), TypeRef::Any),
+            None => (text.as_str(), TypeRef::Slot(0)),
         };
         let role = match role {
             "d" => Role::Dest,
             "a" | "b" | "c" => Role::Source,
             "r" => Role::Register,
-            "i" => Role::Constant(Values::Any),
+            "i" => Role::Constant,
             "p" => return Ok(Spec { count, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
             "q" => return Ok(Spec { count, ..plain(Role::PredDest, TypeRef::Fixed(Type::PRED)) }),
             "L" => Role::Label,
@@ -155,20 +165,19 @@ impl Reader {
             "S" => Role::Variable,
             "(*)" => Role::List,
             "*" => Role::Anything,
-            _ => self.bounded(role)?,
+            _ => return Err(format!("'{role}' is no operand")),
         };
-        Ok(Spec { count, ..plain(role, ty) })
+        Ok(Spec { count, values, ..plain(role, ty) })
     }
 
-    fn bounded(&self, text: &str) -> Result<Role> {
-        let inner = text.strip_prefix("i(").and_then(|t| t.strip_suffix(')'));
-        let inner = inner.ok_or(format!("'{text}' is no operand"))?;
+    /// `0..15`, `32..512/32`, `-1|1`
+    fn values(&self, text: &str) -> Result<Values> {
         let number = |t: &str| t.parse::<i64>().map_err(|e| format!("'{t}': {e}"));
-        let Some((low, high)) = inner.split_once("..") else {
-            return Ok(Role::Constant(Values::OneOf(inner.split('|').map(number).collect::<Result<_>>()?)));
+        let Some((low, high)) = text.split_once("..") else {
+            return Ok(Values::OneOf(text.split('|').map(number).collect::<Result<_>>()?));
         };
         let (high, step) = high.split_once('/').unwrap_or((high, "1"));
-        Ok(Role::Constant(Values::Range { low: number(low)?, high: number(high)?, step: number(step)? }))
+        Ok(Values::Range { low: number(low)?, high: number(high)?, step: number(step)? })
     }
 
     fn count(&self, text: &str) -> Result<Count> {
@@ -267,7 +276,7 @@ impl Reader {
 }
 
 fn plain(role: Role, ty: TypeRef) -> Spec {
-    Spec { role, ty, count: Count::One, optional: false, sink: false, gate: None }
+    Spec { role, ty, count: Count::One, values: Values::Any, optional: false, sink: false, gate: None }
 }
 
 fn quoted(text: &str) -> Result<&str> {
