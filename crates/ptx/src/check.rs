@@ -45,6 +45,20 @@ enum Misfit {
     /// `Arguments mismatch for instruction 'x'`
     Mismatch,
     Text(String),
+    /// A wrong size or value, which is only looked at when every operand is of the right kind.
+    Late(String),
+}
+
+/// ptxas's text when no form fits: of the form that only has a wrong size or value, else a text of its own
+/// if there is one form, else the general one.
+fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
+    let general = misfits.len() > 1 && misfits.iter().any(|m| matches!(m, Misfit::Mismatch));
+    let late = misfits.iter().position(|m| matches!(m, Misfit::Late(_))).unwrap_or(0);
+    match misfits.into_iter().nth(late) {
+        Some(Misfit::Late(text)) => text,
+        Some(Misfit::Text(text)) if !general => text,
+        _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
+    }
 }
 
 impl Parser<'_> {
@@ -61,20 +75,16 @@ impl Parser<'_> {
         let table = Table::get();
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
-        let mut first_misfit = None;
+        let mut misfits = Vec::new();
         for fit in &opcode.fits {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut gates = Vec::new();
             match matcher.all(&table.form(fit.form).operands, operands, &mut gates) {
                 Ok(()) => return self.check_gates(inst, &gates),
-                Err(misfit) => first_misfit = first_misfit.or(Some(misfit)),
+                Err(misfit) => misfits.push(misfit),
             }
         }
-        let mnemonic = opcode.mnemonic;
-        let text = match first_misfit {
-            Some(Misfit::Text(text)) => text,
-            _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
-        };
+        let text = explain(misfits, opcode.mnemonic);
         self.error(inst.span, text);
     }
 
@@ -118,6 +128,7 @@ struct Matcher<'a, 's> {
 impl Matcher<'_, '_> {
     /// Do the operands fit the specs, optional ones left out where they don't?
     fn all(&self, specs: &[Spec], operands: &[Operand], gates: &mut Vec<Gate>) -> Result<(), Misfit> {
+        let mut late = None;
         let mut rest = operands.iter();
         let mut index = 0;
         let mut next = rest.next();
@@ -134,11 +145,20 @@ impl Matcher<'_, '_> {
                     next = rest.next();
                     index += 1;
                 }
+                Err(Misfit::Late(text)) if !spec.optional || matches!(operand, Operand::Vector(_)) => {
+                    late = late.or(Some(Misfit::Late(text)));
+                    next = rest.next();
+                    index += 1;
+                }
                 Err(_) if spec.optional => {}
                 Err(misfit) => return Err(misfit),
             }
         }
-        if next.is_some() { Err(Misfit::Mismatch) } else { Ok(()) }
+        match late {
+            _ if next.is_some() => Err(Misfit::Mismatch),
+            Some(misfit) => Err(misfit),
+            None => Ok(()),
+        }
     }
 
     fn one(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
@@ -150,7 +170,7 @@ impl Matcher<'_, '_> {
             Some(n) if n != 1 || braces => {
                 // Its type is looked at before its size.
                 self.scalar(&Spec { count: Count::One, ..spec.clone() }, operand, index)?;
-                Err(Misfit::Text(format!("Vector expected for argument {index}")))
+                Err(Misfit::Late(format!("Vector expected for argument {index}")))
             }
             _ => self.scalar(spec, operand, index),
         }
@@ -209,7 +229,11 @@ impl Matcher<'_, '_> {
         }
         if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) {
             let mnemonic = self.mnemonic;
-            return Err(Misfit::Text(format!("Argument vector size mismatch for instruction '{mnemonic}'")));
+            let n = elements.len();
+            if fragment && !matches!(n, 1 | 2 | 4 | 8) {
+                return Err(Misfit::Text(format!("Illegal vector size: {n}")));
+            }
+            return Err(Misfit::Late(format!("Argument vector size mismatch for instruction '{mnemonic}'")));
         }
         Ok(())
     }
@@ -402,7 +426,7 @@ impl Matcher<'_, '_> {
             _ => return Ok(()),
         };
         let text = format!("unexpected value '{value}', expected to be {expected}");
-        Err(Misfit::Text(format!("Argument {index} of instruction '{}': {text}", self.mnemonic)))
+        Err(Misfit::Late(format!("Argument {index} of instruction '{}': {text}", self.mnemonic)))
     }
 
     /// A constant of 32 or 64 bits: any float takes either; untyped bits take one of their width.
@@ -444,5 +468,40 @@ impl Parser<'_> {
         let (decl, index) = self.body.reg_decl(reg);
         let name = self.names.text(decl.name);
         if decl.range.is_some() { format!("{name}{index}") } else { name.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// What is said about an instruction in a kernel for sm_90a.
+    fn said(instruction: &str) -> Vec<String> {
+        let source = format!(
+            ".version 9.0\n.target sm_90a\n.address_size 64\n.entry k() {{\n.reg .b32 %r<9>; .reg .f32 %f<9>; .reg .s32 %s<9>; \
+             .reg .b64 %rd<3>; .reg .pred %p<2>;\n{instruction}\nret; }}\n"
+        );
+        let parsed = crate::parse(&source, &crate::Options::default());
+        parsed.diagnostics.iter().map(|d| d.message.clone()).collect()
+    }
+
+    #[test]
+    fn a_fragment_has_the_size_of_its_shape_and_type() {
+        let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}";
+        let c = "{%f5,%f6,%f7,%f8}";
+        assert!(said(&format!("{mma},{{%r1,%r2,%r3,%r4}},{{%r5,%r6}},{c};")).is_empty());
+        let wrong = said(&format!("{mma},{{%r1,%r2}},{{%r5,%r6}},{c};"));
+        assert_eq!(wrong, ["Argument vector size mismatch for instruction 'mma'"]);
+        let wgmma = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4},%rd1,%rd2,%p1,1,1,0";
+        assert!(said(&format!("{wgmma},1;")).is_empty());
+        assert!(!said(&format!("{wgmma},2;")).is_empty());
+    }
+
+    #[test]
+    fn a_vector_has_one_type() {
+        let ldmatrix = |d: &str| said(&format!("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {{{d}}},[%rd1];"));
+        assert!(ldmatrix("%r1,%f2").is_empty());
+        assert!(ldmatrix("%r1,_").is_empty());
+        let mixed = "Vector with elements of different types are not allowed in ldmatrix instruction";
+        assert_eq!(ldmatrix("%s1,%f2"), [mixed]);
+        assert_eq!(ldmatrix("%r1,%rd2"), ["Incompatible elements of vector expression"]);
     }
 }

@@ -153,6 +153,11 @@ impl Opcode {
     fn duplicates(&mut self) {
         for i in 1..self.words.len() {
             let word = self.words[i];
+            if word.kind() == Kind::Layout
+                && self.words[..i].iter().filter(|w| w.kind() == Kind::Layout).count() > 1
+            {
+                self.error(format!("Parsing error near '{}': too many layout specifiers", word.text()));
+            }
             if self.words[..i].iter().any(|w| w.kind() == word.kind())
                 && let Some(text) = word.kind().twice(word.text())
             {
@@ -257,16 +262,38 @@ impl Opcode {
         }
     }
 
+    /// What is wrong with the layouts of the matrices, if the row has any.
+    fn wrong_layout(&self, form: &Form) -> Option<String> {
+        let mnemonic = self.mnemonic;
+        let slots: Vec<_> = form.slots.iter().filter(|s| s.kind() == Kind::Layout).collect();
+        let words: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Layout).collect();
+        let wrong = slots.iter().zip(&words).position(|(slot, word)| !slot.words.contains(word));
+        match (slots.len(), words.len(), wrong) {
+            (2, 0, _) => Some(format!("'.alayout.blayout' modifier required for instruction '{mnemonic}'")),
+            (2, 1, _) => Some(format!("'.blayout' modifier required for instruction '{mnemonic}'")),
+            (slots, words, _) if slots != words => {
+                Some(format!("layout modifier required for instruction '{mnemonic}'"))
+            }
+            (_, _, Some(i)) => {
+                let matrix = ["alayout", "blayout"][i.min(1)];
+                Some(format!("Illegal {matrix} '{}' for instruction '{mnemonic}'", words[i].text()))
+            }
+            _ => None,
+        }
+    }
+
     /// The text for a required modifier that is not there.
     fn lacking(&self, form: &Form) -> String {
         let mnemonic = self.mnemonic;
+        if let Some(text) = self.wrong_layout(form) {
+            return text;
+        }
         let missing =
             form.slots.iter().find(|s| !s.optional && !s.words.iter().any(|w| self.words.contains(w)));
         match missing.map(Slot::kind) {
             Some(Kind::Rounding) => format!("Rounding modifier required for instruction '{mnemonic}'"),
             Some(Kind::Shape) => format!("Shape modifier required for instruction '{mnemonic}'"),
             Some(Kind::Repeat) => format!(".num modifier required for instruction '{mnemonic}'"),
-            Some(Kind::Layout) => format!("layout modifier required for instruction '{mnemonic}'"),
             Some(Kind::Flag) => {
                 let word = missing.and_then(|slot| slot.words.first()).map_or("", |w| w.group());
                 format!("{word} modifier required for instruction '{mnemonic}'")

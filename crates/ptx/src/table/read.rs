@@ -158,7 +158,7 @@ impl Reader {
             "a" | "b" | "c" => Role::Source,
             "r" => Role::Register,
             "i" => Role::Constant,
-            "p" => return Ok(Spec { count, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
+            "p" => return Ok(Spec { count, values, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
             "q" => return Ok(Spec { count, ..plain(Role::PredDest, TypeRef::Fixed(Type::PRED)) }),
             "L" => Role::Label,
             "F" => Role::Function,
