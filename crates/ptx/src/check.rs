@@ -90,7 +90,7 @@ impl Parser<'_> {
 
     fn check_gates(&mut self, inst: &Inst, gates: &[Gate]) {
         for gate in gates {
-            if let Some(text) = gate.refusal(self.target, self.version) {
+            for text in gate.refusals(self.target, self.version).into_iter().flatten() {
                 self.error(inst.span, text);
             }
         }

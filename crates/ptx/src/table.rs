@@ -236,18 +236,18 @@ impl Table {
 }
 
 impl Gate {
-    /// ptxas's words when the gate is shut; the version is asked first.
-    pub fn refusal(&self, target: Target, version: Version) -> Option<String> {
-        let subject = match self.subject {
-            Subject::Feature => "Feature",
-            Subject::Instruction => "Instruction",
-            Subject::Modifier => "Modifier",
+    /// ptxas's words when the gate is shut: for the version, and for the target.
+    pub fn refusals(&self, target: Target, version: Version) -> [Option<String>; 2] {
+        // An instruction that a version lacks is a feature.
+        let (subject, since) = match self.subject {
+            Subject::Feature => ("Feature", "Feature"),
+            Subject::Instruction => ("Instruction", "Feature"),
+            Subject::Modifier => ("Modifier", "Modifier"),
         };
         let name = &self.name;
-        if let Some(v) = self.version.filter(|v| version < *v) {
-            return Some(format!("{subject} {name} requires PTX ISA .version {v} or later"));
-        }
-        match &self.need {
+        let newer = self.version.filter(|v| version < *v);
+        let newer = newer.map(|v| format!("{since} {name} requires PTX ISA .version {v} or later"));
+        let other = match &self.need {
             Need::AtLeast(sm) if target.sm() < *sm => {
                 Some(format!("{subject} {name} requires .target sm_{sm} or higher"))
             }
@@ -255,7 +255,8 @@ impl Gate {
                 Some(format!("{subject} {name} not supported on .target '{}'", target.name()))
             }
             _ => None,
-        }
+        };
+        [newer, other]
     }
 }
 

@@ -181,7 +181,7 @@ impl Opcode {
         }
         if let Some(fit) = self.fits.first() {
             for gate in &table.form(fit.form).gates {
-                self.pass(gate, target, version);
+                self.pass(gate, target, version, false);
             }
         }
     }
@@ -190,16 +190,19 @@ impl Opcode {
         if self.meets(&rule.when) {
             match &rule.then {
                 Consequence::Error(text) => self.error(self.named(text)),
-                Consequence::Gate(gate) => self.pass(gate, target, version),
+                Consequence::Gate(gate) => self.pass(gate, target, version, rule.when.mnemonic.is_empty()),
             }
         }
     }
 
-    fn pass(&mut self, gate: &Gate, target: Target, version: Version) {
+    /// Asks for the version and then for the target; for a word it is the other way round.
+    fn pass(&mut self, gate: &Gate, target: Target, version: Version, on_word: bool) {
         let named = Gate { name: self.named(&gate.name), ..gate.clone() };
-        if let Some(refusal) = named.refusal(target, version) {
-            self.error(refusal);
+        let mut refusals = named.refusals(target, version);
+        if on_word {
+            refusals.reverse();
         }
+        refusals.into_iter().flatten().for_each(|refusal| self.error(refusal));
     }
 
     fn meets(&self, when: &Condition) -> bool {
