@@ -1,1 +1,67 @@
-fn main() {}
+//! The `sassafras` command: called with ptxas's words it does what ptxas does.
+
+mod options;
+
+use options::{Command, Request};
+use ptx::diag::{ABORTED, render_ptxas, render_rich};
+use std::process::ExitCode;
+
+/// ptxas knows two exit codes.
+const FAILED: u8 = 255;
+
+fn main() -> ExitCode {
+    let command = match options::parse(std::env::args_os().skip(1)) {
+        Ok(command) => command,
+        Err(message) => {
+            eprintln!("ptxas fatal   : {message}");
+            return ExitCode::from(FAILED);
+        }
+    };
+    match command {
+        Command::Help => print!("{}", options::HELP),
+        Command::Version => print!("{}", options::VERSION),
+        Command::Compile(request) => return compile(&request),
+    }
+    ExitCode::SUCCESS
+}
+
+fn compile(request: &Request) -> ExitCode {
+    for input in &request.inputs {
+        if let Err(text) = compile_file(request, input) {
+            eprint!("{text}");
+            return ExitCode::from(FAILED);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// `Err` with what goes to stderr.
+fn compile_file(request: &Request, input: &str) -> Result<(), String> {
+    let unreadable = |_| format!("ptxas fatal   : Input file '{input}' could not be opened\n{ABORTED}\n");
+    let bytes = std::fs::read(input).map_err(unreadable)?;
+    let source = ptx::source_text(&bytes).map_err(|d| format!("{}{ABORTED}\n", render_ptxas(input, &[d])))?;
+    let parsed = ptx::parse(source, &ptx::Options::default());
+    let render = |diagnostics: &[ptx::Diagnostic]| match request.rich {
+        true => render_rich(input, source, diagnostics),
+        false => render_ptxas(input, diagnostics),
+    };
+    let front_end = render(&parsed.diagnostics);
+    let Some(module) = parsed.module.as_ref().filter(|_| !parsed.failed()) else {
+        return Err(format!("{front_end}{ABORTED}\n"));
+    };
+    eprint!("{front_end}");
+    if request.parse_only {
+        return Ok(());
+    }
+    let options = sassafras::Options {
+        target: request.target,
+        command_line: request.command_line.clone(),
+        verify: request.verify,
+        dump: request.dump.clone(),
+    };
+    let output = sassafras::compile(source, module, &options);
+    eprint!("{}", output.log);
+    let Some(cubin) = output.cubin else { return Err(render(&output.diagnostics)) };
+    let path = &request.output;
+    std::fs::write(path, cubin).map_err(|_| format!("ptxas fatal   : Output file '{path}' could not be opened\n"))
+}

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use cubin::attr::Value;
 use cubin::compat::CompatValue;
+use cubin::line::{self, LineTable, Row};
 use cubin::{Body, Extent, Note, Object, SectionType};
 
 fn main() -> ExitCode {
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
         }
     }
     println!("{counts}");
-    if counts.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if counts.failures + counts.bad_line_tables == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn check(path: &str) -> Result<Object, String> {
@@ -55,6 +56,9 @@ struct Counts {
     fixed_segments: usize,
     untyped_notes: usize,
     untyped_call_graphs: usize,
+    line_tables: usize,
+    same_line_bytes: usize,
+    bad_line_tables: usize,
 }
 
 impl Counts {
@@ -66,7 +70,28 @@ impl Counts {
         self.fixed_segments += fixed.count();
         for section in &object.sections {
             self.add_body(section.kind, &section.body);
+            if [".debug_line", ".nv_debug_line_sass"].contains(&section.name.as_str()) {
+                self.add_lines(&section.body);
+            }
         }
+    }
+
+    /// Line tables are not part of the model; they have to survive as rows.
+    fn add_lines(&mut self, body: &Body) {
+        let Body::Bytes(bytes) = body else { return };
+        let Ok(tables) = line::read(bytes) else {
+            self.bad_line_tables += 1;
+            return;
+        };
+        let written: Vec<u8> = tables.iter().flat_map(|table| table.write().0).collect();
+        self.line_tables += 1;
+        self.same_line_bytes += usize::from(&written == bytes);
+        let rows = |tables: &[LineTable]| -> Vec<Vec<Row>> {
+            let sequences = tables.iter().flat_map(|table| &table.sequences);
+            sequences.map(|sequence| sequence.rows.clone()).collect()
+        };
+        let same = line::read(&written).is_ok_and(|again| rows(&again) == rows(&tables));
+        self.bad_line_tables += usize::from(!same);
     }
 
     fn add_body(&mut self, kind: SectionType, body: &Body) {
@@ -111,6 +136,11 @@ impl std::fmt::Display for Counts {
             f,
             "{} attributes, {} of them raw, {} without a name",
             self.attrs, self.raw_attrs, self.unnamed_attrs
+        )?;
+        writeln!(
+            f,
+            "{} line tables, {} written with the same bytes, {} with other rows",
+            self.line_tables, self.same_line_bytes, self.bad_line_tables
         )?;
         write!(f, "{} untyped notes, {} untyped call graphs", self.untyped_notes, self.untyped_call_graphs)
     }

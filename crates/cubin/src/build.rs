@@ -47,9 +47,9 @@ enum Part {
     FunctionInfo(usize),
     CallGraph,
     RelAction,
-    /// Relocations without addends, where the target keeps them apart.
-    Rel(Patched),
-    Rela(Patched),
+    /// Relocations without addends, where the target keeps them apart. An index into `Builder::relocs`.
+    Rel(usize),
+    Rela(usize),
     AddressTable,
     Constants,
     Constant2(usize),
@@ -59,32 +59,6 @@ enum Part {
     ReservedShared,
     Shared(usize),
     Global,
-}
-
-/// What relocations can patch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Patched {
-    Text(usize),
-    Constant2(usize),
-    AddressTable,
-    Constants,
-    GlobalInit,
-    Debug(usize),
-    DebugFrame,
-}
-
-impl Patched {
-    fn part(self) -> Part {
-        match self {
-            Patched::Text(index) => Part::Text(index),
-            Patched::Constant2(index) => Part::Constant2(index),
-            Patched::AddressTable => Part::AddressTable,
-            Patched::Constants => Part::Constants,
-            Patched::GlobalInit => Part::GlobalInit,
-            Patched::Debug(index) => Part::Debug(index),
-            Patched::DebugFrame => Part::DebugFrame,
-        }
-    }
 }
 
 impl Module {
@@ -115,10 +89,11 @@ struct Builder<'a> {
     generation: &'static Generation,
     /// The offset of each variable in its section.
     offsets: Vec<u64>,
-    /// Relocations by what they patch; only those that are not empty.
-    relocs: Vec<(Patched, Vec<SymbolicReloc>)>,
+    /// Relocations by the section that they patch; only those that are not empty.
+    relocs: Vec<(Part, Vec<SymbolicReloc>)>,
     debug_frame: Vec<u8>,
     parts: Vec<Part>,
+    section_indices: HashMap<Part, usize>,
     symbols: Vec<Symbol>,
     /// Symbols by name; sections have theirs under the name of the section.
     symbol_indices: HashMap<String, u32>,
@@ -140,11 +115,13 @@ impl<'a> Builder<'a> {
             relocs: Vec::new(),
             debug_frame,
             parts: Vec::new(),
+            section_indices: HashMap::new(),
             symbols: Vec::new(),
             symbol_indices: HashMap::new(),
         };
         builder.relocs = builder.collect_relocs(&addresses);
         builder.parts = builder.plan();
+        builder.section_indices = builder.parts.iter().copied().zip(1..).collect();
         builder.list_symbols()?;
         Ok(builder)
     }
@@ -183,10 +160,10 @@ impl<'a> Builder<'a> {
         parts.extend(each(Part::FunctionInfo));
         parts.push(Part::CallGraph);
         parts.extend(self.generation.has_rel_action.then_some(Part::RelAction));
-        for (patched, relocs) in &self.relocs {
+        for (index, (_, relocs)) in self.relocs.iter().enumerate() {
             let (without, with) = self.split(relocs);
-            parts.extend((!without.is_empty()).then_some(Part::Rel(*patched)));
-            parts.extend((!with.is_empty()).then_some(Part::Rela(*patched)));
+            parts.extend((!without.is_empty()).then_some(Part::Rel(index)));
+            parts.extend((!with.is_empty()).then_some(Part::Rela(index)));
         }
         parts.extend((!module.address_table.is_empty()).then_some(Part::AddressTable));
         parts.extend(has_pool(Pool::Constant).then_some(Part::Constants));
@@ -209,10 +186,10 @@ impl<'a> Builder<'a> {
 
     /// The section index of a part; 0, the null section, for a part that is not in the file.
     fn index(&self, part: Part) -> usize {
-        self.parts.iter().position(|&planned| planned == part).map_or(0, |position| position + 1)
+        self.section_indices.get(&part).copied().unwrap_or(0)
     }
 
-    fn collect_relocs(&self, frame_addresses: &[u64]) -> Vec<(Patched, Vec<SymbolicReloc>)> {
+    fn collect_relocs(&self, frame_addresses: &[u64]) -> Vec<(Part, Vec<SymbolicReloc>)> {
         let module = self.module;
         let data = |offset, symbol: &str, addend| SymbolicReloc {
             offset,
@@ -222,15 +199,13 @@ impl<'a> Builder<'a> {
         };
         let mut all = Vec::new();
         for (index, function) in module.functions.iter().enumerate() {
-            all.push((Patched::Text(index), function.relocs.clone()));
-            all.push((Patched::Constant2(index), function.constant2_relocs.clone()));
+            all.push((Part::Text(index), function.relocs.clone()));
+            all.push((Part::Constant2(index), function.constant2_relocs.clone()));
         }
         let slots = module.address_table.iter().enumerate();
         let slots = slots.map(|(slot, (symbol, addend))| data(8 * slot as u64, symbol, *addend));
-        all.push((Patched::AddressTable, slots.collect()));
-        for (patched, pool) in
-            [(Patched::GlobalInit, Pool::Initialized), (Patched::Constants, Pool::Constant)]
-        {
+        all.push((Part::AddressTable, slots.collect()));
+        for (patched, pool) in [(Part::GlobalInit, Pool::Initialized), (Part::Constants, Pool::Constant)] {
             let mut relocs = Vec::new();
             for (variable, base) in self.members(pool) {
                 relocs.extend(variable.relocs.iter().map(|reloc| SymbolicReloc {
@@ -241,11 +216,11 @@ impl<'a> Builder<'a> {
             all.push((patched, relocs));
         }
         for (index, section) in module.debug.iter().enumerate() {
-            all.push((Patched::Debug(index), section.relocs.clone()));
+            all.push((Part::Debug(index), section.relocs.clone()));
         }
         let frames = module.functions.iter().zip(frame_addresses);
         let frames = frames.map(|(function, &offset)| data(offset, &function.name, 0));
-        all.push((Patched::DebugFrame, frames.collect()));
+        all.push((Part::DebugFrame, frames.collect()));
         all.retain(|(_, relocs)| !relocs.is_empty());
         all
     }
@@ -347,8 +322,8 @@ impl<'a> Builder<'a> {
             Part::FunctionInfo(index) => format!(".nv.info.{}", function(index)),
             Part::CallGraph => ".nv.callgraph".into(),
             Part::RelAction => ".nv.rel.action".into(),
-            Part::Rel(patched) => format!(".rel{}", self.name(patched.part())),
-            Part::Rela(patched) => format!(".rela{}", self.name(patched.part())),
+            Part::Rel(index) => format!(".rel{}", self.name(self.relocs[index].0)),
+            Part::Rela(index) => format!(".rela{}", self.name(self.relocs[index].0)),
             Part::AddressTable => ".nv.constant4".into(),
             Part::Constants => ".nv.constant3".into(),
             Part::Constant2(index) => format!(".nv.constant2.{}", function(index)),
@@ -394,8 +369,10 @@ impl<'a> Builder<'a> {
             }
             Part::CallGraph => (SectionType::CUDA_CALLGRAPH, 4, Body::CallGraph(self.call_graph()?)),
             Part::RelAction => (SectionType::CUDA_RELOCINFO, 8, Body::Bytes(REL_ACTION.to_vec())),
-            Part::Rel(patched) => (SectionType::REL, 8, self.reloc_body(patched, true)?),
-            Part::Rela(patched) => (SectionType::RELA, 8, self.reloc_body(patched, false)?),
+            Part::Rel(index) => (SectionType::REL, 8, self.reloc_body(&self.split(&self.relocs[index].1).0)?),
+            Part::Rela(index) => {
+                (SectionType::RELA, 8, self.reloc_body(&self.split(&self.relocs[index].1).1)?)
+            }
             Part::AddressTable => bits(8, vec![0; 8 * module.address_table.len()]),
             Part::Constants => self.pool_body(Pool::Constant)?,
             Part::Constant2(index) => bits(4, function(index).constant2.clone()),
@@ -435,7 +412,7 @@ impl<'a> Builder<'a> {
             Part::CudaNote => (NOTE_CUINFO, index(Part::ToolNote), 0),
             Part::Info | Part::CallGraph => (0, symbols, 0),
             Part::FunctionInfo(function) => (INFO_LINK, symbols, index(Part::Text(function))),
-            Part::Rel(patched) | Part::Rela(patched) => (INFO_LINK, symbols, index(patched.part())),
+            Part::Rel(relocs) | Part::Rela(relocs) => (INFO_LINK, symbols, index(self.relocs[relocs].0)),
             Part::AddressTable | Part::Constants => (ALLOC, 0, 0),
             Part::Constant2(function) | Part::Constant0(function) => {
                 (ALLOC | INFO_LINK, 0, index(Part::Text(function)))
@@ -487,15 +464,12 @@ impl<'a> Builder<'a> {
         Ok((SectionType::PROGBITS, align, Body::Bytes(bytes)))
     }
 
-    fn reloc_body(&self, patched: Patched, without_addend: bool) -> Result<Body, WriteError> {
-        let relocs = self.relocs.iter().find(|(other, _)| *other == patched);
-        let (without, with) = self.split(relocs.map_or(&[][..], |(_, relocs)| relocs));
-        let chosen = if without_addend { without } else { with };
-        let resolve = |reloc: &SymbolicReloc| {
+    fn reloc_body(&self, relocs: &[&SymbolicReloc]) -> Result<Body, WriteError> {
+        let resolve = |reloc: &&SymbolicReloc| {
             let symbol = self.symbol(&reloc.symbol)?;
             Ok(Reloc { offset: reloc.offset, symbol, kind: reloc.kind, addend: reloc.addend })
         };
-        Ok(Body::Relocs(chosen.into_iter().map(resolve).collect::<Result<_, WriteError>>()?))
+        Ok(Body::Relocs(relocs.iter().map(resolve).collect::<Result<_, WriteError>>()?))
     }
 
     fn call_graph(&self) -> Result<CallGraph, WriteError> {

@@ -25,6 +25,11 @@ impl<'a> Cursor<'a> {
         Cursor { data, at: 0 }
     }
 
+    /// A cursor that starts at `at`; reading from beyond the end is a `Flaw`.
+    pub fn at(data: &'a [u8], at: usize) -> Self {
+        Cursor { data, at }
+    }
+
     pub fn position(&self) -> usize {
         self.at
     }

@@ -3,6 +3,7 @@
 //! 64-bit DWARF, one common entry and one description per function. Register n is number 0x05000000 + n.
 
 use crate::bytes::Put;
+use crate::line::put_uleb;
 
 const DEF_CFA: u8 = 0x0c;
 const SAME_VALUE: u8 = 0x08;
@@ -32,7 +33,7 @@ pub fn encode(frames: &[Frame]) -> (Vec<u8>, Vec<u64>) {
             define_frame(out, 0);
             for register in [255, 1] {
                 out.put_u8(SAME_VALUE);
-                uleb(out, register_number(register));
+                put_uleb(out, register_number(register));
             }
         });
         entry(&mut out, |out| {
@@ -64,18 +65,10 @@ fn entry(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
 
 fn define_frame(out: &mut Vec<u8>, offset: u32) {
     out.put_u8(DEF_CFA);
-    uleb(out, register_number(1));
-    uleb(out, offset.into());
+    put_uleb(out, register_number(1));
+    put_uleb(out, offset.into());
 }
 
 fn register_number(register: u64) -> u64 {
     0x0500_0000 + register
-}
-
-fn uleb(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.put_u8(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.put_u8(value as u8);
 }

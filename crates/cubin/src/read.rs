@@ -28,6 +28,9 @@ impl Object {
     /// Reads an executable, a relocatable or a whole-program cubin.
     pub fn read(data: &[u8]) -> Result<Object, ReadError> {
         let raw = RawHeader::read(data)?;
+        if raw.machine != elf::MACHINE_CUDA {
+            return Err(ReadError::in_file(18, format!("machine {} is not CUDA (190)", raw.machine)));
+        }
         let headers = raw.section_headers(data)?;
         let owners = owners(&headers, data)?;
         let mut budget = NameBudget(data.len().saturating_mul(NAME_BUDGET_FACTOR));
@@ -43,7 +46,7 @@ impl Object {
             };
             let gap = match &body {
                 Body::SameAs(_) => 0,
-                _ => header.gap_after(&mut end),
+                _ => header.gap_after(&mut end, data.len() as u64),
             };
             sections.push(header.section(name, gap, body));
         }
@@ -51,6 +54,26 @@ impl Object {
         let segments = raw.segments(data, &places)?;
         Ok(Object { header: raw.header, sections, segments })
     }
+}
+
+/// The machine of any 64-bit little-endian ELF file; `None` for other files.
+pub fn elf_machine(data: &[u8]) -> Option<u16> {
+    RawHeader::read(data).ok().map(|raw| raw.machine)
+}
+
+/// The bytes of the sections of an ELF file for any machine, with their names.
+pub fn elf_sections(data: &[u8]) -> Result<Vec<(String, &[u8])>, ReadError> {
+    let raw = RawHeader::read(data)?;
+    let headers = raw.section_headers(data)?;
+    let mut budget = NameBudget(data.len().saturating_mul(NAME_BUDGET_FACTOR));
+    let names = section_names(&raw, &headers, data, &mut budget)?;
+    let mut sections = Vec::with_capacity(headers.len());
+    for (index, (header, name)) in headers.iter().zip(names).enumerate() {
+        let bytes = if header.in_file() { header.bytes(data) } else { Ok(&[][..]) };
+        let bytes = bytes.map_err(|flaw| ReadError::in_section(index, &name, flaw))?;
+        sections.push((name, bytes));
+    }
+    Ok(sections)
 }
 
 /// Limits how many bytes of names are copied: many symbols may name one long string.
@@ -69,6 +92,7 @@ impl NameBudget {
 }
 
 struct RawHeader {
+    machine: u16,
     header: Header,
     section_headers: u64,
     section_count: usize,
@@ -91,9 +115,6 @@ impl RawHeader {
         cursor.take(7)?;
         let file_type = FileType(cursor.u16()?);
         let machine = cursor.u16()?;
-        if machine != elf::MACHINE_CUDA {
-            return Err(ReadError::in_file(18, format!("machine {machine} is not CUDA (190)")));
-        }
         let version = cursor.u32()?;
         cursor.u64()?; // e_entry: zero
         let (program_headers, section_headers) = (cursor.u64()?, cursor.u64()?);
@@ -111,7 +132,7 @@ impl RawHeader {
             return Err(ReadError::in_file(54, message));
         }
         let header = Header { file_type, abi, version, flags, section_names, segment_header_size };
-        Ok(RawHeader { header, section_headers, section_count, program_headers, segment_count })
+        Ok(RawHeader { machine, header, section_headers, section_count, program_headers, segment_count })
     }
 
     fn section_headers(&self, data: &[u8]) -> Result<Vec<RawSection>, ReadError> {
@@ -168,7 +189,8 @@ fn table<'a>(
 
 /// The run of sections that a segment covers, if there is one that gives just its sizes.
 fn covered(places: &[Placement], wanted: (u64, u64, u64), steps: &mut usize) -> Option<Extent> {
-    for first in (1..places.len()).filter(|&first| places[first].offset == wanted.0) {
+    // The last candidate first: those before it in the same place are empty, or belong to another segment.
+    for first in (1..places.len()).rev().filter(|&first| places[first].offset == wanted.0) {
         for (last, found) in (first..).zip(extents(&places[first..])) {
             *steps = steps.checked_sub(1)?;
             if found == wanted {
@@ -237,13 +259,15 @@ impl RawSection {
     }
 
     /// The bytes left free before this section; `end` moves from the end of the last section to the end of this.
-    fn gap_after(&self, end: &mut u64) -> u64 {
+    fn gap_after(&self, end: &mut u64, file_size: u64) -> u64 {
         if self.kind == SectionType::NULL {
             return 0;
         }
         let packed = packed_offset(*end, self.align);
-        let gap = packed.and_then(|packed| self.offset.checked_sub(packed));
-        // A section that starts too early, as in a file whose sections are out of order, moves on writing.
+        let gap =
+            packed.and_then(|packed| self.offset.checked_sub(packed)).filter(|_| self.offset <= file_size);
+        // A section that starts too early, as in a file whose sections are out of order, moves on writing. So
+        // does one without bytes that claims to be beyond the end.
         let start = if gap.is_some() { self.offset } else { packed.unwrap_or(*end) };
         *end = start.saturating_add(if self.in_file() { self.size } else { 0 });
         gap.unwrap_or(0)

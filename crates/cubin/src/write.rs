@@ -11,6 +11,9 @@ use crate::{attr, callgraph, compat, note};
 /// Sections are not aligned to more than this; a larger wish is an error, not a file of that size.
 const MAX_ALIGN: u64 = 1 << 16;
 
+/// No file is larger than this.
+const MAX_FILE: u64 = 1 << 32;
+
 impl Object {
     /// The file. Equal models give equal bytes.
     pub fn write(&self) -> Result<Vec<u8>, WriteError> {
@@ -48,6 +51,7 @@ impl Object {
         for section in &self.sections {
             let fail = |message: String| WriteError::in_section(&section.name, message);
             contents.push(match &section.body {
+                _ if section.kind == SectionType::NULL => None,
                 Body::Bytes(bytes) => Some(bytes.clone()),
                 Body::Zeros(_) | Body::SameAs(_) | Body::Strings(_) => None,
                 Body::Symbols(symbols) => {
@@ -182,6 +186,7 @@ impl Layout {
                 return Err(fail(format!("alignment {:#x} is too large", section.align)));
             }
             let offset = packed_offset(end, section.align).and_then(|offset| offset.checked_add(section.gap));
+            let offset = offset.filter(|&offset| offset <= MAX_FILE);
             let offset =
                 offset.ok_or_else(|| fail(format!("a gap of {:#x} bytes is too large", section.gap)))?;
             let (size, in_file) = match (&section.body, content) {

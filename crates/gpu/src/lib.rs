@@ -1,1 +1,8 @@
-//! Runs cubins on a real GPU through the driver library, opened at run time.
+#![doc = include_str!("../README.md")]
+
+mod driver;
+mod execute;
+pub mod runline;
+
+pub use driver::{Buffer, Device, Error, Event, Kernel, Launch, Module};
+pub use execute::{Failure, execute, shortest_time};

@@ -1,13 +1,13 @@
 //! Checks an instruction's operands against the forms that its opcode may be.
 //!
-//! An instruction is right if one form takes all its operands. The message for a wrong one comes from the form
-//! that got furthest. Register types follow one rule ([`compatible`]), found by trying each register type on
+//! An instruction is right if one form takes all its operands. As in ptxas, operands of a wrong kind or type end
+//! the check; vectors of a wrong size and constants out of bounds are only told after the modifiers and gates. Register types follow one rule ([`compatible`]), found by trying each register type on
 //! each class of instruction (docs/ptx-language.md).
 
 use crate::ast::*;
 use crate::parse::Parser;
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, OpcodeError, Role, Spec, Table, TypeRef, Values};
+use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::Kind;
 
@@ -45,17 +45,12 @@ enum Misfit {
     /// `Arguments mismatch for instruction 'x'`
     Mismatch,
     Text(String),
-    /// A wrong size or value, which is only looked at when every operand is of the right kind.
-    Late(String),
 }
 
-/// ptxas's text when no form fits: of the form that only has a wrong size or value, else a text of its own
-/// if there is one form, else the general one.
+/// ptxas's text when no row takes the operands: the first one's own, unless another one has none.
 fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
-    let general = misfits.len() > 1 && misfits.iter().any(|m| matches!(m, Misfit::Mismatch));
-    let late = misfits.iter().position(|m| matches!(m, Misfit::Late(_))).unwrap_or(0);
-    match misfits.into_iter().nth(late) {
-        Some(Misfit::Late(text)) => text,
+    let general = misfits.iter().any(|m| matches!(m, Misfit::Mismatch));
+    match misfits.into_iter().next() {
         Some(Misfit::Text(text)) if !general => text,
         _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
     }
@@ -64,35 +59,60 @@ fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
 impl Parser<'_> {
     pub(crate) fn check_instruction(&mut self, inst: &Inst) {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        if !opcode.errors.is_empty() {
-            for error in opcode.errors.clone() {
-                if let OpcodeError::Message(text) = error {
-                    self.error(inst.span, text);
-                }
+        for error in opcode.errors.clone() {
+            if let OpcodeError::Message(text) = error {
+                self.error(inst.span, text);
             }
+        }
+        if self.opcodes[inst.opcode.0 as usize].fits.is_empty() {
             return;
         }
-        let table = Table::get();
+        match self.choose(inst) {
+            Ok((texts, found)) => self.check_found(inst, &found, texts),
+            Err(text) => self.error(inst.span, text),
+        }
+    }
+
+    /// The row that takes the operands best, by what there is to say then; `Err` with ptxas's words if none does.
+    fn choose(&self, inst: &Inst) -> Result<(Vec<String>, Found), String> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
+        let mut best: Option<(&Fit, Found)> = None;
         let mut misfits = Vec::new();
         for fit in &opcode.fits {
+            // A row that doesn't take all words stands back behind what another one says.
+            if fit.misfits > 0 && (best.is_some() || matches!(misfits.first(), Some(Misfit::Text(_)))) {
+                break;
+            }
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
-            let mut gates = Vec::new();
-            match matcher.all(&table.form(fit.form).operands, operands, &mut gates) {
-                Ok(()) => return self.check_gates(inst, &gates),
+            let mut found = Found::default();
+            match matcher.all(&Table::get().form(fit.form).operands, operands, 0, &mut found) {
+                Ok(()) => {
+                    let right = found.broken.is_empty();
+                    if right || best.is_none() {
+                        best = Some((fit, found));
+                    }
+                    if right {
+                        break;
+                    }
+                }
                 Err(misfit) => misfits.push(misfit),
             }
         }
-        let text = explain(misfits, opcode.mnemonic);
-        self.error(inst.span, text);
+        let (fit, found) = best.ok_or_else(|| explain(misfits, opcode.mnemonic))?;
+        let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten();
+        Ok((texts.cloned().collect(), found))
     }
 
-    fn check_gates(&mut self, inst: &Inst, gates: &[Gate]) {
-        for gate in gates {
-            for text in gate.refusals(self.target, self.version).into_iter().flatten() {
-                self.error(inst.span, text);
-            }
+    /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
+    /// constants, its special registers.
+    fn check_found(&mut self, inst: &Inst, found: &Found, texts: Vec<String>) {
+        let refusals = found.gates.iter().flat_map(|g| g.refusals(self.target, self.version));
+        for text in texts.into_iter().chain(refusals.collect::<Vec<_>>()) {
+            self.error(inst.span, text);
+        }
+        for text in &found.broken {
+            self.error(inst.span, text.clone());
         }
         let mut specials: smallvec::SmallVec<[u16; 2]> = smallvec::SmallVec::new();
         for operand in self.body.list(inst.operands) {
@@ -118,6 +138,15 @@ impl Parser<'_> {
     }
 }
 
+/// What matching operands that fit brought to light.
+#[derive(Default)]
+struct Found {
+    /// Gates of optional operands that are there.
+    gates: Vec<Gate>,
+    /// Vectors of a wrong size, and limits that constants don't obey.
+    broken: Vec<String>,
+}
+
 struct Matcher<'a, 's> {
     parser: &'a Parser<'s>,
     fit: &'a Fit,
@@ -126,54 +155,121 @@ struct Matcher<'a, 's> {
 }
 
 impl Matcher<'_, '_> {
-    /// Do the operands fit the specs, optional ones left out where they don't?
-    fn all(&self, specs: &[Spec], operands: &[Operand], gates: &mut Vec<Gate>) -> Result<(), Misfit> {
-        let mut late = None;
-        let mut rest = operands.iter();
-        let mut index = 0;
-        let mut next = rest.next();
-        for spec in specs {
-            let Some(operand) = next else {
-                if spec.optional {
-                    continue;
-                }
-                return Err(Misfit::Mismatch);
-            };
-            match self.one(spec, operand, index) {
-                Ok(()) => {
-                    gates.extend(spec.gate.clone());
-                    next = rest.next();
-                    index += 1;
-                }
-                Err(Misfit::Late(text)) if !spec.optional || matches!(operand, Operand::Vector(_)) => {
-                    late = late.or(Some(Misfit::Late(text)));
-                    next = rest.next();
-                    index += 1;
-                }
-                Err(_) if spec.optional => {}
-                Err(misfit) => return Err(misfit),
+    /// Do the operands fit the specs, optional ones left out where that makes the rest fit?
+    /// What stands in brackets counts one by one in ptxas's argument numbers; `index` is the first one's.
+    fn all(
+        &self,
+        specs: &[Spec],
+        operands: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        let here = |s: &&Spec| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)));
+        let specs: smallvec::SmallVec<[&Spec; 8]> = specs.iter().filter(here).collect();
+        self.rest(&specs, operands, index, found)
+    }
+
+    fn rest(
+        &self,
+        specs: &[&Spec],
+        operands: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        let Some((spec, others)) = specs.split_first() else {
+            return if operands.is_empty() { Ok(()) } else { Err(Misfit::Mismatch) };
+        };
+        let marks = (found.gates.len(), found.broken.len());
+        let taken = match operands.split_first() {
+            Some((operand, left)) => self
+                .one(spec, operand, index, found)
+                .and_then(|()| self.rest(others, left, index + self.arguments(operand), found)),
+            None => Err(Misfit::Mismatch),
+        };
+        match taken {
+            Err(_) if spec.optional => {
+                found.gates.truncate(marks.0);
+                found.broken.truncate(marks.1);
+                self.rest(others, operands, index, found)
             }
-        }
-        match late {
-            _ if next.is_some() => Err(Misfit::Mismatch),
-            Some(misfit) => Err(misfit),
-            None => Ok(()),
+            taken => taken,
         }
     }
 
-    fn one(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
-        if let Operand::Vector(range) = operand {
-            return self.vector(spec, self.parser.body.list(*range), index);
+    fn one(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
+        found.gates.extend(spec.gate.clone());
+        match (&spec.role, operand) {
+            (Role::Pair(pair), _) => self.pair(pair, operand, index, found),
+            (_, Operand::Vector(range)) => self.vector(spec, self.parser.body.list(*range), index, found),
+            _ => self.lone(spec, operand, index, found),
         }
-        let braces = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
-        match self.count(spec.count) {
-            Some(n) if n != 1 || braces => {
-                // Its type is looked at before its size.
-                self.scalar(&Spec { count: Count::One, ..spec.clone() }, operand, index)?;
-                Err(Misfit::Late(format!("Vector expected for argument {index}")))
+    }
+
+    fn pair(
+        &self,
+        pair: &(Spec, Spec),
+        operand: &Operand,
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        let Operand::Pair(range) = operand else {
+            return if pair.1.optional {
+                self.one(&pair.0, operand, index, found)
+            } else {
+                Err(Misfit::Mismatch)
+            };
+        };
+        match self.parser.body.list(*range) {
+            [first, second] => {
+                self.one(&pair.0, first, index, found)?;
+                self.one(&pair.1, second, index, found)
             }
-            _ => self.scalar(spec, operand, index),
+            _ => Err(Misfit::Mismatch),
         }
+    }
+
+    /// An operand without braces. A register of a vector type stands for a vector.
+    fn lone(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
+        let width = match operand {
+            Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
+            _ => 1,
+        };
+        let fits =
+            self.count(spec.count).is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
+        match spec.count {
+            Count::Vector if matches!(operand, Operand::Sink) => Err(self.no_sink(spec)),
+            _ if fits => self.scalar(spec, operand, index, found),
+            Count::One => Err(Misfit::Mismatch),
+            Count::Vector if spec.role == Role::Dest && width == 1 => {
+                Err(Misfit::Text("Result vector expected".into()))
+            }
+            Count::Vector if spec.role == Role::Dest => Err(Misfit::Text(self.wrong_size())),
+            _ if spec.optional && width == 1 => Err(Misfit::Mismatch),
+            _ => {
+                self.scalar(spec, operand, index, found)?;
+                let sized = width > 1 || spec.count == Count::Vector;
+                found.broken.push(if sized {
+                    self.wrong_size()
+                } else {
+                    format!("Vector expected for argument {index}")
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn wrong_size(&self) -> String {
+        format!("Argument vector size mismatch for instruction '{}'", self.mnemonic)
+    }
+
+    fn no_sink(&self, spec: &Spec) -> Misfit {
+        let mnemonic = self.mnemonic;
+        Misfit::Text(match spec.role {
+            Role::Dest | Role::PredDest => {
+                format!("Result discard mode is not allowed for instruction '{mnemonic}'")
+            }
+            _ => "Sink '_' not allowed as a source operand".into(),
+        })
     }
 
     /// How many elements must stand in braces; `None` for any number.
@@ -191,7 +287,12 @@ impl Matcher<'_, '_> {
                 let bits = self.shape(rows)? * self.shape(columns)? * element.bits() * u32::from(times);
                 Some(bits / (LANES * register * u32::from(over.max(1))))
             }
-            Count::Free => None,
+            Count::Dimension { less } => {
+                let word = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Dimension)?;
+                let dims: u32 = word.text().trim_matches(['.', 'd']).parse().ok()?;
+                Some(dims.saturating_sub(u32::from(less)))
+            }
+            Count::Free | Count::AtLeast(_) => None,
         }
     }
 
@@ -201,53 +302,100 @@ impl Matcher<'_, '_> {
         self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
     }
 
-    fn vector(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
-        let one = matches!(spec.count, Count::One) || spec.count == Count::Vector && self.vector == 1;
-        if one && spec.role != Role::Anything {
-            let mnemonic = self.mnemonic;
-            return Err(Misfit::Text(format!("Vector operand is not allowed for instruction '{mnemonic}'")));
-        }
+    fn vector(
+        &self,
+        spec: &Spec,
+        elements: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
         if let Role::Tuple(specs) = &spec.role {
             if specs.len() != elements.len() {
                 return Err(Misfit::Mismatch);
             }
-            return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index));
+            return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index, found));
         }
-        let fragment = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
-        match self.element_type(elements)? {
-            // Without a register in it, a fragment has no type.
-            None if fragment => return Err(Misfit::Mismatch),
-            Some(ty) if matches!(spec.role, Role::Dest | Role::Source | Role::Register) => {
-                elements.iter().try_for_each(|e| self.element(spec, e))?;
-                // Elsewhere .f16x2 counts as an integer of 32 bits, but not in the fragment of a matrix.
-                if fragment && ty.name() == "f16x2" && self.wanted(spec).is_some_and(|(t, _)| t.is_int()) {
-                    return Err(Misfit::Mismatch);
-                }
-                self.register(spec, ty)?;
+        let right = self.count(spec.count).is_none_or(|n| n as usize == elements.len());
+        self.legal_size(spec, elements.len(), right)?;
+        match spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
+            Some((at, layer)) => {
+                self.layer(layer)?;
+                self.elements(spec, &elements[..at], index, found)?;
+                self.elements(spec, &elements[at + 1..], index, found)?;
             }
-            _ => elements.iter().try_for_each(|e| self.scalar(spec, e, index))?,
+            None => self.elements(spec, elements, index, found)?,
         }
-        if self.count(spec.count).is_some_and(|n| n as usize != elements.len()) {
-            let mnemonic = self.mnemonic;
-            let n = elements.len();
-            if fragment && !matches!(n, 1 | 2 | 4 | 8) {
-                return Err(Misfit::Text(format!("Illegal vector size: {n}")));
+        match spec.count {
+            _ if right => {}
+            Count::Vector if spec.role == Role::Dest => return Err(Misfit::Text(self.wrong_size())),
+            Count::Dimension { .. } => {
+                let mnemonic = self.mnemonic;
+                let text = "Argument vector size mismatch";
+                found.broken.push(format!("Argument {index} of instruction '{mnemonic}': {text}"));
             }
-            return Err(Misfit::Late(format!("Argument vector size mismatch for instruction '{mnemonic}'")));
+            _ => found.broken.push(self.wrong_size()),
         }
         Ok(())
     }
 
-    /// May it stand in a vector of registers? Their types are [`Matcher::element_type`]'s business.
+    /// May there be a vector of this many elements at all?
+    fn legal_size(&self, spec: &Spec, n: usize, right: bool) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        let any = match spec.count {
+            Count::Free | Count::Dimension { .. } => true,
+            Count::One | Count::AtLeast(_) => spec.role == Role::Anything,
+            _ => right,
+        };
+        let text = match spec.count {
+            _ if !any && !matches!(n, 1 | 2 | 4 | 8) => format!("Illegal vector size: {n}"),
+            Count::One if spec.role != Role::Anything => {
+                format!("Vector operand is not allowed for instruction '{mnemonic}'")
+            }
+            Count::AtLeast(least) if n < least as usize => {
+                format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'")
+            }
+            _ => return Ok(()),
+        };
+        Err(Misfit::Text(text))
+    }
+
+    /// The elements of a vector: it is registers of one type, or they are looked at one by one.
+    fn elements(
+        &self,
+        spec: &Spec,
+        elements: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        let fragment = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
+        match self.whole_type(elements)? {
+            // Without a register in it, a fragment has no type.
+            None if fragment => Err(Misfit::Mismatch),
+            // Elsewhere .f16x2 counts as an integer of 32 bits, but not in the fragment of a matrix.
+            Some(ty)
+                if fragment && ty.name() == "f16x2" && self.wanted(spec).is_some_and(|(t, _)| t.is_int()) =>
+            {
+                Err(Misfit::Mismatch)
+            }
+            Some(ty) if matches!(spec.role, Role::Dest | Role::Source | Role::Register) => {
+                elements.iter().try_for_each(|e| self.element(spec, e))?;
+                self.register(spec, ty)
+            }
+            _ => elements.iter().try_for_each(|e| self.scalar(spec, e, index, found)),
+        }
+    }
+
+    /// May it stand in a vector of registers? Their types are [`Matcher::whole_type`]'s business.
     fn element(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         match (&spec.role, operand) {
-            (Role::Dest, Operand::Reg(_) | Operand::Part { .. } | Operand::Sink) => Ok(()),
+            (_, Operand::Reg(_) | Operand::Part { .. }) => Ok(()),
+            (Role::Dest, Operand::Sink) if spec.sink => Ok(()),
+            (_, Operand::Sink) => Err(self.no_sink(spec)),
             (Role::Dest, _) => {
                 Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
             }
-            (_, Operand::Sink) => Err(Misfit::Text("Sink '_' not allowed as a source operand".into())),
-            (_, Operand::Reg(_) | Operand::Part { .. } | Operand::Special { .. }) => Ok(()),
+            (_, Operand::Special { .. }) => Ok(()),
             (Role::Source, Operand::Int { .. } | Operand::F32(_) | Operand::F64(_)) => Ok(()),
             _ => Err(Misfit::Mismatch),
         }
@@ -256,21 +404,24 @@ impl Matcher<'_, '_> {
     /// The type that a vector has as a whole; none if there is no register in it.
     ///
     /// Registers of different types make a vector of untyped bits if one of them is untyped or both are
-    /// integers. Constants go with registers of their class.
-    fn element_type(&self, elements: &[Operand]) -> Result<Option<Type>, Misfit> {
+    /// integers. Constants go with registers of their class. Predicates among others don't count.
+    fn whole_type(&self, elements: &[Operand]) -> Result<Option<Type>, Misfit> {
+        if !elements.is_empty() && elements.iter().all(|e| matches!(e, Operand::Sink)) {
+            return Err(Misfit::Text("Unable to infer type of vector elements (assuming .b8)".into()));
+        }
         let mixed = || {
             let mnemonic = self.mnemonic;
-            Misfit::Text(format!(
-                "Vector with elements of different types are not allowed in {mnemonic} instruction"
-            ))
+            let text =
+                format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
+            Err(Misfit::Text(text))
         };
+        let types = elements.iter().filter_map(|e| match e {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.parser.body.reg_decl(*reg).0.ty),
+            Operand::Special { .. } => Some(Type::B32),
+            _ => None,
+        });
         let mut whole: Option<Type> = None;
-        for element in elements {
-            let ty = match element {
-                Operand::Reg(reg) => self.parser.body.reg_decl(*reg).0.ty,
-                Operand::Special { .. } => Type::B32,
-                _ => continue,
-            };
+        for ty in types.filter(|ty| ty.class() != Class::Pred) {
             whole = match whole {
                 None => Some(ty),
                 Some(t) if t.bits() != ty.bits() => {
@@ -278,22 +429,30 @@ impl Matcher<'_, '_> {
                 }
                 Some(t) if t == ty || t.class() == Class::Bits => Some(t),
                 Some(_) if ty.class() == Class::Bits => Some(ty),
-                Some(t) if t.is_int() && ty.is_int() => Type::find(&format!("b{}", ty.bits())),
-                Some(_) => return Err(mixed()),
+                Some(t) if t.is_int() && ty.is_int() => Type::bits_of(ty.bits()),
+                Some(_) => return mixed(),
             };
         }
-        let fits = |element: &Operand, ty: Type| match element {
-            Operand::Int { .. } => ty.class() == Class::Bits || ty.is_int(),
-            Operand::F32(_) | Operand::F64(_) => ty.class() == Class::Bits || ty.is_float(),
-            _ => true,
-        };
-        match whole {
-            Some(ty) if !elements.iter().all(|e| fits(e, ty)) => Err(mixed()),
-            _ => Ok(whole),
-        }
+        let untyped = whole.is_some_and(|ty| ty.class() == Class::Bits);
+        let ints =
+            elements.iter().any(|e| matches!(e, Operand::Int { .. })) || whole.is_some_and(Type::is_int);
+        let floats = elements.iter().any(|e| matches!(e, Operand::F32(_) | Operand::F64(_)))
+            || whole.is_some_and(|ty| ty.class() == Class::Float);
+        if ints && floats && !untyped { mixed() } else { Ok(whole) }
     }
 
-    fn scalar(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+    /// The index into an array of textures or surfaces.
+    fn layer(&self, operand: &Operand) -> Result<(), Misfit> {
+        let fits = match operand {
+            Operand::Reg(reg) => compatible(Type::U32, self.parser.body.reg_decl(*reg).0.ty),
+            other => matches!(other, Operand::Int { .. }),
+        };
+        let mnemonic = self.mnemonic;
+        let text = "instruction has unexpected type. Expecting type .u32";
+        if fits { Ok(()) } else { Err(Misfit::Text(format!("Array index in the '{mnemonic}' {text}"))) }
+    }
+
+    fn scalar(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         match (&spec.role, operand) {
             (Role::Anything, _) => Ok(()),
@@ -301,17 +460,12 @@ impl Matcher<'_, '_> {
                 Role::Label | Role::Function | Role::Variable => Ok(()),
                 _ => Err(Misfit::Mismatch),
             },
-            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range),
+            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
-            (Role::Address(inside), Operand::Element(_)) if inside.is_empty() => Ok(()),
-            (Role::Pair(pair), Operand::Pair(range)) => match self.parser.body.list(*range) {
-                [first, second] => {
-                    self.scalar(&pair.0, first, index)?;
-                    self.scalar(&pair.1, second, index)
-                }
-                _ => Err(Misfit::Mismatch),
-            },
-            (Role::Pair(pair), _) if pair.1.optional => self.scalar(&pair.0, operand, index),
+            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range),
+            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index, found),
+            (Role::Base(_), Operand::Reg(_)) => Ok(()),
+            (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
             (Role::Label, Operand::Symbol(s)) => {
                 self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets))
@@ -319,11 +473,45 @@ impl Matcher<'_, '_> {
             (Role::Label, _) => {
                 Err(Misfit::Text(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
             }
+            (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
+            (Role::Handle, Operand::Reg(reg)) => self.register(
+                &Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() },
+                self.parser.body.reg_decl(*reg).0.ty,
+            ),
             (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
-            (Role::Variable, Operand::Symbol(_) | Operand::Sum(_) | Operand::Element(_)) => Ok(()),
+            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
+            (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
+                match self.parser.body.list(*range) {
+                    [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
+                    _ => Ok(()),
+                }
+            }
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
             (Role::Source | Role::Register | Role::Pred | Role::Constant, _) => {
-                self.source(spec, operand, index)
+                self.source(spec, operand, index)?;
+                found
+                    .broken
+                    .extend(spec.limits.iter().filter_map(|limit| self.broken(limit, operand, index)));
+                Ok(())
+            }
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// A texture, sampler or surface where the spec wants such a one.
+    fn handle(&self, spec: &Spec, symbol: Symbol, index: usize) -> Result<(), Misfit> {
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        let (SymbolKind::Variable { ty, .. }, TypeRef::Fixed(need)) = (&info.kind, spec.ty) else {
+            return Err(Misfit::Mismatch);
+        };
+        match ty.class() {
+            _ if *ty == need => Ok(()),
+            Class::Opaque => {
+                let mnemonic = self.mnemonic;
+                let or_register = if need.name() == "samplerref" { "" } else { " or .u64 register" };
+                let text =
+                    format!("Argument {index} of instruction '{mnemonic}': {need:?}{or_register} expected");
+                Err(Misfit::Text(text))
             }
             _ => Err(Misfit::Mismatch),
         }
@@ -341,9 +529,8 @@ impl Matcher<'_, '_> {
             Operand::Sink if spec.sink => Ok(()),
             Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Sink | Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => {
-                Err(Misfit::Mismatch)
-            }
+            Operand::Sink => Err(self.no_sink(spec)),
+            Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => Err(Misfit::Mismatch),
             _ => {
                 let mnemonic = self.mnemonic;
                 Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
@@ -363,7 +550,8 @@ impl Matcher<'_, '_> {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
             Operand::Sink if spec.sink => Ok(()),
-            Operand::Int { value, .. } if constant => self.integer(spec, *value, index),
+            Operand::Sink => Err(self.no_sink(spec)),
+            Operand::Int { .. } if constant => self.integer(spec),
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
             Operand::Special { .. } => {
@@ -401,38 +589,17 @@ impl Matcher<'_, '_> {
         if fits { Ok(()) } else { Err(Misfit::Mismatch) }
     }
 
-    fn integer(&self, spec: &Spec, value: u64, index: usize) -> Result<(), Misfit> {
-        self.value(&spec.values, value as i64, index)?;
+    fn integer(&self, spec: &Spec) -> Result<(), Misfit> {
         match self.wanted(spec) {
             Some((need, _)) if matches!(need.class(), Class::Float) => Err(Misfit::Mismatch),
             _ => Ok(()),
         }
     }
 
-    fn value(&self, values: &Values, value: i64, index: usize) -> Result<(), Misfit> {
-        let expected = match values {
-            Values::Range { low, high, .. } if value < *low || value > *high => {
-                let range = format!("expected to be in range [{low}..{high}]");
-                let text = format!("value '{value}' out of range, {range}");
-                return Err(Misfit::Text(format!(
-                    "Argument {index} of instruction '{}': {text}",
-                    self.mnemonic
-                )));
-            }
-            Values::Range { low, step, .. } if (value - low) % step != 0 => format!("multiple of {step}"),
-            Values::OneOf(list) if !list.contains(&value) => {
-                list.iter().map(i64::to_string).collect::<Vec<_>>().join(" or ")
-            }
-            _ => return Ok(()),
-        };
-        let text = format!("unexpected value '{value}', expected to be {expected}");
-        Err(Misfit::Late(format!("Argument {index} of instruction '{}': {text}", self.mnemonic)))
-    }
-
     /// A constant of 32 or 64 bits: any float takes either; untyped bits take one of their width.
     fn float(&self, spec: &Spec, bits: u32) -> Result<(), Misfit> {
         match self.wanted(spec) {
-            _ if spec.values != Values::Any || spec.role == Role::Constant => Err(Misfit::Mismatch),
+            _ if spec.role == Role::Constant => Err(Misfit::Mismatch),
             Some((need, _)) if need.class() == Class::Float && need.bits() >= 32 => Ok(()),
             Some((need, _)) if need.class() == Class::Bits && need.bits() == bits => Ok(()),
             None => Ok(()),
@@ -440,25 +607,125 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn address(&self, inside: &[Spec], range: Range) -> Result<(), Misfit> {
+    /// How many arguments an operand is.
+    fn arguments(&self, operand: &Operand) -> usize {
+        let Operand::Address(range) = operand else { return 1 };
+        self.parser.body.list(*range).iter().filter(|o| !matches!(o, Operand::Offset(_))).count()
+    }
+
+    fn address(&self, inside: &[Spec], range: Range, index: usize, found: &mut Found) -> Result<(), Misfit> {
         let list = self.parser.body.list(range);
-        if let Some(Operand::Reg(reg)) = list.first() {
-            let ty = self.parser.body.reg_decl(*reg).0.ty;
-            if !matches!(ty.class(), Class::Bits | Class::Unsigned | Class::Signed) {
-                let name = self.parser.reg_name(*reg);
-                let text = format!(
-                    "Illegal to use symbol '{name}' of type {ty:?} as address operand. Use integer or bit only."
-                );
-                return Err(Misfit::Text(text));
+        self.all(inside, list, index, found)
+    }
+
+    /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
+    fn memory(&self, place: Place, range: Range) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        let space = self.space(place);
+        let (base, rest) = match self.parser.body.list(range) {
+            [base, Operand::Offset(_), rest @ ..] | [base, rest @ ..] => (base, rest),
+            [] => return Err(Misfit::Mismatch),
+        };
+        if !rest.is_empty() {
+            return Err(Misfit::Mismatch);
+        }
+        match base {
+            Operand::Reg(reg) => self.address_register(*reg),
+            Operand::Symbol(symbol) if place == Place::Any => {
+                self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. }))
             }
+            Operand::Symbol(symbol) => self.address_variable(*symbol, space),
+            Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
+            Operand::Int { .. } => {
+                Err(Misfit::Text("Immediate addresses allowed only for .local state space".into()))
+            }
+            _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
         }
-        if inside.is_empty() {
-            let offset = matches!(list.get(1), Some(Operand::Offset(_)));
-            return if list.len() == 1 + usize::from(offset) { Ok(()) } else { Err(Misfit::Mismatch) };
+    }
+
+    fn address_register(&self, reg: Reg) -> Result<(), Misfit> {
+        let decl = self.parser.body.reg_decl(reg).0;
+        let ty = decl.ty;
+        if (ty.is_int() || ty.class() == Class::Bits) && ty.bits() <= 64 && decl.vector == 1 {
+            return Ok(());
         }
-        let parts: smallvec::SmallVec<[Operand; 4]> =
-            list.iter().copied().filter(|o| !matches!(o, Operand::Offset(_))).collect();
-        self.all(inside, &parts, &mut Vec::new())
+        if ty.bits() > 64 {
+            return Err(Misfit::Text("Illegal operand type for address/array-index".into()));
+        }
+        let ty = if decl.vector == 1 { format!("{ty:?}") } else { "unexpected".into() };
+        let name = self.parser.reg_name(reg);
+        Err(Misfit::Text(format!(
+            "Illegal to use symbol '{name}' of type {ty} as address operand. Use integer or bit only."
+        )))
+    }
+
+    /// Generic addresses can name what has a generic address without `cvta`: not constants or parameters.
+    fn address_variable(&self, symbol: Symbol, wanted: Option<Space>) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        let SymbolKind::Variable { space, ty, .. } = info.kind else {
+            let name = self.parser.names.text(info.name);
+            return Err(Misfit::Text(format!(
+                "Illegal to use symbol '{name}' of type unexpected as address operand. Use integer or bit only."
+            )));
+        };
+        if ty.class() == Class::Opaque {
+            return Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'")));
+        }
+        let fits = match wanted {
+            Some(wanted) => wanted == space,
+            None => matches!(space, Space::Global | Space::Shared | Space::Local),
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(Misfit::Text(format!(
+                "State space mismatch between instruction and address in instruction '{mnemonic}'"
+            ))),
+        }
+    }
+
+    /// ptxas's words if a constant breaks the limit.
+    fn broken(&self, limit: &Limit, operand: &Operand, index: usize) -> Option<String> {
+        let obeys = match (&limit.test, operand) {
+            (Test::Range(low, high), Operand::Int { value, .. }) => (*low..=*high).contains(&(*value as i64)),
+            (Test::OneOf(values), Operand::Int { value, .. }) => values.contains(&(*value as i64)),
+            (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
+            (Test::NonZero, Operand::Int { value, .. }) => *value != 0,
+            (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
+            (Test::Fraction, Operand::F64(bits)) => {
+                f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0
+            }
+            (Test::Fraction, Operand::F32(bits)) => {
+                f32::from_bits(*bits) > 0.0 && f32::from_bits(*bits) <= 1.0
+            }
+            _ => true,
+        };
+        if obeys {
+            return None;
+        }
+        let (signed, unsigned) = match operand {
+            Operand::Int { value, .. } => ((*value as i64).to_string(), value.to_string()),
+            Operand::F64(bits) => (format!("{:.6}", f64::from_bits(*bits)), String::new()),
+            Operand::F32(bits) => (format!("{:.6}", f32::from_bits(*bits)), String::new()),
+            _ => Default::default(),
+        };
+        let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
+        let text = limit.text.replace("$v", &signed).replace("$u", &unsigned);
+        Some(text.replace("$i", &index.to_string()).replace("$m", self.mnemonic).replace("$w", field))
+    }
+
+    /// The state space of an address; `None` for a generic one.
+    fn space(&self, place: Place) -> Option<Space> {
+        let n = match place {
+            Place::Shared => return Some(Space::Shared),
+            Place::Global => return Some(Space::Global),
+            Place::Any => return None,
+            Place::Named(n) => n,
+        };
+        let mut spaces = self.fit.chosen.iter().flatten().filter(|w| w.kind() == Kind::Space);
+        let word = spaces.nth(n as usize)?.text();
+        let all = [Space::Global, Space::Const, Space::Shared, Space::Local, Space::Param];
+        all.into_iter().find(|s| word.split("::").next() == Some(s.text()))
     }
 }
 

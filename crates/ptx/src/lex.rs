@@ -181,13 +181,12 @@ impl<'s> Lexer<'s> {
         self.at(self.pos)
     }
 
-    /// The first byte after blanks, without consuming anything but them.
-    pub fn peek_after_blank(&mut self) -> u8 {
-        if self.skip_blank() { self.at(self.pos) } else { 0 }
-    }
-
-    pub fn pos(&self) -> usize {
-        self.pos
+    /// What follows after blanks, without consuming anything.
+    pub fn peek_after_blank(&mut self) -> &'s [u8] {
+        let here = self.pos;
+        let readable = self.skip_blank();
+        let next = std::mem::replace(&mut self.pos, here);
+        if readable { self.source.get(next..).unwrap_or(&[]) } else { &[] }
     }
 
     /// `.5`, `.5e3` are numbers; `.1d`, `.2dms`, `.128x256b`, `.16x64b` are words.

@@ -26,7 +26,7 @@ pub mod words;
 
 pub use ast::Module;
 pub use diag::{Diagnostic, Severity};
-pub use parse::parse;
+pub use parse::{parse, source_text};
 pub use print::print;
 pub use target::{Target, Version};
 pub use types::Type;

@@ -75,7 +75,7 @@ impl LineCursor {
 
 /// Reads a module and checks it.
 pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
-    if let Some(fatal) = unreadable(source) {
+    if let Some(fatal) = unreadable(source.as_bytes()) {
         return Parsed { module: None, diagnostics: vec![fatal] };
     }
     let mut parser = Parser {
@@ -102,11 +102,18 @@ pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
     Parsed { module, diagnostics }
 }
 
+/// The text of a file, if it has nothing but ASCII in it.
+pub fn source_text(bytes: &[u8]) -> Result<&str, Diagnostic> {
+    if let Some(fatal) = unreadable(bytes) {
+        return Err(fatal);
+    }
+    std::str::from_utf8(bytes).map_err(|_| fatal_without_place("Input is not text".into()))
+}
+
 /// Bytes that end everything before the first token.
-fn unreadable(source: &str) -> Option<Diagnostic> {
-    let bytes = source.as_bytes();
+fn unreadable(bytes: &[u8]) -> Option<Diagnostic> {
     let too_long = u32::try_from(bytes.len()).is_err();
-    let bad = if source.is_ascii() { None } else { bytes.iter().position(|b| !b.is_ascii()) };
+    let bad = if bytes.is_ascii() { None } else { bytes.iter().position(|b| !b.is_ascii()) };
     let nul = bytes.iter().position(|b| *b == 0);
     let line = |at: usize| bytes[..at].iter().filter(|b| **b == b'\n').count() + 1;
     let message = match (bad, nul) {
@@ -115,7 +122,11 @@ fn unreadable(source: &str) -> Option<Diagnostic> {
         (_, Some(at)) => format!("Unexpected EOF encountered on line {}", line(at)),
         _ => return None,
     };
-    Some(Diagnostic { severity: Severity::Fatal, line: None, span: Span::default(), message })
+    Some(fatal_without_place(message))
+}
+
+fn fatal_without_place(message: String) -> Diagnostic {
+    Diagnostic { severity: Severity::Fatal, line: None, span: Span::default(), message }
 }
 
 impl<'s> Parser<'s> {

@@ -5,11 +5,12 @@
 //! ```text
 //! set int = .s16 .u16 .s32 .u32 .s64 .u64          a named set of words
 //! arch tc5 = 100f 100a 103f 103a 110f 110a         a named set of targets
-//! add   <int>                     | d, a, b        mnemonic, modifiers | operands | gates
+//! add/sub <int>                   | d, a, b        mnemonics, modifiers | operands | gates
 //! add   {<rnd>}{.ftz}{.sat}.f32   | d, a, b
 //! add   .s16x2/.u16x2             | d:b32, a:b32, b:b32 | F'add.$t0' >=90 ptx8.0
-//! rule  add .bf16                 : F'.bf16' >=80 ptx7.0
-//! rule  vote !.sync               : error 'Instruction 'vote' without …'
+//! word  .bf16                     : F'.bf16' >=80 ptx7.0
+//! rule  add/sub .sat !.s32/.f32   : error 'Modifier '.sat' does not apply to '.$t0' type'
+//! late  add/sub .cc .sat          : error 'Modifier '.cc' cannot be combined with modifier '.sat''
 //! ```
 //!
 //! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that fits. Words of different kinds
@@ -17,20 +18,36 @@
 //! that stand in the form's type slots, in order.
 //!
 //! Operands, separated by commas: `d` result register, `a` register or constant, `r` register, `i` constant,
-//! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `a(…)` register or such a constant, `p` predicate that may be negated, `q` predicate result, `[…]` address with
-//! what stands in it, `{a*4}` vector of four, `{a, b}` of two different ones, `a*v` vector or scalar by `.v2`/`.v4`, `L` label, `F` function,
-//! `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the type (default `t0`, any for constants): a name,
-//! `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `xN` (two to a register if `tN` is half as
-//! wide as one), `any`. `?` makes an operand optional, `_` lets a sink stand there, `x|q` is a pair.
+//! `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be negated,
+//! `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one, `[m:shared]`,
+//! `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
+//! register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T`
+//! texture, sampler or surface, `L` label, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
+//! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as
+//! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
+//! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word; `a#name`
+//! obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`,
+//! `fraction`) when it is a constant.
 //!
 //! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
 //! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
 //!
-//! A rule's condition: words that are there (`.x`, `.x/.y`), words that are not (`!.x`), and the word at a type's
-//! place (`t0=.f16`). `$m`, `$t0`, `$op`, `$shape` stand for the instruction's own words in texts and names.
+//! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
+//! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
+//! 2. The form: a row that takes the types and the words that choose a form ([`Kind::chooses_form`]). It ends
+//!    here if there is none.
+//! 3. The operands. It ends here if no row takes them.
+//! 4. `rule` lines, then the gates of the row.
+//! 5. Modifiers that the row doesn't take, and required ones that aren't there.
+//! 6. `late` lines.
 //!
-//! Rules are checked in the order of the files, before the gates of the row. A gate is `F` (feature), `I`
-//! (instruction) or `M` (modifier) with the name that ptxas prints, and needs: `>=90`, `in:SET`, `ptx8.0`.
+//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and perhaps
+//! the version from which they apply (`ptx6.4`), and the word at a type's place (`t0=.f16`). `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In
+//! texts `$m` is the mnemonic, `$t0`, `$t1` are the types, `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are the words that
+//! met the groups of the line, and `$1::` is what follows the `::` of such a word.
+//!
+//! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
+//! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`.
 
 mod opcode;
 mod read;
@@ -63,12 +80,19 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// One row: the modifiers and operands of a form.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Form {
     pub mnemonic: &'static str,
     pub slots: Vec<Slot>,
     pub operands: Vec<Spec>,
     pub gates: Vec<Gate>,
+}
+
+impl Form {
+    /// Is there a place for a word of this kind?
+    pub fn takes(&self, kind: Kind) -> bool {
+        self.slots.iter().any(|slot| slot.kind() == kind)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -89,11 +113,39 @@ pub struct Spec {
     pub role: Role,
     pub ty: TypeRef,
     pub count: Count,
-    /// If it is a constant.
-    pub values: Values,
     pub optional: bool,
     pub sink: bool,
+    /// The operand stands there if and only if the opcode has this word.
+    pub when: Option<Word>,
     pub gate: Option<Gate>,
+    /// What a constant at this place must obey.
+    pub limits: Vec<Limit>,
+    /// The element of a vector that is the index into an array of layers.
+    pub index: Option<u8>,
+}
+
+/// A bound on a constant, and what ptxas says when it is broken (`$v` the value, `$u` the same without a
+/// sign, `$i` the number of the argument, `$m` the mnemonic, `$w` the word in the row's first slot).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    pub test: Test,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Test {
+    /// `0..15`
+    Range(i64, i64),
+    /// `4|8|16`
+    OneOf(Vec<i64>),
+    /// `/8`
+    Multiple(i64),
+    /// `pow2`
+    PowerOfTwo,
+    /// `nonzero`
+    NonZero,
+    /// `(0..1]`, of a float.
+    Fraction,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +162,11 @@ pub enum Role {
     PredDest,
     /// Predicate register, perhaps negated; or a constant truth value.
     Pred,
-    /// `[…]`; empty for a plain address.
+    /// `[base + offset]` in a state space.
+    Memory(Place),
+    /// The base among other things in brackets.
+    Base(Place),
+    /// `[…]` with more in it than a plain address.
     Address(Vec<Spec>),
     /// `{x, y}`: a vector whose elements differ.
     Tuple(Vec<Spec>),
@@ -119,16 +175,21 @@ pub enum Role {
     Label,
     Function,
     Variable,
+    /// A texture, sampler or surface variable, or a register with its handle.
+    Handle,
     List,
     Anything,
 }
 
-/// The values that a constant may have.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Values {
+/// The state space that an address is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The n-th state space among the modifiers; generic if there is none.
+    Named(u8),
+    Shared,
+    Global,
+    /// A variable of any state space will do.
     Any,
-    Range { low: i64, high: i64, step: i64 },
-    OneOf(Vec<i64>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,8 +219,19 @@ pub enum Count {
     Shape { key: char, times: u16, over: u16 },
     /// A lane's part of a matrix with the shape's `rows` and `columns` and elements of the n-th type.
     Fragment { rows: char, columns: char, element: u8, times: u16, over: u16 },
+    /// As many as the dimension word (`.3d`) says, less this.
+    Dimension { less: u16 },
+    /// Braces with at least this many, or a single register.
+    AtLeast(u16),
     /// Braces or a single register, as many as are there.
     Free,
+}
+
+impl Count {
+    /// Must one register stand in braces, too?
+    pub fn needs_braces(self) -> bool {
+        matches!(self, Count::Shape { .. } | Count::Fragment { .. } | Count::Dimension { .. })
+    }
 }
 
 /// A requirement on target and version, and the name that ptxas gives to what requires it.
@@ -167,8 +239,7 @@ pub enum Count {
 pub struct Gate {
     pub subject: Subject,
     pub name: String,
-    pub need: Need,
-    pub version: Option<Version>,
+    pub needs: Vec<Need>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,33 +251,51 @@ pub enum Subject {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Need {
-    Nothing,
     AtLeast(u16),
     OneOf(Vec<Target>),
+    Version(Version),
 }
 
-/// A rule of a `rule` line.
+/// A `word`, `rule` or `late` line.
 #[derive(Debug)]
 pub struct Rule {
+    pub step: Step,
     pub when: Condition,
     pub then: Consequence,
 }
 
+/// When a rule is checked: while the modifiers are read, before the row's gates, or at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Word,
+    Rule,
+    Late,
+}
+
 #[derive(Debug)]
 pub struct Condition {
-    /// A mnemonic, a prefix when it ended in `*`, or `*`.
-    pub mnemonic: &'static str,
-    pub prefix: bool,
+    /// One of these mnemonics, or one that begins with it where it ended in `*`.
+    pub mnemonics: Vec<(&'static str, bool)>,
+    /// The lowest version to which the rule applies.
+    pub from: Version,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
+    /// None of these may be there.
     pub absent: Vec<Word>,
     /// The n-th type must be one of these.
     pub types: Vec<(usize, Vec<Word>)>,
 }
 
+impl Condition {
+    /// Is this word one of those that must be there?
+    pub fn names(&self, word: Word) -> bool {
+        self.present.iter().any(|group| group.contains(&word))
+    }
+}
+
 #[derive(Debug)]
 pub enum Consequence {
-    Gate(Gate),
+    Gates(Vec<Gate>),
     Error(String),
 }
 
@@ -236,18 +325,18 @@ impl Table {
 }
 
 impl Gate {
-    /// ptxas's words when the gate is shut: for the version, and for the target.
-    pub fn refusals(&self, target: Target, version: Version) -> [Option<String>; 2] {
-        // An instruction that a version lacks is a feature.
-        let (subject, since) = match self.subject {
-            Subject::Feature => ("Feature", "Feature"),
-            Subject::Instruction => ("Instruction", "Feature"),
-            Subject::Modifier => ("Modifier", "Modifier"),
+    /// ptxas's words for each need that isn't met.
+    pub fn refusals(&self, target: Target, version: Version) -> impl Iterator<Item = String> {
+        let subject = match self.subject {
+            Subject::Feature => "Feature",
+            Subject::Instruction => "Instruction",
+            Subject::Modifier => "Modifier",
         };
         let name = &self.name;
-        let newer = self.version.filter(|v| version < *v);
-        let newer = newer.map(|v| format!("{since} {name} requires PTX ISA .version {v} or later"));
-        let other = match &self.need {
+        self.needs.iter().filter_map(move |need| match need {
+            Need::Version(v) if version < *v => {
+                Some(format!("{subject} {name} requires PTX ISA .version {v} or later"))
+            }
             Need::AtLeast(sm) if target.sm() < *sm => {
                 Some(format!("{subject} {name} requires .target sm_{sm} or higher"))
             }
@@ -255,8 +344,7 @@ impl Gate {
                 Some(format!("{subject} {name} not supported on .target '{}'", target.name()))
             }
             _ => None,
-        };
-        [newer, other]
+        })
     }
 }
 

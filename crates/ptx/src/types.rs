@@ -100,6 +100,11 @@ impl Type {
         Type::find(&word.text()[1..])
     }
 
+    /// Untyped bits of a width.
+    pub fn bits_of(bits: u32) -> Option<Type> {
+        TYPES.iter().position(|t| u32::from(t.1) == bits && t.2 == Class::Bits).map(|i| Type(i as u8))
+    }
+
     /// Without the dot.
     pub fn name(self) -> &'static str {
         TYPES[self.0 as usize].0

@@ -17,9 +17,15 @@ pub fn rust(table: &Table) -> Result<String, String> {
     names(&mut out, &forms);
     let mut by_code: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     writeln!(out, "pub static FORMS: [Form; {}] = [", forms.len()).unwrap();
+    let mut errors = BTreeSet::new();
     for (index, form) in forms.iter().enumerate() {
         by_code.entry(form.code).or_default().push(index);
-        form_static(&mut out, form).map_err(|e| format!("{}: {e}", form.line))?;
+        if let Err(error) = form_static(&mut out, form) {
+            errors.insert(format!("{}: {error}", form.line));
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors.into_iter().collect::<Vec<_>>().join("\n"));
     }
     writeln!(out, "];").unwrap();
     indexes(&mut out, &forms, &by_code);
@@ -151,7 +157,7 @@ fn slot_static(out: &mut String, form: &Form, slot: &Slot) -> Result<(), String>
     writeln!(
         out,
         "Slot {{ kind: Kind::{}, at: {}, shift: {}, names: {}, literal: M::{}, neg: {}, abs: {}, not: {}, inverts: {}, \
-         lane: {}, hide: Hide::{}, role: Role::{}, words: {}, frame: {:?}, opens: {}, closes: {}, spaced: {}, suffix: M::{}, again: {} }},",
+         lane: {}, hide: Hide::{}, role: Role::{}, words: {}, frame: {:?}, opens: {}, closes: {}, spaced: {}, suffix: M::{}, again: {}, outside: {}, silent: {}, spaced_bank: {} }},",
         slot.kind,
         bits(&slot.at),
         slot.shift,
@@ -171,6 +177,9 @@ fn slot_static(out: &mut String, form: &Form, slot: &Slot) -> Result<(), String>
         slot.spaced,
         name(&slot.suffix),
         slot.again,
+        slot.outside,
+        slot.silent,
+        slot.half && slot.kind == "Const" && form.class != "hmma2",
     )
     .unwrap();
     Ok(())

@@ -50,6 +50,27 @@ pub struct Slot {
     pub suffix: String,
     /// Prints the operand before once more.
     pub again: bool,
+    /// Packed halves: the third register field has its flags at 84 and 83, and constants print with a blank.
+    pub half: bool,
+    /// In the word, but not in nvdisasm's text.
+    pub silent: bool,
+    /// Suffixes follow the closing bracket.
+    pub outside: bool,
+}
+
+impl Slot {
+    fn is_immediate(&self) -> bool {
+        matches!(self.kind.as_str(), "Signed" | "Unsigned" | "Float" | "Half" | "Bfloat" | "Double")
+    }
+
+    /// Where packed-half operands keep their half selection (`@slot`): it follows the register field.
+    fn half_suffix(&self) -> &'static str {
+        match self.at[0].0 {
+            24 => "@75:74",
+            64 => "@82:81",
+            _ => "@61:60",
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -79,6 +100,8 @@ enum Flex {
     Const,
     Bindless,
     Uniform,
+    /// The register of a family whose registers are all uniform (`+vb`).
+    AllUniform,
 }
 
 impl Table {
@@ -100,10 +123,13 @@ impl Table {
     }
 
     pub fn read_rows(&mut self, file: &str, text: &str) -> Result<(), String> {
+        let mut errors = Vec::new();
         for (line, content) in lines(text) {
-            self.read_row(&content, &format!("{file}:{line}")).map_err(|e| format!("{file}:{line}: {e}"))?;
+            if let Err(error) = self.read_row(&content, &format!("{file}:{line}")) {
+                errors.push(format!("{file}:{line}: {error}"));
+            }
         }
-        Ok(())
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
     }
 
     /// `NAME`, `-` (prints nothing), `#` (undefined), each with `:registers`; `n=NAME` sets the position.
@@ -222,6 +248,13 @@ impl Table {
                     frame.clear();
                     form.slots.last_mut().ok_or("`]` before any operand")?.closes = true;
                 }
+                _ if token.starts_with('.') => {
+                    let index = form.slots.len() - 1;
+                    form.slots[index].outside = true;
+                    for part in split_suffix(&token).1 {
+                        form.mods.push(self.field(part, Some(index))?);
+                    }
+                }
                 _ if token.ends_with('[') => {
                     if token == "][" {
                         form.slots.last_mut().ok_or("`]` before any operand")?.closes = true;
@@ -246,6 +279,7 @@ impl Table {
         let mut slot = Slot::default();
         if let Some(literal) = token.strip_prefix('\'') {
             slot.kind = "Literal".into();
+            slot.hide = "Never";
             slot.literal = literal.to_string();
             form.slots.push(slot);
             return Ok(());
@@ -260,6 +294,8 @@ impl Table {
             Some(token) => (token, Some(true)),
             None => token.strip_prefix('<').map_or((token, None), |token| (token, Some(false))),
         };
+        let (token, silent) = token.strip_prefix('$').map_or((token, false), |token| (token, true));
+        slot.silent = silent;
         let (flags, token) = flags(token);
         let (token, hide) = match token.split_once('?') {
             Some((token, "!")) => (token, "NotTrue"),
@@ -273,20 +309,21 @@ impl Table {
         let (token, suffix) = split_suffix(token);
         slot.hide = hide;
         let index = form.slots.len();
-        for part in suffix {
-            if part.contains('@') {
-                form.mods.push(self.field(part, Some(index))?);
-            } else {
-                slot.suffix = part.to_string();
-            }
+        slot.suffix = suffix.iter().find(|part| !part.contains('@')).unwrap_or(&"").to_string();
+        slot.half = suffix.iter().any(|part| part.ends_with("@slot"));
+        if !self.flexible(form, &mut slot, token, &flags, flex, uniform_width)? {
+            self.plain_kind(&mut slot, token, uniform_width)?;
+            set_flags(&mut slot, &flags)?;
+            slot.def = role.unwrap_or_else(|| writes_by_position(&slot));
+            form.slots.push(slot);
         }
-        if self.flexible(form, &mut slot, token, &flags, flex, uniform_width)? {
-            return Ok(());
+        if form.slots[index].is_immediate() {
+            return Ok(()); // a suffix of a register operand has no place in an immediate
         }
-        self.plain_kind(&mut slot, token, uniform_width)?;
-        set_flags(&mut slot, &flags)?;
-        slot.def = role.unwrap_or_else(|| writes_by_position(&slot));
-        form.slots.push(slot);
+        for part in suffix.iter().filter(|part| part.contains('@')) {
+            let part = part.replace("@slot", form.slots[index].half_suffix());
+            form.mods.push(self.field(&part, Some(index))?);
+        }
         Ok(())
     }
 
@@ -312,6 +349,7 @@ impl Table {
             "V" | "W" => ("V".into(), vec![(lo()?, 3)]),
             "B" => ("B".into(), vec![(lo()?, 4)]),
             "K" => ("Const".into(), vec![(54, 5), (40, 14)]),
+            "KB" => ("ConstB".into(), vec![(54, 5), (38, 16)]),
             "KR" => ("ConstR".into(), vec![(54, 5), (38, 16), (24, 8)]),
             "KU" => ("ConstU".into(), vec![(54, 5), (38, 16), (24, uniform_width)]),
             "X" => ("Bindless".into(), vec![(32, uniform_width), (40, 14)]),
@@ -356,11 +394,19 @@ impl Table {
         }) else {
             return Ok(false);
         };
-        let Some((flexible, what)) = flex else { return Err("the code names no flexible operand".into()) };
+        let Some((flexible, what, uniform)) = flex else { return Err("the code names no flexible operand".into()) };
+        // `+d`: like `+c`, but the register too stands in the wide slot.
+        let wide = flexible == 'D';
+        let flexible = if wide { 'C' } else { flexible };
         // With C flexible, C takes the wide slot and B moves to the other register field.
         let here = which.chars().next() == Some(flexible);
         let kind = if here { what } else { Flex::Reg };
-        let register = if here { "R32" } else { "R64" };
+        let register = match (here && (which == "B" || wide), uniform) {
+            (true, false) => "R32",
+            (false, false) => "R64",
+            (true, true) => "U32",
+            (false, true) => "U64",
+        };
         let immediates: &[&str] = match imm {
             "s" => &["s63:32"],
             "u" => &["u63:32"],
@@ -371,7 +417,7 @@ impl Table {
             _ => return Err(format!("no immediate kind `{imm}`")),
         };
         let tokens: &[&str] = match kind {
-            Flex::Reg => &[register],
+            Flex::Reg | Flex::AllUniform => &[register],
             Flex::Imm => immediates,
             Flex::Const => &["K"],
             Flex::Bindless => &["X"],
@@ -390,16 +436,13 @@ impl Table {
             }
             form.slots.push(slot);
         }
-        if kind == Flex::Imm {
-            // A suffix field of a register operand has no place in an immediate.
-            form.mods.retain(|m| !matches!(m, Mod::Field { slot: Some(s), .. } if *s + tokens.len() == form.slots.len()));
-        }
         Ok(true)
     }
 }
 
 /// Which operand (`B` or `C`) is flexible, and what stands there.
-type Flexible = Option<(char, Flex)>;
+/// and whether the family's registers are uniform.
+type Flexible = Option<(char, Flex, bool)>;
 
 /// The opcodes of a code column, with the targets that can have them.
 fn expand(code: &str) -> Result<Vec<(u16, u16, Flexible)>, String> {
@@ -412,30 +455,35 @@ fn expand(code: &str) -> Result<Vec<(u16, u16, Flexible)>, String> {
         Some(("=", letters)) => letters.contains(letter),
         _ => true,
     };
+    let (which, uniform) = which.strip_prefix('v').map_or((which, false), |which| (which, true));
     let mut forms = Vec::new();
     let first = which.chars().next().ok_or("which operand is flexible?")?;
+    let register = if uniform { Flex::AllUniform } else { Flex::Reg };
     if wanted('r') {
-        forms.push((base | 1 << 9, u16::MAX, Some((first, Flex::Reg))));
+        forms.push((base | 1 << 9, u16::MAX, first, register));
     }
     for which in which.chars() {
-        let (imm, constant, uniform) = match which {
+        let (imm, constant, other) = match which {
             'b' => (4, 5, 6),
-            'c' => (2, 3, 7),
-            _ => return Err(format!("`{which}` is neither b nor c")),
+            'c' | 'd' => (2, 3, 7),
+            _ => return Err(format!("`{which}` is none of b, c, d")),
         };
         let forms_of = [
             ('i', imm, 0, u16::MAX, Flex::Imm),
             ('c', constant, 0, TO_90, Flex::Const),
             ('x', constant, 1, TO_90, Flex::Bindless),
-            ('u', uniform, 1, u16::MAX, Flex::Uniform),
+            ('u', other, 1, u16::MAX, Flex::Uniform),
         ];
         for (letter, bits, page, era, flex) in forms_of {
-            if wanted(letter) {
-                forms.push((base | bits << 9 | page << 12, era, Some((which, flex))));
+            if wanted(letter) && !(uniform && letter != 'i') {
+                forms.push((base | bits << 9 | page << 12, era, which, flex));
             }
         }
     }
-    Ok(forms.into_iter().map(|(c, e, f)| (c, e, f.map(|(w, k)| (w.to_ascii_uppercase(), k)))).collect())
+    let upper = |(code, era, which, flex): (u16, u16, char, Flex)| {
+        (code, era, Some((which.to_ascii_uppercase(), flex, uniform)))
+    };
+    Ok(forms.into_iter().map(upper).collect())
 }
 
 fn lines(text: &str) -> Vec<(usize, String)> {
@@ -524,7 +572,7 @@ fn slot_tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut token = String::new();
     let mut depth = 0; // inside an inline enum's parentheses commas and plus signs are plain text
-    for c in text.chars() {
+    for (index, c) in text.char_indices() {
         match c {
             '(' => depth += 1,
             ')' => depth -= 1,
@@ -547,6 +595,8 @@ fn slot_tokens(text: &str) -> Vec<String> {
             token.clear();
             if c == ']' || c == '+' {
                 tokens.push(c.to_string());
+            } else if text[..index].ends_with(',') {
+                tokens.push(",".into());
             }
         } else if !(c == ',' && token.is_empty()) {
             token.push(c);
@@ -599,8 +649,8 @@ fn set_flags(slot: &mut Slot, flags: &[(char, Option<u8>)]) -> Result<(), String
             ('!', _) => Some(lo + 3),
             ('-' | '~', 24) => Some(72),
             ('|', 24) => Some(73),
-            ('-' | '~', 64) => Some(75),
-            ('|', 64) => Some(74),
+            ('-' | '~', 64) => Some(if slot.half { 84 } else { 75 }),
+            ('|', 64) => Some(if slot.half { 83 } else { 74 }),
             ('-' | '~', _) if lo == 32 || wide => Some(63),
             ('|', _) if lo == 32 || wide => Some(62),
             _ => None,

@@ -117,16 +117,18 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         Kind::P | Kind::V if slot.inverts => operand.value = 7 - at.get(word) as i64,
         Kind::Const => {
             operand.bank = at.piece(0).get(word) as u8;
-            operand.value = (at.piece(1).get(word) << 2) as i64;
+            operand.value = sign_extend(at.piece(1).get(word), at.piece(1).width()) << 2;
         }
-        Kind::ConstR | Kind::ConstU => {
+        Kind::ConstB | Kind::ConstR | Kind::ConstU => {
             operand.bank = at.piece(0).get(word) as u8;
             operand.value = sign_extend(at.piece(1).get(word), at.piece(1).width());
-            operand.index = get_register(at.piece(2), word);
+            if slot.kind != Kind::ConstB {
+                operand.index = get_register(at.piece(2), word);
+            }
         }
         Kind::Bindless => {
             operand.index = get_register(at.piece(0), word);
-            operand.value = (at.piece(1).get(word) << 2) as i64;
+            operand.value = sign_extend(at.piece(1).get(word), at.piece(1).width()) << 2;
         }
         Kind::Signed | Kind::Relative => operand.value = sign_extend(at.get(word), at.width()) << slot.shift,
         Kind::Name => {
@@ -160,14 +162,16 @@ fn put(slot: &Slot, operand: &Operand, word: &mut u128) -> Option<()> {
             at.piece(0).put(word, u64::from(operand.bank));
             at.piece(1).put(word, offset(operand.value, at.piece(1))?);
         }
-        Kind::ConstR | Kind::ConstU => {
+        Kind::ConstB | Kind::ConstR | Kind::ConstU => {
             at.piece(0).put(word, u64::from(operand.bank));
             let width = at.piece(1).width();
             if sign_extend(operand.value as u64, width) != operand.value {
                 return None;
             }
             at.piece(1).put(word, operand.value as u64);
-            put_register(at.piece(2), i64::from(operand.index), word)?;
+            if slot.kind != Kind::ConstB {
+                put_register(at.piece(2), i64::from(operand.index), word)?;
+            }
         }
         Kind::Bindless => {
             put_register(at.piece(0), i64::from(operand.index), word)?;
@@ -187,6 +191,6 @@ fn put(slot: &Slot, operand: &Operand, word: &mut u128) -> Option<()> {
 
 /// A constant offset in words.
 fn offset(bytes: i64, at: Bits) -> Option<u64> {
-    let words = u64::try_from(bytes).ok()? >> 2;
-    (bytes % 4 == 0 && words < 1 << at.width()).then_some(words)
+    let words = bytes >> 2;
+    (words << 2 == bytes && sign_extend(words as u64, at.width()) == words).then_some(words as u64)
 }

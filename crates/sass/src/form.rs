@@ -133,6 +133,8 @@ pub enum Kind {
     B,
     /// `c[bank][offset]`.
     Const,
+    /// `c[bank][offset]` with an offset in bytes.
+    ConstB,
     /// `c[bank][R+offset]`.
     ConstR,
     /// `c[bank][UR+offset]`.
@@ -243,6 +245,12 @@ pub struct Slot {
     pub suffix: M,
     /// The operand before, printed once more: it has no bits of its own.
     pub again: bool,
+    /// What is printed behind the operand follows the closing bracket: `gdesc[UR4].tnspA`.
+    pub outside: bool,
+    /// In the word, but not in nvdisasm's text: the descriptor register of sm_80 to sm_89.
+    pub silent: bool,
+    /// nvdisasm writes `c[0x0] [0x4]` in packed-half operations.
+    pub spaced_bank: bool,
 }
 
 /// Latency class: which pipe runs the operation.

@@ -6,6 +6,8 @@ use std::fmt;
 /// Most operands, and most modifiers, that a form has.
 pub(crate) const MAX_OPERANDS: usize = 14;
 pub(crate) const MAX_MODIFIERS: usize = 16;
+/// Most names behind one operand.
+const MAX_SUFFIXES: usize = 4;
 
 /// The registers that read as zero, and the predicates that read as true.
 pub const RZ: u8 = 255;
@@ -30,14 +32,14 @@ pub struct Operand {
     /// The register inside `c[][R+…]`, `c[][UR+…]` and `cx[UR][…]`.
     pub index: u8,
     /// What is printed behind the register (`.H0_H0`), when building; an `Inst` keeps it with its modifiers.
-    pub(crate) suffix: M,
+    pub(crate) suffixes: [M; MAX_SUFFIXES],
     /// Register number, immediate bits, or number of a name.
     pub value: i64,
 }
 
 impl Operand {
     pub(crate) const fn of(kind: Kind, value: i64) -> Operand {
-        Operand { kind, flags: 0, bank: 0, index: 0, suffix: M::Empty, value }
+        Operand { kind, flags: 0, bank: 0, index: 0, suffixes: [M::Empty; MAX_SUFFIXES], value }
     }
 
     const fn with(mut self, flag: u8) -> Operand {
@@ -72,7 +74,14 @@ impl Operand {
 
     /// `x.SUFFIX`
     pub const fn suffix(mut self, suffix: M) -> Operand {
-        self.suffix = suffix;
+        let mut index = 0;
+        while index < MAX_SUFFIXES {
+            if matches!(self.suffixes[index], M::Empty) {
+                self.suffixes[index] = suffix;
+                return self;
+            }
+            index += 1;
+        }
         self
     }
 
@@ -294,7 +303,10 @@ impl Inst {
             match when {
                 When::Zero if operand.kind == Kind::R => operand.value == i64::from(RZ),
                 When::Zero => immediate && operand.value == 0,
-                When::PowerOfTwo => immediate && operand.value > 1 && operand.value.count_ones() == 1,
+                // nvdisasm does not count 0x10000.
+                When::PowerOfTwo => {
+                    immediate && operand.value > 1 && operand.value.count_ones() == 1 && operand.value != 0x10000
+                }
                 When::Is(value) => immediate && operand.value == value,
             }
         };

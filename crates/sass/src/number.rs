@@ -1,20 +1,44 @@
-//! Floating-point immediates: their text is C's `%.20g`, with `+INF`, `-INF`, `+QNAN`, `-QNAN`, `+SNAN`, `-SNAN`.
+//! Floating-point immediates: their text is C's `%.20g`, with `+INF`, `-INF`, `+QNAN`, `-QNAN`, `+SNAN`, `-SNAN`
+//! (which nvdisasm follows with a blank when another operand comes after).
 
 use crate::form::Kind;
 use std::fmt::{self, Write};
 
+fn value(kind: Kind, bits: i64) -> f64 {
+    match kind {
+        Kind::Half => half_to_f64(bits as u16),
+        Kind::Bfloat => f64::from(f32::from_bits((bits as u32) << 16)),
+        Kind::Double => f64::from_bits((bits as u64) << 32),
+        _ => f64::from(f32::from_bits(bits as u32)),
+    }
+}
+
+/// What is printed as a word: infinities, NaNs and minus zero.
+pub(crate) fn is_special(kind: Kind, bits: i64) -> bool {
+    let value = value(kind, bits);
+    !value.is_finite() || value == 0.0 && value.is_sign_negative()
+}
+
+/// The text says all of the bits: a NaN's does only for the payload that `parse` gives it.
+pub(crate) fn reads_back(kind: Kind, number: i64) -> bool {
+    let mut text = String::new();
+    !value(kind, number).is_nan()
+        || write(&mut text, kind, number).is_ok()
+            && parse(&text).and_then(|value| bits(kind, value)) == Some(number)
+}
+
 /// Writes the number whose bits an immediate of this kind holds.
 pub(crate) fn write(f: &mut dyn Write, kind: Kind, bits: i64) -> fmt::Result {
-    let (value, quiet) = match kind {
-        Kind::Half => (half_to_f64(bits as u16), bits & 0x200 != 0),
-        Kind::Bfloat => (f64::from(f32::from_bits((bits as u32) << 16)), bits & 0x40 != 0),
-        Kind::Double => (f64::from_bits((bits as u64) << 32), bits & 0x8_0000 != 0),
-        _ => (f64::from(f32::from_bits(bits as u32)), bits & 0x40_0000 != 0),
+    let quiet = match kind {
+        Kind::Half => 0x200,
+        Kind::Bfloat => 0x40,
+        Kind::Double => 0x8_0000,
+        _ => 0x40_0000,
     };
+    let value = value(kind, bits);
     let sign = if value.is_sign_negative() { '-' } else { '+' };
-    // A double's low word is not in the instruction: a NaN whose high word has no payload reads as infinity.
     if value.is_nan() {
-        write!(f, "{sign}{}", if quiet { "QNAN" } else { "SNAN" })
+        write!(f, "{sign}{}", if bits & quiet != 0 { "QNAN" } else { "SNAN" })
     } else if value.is_infinite() {
         write!(f, "{sign}INF")
     } else {
@@ -22,10 +46,15 @@ pub(crate) fn write(f: &mut dyn Write, kind: Kind, bits: i64) -> fmt::Result {
     }
 }
 
-/// `%.20g`: twenty significant digits, trailing zeros removed, exponent form outside 1e-4 .. 1e20.
+/// `%.20g` (twenty significant digits, no trailing zeros, exponent form below 1e-4), and `%.20e` from 1e9 on.
 fn write_g20(f: &mut dyn Write, value: f64) -> fmt::Result {
     if value == 0.0 {
-        return f.write_str(if value.is_sign_negative() { "-0" } else { "0" });
+        return f.write_str(if value.is_sign_negative() { "-0.0" } else { "0" });
+    }
+    if value.abs() >= 1e9 {
+        let text = format!("{value:.20e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        return write!(f, "{digits}e+{exponent:0>2}");
     }
     let text = format!("{value:.19e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -37,7 +66,7 @@ fn write_g20(f: &mut dyn Write, value: f64) -> fmt::Result {
     f.write_str(sign)?;
     match exponent {
         -4..=-1 => write!(f, "0.{}{digits}", "0".repeat((-1 - exponent) as usize)),
-        0..20 => {
+        0.. => {
             let whole = exponent as usize + 1;
             if digits.len() <= whole {
                 write!(f, "{digits}{}", "0".repeat(whole - digits.len()))
@@ -46,9 +75,8 @@ fn write_g20(f: &mut dyn Write, value: f64) -> fmt::Result {
             }
         }
         _ => {
-            let sign = if exponent < 0 { '-' } else { '+' };
             let dot = if rest.is_empty() { "" } else { "." };
-            write!(f, "{first}{dot}{rest}e{sign}{:02}", exponent.abs())
+            write!(f, "{first}{dot}{rest}e-{:02}", exponent.abs())
         }
     }
 }

@@ -151,11 +151,9 @@ fn match_operands(inst: &mut Inst, index: usize, given: &[Given]) -> bool {
         }
         *inst = saved;
     }
-    if slot.again && index > 0 {
-        inst.operands[index] = inst.operands[index - 1];
-        return match_operands(inst, index + 1, given);
-    }
+    let empty_name = slot.names.iter().position(|v| v.0 == M::Empty);
     let default = match slot.hide {
+        _ if empty_name.is_some() => Operand::of(slot.kind, empty_name.unwrap_or(0) as i64),
         Hide::Never if slot.kind != Kind::Literal => return false,
         Hide::NotTrue => Operand::of(slot.kind, 7).not(),
         _ => match slot.kind {
@@ -165,7 +163,7 @@ fn match_operands(inst: &mut Inst, index: usize, given: &[Given]) -> bool {
         },
     };
     inst.operands[index] = default;
-    set_suffix(inst, index, M::Empty) && match_operands(inst, index + 1, given)
+    set_suffixes(inst, index, &[]) && match_operands(inst, index + 1, given)
 }
 
 /// Puts one given operand into a slot, if it may stand there.
@@ -188,32 +186,32 @@ fn take(inst: &mut Inst, index: usize, slot: &Slot, given: &Given) -> bool {
         inst.control.reuse |= 1 << lane;
         operand.flags &= !flag::REUSE;
     }
-    let mut suffix = std::mem::replace(&mut operand.suffix, M::Empty);
-    if suffix == slot.suffix {
-        suffix = M::Empty;
-    }
+    let suffixes = operand.suffixes;
+    operand.suffixes = [M::Empty; 4];
     if slot.again && index > 0 && inst.operands[index - 1] != operand {
         return false;
     }
     inst.operands[index] = operand;
-    set_suffix(inst, index, suffix)
+    let given = suffixes.split(|&m| m == M::Empty).next().unwrap_or(&[]);
+    set_suffixes(inst, index, given.strip_prefix(&[slot.suffix]).unwrap_or(given))
 }
 
-fn set_suffix(inst: &mut Inst, slot: usize, suffix: M) -> bool {
+/// Gives the names behind an operand to the fields that belong to it, in order.
+fn set_suffixes(inst: &mut Inst, slot: usize, mut given: &[M]) -> bool {
     for (index, m) in inst.form.mods.iter().enumerate() {
-        if let Mod::Field { values, slot: Some(of), .. } = m
-            && *of == slot
-        {
-            return match values.iter().position(|v| v.0 == suffix) {
-                Some(value) => {
-                    inst.mods[index] = value as u8;
-                    true
-                }
-                None => false,
-            };
+        let Mod::Field { values, slot: Some(of), .. } = m else { continue };
+        if *of != slot {
+            continue;
         }
+        let position = |name: M| values.iter().position(|v| v.0 == name);
+        let (value, rest) = match given.first().and_then(|&name| position(name)) {
+            Some(value) => (Some(value), &given[1..]),
+            None => (position(M::Empty), given),
+        };
+        let Some(value) = value else { return false };
+        (inst.mods[index], given) = (value as u8, rest);
     }
-    suffix == M::Empty
+    given.is_empty()
 }
 
 /// The operand as the slot stores it, or nothing if it may not stand there.
@@ -221,12 +219,13 @@ fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
     let mut taken = operand;
     taken.kind = slot.kind;
     match (slot.kind, operand.kind) {
-        (Kind::Literal, Kind::Name) => return (operand.value == slot.literal as i64).then_some(taken),
+        (Kind::Literal, Kind::Name) if operand.value == slot.literal as i64 => taken.value = 0,
         (Kind::Name, Kind::Name) => {
             taken.value = slot.names.iter().position(|v| v.0 as i64 == operand.value)? as i64;
         }
         (Kind::ConstR, Kind::Const) => taken.index = 255,
-        (Kind::Const, Kind::Const) if !(0..1 << 16).contains(&operand.value) || operand.value % 4 != 0 => return None,
+        (Kind::ConstB, Kind::Const) => (),
+        (Kind::Const, Kind::Const) if operand.value as i16 as i64 != operand.value || operand.value % 4 != 0 => return None,
         (kind, Kind::Signed) if kind.is_immediate() || matches!(kind, Kind::Relative | Kind::Set | Kind::Swizzle) => {
             taken.value = integer(slot, operand.value)?;
         }

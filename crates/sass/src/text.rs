@@ -16,7 +16,7 @@ pub const WORD_BYTES: u64 = 16;
 impl Inst {
     /// The text at an address: branch targets are printed as addresses.
     pub fn at(&self, address: u64) -> At<'_> {
-        At { inst: self, address }
+        At { inst: self, address, lossless: true }
     }
 }
 
@@ -26,10 +26,20 @@ impl fmt::Display for Inst {
     }
 }
 
-/// An instruction at an address.
+/// An instruction at an address. Its text is nvdisasm's, except where that leaves out what the word says: the
+/// descriptor register of sm_80 to sm_89, a predicate whose place is unclear, the payload of a NaN.
 pub struct At<'a> {
     inst: &'a Inst,
     address: u64,
+    lossless: bool,
+}
+
+impl At<'_> {
+    /// Exactly what nvdisasm prints; it may not parse back.
+    pub fn like_nvdisasm(mut self) -> Self {
+        self.lossless = false;
+        self
+    }
 }
 
 impl fmt::Display for At<'_> {
@@ -56,21 +66,22 @@ impl At<'_> {
         let mut first = true; // no operand printed yet
         let mut open = false; // an opening bracket was just printed
         let mut pending = None; // a hidden operand, printed after all if its brackets would stay empty
+        let mut silent = false; // the brackets before this one were not printed
         for (index, (slot, operand)) in self.inst.operands().enumerate() {
+            if slot.silent && !self.lossless {
+                silent = true;
+                continue;
+            }
             if slot.opens {
-                if !slot.frame.starts_with(']') {
+                let continues = slot.frame.starts_with(']') && !std::mem::take(&mut silent);
+                if !continues {
                     f.write_str(separator(first, slot))?;
                     first = false;
                 }
-                f.write_str(slot.frame)?;
+                f.write_str(if continues { slot.frame } else { slot.frame.trim_start_matches(']') })?;
                 (open, pending) = (true, None);
             }
-            let hidden = match slot.hide {
-                Hide::Never => false,
-                Hide::Default => operand.is_default(),
-                Hide::NotTrue => operand.value == i64::from(PT) && operand.is_not(),
-            } && (slot.frame.is_empty() || self.suffix(index) == M::Empty);
-            if hidden {
+            if self.hides(index, slot, operand) {
                 pending = pending.or(Some(index));
             } else if slot.frame.is_empty() {
                 f.write_str(separator(first, slot))?;
@@ -93,21 +104,45 @@ impl At<'_> {
                     self.operand(f, index)?;
                 }
                 open = false;
-                let next = self.inst.form.slots.get(index + 1);
-                if !next.is_some_and(|next| next.opens && next.frame.starts_with(']')) {
-                    f.write_char(']')?;
-                }
+                self.close(f, index, slot)?;
             }
         }
         Ok(())
     }
 
-    /// The name behind an operand, from the modifier that belongs to it.
-    fn suffix(&self, slot: usize) -> M {
-        let mods = self.inst.form.mods.iter();
-        mods.enumerate()
-            .find(|(_, m)| matches!(m, Mod::Field { slot: Some(of), .. } if *of == slot))
-            .map_or(M::Empty, |(index, _)| self.inst.modifier(index))
+    fn close(&self, f: &mut fmt::Formatter, index: usize, slot: &Slot) -> fmt::Result {
+        let next = self.inst.form.slots.get(index + 1);
+        if !next.is_some_and(|next| next.opens && next.frame.starts_with(']')) {
+            f.write_char(']')?;
+        }
+        if slot.outside {
+            self.suffixes(index).try_for_each(|suffix| write!(f, ".{}", suffix.name()))?;
+        }
+        Ok(())
+    }
+
+    fn hides(&self, index: usize, slot: &Slot, operand: &Operand) -> bool {
+        let hidden = match slot.hide {
+            _ if slot.kind == Kind::Name => self.inst.name(index) == M::Empty,
+            Hide::Never => false,
+            Hide::Default => operand.is_default(),
+            Hide::NotTrue => operand.value == i64::from(PT) && operand.is_not(),
+        };
+        // `IADD3 R0, P1, …`: the first or the second carry? The listing says `PT, P1` for the second.
+        let unclear = || {
+            let next = self.inst.form.slots.get(index + 1).filter(|next| next.kind == slot.kind && next.hide == slot.hide);
+            matches!(slot.kind, Kind::P | Kind::V) && next.is_some() && !self.inst.operands[index + 1].is_default()
+        };
+        let suffixed = !slot.frame.is_empty() && self.suffixes(index).next().is_some();
+        hidden && !suffixed && !(self.lossless && unclear())
+    }
+
+    /// The names behind an operand, from the modifiers that belong to it.
+    fn suffixes(&self, slot: usize) -> impl Iterator<Item = M> {
+        let mods = self.inst.form.mods.iter().enumerate();
+        mods.filter(move |(_, m)| matches!(m, Mod::Field { slot: Some(of), .. } if *of == slot))
+            .map(|(index, _)| self.inst.modifier(index))
+            .filter(|&name| name != M::Empty)
     }
 
     fn operand(&self, f: &mut fmt::Formatter, index: usize) -> fmt::Result {
@@ -126,13 +161,14 @@ impl At<'_> {
         if operand.is_abs() {
             f.write_char('|')?;
         }
-        for suffix in [slot.suffix, self.suffix(index)] {
-            if suffix != M::Empty {
-                write!(f, ".{}", suffix.name())?;
-            }
-        }
         if slot.lane.is_some_and(|lane| self.inst.control.reuse >> lane & 1 == 1) {
             f.write_str(".reuse")?;
+        }
+        if slot.suffix != M::Empty {
+            write!(f, ".{}", slot.suffix.name())?;
+        }
+        if !slot.outside {
+            self.suffixes(index).try_for_each(|suffix| write!(f, ".{}", suffix.name()))?;
         }
         Ok(())
     }
@@ -143,20 +179,33 @@ impl At<'_> {
             Kind::U => register(f, "UR", operand.value as u8),
             Kind::P | Kind::V => predicate(f, slot.kind, operand.value as u8),
             Kind::B => write!(f, "B{}", operand.value),
-            Kind::Const => write!(f, "c[{:#x}][{:#x}]", operand.bank, operand.value),
+            Kind::Const | Kind::ConstB => {
+                write!(f, "c[{:#x}]{}[", operand.bank, if slot.spaced_bank { " " } else { "" })?;
+                signed_hex(f, operand.value)?;
+                f.write_char(']')
+            }
             Kind::ConstR | Kind::ConstU => indexed_constant(f, slot.kind, operand),
             Kind::Bindless => {
                 f.write_str("cx[")?;
                 register(f, "UR", operand.index)?;
-                write!(f, "][{:#x}]", operand.value)
+                f.write_str("][")?;
+                signed_hex(f, operand.value)?;
+                f.write_char(']')
             }
             Kind::Signed => signed_hex(f, operand.value),
             Kind::Unsigned => write!(f, "{:#x}", operand.value),
             Kind::Decimal => write!(f, "{}", operand.value),
-            Kind::Float | Kind::Half | Kind::Bfloat | Kind::Double => number::write(f, slot.kind, operand.value),
+            Kind::Float | Kind::Half | Kind::Bfloat | Kind::Double => {
+                if self.lossless && !number::reads_back(slot.kind, operand.value) {
+                    return write!(f, "{:#x}", operand.value);
+                }
+                number::write(f, slot.kind, operand.value)?;
+                let last = index + 1 == self.inst.form.slots.len();
+                if !last && number::is_special(slot.kind, operand.value) { f.write_char(' ') } else { Ok(()) }
+            }
             Kind::Relative => {
                 let target = self.address.wrapping_add(WORD_BYTES).wrapping_add_signed(operand.value);
-                write!(f, "{target:#x}")
+                signed_hex(f, target as i64)
             }
             Kind::Set => set(f, operand.value),
             Kind::Swizzle => swizzle(f, operand.value),
@@ -341,7 +390,11 @@ impl<'a> Operands<'a> {
         }
         if let Some(rest) = text.strip_prefix(']') {
             *frame = "";
-            return Ok(rest);
+            let end = if rest.starts_with('.') { rest.find([',', ' ']).unwrap_or(rest.len()) } else { 0 };
+            if let (Some(last), true) = (self.given.last_mut(), end > 0) {
+                last.operand = suffixed(last.operand, &rest[1..end]).ok_or_else(bad)?;
+            }
+            return Ok(&rest[end..]);
         }
         let constant = text.trim_start_matches(['-', '|', '~']);
         if text.starts_with('{') || constant.starts_with("c[") || constant.starts_with("cx[") {
@@ -351,7 +404,12 @@ impl<'a> Operands<'a> {
             if text[end..].starts_with('|') {
                 end += 1;
             }
-            let operand = parse_compound(&text[..end]).ok_or_else(bad)?;
+            let mut operand = parse_compound(&text[..end]).ok_or_else(bad)?;
+            if text[end..].starts_with('.') {
+                let names = end + 1;
+                end = text[names..].find([',', ' ']).map_or(text.len(), |length| names + length);
+                operand = suffixed(operand, &text[names..end]).ok_or_else(bad)?;
+            }
             self.given.push(Given { operand, frame: Some(frame), alone: false, origin: self.origin });
             return Ok(&text[end..]);
         }
@@ -381,7 +439,11 @@ fn parse_operand(word: &str) -> Option<Operand> {
     if let Some(value) = number::parse(word) {
         return Some(Operand::of(Kind::Double, value.to_bits() as i64));
     }
-    let (mut word, reuse) = word.strip_suffix(".reuse").map_or((word, false), |word| (word, true));
+    let (text, reuse) = match word.split_once(".reuse") {
+        Some((before, after)) => (&*format!("{before}{after}"), true),
+        None => (word, false),
+    };
+    let mut word = text;
     let mut plain = Operand::of(Kind::Literal, 0);
     loop {
         plain = match word.as_bytes().first() {
@@ -399,11 +461,15 @@ fn parse_operand(word: &str) -> Option<Operand> {
     };
     let mut operand = match parse_register(name) {
         Some(operand) if suffix.is_empty() => operand,
-        Some(operand) => operand.suffix(M::from_name(suffix)?),
+        Some(operand) => suffixed(operand, suffix)?,
         None => Operand::of(Kind::Name, M::from_name(word)? as i64),
     };
     operand.flags = plain.flags;
     Some(if reuse { operand.reuse() } else { operand })
+}
+
+fn suffixed(operand: Operand, names: &str) -> Option<Operand> {
+    names.split('.').try_fold(operand, |operand, name| Some(operand.suffix(M::from_name(name)?)))
 }
 
 fn number_start(text: &str) -> bool {
@@ -435,7 +501,7 @@ fn parse_compound(text: &str) -> Option<Operand> {
         };
         text = &text[1..];
     }
-    let (bank, address) = text.split_once("][")?;
+    let (bank, address) = text.split_once("][").or_else(|| text.split_once("] ["))?;
     let address = address.strip_suffix(']')?;
     if let Some(register) = bank.strip_prefix("cx[") {
         operand.kind = Kind::Bindless;

@@ -1,1 +1,96 @@
 //! The compiler: PTX in, cubin out.
+//!
+//! ```text
+//! ptx::Module → lower → ori::Function → passes → regalloc → schedule → emit → cubin::Module → bytes
+//! ```
+//!
+//! Each kernel takes this way alone; nothing flows backwards. A kernel that we cannot compile gives
+//! diagnostics, never a cubin.
+
+mod bank0;
+mod convergence;
+mod edges;
+mod emit;
+mod legalize;
+mod lower;
+mod moves;
+mod passes;
+mod regalloc;
+mod schedule;
+
+use ptx::diag::{Diagnostic, Severity, Span};
+
+/// What to compile for, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The machine: `sm_90`, `sm_90a`, …
+    pub target: ptx::Target,
+    /// The command line, for the note that a cubin carries.
+    pub command_line: String,
+    /// Check the IR after every pass.
+    pub verify: bool,
+    /// Write the IR after this pass, or after each (`all`), to the log.
+    pub dump: Option<String>,
+}
+
+/// What came of a compilation.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// `None` if anything was wrong, or if there was nothing to do but check.
+    pub cubin: Option<Vec<u8>>,
+    pub diagnostics: Vec<Diagnostic>,
+    /// Dumps that were asked for.
+    pub log: String,
+}
+
+/// Something that this compiler can't do (yet), or got wrong; with the line of the PTX that it was about.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub line: u32,
+    pub span: Span,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn internal(pass: &str, function: &str, what: impl std::fmt::Display) -> Failure {
+        let message = format!("Internal error in pass '{pass}' for function '{function}': {what}");
+        Failure { line: 0, span: Span::default(), message }
+    }
+}
+
+/// Compiles a module that the front end accepted.
+pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
+    let mut output = Output::default();
+    match cubin(source, module, options, &mut output.log) {
+        Ok(bytes) => output.cubin = Some(bytes),
+        Err(failure) => {
+            let line = Some(failure.line).filter(|l| *l > 0);
+            let Failure { span, message, .. } = failure;
+            output.diagnostics.push(Diagnostic { severity: Severity::Fatal, line, span, message });
+        }
+    }
+    output
+}
+
+fn cubin(source: &str, module: &ptx::Module, options: &Options, log: &mut String) -> Result<Vec<u8>, Failure> {
+    let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
+    let lines = lower::Lines::new(source);
+    let mut functions = Vec::new();
+    for item in &module.items {
+        let ptx::ast::Item::Function(function) = item else { continue };
+        if function.body.is_none() {
+            continue;
+        }
+        let mut kernel = lower::function(module, function, machine, &lines)?;
+        passes::run(&mut kernel.code, machine, options, log)?;
+        functions.push(emit::function(&kernel, machine)?);
+    }
+    // ptxas writes functions in reverse order of the source.
+    functions.reverse();
+    emit::module(functions, module, options).map_err(|e| Failure::internal("emit", "module", e))
+}
+
+fn unsupported_target(target: ptx::Target) -> Failure {
+    let message = format!("Compiling for '{}' is not supported yet", target.name());
+    Failure { line: 0, span: Span::default(), message }
+}

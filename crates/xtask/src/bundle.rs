@@ -5,7 +5,7 @@ use crate::{Result, shell};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The targets that the cubins are built for. On another GPU, `run.sh sm_XX` compiles the kernels there.
+/// What the cubins are built for. For another GPU, `run.sh sm_XX` compiles the kernels there.
 const TARGET: &str = "sm_90";
 
 /// Compiles with the bundle's own compiler, so that the machine tests what it was given.
@@ -33,15 +33,8 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     if let Some(extra) = arguments.next()? {
         return Err(extra.unexpected().into());
     }
-    shell::run(&mut shell::cargo([
-        "build",
-        "--quiet",
-        "--release",
-        "--bin",
-        "sassafras",
-        "--bin",
-        "gpu-run",
-    ]))?;
+    let programs = ["--package", "cli", "--bin", "sassafras", "--package", "gpu", "--bin", "gpu-run"];
+    shell::run(shell::cargo(["build", "--quiet", "--release"]).args(programs))?;
     let kernels = dir.join("kernels");
     shell::create_dir(&kernels)?;
     for program in ["sassafras", "gpu-run"] {

@@ -9,6 +9,7 @@ mod bench;
 mod bundle;
 mod conformance;
 mod frontend;
+mod fuzz;
 mod setup;
 mod shell;
 mod test;
@@ -31,6 +32,9 @@ cargo xtask <task>
       --family NAME              forms: this family only
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
+  fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
+      --seconds N                how long (default 600)
+      --seed N                   other damage (default 1)
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
 
 SASSAFRAS_TOOLS=DIR names another folder with the reference tools.";
@@ -60,6 +64,7 @@ fn dispatch() -> Result<()> {
         "test" => test::run(arguments),
         "conformance" => conformance::run(arguments),
         "bench" => bench::run(arguments),
+        "fuzz" => fuzz::run(arguments),
         "gpu-bundle" => bundle::run(arguments),
         other => Err(format!("no task '{other}'\n\n{USAGE}").into()),
     }

@@ -4,15 +4,18 @@
 //! at the end lists the steps and the task fails if one of them did.
 
 use crate::tools::Tools;
-use crate::{Result, conformance, shell};
+use crate::{Result, conformance, fuzz, shell};
 use std::time::{Duration, Instant};
 
 /// How many files of the repository's corpus go through ptxas twice.
 const PTXAS_SAME: usize = 12;
 
+/// The fixed-seed part of the fuzzing campaign.
+const FUZZ_TIME: Duration = Duration::from_secs(20);
+
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -27,6 +30,7 @@ const STEPS: [Step; 6] = [
         )
     }),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
+    ("fuzz: front end", || fuzz::frontend(FUZZ_TIME, 1)),
 ];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {

@@ -107,7 +107,7 @@ impl<'s> Parser<'s> {
 
     fn label_or_instruction(&mut self) -> Parse<()> {
         let first = self.tok;
-        if self.lexer.peek_byte() != b'.' && self.lexer.peek_after_blank() == b':' {
+        if self.lexer.peek_byte() != b'.' && self.lexer.peek_after_blank().first() == Some(&b':') {
             self.bump();
             return self.label(first);
         }

@@ -53,24 +53,14 @@ impl Parser<'_> {
         match self.tok.kind {
             TokenKind::Ident => {
                 let first = self.named()?;
-                if !self.tok.is(b'|') {
-                    return Ok(first);
-                }
-                self.bump();
-                let span = self.tok.span();
-                let second = self.operand(false)?;
-                let mut waiting: SmallVec<[_; 1]> = SmallVec::new();
-                if let Operand::Unresolved(name) = second {
-                    waiting.push((1, name, span));
-                }
-                Ok(Operand::Pair(self.store(&[first, second], &waiting)))
+                self.pair(first)
             }
             TokenKind::Punct(b'[') => self.address(),
             TokenKind::Punct(b'{') => {
                 self.bump();
                 let range = self.sequence(false)?;
                 self.expect(b'}')?;
-                Ok(Operand::Vector(range))
+                self.pair(Operand::Vector(range))
             }
             TokenKind::Punct(b'(') if lists => {
                 self.bump();
@@ -100,12 +90,25 @@ impl Parser<'_> {
         }
     }
 
+    /// `first`, or `first | second`.
+    fn pair(&mut self, first: Operand) -> Parse<Operand> {
+        if !self.eat(b'|') {
+            return Ok(first);
+        }
+        let span = self.tok.span();
+        let second = self.operand(false)?;
+        let mut waiting: SmallVec<[_; 1]> = SmallVec::new();
+        if let Operand::Unresolved(name) = second {
+            waiting.push((1, name, span));
+        }
+        Ok(Operand::Pair(self.store(&[first, second], &waiting)))
+    }
+
     /// Does a name (not `WARP_SZ`) follow the current token?
     fn next_is_name(&mut self) -> bool {
-        let byte = self.lexer.peek_after_blank();
-        let rest = self.source.get(self.lexer.pos()..).unwrap_or("");
-        (byte == b'%' || byte == b'_' || byte == b'$' || byte.is_ascii_alphabetic())
-            && !rest.starts_with("WARP_SZ")
+        let rest = self.lexer.peek_after_blank();
+        let starts = rest.first().is_some_and(|b| matches!(b, b'%' | b'_' | b'$') || b.is_ascii_alphabetic());
+        starts && !rest.starts_with(b"WARP_SZ")
     }
 
     /// A register, special register, variable, function or label, with what may follow each.

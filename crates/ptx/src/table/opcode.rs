@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Rule, Slot, Table};
+use super::{Condition, Consequence, Form, Gate, Rule, Slot, Step, Table};
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
@@ -18,10 +18,16 @@ pub struct Opcode {
     pub mnemonic: &'static str,
     /// The modifiers in the order in which they were written.
     pub words: SmallVec<[Word; 8]>,
-    /// The rows whose modifiers fit, in the table's order.
+    /// The rows that take the types and the other words that choose a form: first those that take them best,
+    /// in the table's order. Empty if there are none: `errors` says why.
     pub fits: SmallVec<[Fit; 1]>,
-    /// What is wrong with the spelling itself, in ptxas's order.
+    /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
+    /// Were two operations said, of which the last one counts?
+    pub two_operations: bool,
+    /// What `rule` lines say, and what `late` lines say.
+    pub rules: Vec<String>,
+    pub late: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +38,7 @@ pub enum OpcodeError {
     Syntax { at: usize, word: String },
 }
 
-/// A row that the modifiers fit.
+/// A row that the opcode may be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     pub form: u16,
@@ -40,6 +46,12 @@ pub struct Fit {
     pub chosen: SmallVec<[Option<Word>; 8]>,
     /// The types in the row's type slots.
     pub types: SmallVec<[Option<Type>; 4]>,
+    /// The words that the row doesn't take.
+    pub extra: SmallVec<[Word; 2]>,
+    /// How many words the row doesn't take or lacks.
+    pub misfits: usize,
+    /// Gates that are shut, words that the row doesn't take, required words that aren't there.
+    pub errors: Vec<String>,
 }
 
 /// Dotted words that ptxas's scanner takes for directives wherever they stand.
@@ -97,38 +109,43 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         words: SmallVec::new(),
         fits: SmallVec::new(),
         errors: Vec::new(),
+        two_operations: false,
+        rules: Vec::new(),
+        late: Vec::new(),
     };
+    let forms = mnemonic.and_then(|m| table.forms_of(m));
+    let operations = |id: &u16| table.form(*id).slots.iter().filter(|s| is_operation(s.kind())).count();
+    let operations = forms.into_iter().flatten().map(operations).max().unwrap_or(0);
     let mut at = spelling.len() - tail.len();
     for text in tail.split('.').skip(1) {
-        at += 1;
         if DIRECTIVE_WORDS.contains(&text) {
-            op.errors.push(OpcodeError::Syntax { at: at - 1, word: format!(".{text}") });
+            op.errors.push(OpcodeError::Syntax { at, word: format!(".{text}") });
             return op;
         }
         match Word::find(text) {
-            // A second .sync changes nothing, ptxas finds.
-            Some(word) if text == "sync" && op.words.contains(&word) => {}
-            Some(word) => op.words.push(word),
+            Some(word) => {
+                op.add_word(word, operations);
+                let about = |rule: &Rule| rule.step == Step::Word && rule.when.names(word);
+                for text in op.consequences(table, about, target, version) {
+                    op.error(text);
+                }
+            }
             None => op.error(format!("Unknown modifier '.{text}'")),
         }
-        at += text.len();
+        at += 1 + text.len();
     }
-    let Some(forms) = mnemonic.and_then(|m| table.forms_of(m)) else {
+    let Some(forms) = forms else {
         let name = spelling.split('.').next().unwrap_or("");
         op.error(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
-    op.duplicates();
-    for &id in forms {
-        if let Ok(fit) = fit(id, table.form(id), &op.words) {
-            op.fits.push(fit);
-        }
-    }
-    if op.errors.is_empty() {
-        op.apply_rules(table, target, version);
-    }
-    if op.fits.is_empty() && op.errors.is_empty() {
-        op.explain(table, forms);
+    op.rules = op.consequences(table, |rule| rule.step == Step::Rule, target, version);
+    op.late = op.consequences(table, |rule| rule.step == Step::Late, target, version);
+    op.choose_forms(table, forms, target, version);
+    if op.two_operations
+        && op.fits.iter().any(|f| f.chosen.contains(&op.first(Kind::Op).or(op.first(Kind::Exchange))))
+    {
+        op.error("Multiple instruction post-operation flags set".into());
     }
     op
 }
@@ -150,87 +167,93 @@ impl Opcode {
         self.errors.push(OpcodeError::Message(message));
     }
 
-    fn duplicates(&mut self) {
-        for i in 1..self.words.len() {
-            let word = self.words[i];
-            if word.kind() == Kind::Layout
-                && self.words[..i].iter().filter(|w| w.kind() == Kind::Layout).count() > 1
-            {
-                self.error(format!("Parsing error near '{}': too many layout specifiers", word.text()));
+    /// Of two words of a group the last one counts, and of the operations as many as a row takes.
+    fn add_word(&mut self, word: Word, operations: usize) {
+        let said = |test: &dyn Fn(Kind) -> bool| self.words.iter().filter(|w| test(w.kind())).count();
+        match word.kind() {
+            Kind::NameOnly => return self.error(word.not_taken(self.mnemonic)),
+            Kind::Layout if said(&|kind| kind == Kind::Layout) == 2 => {
+                return self
+                    .error(format!("Parsing error near '{}': too many layout specifiers", word.text()));
             }
-            if self.words[..i].iter().any(|w| w.kind() == word.kind())
-                && let Some(text) = word.kind().twice(word.text())
-            {
-                self.error(text);
+            kind if is_operation(kind) && said(&is_operation) >= operations.max(1) => {
+                self.two_operations = true;
+                self.drop_first(|w| is_operation(w.kind()));
             }
+            kind if !kind.repeats() && self.drop_first(|w| w.group() == word.group()) => {
+                word.twice().into_iter().for_each(|text| self.error(text));
+            }
+            _ => {}
         }
+        self.words.push(word);
     }
 
-    /// Rules on single words first (`rule * .x`), as ptxas reads them word by word; then those of the
-    /// instruction, in the order of the table; then the gates of the first row that fits.
-    fn apply_rules(&mut self, table: &Table, target: Target, version: Version) {
-        let on_words = |rule: &&Rule| rule.when.mnemonic.is_empty();
-        for word in self.words.clone() {
-            let here = |rule: &&Rule| rule.when.present.iter().any(|group| group.contains(&word));
-            for rule in table.rules.iter().filter(on_words).filter(here) {
-                self.apply(rule, target, version);
-            }
-        }
-        for rule in table.rules.iter().filter(|rule| !on_words(rule)) {
-            self.apply(rule, target, version);
-        }
-        if let Some(fit) = self.fits.first() {
-            for gate in &table.form(fit.form).gates {
-                self.pass(gate, target, version, false);
-            }
-        }
+    /// Is there such a word? It is taken away.
+    fn drop_first(&mut self, test: impl Fn(&Word) -> bool) -> bool {
+        let at = self.words.iter().position(test);
+        at.map(|i| self.words.remove(i)).is_some()
     }
 
-    fn apply(&mut self, rule: &Rule, target: Target, version: Version) {
-        if self.meets(&rule.when) {
+    /// What some lines say about this opcode.
+    fn consequences(
+        &self,
+        table: &Table,
+        which: impl Fn(&Rule) -> bool,
+        target: Target,
+        version: Version,
+    ) -> Vec<String> {
+        let mut texts = Vec::new();
+        for rule in table.rules.iter().filter(|rule| which(rule)) {
+            let Some(met) = self.meets(&rule.when, version) else { continue };
             match &rule.then {
-                Consequence::Error(text) => self.error(self.named(text)),
-                Consequence::Gate(gate) => self.pass(gate, target, version, rule.when.mnemonic.is_empty()),
+                Consequence::Error(text) => texts.push(self.named(text, &met)),
+                Consequence::Gates(gates) => {
+                    texts.extend(gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version)));
+                }
             }
         }
+        texts
     }
 
-    /// Asks for the version and then for the target; for a word it is the other way round.
-    fn pass(&mut self, gate: &Gate, target: Target, version: Version, on_word: bool) {
-        let named = Gate { name: self.named(&gate.name), ..gate.clone() };
-        let mut refusals = named.refusals(target, version);
-        if on_word {
-            refusals.reverse();
+    fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
+        gate.refusals(target, version).map(|text| self.named(&text, met)).collect()
+    }
+
+    /// Does the rule apply? The words that met its groups, one each.
+    fn meets(&self, when: &Condition, version: Version) -> Option<SmallVec<[Word; 4]>> {
+        let named = when.mnemonics.iter().any(|&(name, prefix)| match prefix {
+            true => self.mnemonic.starts_with(name),
+            false => self.mnemonic == name,
+        });
+        let typed =
+            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
+        if !named || !typed || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
+            return None;
         }
-        refusals.into_iter().flatten().for_each(|refusal| self.error(refusal));
-    }
-
-    fn meets(&self, when: &Condition) -> bool {
-        let mnemonic = match when.prefix {
-            true => self.mnemonic.starts_with(when.mnemonic),
-            false => self.mnemonic == when.mnemonic,
-        };
-        mnemonic
-            && when.present.iter().all(|group| group.iter().any(|w| self.words.contains(w)))
-            && !when.absent.iter().any(|w| self.words.contains(w))
-            && when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)))
+        when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
     }
 
     fn type_word(&self, n: usize) -> Option<Word> {
         self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
     }
 
-    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op` and `$shape` filled in.
-    fn named(&self, text: &str) -> String {
+    /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
+    /// met the groups of a rule) filled in.
+    fn named(&self, text: &str, met: &[Word]) -> String {
         if !text.contains('$') {
             return text.to_string();
         }
         let types: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Type).map(|w| w.text()).collect();
         let mut out = text.replace("$m", self.mnemonic);
+        for (i, word) in met.iter().enumerate() {
+            let (key, word) = (format!("${}", i + 1), word.text());
+            let short = word.rsplit("::").next().unwrap_or(word);
+            out = out.replace(&format!("{key}::"), &format!(".{short}")).replace(&key, word);
+        }
         for (i, ty) in types.iter().enumerate() {
             out = out.replace(&format!("$t{i}"), &ty[1..]);
         }
-        if let Some(op) = self.first(Kind::Op) {
+        if let Some(op) = self.first(Kind::Op).or(self.first(Kind::Exchange)) {
             out = out.replace("$op", &op.text()[1..]);
         }
         if let Some(shape) = self.first(Kind::Shape) {
@@ -239,116 +262,176 @@ impl Opcode {
         out
     }
 
-    /// Why no row fits, in ptxas's words: the types if no row takes them, else the modifiers that the
-    /// nearest row doesn't take or lacks.
-    fn explain(&mut self, table: &Table, forms: &[u16]) {
-        let types: Vec<Word> = self.words.iter().copied().filter(|w| w.kind() == Kind::Type).collect();
-        let nearest = forms
-            .iter()
-            .map(|id| table.form(*id))
-            .filter(|form| takes_types(form, &types))
-            .min_by_key(|form| misfits(form, &self.words).len());
-        let Some(form) = nearest else {
-            return self.error(Kind::Type.not_taken("", self.mnemonic));
-        };
-        let mut wrong = misfits(form, &self.words);
-        wrong.sort_by_key(|w| w.kind());
-        for word in wrong {
-            let other = form.slots.iter().any(|slot| slot.kind() == word.kind());
-            self.error(match word.kind().wrong_word(word.text(), self.mnemonic).filter(|_| other) {
-                Some(text) => text,
-                None => word.kind().not_taken(word.text(), self.mnemonic),
-            });
+    /// Finds the rows that the opcode may be, or says why there are none.
+    fn choose_forms(&mut self, table: &Table, forms: &[u16], target: Target, version: Version) {
+        for &id in forms {
+            let form = table.form(id);
+            if let Some(mut fit) = fit(id, form, &self.words) {
+                let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
+                let complaints = self.complaints(form, &fit);
+                fit.misfits = complaints.len();
+                fit.errors = gates.chain(complaints).collect();
+                self.fits.push(fit);
+            }
         }
-        if self.errors.is_empty() {
-            self.error(self.lacking(form));
+        self.fits.sort_by_key(|f| f.misfits);
+        if !self.fits.is_empty() {
+            return;
+        }
+        let taken =
+            |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
+        let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
+        match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
+            Some(word) => self.error(word.not_taken(self.mnemonic)),
+            None => self.error(format!("Unexpected instruction types specified for '{}'", self.mnemonic)),
+        }
+    }
+
+    /// Required flags that aren't there, words that the row doesn't take, other required words.
+    fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
+        let mut wrong = fit.extra.clone();
+        wrong
+            .retain(|w| w.kind() != Kind::Ignored && !(w.kind() == Kind::Layout && form.takes(Kind::Layout)));
+        wrong.sort();
+        let missing =
+            form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
+        // Another word of a slot's kind is wrong, which leaves nothing to say about the slot.
+        let missing =
+            missing.filter(|s| s.kind() != Kind::Layout && !wrong.iter().any(|w| w.kind() == s.kind()));
+        let flag = |slot: &&Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
+        let (flags, others): (Vec<&Slot>, Vec<&Slot>) = missing.partition(flag);
+        let mut texts: Vec<String> = flags.into_iter().map(|s| self.lacking(s)).collect();
+        texts.extend(wrong.iter().map(|w| self.wrong(form, *w)));
+        texts.extend(self.wrong_layout(form));
+        texts.extend(others.into_iter().map(|s| self.lacking(s)));
+        texts
+    }
+
+    /// The text for a word that the row doesn't take.
+    fn wrong(&self, form: &Form, word: Word) -> String {
+        match word.kind() {
+            Kind::Space => self.wrong_space(form),
+            Kind::Shape if form.takes(Kind::Shape) => {
+                format!("Illegal matrix shape '{}' for instruction '{}'", word.text(), self.mnemonic)
+            }
+            _ => word.not_taken(self.mnemonic),
         }
     }
 
     /// What is wrong with the layouts of the matrices, if the row has any.
     fn wrong_layout(&self, form: &Form) -> Option<String> {
         let mnemonic = self.mnemonic;
-        let slots: Vec<_> = form.slots.iter().filter(|s| s.kind() == Kind::Layout).collect();
-        let words: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Layout).collect();
-        let wrong = slots.iter().zip(&words).position(|(slot, word)| !slot.words.contains(word));
-        match (slots.len(), words.len(), wrong) {
-            (2, 0, _) => Some(format!("'.alayout.blayout' modifier required for instruction '{mnemonic}'")),
-            (2, 1, _) => Some(format!("'.blayout' modifier required for instruction '{mnemonic}'")),
-            (slots, words, _) if slots != words => {
+        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind() == Kind::Layout).collect();
+        let words: SmallVec<[&Word; 2]> = self.words.iter().filter(|w| w.kind() == Kind::Layout).collect();
+        let pairs = slots.iter().zip(&words).zip(["alayout", "blayout"]);
+        match (slots.len(), words.len()) {
+            (0, _) => None,
+            (2, 0) => Some(format!("'.alayout.blayout' modifier required for instruction '{mnemonic}'")),
+            (2, 1) => Some(format!("'.blayout' modifier required for instruction '{mnemonic}'")),
+            (slots, words) if slots != words => {
                 Some(format!("layout modifier required for instruction '{mnemonic}'"))
             }
-            (_, _, Some(i)) => {
-                let matrix = ["alayout", "blayout"][i.min(1)];
-                Some(format!("Illegal {matrix} '{}' for instruction '{mnemonic}'", words[i].text()))
+            _ => pairs.into_iter().find(|((slot, word), _)| !slot.words.contains(word)).map(
+                |((_, word), matrix)| {
+                    format!("Illegal {matrix} '{}' for instruction '{mnemonic}'", word.text())
+                },
+            ),
+        }
+    }
+
+    /// What ptxas says about state spaces that the row doesn't take.
+    fn wrong_space(&self, form: &Form) -> String {
+        let mnemonic = self.mnemonic;
+        let most = form.slots.iter().filter(|s| s.kind() == Kind::Space).count();
+        let said = self.words.iter().filter(|w| w.kind() == Kind::Space).count();
+        match said {
+            _ if most == 0 => format!("No state space qualifier expected for instruction '{mnemonic}'"),
+            3.. => "Multiple state spaces specified".into(),
+            _ if said > most => {
+                format!("Unexpected number of state spaces specified in instruction '{mnemonic}'")
             }
-            _ => None,
+            _ => format!("State space incorrect for instruction '{mnemonic}'"),
         }
     }
 
     /// The text for a required modifier that is not there.
-    fn lacking(&self, form: &Form) -> String {
+    fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
-        if let Some(text) = self.wrong_layout(form) {
-            return text;
-        }
-        let missing =
-            form.slots.iter().find(|s| !s.optional && !s.words.iter().any(|w| self.words.contains(w)));
-        match missing.map(Slot::kind) {
-            Some(Kind::Rounding) => format!("Rounding modifier required for instruction '{mnemonic}'"),
-            Some(Kind::Shape) => format!("Shape modifier required for instruction '{mnemonic}'"),
-            Some(Kind::Repeat) => format!(".num modifier required for instruction '{mnemonic}'"),
-            Some(Kind::Flag) => {
-                let word = missing.and_then(|slot| slot.words.first()).map_or("", |w| w.group());
-                format!("{word} modifier required for instruction '{mnemonic}'")
+        let flag = slot.words.iter().find(|w| matches!(w.kind(), Kind::Flag | Kind::FormFlag));
+        match (slot.kind(), flag) {
+            (Kind::Rounding, Some(flag)) => {
+                format!(
+                    "Rounding modifier or '{}' modifier required for instruction '{mnemonic}'",
+                    flag.text()
+                )
             }
-            _ => Kind::Type.not_taken("", mnemonic),
+            (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
+            (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
+            (Kind::Space, _) => {
+                let spaces = |s: &&Word| s.kind() == Kind::Space;
+                match self.words.iter().filter(spaces).count() {
+                    0 => format!("State space modifier required for instruction '{mnemonic}'"),
+                    _ => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
+                }
+            }
+            (Kind::Geometry | Kind::Dimension, _) => {
+                format!("Geometry modifier required for instruction '{mnemonic}'")
+            }
+            (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
+            (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
+            (Kind::Shape, _) => format!("Shape modifier required for instruction '{mnemonic}'"),
+            (Kind::Repeat, _) => format!(".num modifier required for instruction '{mnemonic}'"),
+            (_, Some(flag)) => {
+                let name = if slot.words.len() == 1 { flag.text() } else { flag.stem() };
+                format!("{name} modifier required for instruction '{mnemonic}'")
+            }
+            _ => format!("Unexpected instruction types specified for '{mnemonic}'"),
         }
     }
 }
 
-/// Do the types keep their order within a kind? Flags and the like may come in any order.
-fn ordered(kind: Kind) -> bool {
-    matches!(kind, Kind::Type | Kind::Space | Kind::Layout | Kind::Shape | Kind::Op)
+/// An operation of an atomic, a reduction or a matrix of bits.
+fn is_operation(kind: Kind) -> bool {
+    matches!(kind, Kind::Op | Kind::Exchange)
 }
 
-/// Puts each word into a slot of the row; `Err` with the first word that has none.
-fn fit(id: u16, form: &Form, words: &[Word]) -> Result<Fit, Word> {
+/// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
+fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
     let mut chosen: SmallVec<[Option<Word>; 8]> = SmallVec::from_elem(None, form.slots.len());
+    let mut extra = SmallVec::new();
     for &word in words {
-        let kind = word.kind();
-        let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
-        let from = if ordered(kind) { last.map_or(0, |i| i + 1) } else { 0 };
-        let mut found = None;
-        for (i, slot) in form.slots.iter().enumerate().skip(from) {
-            if chosen[i].is_none() && slot.words.contains(&word) {
-                found = Some(i);
-                break;
-            }
-            if ordered(kind) && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
-                break;
-            }
+        match slot_for(form, &chosen, word) {
+            Some(i) => chosen[i] = Some(word),
+            None if word.kind().chooses_form() => return None,
+            None => extra.push(word),
         }
-        chosen[found.ok_or(word)?] = Some(word);
     }
     let mut types = SmallVec::new();
     for (slot, word) in form.slots.iter().zip(&chosen) {
-        if word.is_none() && !slot.optional {
-            return Err(slot.words[0]);
-        }
         if slot.kind() == Kind::Type {
+            if word.is_none() && !slot.optional {
+                return None;
+            }
             types.push(word.and_then(Type::of_word));
         }
     }
-    Ok(Fit { form: id, chosen, types })
+    Some(Fit { form: id, chosen, types, extra, misfits: 0, errors: Vec::new() })
 }
 
-fn takes_types(form: &Form, types: &[Word]) -> bool {
-    let slots = form.slots.iter().filter(|s| s.kind() == Kind::Type).cloned().collect();
-    let only_types = Form { mnemonic: form.mnemonic, slots, operands: Vec::new(), gates: Vec::new() };
-    fit(0, &only_types, types).is_ok()
-}
-
-/// The words that no slot of the row takes.
-fn misfits(form: &Form, words: &[Word]) -> Vec<Word> {
-    words.iter().copied().filter(|w| !form.slots.iter().any(|s| s.words.contains(w))).collect()
+/// The free slot that takes the word. Words of a kind that repeats keep their order,
+/// except that priorities name their level.
+fn slot_for(form: &Form, chosen: &[Option<Word>], word: Word) -> Option<usize> {
+    let kind = word.kind();
+    let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
+    let ordered = kind.repeats() && kind != Kind::Eviction;
+    let from = if ordered { last.map_or(0, |i| i + 1) } else { 0 };
+    for (i, slot) in form.slots.iter().enumerate().skip(from) {
+        if chosen[i].is_none() && slot.words.contains(&word) {
+            return Some(i);
+        }
+        if ordered && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
+            return None;
+        }
+    }
+    None
 }

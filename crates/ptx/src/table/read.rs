@@ -8,6 +8,7 @@ struct Reader {
     line: usize,
     sets: FxHashMap<&'static str, Vec<Word>>,
     archs: FxHashMap<&'static str, Vec<Target>>,
+    limits: FxHashMap<&'static str, Limit>,
     table: Table,
 }
 
@@ -15,7 +16,14 @@ type Result<T> = std::result::Result<T, String>;
 
 pub fn table(files: &[(&'static str, &'static str)]) -> Result<Table> {
     let table = Table { forms: Vec::new(), rules: Vec::new(), by_mnemonic: FxHashMap::default() };
-    let mut r = Reader { file: "", line: 0, sets: FxHashMap::default(), archs: FxHashMap::default(), table };
+    let mut r = Reader {
+        file: "",
+        line: 0,
+        sets: FxHashMap::default(),
+        archs: FxHashMap::default(),
+        limits: FxHashMap::default(),
+        table,
+    };
     for (file, text) in files {
         r.file = file;
         for (i, line) in text.lines().enumerate() {
@@ -48,28 +56,39 @@ impl Reader {
                 let targets = targets.split_whitespace().map(find).collect::<Result<_>>()?;
                 self.archs.insert(name.trim(), targets);
             }
-            "rule" => self.rule(rest)?,
+            "limit" => {
+                let (name, limit) = rest.split_once('=').ok_or("limit NAME = TEST : 'TEXT'")?;
+                let (test, text) = limit.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
+                let text = quoted(text.trim())?.to_string();
+                self.limits.insert(name.trim(), Limit { test: limit_test(test.trim())?, text });
+            }
+            "word" => self.rule(Step::Word, &["*"], rest)?,
+            "rule" | "late" => {
+                let step = if head == "rule" { Step::Rule } else { Step::Late };
+                let (mnemonics, rest) =
+                    rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
+                self.rule(step, &mnemonics.split('/').collect::<Vec<_>>(), rest)?;
+            }
             _ => self.form(line)?,
         }
         Ok(())
     }
 
-    /// `mnemonic modifiers | operands | gates`
+    /// `mnemonics modifiers | operands | gates`
     fn form(&mut self, line: &'static str) -> Result<()> {
         let mut columns = line.split(" | ");
         let opcode = columns.next().unwrap_or("").trim_end_matches(" |");
-        let (mnemonic, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
+        let (mnemonics, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
         let operands = columns.next().unwrap_or("").trim();
-        let gates = columns.next().unwrap_or("").split(';').map(str::trim).filter(|g| !g.is_empty());
-        let form = Form {
-            mnemonic,
-            slots: self.slots(&modifiers.split_whitespace().collect::<String>())?,
-            operands: self.specs(operands)?,
-            gates: gates.map(|g| self.gate(g)).collect::<Result<_>>()?,
-        };
-        let id = self.table.forms.len() as u16;
-        self.table.by_mnemonic.entry(mnemonic).or_default().push(id);
-        self.table.forms.push(form);
+        let slots = self.slots(&modifiers.split_whitespace().collect::<String>())?;
+        let operands = self.specs(operands)?;
+        let gates = self.gates(columns.next().unwrap_or(""))?;
+        for mnemonic in mnemonics.split('/') {
+            let id = self.table.forms.len() as u16;
+            self.table.by_mnemonic.entry(mnemonic).or_default().push(id);
+            let (slots, operands, gates) = (slots.clone(), operands.clone(), gates.clone());
+            self.table.forms.push(Form { mnemonic, slots, operands, gates });
+        }
         Ok(())
     }
 
@@ -112,12 +131,16 @@ impl Reader {
     }
 
     fn spec(&self, text: &str) -> Result<Spec> {
-        if let Some((text, gate)) = text.split_once('@') {
-            return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
-        }
         if let [first, second] = split_top(text, '|')[..] {
             let pair = (self.spec(first)?, self.spec(second)?);
             return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
+        }
+        if let Some((text, gate)) = text.split_once('@') {
+            return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
+        }
+        if let Some((text, word)) = text.split_once(" if ") {
+            let when = self.words(word.trim())?.first().copied();
+            return Ok(Spec { when, ..self.spec(text.trim())? });
         }
         if let Some(text) = text.strip_suffix('?') {
             return Ok(Spec { optional: true, ..self.spec(text)? });
@@ -125,59 +148,60 @@ impl Reader {
         if let Some(text) = text.strip_suffix('_') {
             return Ok(Spec { sink: true, ..self.spec(text)? });
         }
+        if let Some(place) = place(text) {
+            return Ok(plain(Role::Base(place), TypeRef::Any));
+        }
         if let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
-            let specs = self.specs(inner)?;
-            let Ok([spec]) = <[Spec; 1]>::try_from(specs.clone()) else {
-                return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) });
-            };
-            let count = if spec.count == Count::One { Count::Free } else { spec.count };
-            return Ok(Spec { count, ..spec });
+            return self.vector(inner);
         }
         if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
-            let inner = if inner == "m" { Vec::new() } else { self.specs(inner)? };
-            return Ok(plain(Role::Address(inner), TypeRef::Any));
+            let role = match place(inner) {
+                Some(place) => Role::Memory(place),
+                None => Role::Address(self.specs(inner)?),
+            };
+            return Ok(plain(role, TypeRef::Any));
         }
+        self.simple(text)
+    }
+
+    /// What stands in braces: `a*4`, `a*4^0`, or `a, b`.
+    fn vector(&self, text: &str) -> Result<Spec> {
+        let (inner, index) = match text.split_once('^') {
+            Some((inner, index)) => (inner, Some(number(index)? as u8)),
+            None => (text, None),
+        };
+        let specs = self.specs(inner)?;
+        let Ok([spec]) = <[Spec; 1]>::try_from(specs.clone()) else {
+            return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) });
+        };
+        let count = if spec.count == Count::One { Count::Free } else { spec.count };
+        Ok(Spec { count, index, ..spec })
+    }
+
+    /// `role(values)#limit:type*count`, of which only the role must be there.
+    fn simple(&self, text: &str) -> Result<Spec> {
         let (text, count) = match text.split_once('*').filter(|(before, _)| !before.is_empty()) {
             Some((before, count)) if !before.ends_with('(') => (before, self.count(count)?),
             _ => (text, Count::One),
         };
-        let (text, values) = match text.split_once('(').filter(|(before, _)| !before.is_empty()) {
-            Some((role, rest)) => {
-                let (values, ty) = rest.split_once(')').ok_or("'(' without ')'")?;
-                (format!("{role}{ty}"), self.values(values)?)
-            }
-            None => (text.to_string(), Values::Any),
+        let (text, ty) = match text.split_once(':') {
+            Some((text, ty)) => (text, Some(self.type_ref(ty)?)),
+            None => (text, None),
         };
-        let (role, ty) = match text.split_once(':') {
-            Some((role, ty)) => (role, self.type_ref(ty)?),
-            None if text == "i" => (text.as_str(), TypeRef::Any),
-            None => (text.as_str(), TypeRef::Slot(0)),
+        let (text, names) = text.split_once('#').unwrap_or((text, ""));
+        let (role, mut limits) = match text.strip_suffix(')').and_then(|t| t.split_once('(')) {
+            Some((role, values)) if !role.is_empty() => (role, usual_limits(values)?),
+            _ => (text, Vec::new()),
         };
-        let role = match role {
-            "d" => Role::Dest,
-            "a" | "b" | "c" => Role::Source,
-            "r" => Role::Register,
-            "i" => Role::Constant,
-            "p" => return Ok(Spec { count, values, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
-            "q" => return Ok(Spec { count, ..plain(Role::PredDest, TypeRef::Fixed(Type::PRED)) }),
-            "L" => Role::Label,
-            "F" => Role::Function,
-            "S" => Role::Variable,
-            "(*)" => Role::List,
-            "*" => Role::Anything,
-            _ => return Err(format!("'{role}' is no operand")),
+        for name in names.split('#').filter(|n| !n.is_empty()) {
+            limits.push(self.limits.get(name).ok_or(format!("no limit {name}"))?.clone());
+        }
+        let ty = match role {
+            "p" | "q" => TypeRef::Fixed(Type::PRED),
+            "i" => ty.unwrap_or(TypeRef::Any),
+            _ => ty.unwrap_or(TypeRef::Slot(0)),
         };
-        Ok(Spec { count, values, ..plain(role, ty) })
-    }
-
-    /// `0..15`, `32..512/32`, `-1|1`
-    fn values(&self, text: &str) -> Result<Values> {
-        let number = |t: &str| t.parse::<i64>().map_err(|e| format!("'{t}': {e}"));
-        let Some((low, high)) = text.split_once("..") else {
-            return Ok(Values::OneOf(text.split('|').map(number).collect::<Result<_>>()?));
-        };
-        let (high, step) = high.split_once('/').unwrap_or((high, "1"));
-        Ok(Values::Range { low: number(low)?, high: number(high)?, step: number(step)? })
+        Ok(Spec { count, limits, ..plain(named_role(role)?, ty) })
     }
 
     fn count(&self, text: &str) -> Result<Count> {
@@ -186,6 +210,13 @@ impl Reader {
         }
         if let Ok(n) = text.parse() {
             return Ok(Count::Exactly(n));
+        }
+        if let Some(less) = text.strip_prefix("dim") {
+            let less = less.strip_prefix('-').unwrap_or("0");
+            return Ok(Count::Dimension { less: number(less)? as u16 });
+        }
+        if let Some(n) = text.strip_suffix('+').and_then(|t| t.parse().ok()) {
+            return Ok(Count::AtLeast(n));
         }
         let number = |t: &str| t.parse::<u16>().map_err(|e| format!("count '{text}': {e}"));
         let (rest, over) = text.split_once('/').unwrap_or((text, "1"));
@@ -221,31 +252,41 @@ impl Reader {
         Type::find(text).map(TypeRef::Fixed).ok_or(format!("no type '{text}'"))
     }
 
-    fn rule(&mut self, text: &'static str) -> Result<()> {
-        let (when, then) = text.split_once(" : ").ok_or("rule WHEN : THEN")?;
-        let mut parts = when.split_whitespace();
-        let mnemonic = parts.next().ok_or("rule without mnemonic")?;
-        let (mnemonic, prefix) = match mnemonic.strip_suffix('*') {
-            Some(m) => (m, true),
-            None => (mnemonic, false),
+    /// `.x/.y !.z : gate` or `… : error 'text'`
+    fn rule(&mut self, step: Step, mnemonics: &[&'static str], text: &str) -> Result<()> {
+        let (when, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
+        let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
+        let mnemonics = mnemonics.iter().map(ends).collect();
+        let mut condition = Condition {
+            mnemonics,
+            from: Version::new(1, 0),
+            present: Vec::new(),
+            absent: Vec::new(),
+            types: Vec::new(),
         };
-        let (mut present, mut absent, mut types) = (Vec::new(), Vec::new(), Vec::new());
-        for part in parts {
+        for part in when.split_whitespace() {
             if let Some(words) = part.strip_prefix('!') {
-                absent.extend(self.words(words)?);
+                condition.absent.extend(self.words(words)?);
             } else if let Some((place, words)) = part.strip_prefix('t').and_then(|p| p.split_once('=')) {
                 let place = place.parse::<usize>().map_err(|e| format!("'{part}': {e}"))?;
-                types.push((place, self.words(words)?));
+                condition.types.push((place, self.words(words)?));
+            } else if let Some(version) = part.strip_prefix("ptx") {
+                condition.from = version_number(version)?;
             } else {
-                present.push(self.words(part)?);
+                condition.present.push(self.words(part)?);
             }
         }
         let then = match then.trim().strip_prefix("error ") {
             Some(text) => Consequence::Error(quoted(text.trim())?.to_string()),
-            None => Consequence::Gate(self.gate(then.trim())?),
+            None => Consequence::Gates(self.gates(then)?),
         };
-        self.table.rules.push(Rule { when: Condition { mnemonic, prefix, present, absent, types }, then });
+        self.table.rules.push(Rule { step, when: condition, then });
         Ok(())
+    }
+
+    /// Gates with `;` between.
+    fn gates(&self, text: &str) -> Result<Vec<Gate>> {
+        text.split(';').map(str::trim).filter(|g| !g.is_empty()).map(|g| self.gate(g)).collect()
     }
 
     /// `F'name' >=90 in:SET ptx8.0`
@@ -258,25 +299,109 @@ impl Reader {
             _ => return Err(format!("gate '{text}' must begin with F, I or M")),
         };
         let name = text.get(1..=end).unwrap_or("").to_string();
-        let mut gate = Gate { subject, name, need: Need::Nothing, version: None };
+        let mut needs = Vec::new();
         for need in text[end + 1..].split_whitespace() {
             if let Some(sm) = need.strip_prefix(">=") {
-                gate.need = Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?);
+                needs.push(Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?));
             } else if let Some(set) = need.strip_prefix("in:") {
-                gate.need = Need::OneOf(self.archs.get(set).ok_or(format!("no arch {set}"))?.clone());
-            } else if let Some((major, minor)) = need.strip_prefix("ptx").and_then(|v| v.split_once('.')) {
-                let number = |t: &str| t.parse::<u8>().map_err(|e| format!("'{need}': {e}"));
-                gate.version = Some(Version::new(number(major)?, number(minor)?));
+                needs.push(Need::OneOf(self.archs.get(set).ok_or(format!("no arch {set}"))?.clone()));
+            } else if let Some(version) = need.strip_prefix("ptx") {
+                needs.push(Need::Version(version_number(version)?));
             } else {
                 return Err(format!("'{need}' is no requirement"));
             }
         }
-        Ok(gate)
+        Ok(Gate { subject, name, needs })
     }
 }
 
 fn plain(role: Role, ty: TypeRef) -> Spec {
-    Spec { role, ty, count: Count::One, values: Values::Any, optional: false, sink: false, gate: None }
+    Spec {
+        role,
+        ty,
+        count: Count::One,
+        optional: false,
+        sink: false,
+        when: None,
+        gate: None,
+        limits: Vec::new(),
+        index: None,
+    }
+}
+
+fn place(text: &str) -> Option<Place> {
+    match text {
+        "m" => Some(Place::Named(0)),
+        "m1" => Some(Place::Named(1)),
+        "m:shared" => Some(Place::Shared),
+        "m:global" => Some(Place::Global),
+        "m:any" => Some(Place::Any),
+        _ => None,
+    }
+}
+
+fn number(text: &str) -> Result<i64> {
+    text.parse().map_err(|e| format!("'{text}': {e}"))
+}
+
+fn named_role(text: &str) -> Result<Role> {
+    Ok(match text {
+        "d" => Role::Dest,
+        "a" | "b" | "c" => Role::Source,
+        "r" => Role::Register,
+        "i" => Role::Constant,
+        "p" => Role::Pred,
+        "q" => Role::PredDest,
+        "L" => Role::Label,
+        "F" => Role::Function,
+        "S" => Role::Variable,
+        "T" => Role::Handle,
+        "(*)" => Role::List,
+        "*" => Role::Anything,
+        _ => return Err(format!("'{text}' is no operand")),
+    })
+}
+
+/// `0..15`, `0|2`, `/8`, `pow2`, `nonzero`, `fraction`
+fn limit_test(text: &str) -> Result<Test> {
+    Ok(match text {
+        "pow2" => Test::PowerOfTwo,
+        "nonzero" => Test::NonZero,
+        "fraction" => Test::Fraction,
+        _ => match (text.strip_prefix('/'), text.split_once("..")) {
+            (Some(multiple), _) => Test::Multiple(number(multiple)?.max(1)),
+            (None, Some((low, high))) => Test::Range(number(low)?, number(high)?),
+            (None, None) => Test::OneOf(text.split('|').map(number).collect::<Result<_>>()?),
+        },
+    })
+}
+
+/// The limits in `i(0..15)`, with the words that ptxas has for most instructions.
+fn usual_limits(text: &str) -> Result<Vec<Limit>> {
+    let limit = |test: Test| {
+        let words = match &test {
+            Test::Range(low, high) => {
+                format!("value '$v' out of range, expected to be in range [{low}..{high}]")
+            }
+            Test::Multiple(n) => format!("unexpected value '$v', expected to be multiple of {n}"),
+            Test::OneOf(values) => {
+                let values: Vec<String> = values.iter().map(i64::to_string).collect();
+                format!("unexpected value '$v', expected to be {}", values.join(" or "))
+            }
+            _ => return Err(format!("'{text}' needs a text")),
+        };
+        Ok(Limit { test, text: format!("Argument $i of instruction '$m': {words}") })
+    };
+    match text.find('/').filter(|i| *i > 0) {
+        Some(step) => Ok(vec![limit(limit_test(&text[..step])?)?, limit(limit_test(&text[step..])?)?]),
+        None => Ok(vec![limit(limit_test(text)?)?]),
+    }
+}
+
+fn version_number(text: &str) -> Result<Version> {
+    let number = |t: &str| t.parse::<u8>().map_err(|e| format!("'{text}': {e}"));
+    let (major, minor) = text.split_once('.').ok_or(format!("'{text}' is no version"))?;
+    Ok(Version::new(number(major)?, number(minor)?))
 }
 
 fn quoted(text: &str) -> Result<&str> {

@@ -1,7 +1,7 @@
 //! Part `corpus`: PTX that real front ends produce. Every file parses and checks without an error, what we
 //! print parses back to the same tree, and (`--ptxas-same N`) ptxas makes the same cubin from what we print.
 
-use super::{Bar, Options, cubin_diff, list_differences};
+use super::{Bar, Options, cubin_diff, list_differences, target_of};
 use crate::frontend::{self, Reprinted};
 use crate::tools::Tools;
 use crate::{Result, shell};
@@ -81,14 +81,14 @@ fn different_cubins(files: &[&PathBuf]) -> Result<Vec<String>> {
 /// Compiles the file and what we print of it; both are called `in.ptx`, so no path can make a difference.
 fn cubin_difference(tools: &Tools, number: usize, file: &Path) -> Result<Option<String>> {
     let source = shell::read(file)?;
-    let target = target_of(file, &source)?;
+    let target = target_of(&source).ok_or_else(|| format!("{} has no .target", file.display()))?;
     let printed = match reprint(file)? {
         Ok(reprinted) => reprinted.text,
         Err(error) => return Ok(Some(format!("rejected: {error}"))),
     };
     let dir = shell::target_dir().join(format!("conformance/corpus/{number}"));
-    let original = compile(tools, &dir.join("original"), &source, &target)?;
-    match compile(tools, &dir.join("printed"), &printed, &target) {
+    let original = compile(tools, &dir.join("original"), &source, target)?;
+    match compile(tools, &dir.join("printed"), &printed, target) {
         Ok(ours) => cubin_diff::first_difference(&original, &ours),
         Err(error) => Ok(Some(error.to_string())),
     }
@@ -107,24 +107,9 @@ fn compile(tools: &Tools, dir: &Path, text: &str, target: &str) -> Result<Vec<u8
     Ok(std::fs::read(dir.join("out.cubin"))?)
 }
 
-/// The module's own `.target`: what the file is compiled for.
-fn target_of(file: &Path, source: &str) -> Result<String> {
-    let target = source.lines().find_map(|line| line.trim_start().strip_prefix(".target"));
-    let name = target.and_then(|rest| rest.split([',', ' ', '\t', '/']).find(|word| !word.is_empty()));
-    name.map(str::to_owned).ok_or_else(|| format!("{} has no .target", file.display()).into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_target_is_the_first_word() {
-        let target = |source| target_of(Path::new("f"), source).ok();
-        assert_eq!(target(".version 9.0\n.target sm_90a, debug\n").as_deref(), Some("sm_90a"));
-        assert_eq!(target("\t.target\tsm_75 // all\n").as_deref(), Some("sm_75"));
-        assert_eq!(target(".version 9.0\n"), None);
-    }
 
     #[test]
     fn every_kind_is_chosen_from() {

@@ -1,11 +1,11 @@
 //! Part `mistakes`: modules, most of them bad, with what ptxas prints for them, recorded in
 //! `crates/ptx/tests/mistakes/*.txt`.
 //!
-//! A case is a line `=== name`, with `arch=NAME` after it where the case is not about [`DEFAULT_ARCH`]; the PTX
+//! A case is a line `=== name`, with `arch=NAME` after it where that is not the module's own target; the PTX
 //! text; a line `--- stderr <exit code>`; and the recorded lines, in which the file is called [`FILE`].
-//! The recordings are checked too: ptxas must still give them.
+//! The recordings are checked too: ptxas must give them.
 
-use super::{Bar, Options, list_differences};
+use super::{Bar, Options, list_differences, target_of};
 use crate::tools::Tools;
 use crate::{Result, frontend, shell};
 use rayon::prelude::*;
@@ -16,7 +16,7 @@ const BAD_INPUTS: usize = 300;
 /// Of the cases for which ptxas prints anything, the share for which we must print the same.
 const FULL_TEXT_BAR: usize = 95;
 const FILE: &str = "t.ptx";
-/// A `compute_` name makes ptxas parse and check without compiling.
+/// For modules without a target. A `compute_` name makes ptxas parse and check without compiling.
 const DEFAULT_ARCH: &str = "compute_90";
 
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
@@ -64,9 +64,17 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
 #[derive(Debug, PartialEq)]
 struct Case {
     name: String,
-    arch: String,
+    /// `-arch`, if it isn't the module's own target.
+    arch: Option<String>,
     source: String,
     answer: Answer,
+}
+
+impl Case {
+    fn arch(&self) -> String {
+        let own = || target_of(&self.source)?.strip_prefix("sm_").map(|sm| format!("compute_{sm}"));
+        self.arch.clone().or_else(own).unwrap_or_else(|| DEFAULT_ARCH.into())
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -118,27 +126,29 @@ fn read_cases(text: &str) -> Result<Vec<Case>> {
 fn read_head(head: &str) -> Result<Case> {
     let (name, options) = head.trim().split_once(' ').unwrap_or((head.trim(), ""));
     let arch = match options {
-        "" => DEFAULT_ARCH,
-        _ => options.strip_prefix("arch=").ok_or_else(|| format!("'{options}' is not known"))?,
+        "" => None,
+        _ => Some(options.strip_prefix("arch=").ok_or_else(|| format!("'{options}' is not known"))?),
     };
     let answer = Answer { exit_code: 0, stderr: String::new() };
-    Ok(Case { name: name.to_owned(), arch: arch.to_owned(), source: String::new(), answer })
+    Ok(Case { name: name.to_owned(), arch: arch.map(str::to_owned), source: String::new(), answer })
 }
 
-/// The names of the cases for which ptxas says something else than what is recorded.
+/// The cases for which ptxas says something else than what is recorded.
 fn stale_recordings(cases: &[Case]) -> Result<Vec<String>> {
     let tools = Tools::find()?;
     let answers = cases.par_iter().enumerate().map(|(number, case)| ask_ptxas(&tools, number, case));
     let answers = answers.collect::<Result<Vec<_>>>()?;
-    let pairs = cases.iter().zip(answers);
-    Ok(pairs.filter(|(case, answer)| case.answer != *answer).map(|(case, _)| case.name.clone()).collect())
+    let stale = cases.iter().zip(&answers).filter(|(case, answer)| case.answer != **answer);
+    Ok(stale
+        .map(|(case, answer)| format!("{}\n    ptxas {answer}\n    recorded: {}", case.name, case.answer))
+        .collect())
 }
 
 fn ask_ptxas(tools: &Tools, number: usize, case: &Case) -> Result<Answer> {
     let dir = shell::target_dir().join(Path::new("conformance/mistakes").join(number.to_string()));
     shell::create_dir(&dir)?;
     shell::write(&dir.join(FILE), &case.source)?;
-    let arch = format!("-arch={}", case.arch);
+    let arch = format!("-arch={}", case.arch());
     let output = shell::capture(tools.command("ptxas").args([&arch, FILE]).current_dir(&dir))?;
     let exit_code = output.status.code().ok_or("ptxas was killed")?;
     Ok(Answer { exit_code, stderr: String::from_utf8_lossy(&output.stderr).into_owned() })
@@ -150,13 +160,14 @@ mod tests {
 
     #[test]
     fn reads_cases() {
-        let text = "=== a\nx\n\n--- stderr 255\nptxas t.ptx, line 1; warning : w\nptxas error   : e\n=== b arch=sm_75\n--- stderr 0\n";
+        let text = "=== a\nx\n\n--- stderr 255\nptxas t.ptx, line 1; warning : w\nptxas error   : e\n=== b arch=sm_75\n.target sm_90a\n--- stderr 0\n";
         let cases = read_cases(text).unwrap();
         assert_eq!(cases.len(), 2);
-        assert_eq!((cases[0].source.as_str(), cases[0].arch.as_str()), ("x\n\n", DEFAULT_ARCH));
+        assert_eq!((cases[0].source.as_str(), cases[0].arch().as_str()), ("x\n\n", DEFAULT_ARCH));
         assert_eq!(cases[0].answer.verdict(), (255, Some("ptxas error   : e")));
-        assert_eq!((cases[1].source.as_str(), cases[1].arch.as_str()), ("", "sm_75"));
+        assert_eq!((cases[1].source.as_str(), cases[1].arch().as_str()), (".target sm_90a\n", "sm_75"));
         assert_eq!(cases[1].answer.verdict(), (0, None));
+        assert_eq!(Case { arch: None, ..read_cases(text).unwrap().remove(1) }.arch(), "compute_90a");
     }
 
     #[test]

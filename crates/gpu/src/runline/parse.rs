@@ -1,0 +1,259 @@
+//! Run and expect lines to data.
+//!
+//! ```text
+//! run    = NAME "grid" "=" dims "block" "=" dims ["shared" "=" INTEGER] ["args" ":" arg*]
+//! dims   = "(" INTEGER ["," INTEGER ["," INTEGER]] ")"
+//! arg    = NAME ":" TYPE "=" expr  |  NAME ":" TYPE "[" expr "]" "=" fill
+//! fill   = expr | list
+//! list   = "[" [expr ("," expr)*] "]"
+//! expect = NAME "[" "i" "]" "=" expr  |  NAME "=" list
+//! ```
+
+use super::eval::{Evaluator, Node, Shape};
+use super::token::{Token, tokens};
+use super::{Arg, Contents, Run, Type};
+
+/// Elements of a buffer: run lines check compilers, they don't measure memory.
+const MAX_ELEMENTS: usize = 1 << 20;
+
+/// A run line after its first word.
+pub(super) fn run(line: usize, text: &str) -> Result<Run, String> {
+    let tokens = tokens(text)?;
+    let mut reader = Reader::new(&tokens, Vec::new());
+    let kernel = reader.name("the kernel's name")?.to_string();
+    let grid = reader.dimensions("grid")?;
+    let block = reader.dimensions("block")?;
+    let shared = if reader.takes_setting("shared")? { reader.u32()? } else { 0 };
+    reader.launch = [("nctaid", grid[0]), ("ntid", block[0])];
+    if reader.takes(Token::Name("args")) {
+        reader.mark(":")?;
+        while !reader.is_at_end() {
+            let arg = reader.arg()?;
+            reader.args.push(arg);
+        }
+    }
+    reader.end()?;
+    Ok(Run { line, kernel, grid, block, shared, args: reader.args })
+}
+
+/// An expect line after its first word: what a buffer of `run` must hold afterwards.
+pub(super) fn expect(run: &mut Run, text: &str) -> Result<(), String> {
+    let tokens = tokens(text)?;
+    let mut reader = Reader::new(&tokens, std::mem::take(&mut run.args));
+    reader.launch = [("nctaid", run.grid[0]), ("ntid", run.block[0])];
+    let outcome = reader.expectation();
+    run.args = reader.args;
+    let (buffer, bytes) = outcome?;
+    match run.args.get_mut(buffer) {
+        Some(Arg { contents: Contents::Buffer { after: after @ None, .. }, .. }) => *after = Some(bytes),
+        Some(Arg { name, .. }) => return Err(format!("`{name}` has an expectation already")),
+        None => return Err("no such buffer".into()),
+    }
+    Ok(())
+}
+
+/// Reads tokens of one line. Names in expressions are the arguments so far, the launch and the local
+/// variables.
+pub(super) struct Reader<'a> {
+    tokens: &'a [Token<'a>],
+    at: usize,
+    pub args: Vec<Arg>,
+    /// Sizes along x, under the names of PTX's special registers.
+    pub launch: [(&'static str, u32); 2],
+    /// The element's index first, without a name where there is no element.
+    pub locals: Vec<(&'a str, Shape)>,
+    /// How many operands the expression at hand has so far.
+    pub operands: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(tokens: &'a [Token<'a>], args: Vec<Arg>) -> Self {
+        Reader { tokens, at: 0, args, launch: [("nctaid", 1), ("ntid", 1)], locals: Vec::new(), operands: 0 }
+    }
+
+    pub fn peek(&self) -> Option<Token<'a>> {
+        self.tokens.get(self.at).copied()
+    }
+
+    pub fn next(&mut self) -> Option<Token<'a>> {
+        let token = self.peek();
+        self.at += usize::from(token.is_some());
+        token
+    }
+
+    pub fn takes(&mut self, token: Token<'_>) -> bool {
+        let is_there = self.peek() == Some(token);
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    pub fn mark(&mut self, mark: &'static str) -> Result<(), String> {
+        if self.takes(Token::Mark(mark)) { Ok(()) } else { Err(self.wanted(&format!("`{mark}`"))) }
+    }
+
+    pub fn name(&mut self, what: &str) -> Result<&'a str, String> {
+        match self.next() {
+            Some(Token::Name(name)) => Ok(name),
+            found => {
+                self.at -= usize::from(found.is_some());
+                Err(self.wanted(what))
+            }
+        }
+    }
+
+    /// What to say when the next token is not `what`.
+    pub fn wanted(&self, what: &str) -> String {
+        match self.peek() {
+            None => format!("{what} is missing at the end"),
+            Some(Token::Name(found) | Token::Decimal(found)) => format!("{what} is missing before `{found}`"),
+            Some(Token::Mark(found)) => format!("{what} is missing before `{found}`"),
+            Some(Token::Integer(found)) => format!("{what} is missing before `{found}`"),
+            Some(Token::F32Bits(found)) => format!("{what} is missing before `0f{found:08X}`"),
+            Some(Token::F64Bits(found)) => format!("{what} is missing before `0d{found:016X}`"),
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.at >= self.tokens.len()
+    }
+
+    fn end(&self) -> Result<(), String> {
+        if self.is_at_end() { Ok(()) } else { Err(self.wanted("the end of the line")) }
+    }
+
+    fn u32(&mut self) -> Result<u32, String> {
+        match self.peek() {
+            Some(Token::Integer(value)) => {
+                self.at += 1;
+                u32::try_from(value).map_err(|_| format!("{value} is too large"))
+            }
+            _ => Err(self.wanted("a number")),
+        }
+    }
+
+    /// Takes `name =`, if the name is there.
+    fn takes_setting(&mut self, name: &str) -> Result<bool, String> {
+        let is_there = self.takes(Token::Name(name));
+        if is_there {
+            self.mark("=")?;
+        }
+        Ok(is_there)
+    }
+
+    fn dimensions(&mut self, name: &str) -> Result<[u32; 3], String> {
+        if !self.takes_setting(name)? {
+            return Err(self.wanted(&format!("`{name}=`")));
+        }
+        self.mark("(")?;
+        let mut sizes = [1; 3];
+        for (axis, size) in sizes.iter_mut().enumerate() {
+            if axis > 0 && !self.takes(Token::Mark(",")) {
+                break;
+            }
+            *size = self.u32()?;
+        }
+        self.mark(")")?;
+        if sizes.contains(&0) { Err(format!("`{name}` has a size of 0")) } else { Ok(sizes) }
+    }
+
+    fn arg(&mut self) -> Result<Arg, String> {
+        let name = self.name("an argument's name")?;
+        if self.args.iter().any(|arg| arg.name == name) {
+            return Err(format!("two arguments are called `{name}`"));
+        }
+        self.mark(":")?;
+        let ty = self.name("a type")?;
+        let ty = Type::named(ty).ok_or_else(|| format!("`{ty}` is no type"))?;
+        let contents = if self.takes(Token::Mark("[")) {
+            let count = self.count()?;
+            self.mark("]")?;
+            self.mark("=")?;
+            Contents::Buffer { before: self.fill(ty, count)?, after: None }
+        } else {
+            self.mark("=")?;
+            self.locals = vec![("", Shape::Integer)];
+            let node = self.expression_of(ty)?;
+            Contents::Scalar(Evaluator::new(&self.args).element(&node, ty, 0)?)
+        };
+        Ok(Arg { name: name.to_string(), ty, contents })
+    }
+
+    /// The number of elements of a buffer.
+    fn count(&mut self) -> Result<usize, String> {
+        self.locals = vec![("", Shape::Integer)];
+        let operand = self.integer_operand()?;
+        let value = Evaluator::new(&self.args).element(&operand.node, operand.ty, 0)?;
+        let count = operand.ty.to_integer(value);
+        let count = usize::try_from(count).ok().filter(|&count| count <= MAX_ELEMENTS);
+        count.ok_or_else(|| format!("a buffer has 0 to {MAX_ELEMENTS} elements"))
+    }
+
+    fn fill(&mut self, ty: Type, count: usize) -> Result<Vec<u8>, String> {
+        if self.peek() == Some(Token::Mark("[")) { self.list(ty, count) } else { self.formula(ty, count) }
+    }
+
+    /// One expression for all elements.
+    fn formula(&mut self, ty: Type, count: usize) -> Result<Vec<u8>, String> {
+        self.locals = vec![("i", Shape::Integer)];
+        let node = self.expression_of(ty)?;
+        self.bytes(ty, count, |_| Some(&node))
+    }
+
+    /// One expression for each element.
+    fn list(&mut self, ty: Type, count: usize) -> Result<Vec<u8>, String> {
+        self.locals = vec![("i", Shape::Integer)];
+        self.mark("[")?;
+        let mut nodes = Vec::new();
+        while self.peek() != Some(Token::Mark("]")) {
+            if !nodes.is_empty() {
+                self.mark(",")?;
+            }
+            nodes.push(self.expression_of(ty)?);
+        }
+        self.mark("]")?;
+        if nodes.len() != count {
+            return Err(format!("{} values for {count} elements", nodes.len()));
+        }
+        self.bytes(ty, count, |index| nodes.get(index))
+    }
+
+    fn bytes<'n>(
+        &self,
+        ty: Type,
+        count: usize,
+        node: impl Fn(usize) -> Option<&'n Node>,
+    ) -> Result<Vec<u8>, String> {
+        let mut evaluator = Evaluator::new(&self.args);
+        let mut out = Vec::with_capacity(count * ty.size());
+        for index in 0..count {
+            let node = node(index).ok_or("an element without a value")?;
+            let value = evaluator.element(node, ty, index);
+            ty.store(value.map_err(|message| format!("for i = {index}: {message}"))?, &mut out);
+        }
+        Ok(out)
+    }
+
+    /// The number of the argument that is a buffer, and its bytes.
+    fn expectation(&mut self) -> Result<(usize, Vec<u8>), String> {
+        let name = self.name("a buffer's name")?;
+        let known = self.args.iter().position(|arg| arg.name == name);
+        let number = known.ok_or_else(|| format!("there is no argument `{name}`"))?;
+        let (ty, count) = match self.args.get(number) {
+            Some(Arg { ty, contents: Contents::Buffer { before, .. }, .. }) => {
+                (*ty, before.len() / ty.size())
+            }
+            _ => return Err(format!("`{name}` is a scalar: nothing can be expected of it")),
+        };
+        let is_formula = self.takes(Token::Mark("["));
+        if is_formula {
+            if self.name("`i`")? != "i" {
+                return Err(format!("the index of an expectation is `i`, as in {name}[i]"));
+            }
+            self.mark("]")?;
+        }
+        self.mark("=")?;
+        let bytes = if is_formula { self.formula(ty, count)? } else { self.list(ty, count)? };
+        self.end()?;
+        Ok((number, bytes))
+    }
+}

@@ -1,0 +1,211 @@
+//! Control flow: predecessors, reverse post-order, dominators and post-dominators.
+//!
+//! Computed on demand from a function; a change of its edges makes it stale.
+
+use crate::entity::{Block, Entity};
+use crate::function::Function;
+
+#[derive(Clone, Debug)]
+pub struct Cfg {
+    pub preds: Vec<Vec<Block>>,
+    pub succs: Vec<Vec<Block>>,
+    /// Reachable blocks in reverse post-order; the entry is first.
+    pub order: Vec<Block>,
+    idom: Vec<Option<Block>>,
+    /// Immediate post-dominator; `None` is the end of the program.
+    ipdom: Vec<Option<Block>>,
+}
+
+impl Cfg {
+    pub fn new(function: &Function) -> Cfg {
+        let n = function.blocks.len();
+        let succs: Vec<Vec<Block>> =
+            function.blocks.keys().map(|b| function.blocks[b].end.edges().iter().map(|e| e.to).collect()).collect();
+        let order = reverse_post_order(n, &[Function::ENTRY], &succs);
+        let mut preds = vec![Vec::new(); n];
+        for &b in &order {
+            for s in &succs[b.index()] {
+                preds[s.index()].push(b);
+            }
+        }
+        let idom = dominators(n, &order, &preds);
+        let ipdom = post_dominators(n, &order, &succs, &preds);
+        Cfg { preds, succs, order, idom, ipdom }
+    }
+
+    pub fn idom(&self, block: Block) -> Option<Block> {
+        self.idom[block.index()]
+    }
+
+    pub fn ipdom(&self, block: Block) -> Option<Block> {
+        self.ipdom[block.index()]
+    }
+
+    pub fn reachable(&self, block: Block) -> bool {
+        block == Function::ENTRY || self.idom[block.index()].is_some()
+    }
+
+    /// Does every way from the entry to `b` pass `a`?
+    pub fn dominates(&self, a: Block, b: Block) -> bool {
+        climbs_to(&self.idom, b, a)
+    }
+
+    /// Does every way from `b` to the end pass `a`?
+    pub fn post_dominates(&self, a: Block, b: Block) -> bool {
+        climbs_to(&self.ipdom, b, a)
+    }
+}
+
+fn climbs_to(parent: &[Option<Block>], from: Block, to: Block) -> bool {
+    let mut at = Some(from);
+    while let Some(b) = at {
+        if b == to {
+            return true;
+        }
+        at = parent[b.index()];
+    }
+    false
+}
+
+fn reverse_post_order(n: usize, roots: &[Block], succs: &[Vec<Block>]) -> Vec<Block> {
+    let mut seen = vec![false; n];
+    let mut order = Vec::new();
+    for &root in roots {
+        if std::mem::replace(&mut seen[root.index()], true) {
+            continue;
+        }
+        let mut stack = vec![(root, 0)];
+        while let Some((b, next)) = stack.last_mut() {
+            match succs[b.index()].get(*next) {
+                Some(&s) => {
+                    *next += 1;
+                    if !std::mem::replace(&mut seen[s.index()], true) {
+                        stack.push((s, 0));
+                    }
+                }
+                None => {
+                    order.push(*b);
+                    stack.pop();
+                }
+            }
+        }
+    }
+    order.reverse();
+    order
+}
+
+/// Immediate dominators by iteration over the order (Cooper, Harvey, Kennedy).
+fn dominators(n: usize, order: &[Block], preds: &[Vec<Block>]) -> Vec<Option<Block>> {
+    let mut place = vec![usize::MAX; n];
+    for (i, b) in order.iter().enumerate() {
+        place[b.index()] = i;
+    }
+    let mut idom: Vec<Option<Block>> = vec![None; n];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &b in order.iter().skip(1) {
+            let mut new: Option<Block> = None;
+            for &p in &preds[b.index()] {
+                if place[p.index()] == usize::MAX || (p != order[0] && idom[p.index()].is_none()) {
+                    continue;
+                }
+                new = Some(new.map_or(p, |q| meet(&idom, &place, p, q)));
+            }
+            if new.is_some() && new != idom[b.index()] {
+                idom[b.index()] = new;
+                changed = true;
+            }
+        }
+    }
+    idom
+}
+
+fn meet(idom: &[Option<Block>], place: &[usize], mut a: Block, mut b: Block) -> Block {
+    while a != b {
+        let (later, other) = if place[a.index()] > place[b.index()] { (a, b) } else { (b, a) };
+        match idom[later.index()] {
+            Some(up) => (a, b) = (up, other),
+            None => return other,
+        }
+    }
+    a
+}
+
+/// Post-dominators are dominators of the reversed graph, whose root is a node of its own: every block that
+/// exits leads to it, and so does one block of every endless loop.
+fn post_dominators(n: usize, order: &[Block], succs: &[Vec<Block>], preds: &[Vec<Block>]) -> Vec<Option<Block>> {
+    let end = Block::new(n);
+    let mut ends: Vec<Block> = order.iter().copied().filter(|b| succs[b.index()].is_empty()).collect();
+    let mut backward = preds.to_vec();
+    backward.push(ends.clone());
+    let mut seen = vec![false; n];
+    for b in reverse_post_order(n, &ends, preds) {
+        seen[b.index()] = true;
+    }
+    for &b in order.iter().rev() {
+        if !seen[b.index()] {
+            ends.push(b);
+            for c in reverse_post_order(n, &[b], preds) {
+                seen[c.index()] = true;
+            }
+        }
+    }
+    backward[n] = ends.clone();
+    let reverse_order = reverse_post_order(n + 1, &[end], &backward);
+    let mut forward: Vec<Vec<Block>> = succs.to_vec();
+    forward.push(Vec::new());
+    for b in ends {
+        forward[b.index()].push(end);
+    }
+    let mut ipdom = dominators(n + 1, &reverse_order, &forward);
+    ipdom.truncate(n);
+    ipdom.into_iter().map(|b| b.filter(|b| *b != end)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::function::{Edge, File, Terminator};
+
+    /// A function whose blocks lead to the given ones.
+    fn graph(edges: &[&[u32]]) -> Function {
+        let mut f = Function::new("t");
+        for _ in edges {
+            f.block();
+        }
+        let p = f.value(File::P, 1);
+        for (i, to) in edges.iter().enumerate() {
+            f.blocks[Block(i as u32)].end = match to {
+                [] => Terminator::Exit,
+                [a] => Terminator::Jump(Edge::to(Block(*a))),
+                [a, b, ..] => Terminator::Branch {
+                    predicate: p,
+                    negated: false,
+                    uniform: false,
+                    yes: Edge::to(Block(*a)),
+                    no: Edge::to(Block(*b)),
+                },
+            };
+        }
+        f
+    }
+
+    #[test]
+    fn diamond_and_loop() {
+        // 0 -> 1 -> {2, 3} -> 4 -> {1, 5}
+        let cfg = Cfg::new(&graph(&[&[1], &[2, 3], &[4], &[4], &[1, 5], &[]]));
+        assert_eq!(cfg.idom(Block(4)), Some(Block(1)));
+        assert_eq!(cfg.ipdom(Block(1)), Some(Block(4)));
+        assert_eq!(cfg.ipdom(Block(4)), Some(Block(5)));
+        assert!(cfg.dominates(Block(0), Block(5)) && !cfg.dominates(Block(2), Block(4)));
+        assert!(cfg.post_dominates(Block(5), Block(2)));
+    }
+
+    #[test]
+    fn endless_loop_has_post_dominators() {
+        let cfg = Cfg::new(&graph(&[&[1, 2], &[1], &[]]));
+        assert_eq!(cfg.ipdom(Block(0)), None);
+        assert_eq!(cfg.order.len(), 3);
+    }
+}

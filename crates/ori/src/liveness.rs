@@ -1,0 +1,94 @@
+//! Which values are live at the beginning and end of each block.
+
+use crate::cfg::Cfg;
+use crate::entity::{Block, Entity, Value};
+use crate::function::Function;
+
+/// A set of values, one bit each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSet {
+    words: Vec<u64>,
+}
+
+impl ValueSet {
+    pub fn new(values: usize) -> ValueSet {
+        ValueSet { words: vec![0; values.div_ceil(64)] }
+    }
+
+    pub fn insert(&mut self, value: Value) {
+        self.words[value.index() / 64] |= 1 << (value.index() % 64);
+    }
+
+    pub fn remove(&mut self, value: Value) {
+        self.words[value.index() / 64] &= !(1 << (value.index() % 64));
+    }
+
+    pub fn contains(&self, value: Value) -> bool {
+        self.words[value.index() / 64] >> (value.index() % 64) & 1 != 0
+    }
+
+    /// Adds all of `other`; did that change anything?
+    fn union(&mut self, other: &ValueSet) -> bool {
+        let mut changed = false;
+        for (a, b) in self.words.iter_mut().zip(&other.words) {
+            changed |= *b & !*a != 0;
+            *a |= b;
+        }
+        changed
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Value> + '_ {
+        self.words.iter().enumerate().flat_map(|(i, w)| {
+            let mut rest = *w;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+                rest &= rest - 1;
+                Some(Value::new(i * 64 + bit as usize))
+            })
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Liveness {
+    /// Live before the first instruction; block parameters are not in it.
+    pub live_in: Vec<ValueSet>,
+    /// Live after the terminator has read its arguments.
+    pub live_out: Vec<ValueSet>,
+}
+
+impl Liveness {
+    pub fn new(function: &Function, cfg: &Cfg) -> Liveness {
+        let empty = ValueSet::new(function.values.len());
+        let mut live = Liveness {
+            live_in: vec![empty.clone(); function.blocks.len()],
+            live_out: vec![empty; function.blocks.len()],
+        };
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &b in cfg.order.iter().rev() {
+                for s in &cfg.succs[b.index()] {
+                    let from = live.live_in[s.index()].clone();
+                    live.live_out[b.index()].union(&from);
+                }
+                let inside = transfer(function, b, live.live_out[b.index()].clone());
+                changed |= live.live_in[b.index()].union(&inside);
+            }
+        }
+        live
+    }
+}
+
+/// What is live at the beginning of a block, given what is at its end.
+fn transfer(function: &Function, block: Block, mut live: ValueSet) -> ValueSet {
+    let data = &function.blocks[block];
+    data.end.uses().for_each(|v| live.insert(v));
+    for &inst in data.insts.iter().rev() {
+        let inst = &function.insts[inst];
+        inst.results.iter().for_each(|v| live.remove(*v));
+        inst.uses().for_each(|v| live.insert(v));
+    }
+    data.params.iter().for_each(|v| live.remove(*v));
+    live
+}

@@ -1,0 +1,116 @@
+//! The text form: one line per instruction, values in place of registers.
+
+use crate::function::*;
+use std::fmt;
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "function {} {{", self.name)?;
+        for block in self.blocks.keys() {
+            let data = &self.blocks[block];
+            write!(f, "{block}")?;
+            if !data.params.is_empty() {
+                f.write_str("(")?;
+                for (i, p) in data.params.iter().enumerate() {
+                    write!(f, "{}{p}:{}", if i > 0 { ", " } else { "" }, self.kind(*p))?;
+                }
+                f.write_str(")")?;
+            }
+            writeln!(f, ":")?;
+            for inst in &data.insts {
+                writeln!(f, "    {}", Line(self, &self.insts[*inst]))?;
+            }
+            writeln!(f, "    {}", End(&data.end))?;
+        }
+        writeln!(f, "}}")
+    }
+}
+
+impl Function {
+    /// `R2`, `P`: the file, and the words if they are not one.
+    fn kind(&self, value: crate::Value) -> String {
+        let data = self.values[value];
+        if data.words == 1 { format!("{:?}", data.file) } else { format!("{:?}{}", data.file, data.words) }
+    }
+}
+
+struct Line<'a>(&'a Function, &'a InstData);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Line(function, inst) = self;
+        if let Some(g) = &inst.guard {
+            write!(f, "@{}{}", if g.negated { "!" } else { "" }, g.predicate)?;
+            for kept in &g.kept {
+                write!(f, "[{kept}]")?;
+            }
+            f.write_str(" ")?;
+        }
+        for (i, r) in inst.results.iter().enumerate() {
+            write!(f, "{}{r}:{}", if i > 0 { ", " } else { "" }, function.kind(*r))?;
+        }
+        if !inst.results.is_empty() {
+            f.write_str(" = ")?;
+        }
+        match inst.op {
+            Op::Machine(op) => f.write_str(op.name())?,
+            Op::Pseudo(op) => write!(f, "{op:?}")?,
+        }
+        for m in &inst.modifiers {
+            write!(f, ".{}", m.name())?;
+        }
+        for (i, a) in inst.args.iter().enumerate() {
+            write!(f, "{} {a}", if i > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Arg {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Arg::Use(u) => {
+                let (open, close) = if u.absolute { ("|", "|") } else { ("", "") };
+                write!(f, "{}{open}{}", if u.negated { "-" } else { "" }, u.value)?;
+                if let Some(word) = u.word {
+                    write!(f, ".{word}")?;
+                }
+                f.write_str(close)
+            }
+            Arg::Imm(n) if *n < 0 => write!(f, "-{:#x}", n.unsigned_abs()),
+            Arg::Imm(n) => write!(f, "{n:#x}"),
+            Arg::Const { bank, offset } | Arg::Bank { bank, offset } => write!(f, "c[{bank:#x}][{offset:#x}]"),
+            Arg::Name(m) => f.write_str(m.name()),
+            Arg::Zero(file) => write!(f, "{file:?}Z"),
+            Arg::True(true) => f.write_str("PT"),
+            Arg::True(false) => f.write_str("!PT"),
+            Arg::Target(block) => write!(f, "{block}"),
+        }
+    }
+}
+
+struct End<'a>(&'a Terminator);
+
+impl fmt::Display for End<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.0 {
+            Terminator::Jump(e) => write!(f, "jump {e}"),
+            Terminator::Branch { predicate, negated, uniform, yes, no } => {
+                let word = if *uniform { "branch.uniform" } else { "branch" };
+                write!(f, "{word} {}{predicate}, {yes}, {no}", if *negated { "!" } else { "" })
+            }
+            Terminator::Exit => f.write_str("exit"),
+        }
+    }
+}
+
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.to)?;
+        if self.args.is_empty() {
+            return Ok(());
+        }
+        let args: Vec<String> = self.args.iter().map(|v| v.to_string()).collect();
+        write!(f, "({})", args.join(", "))
+    }
+}

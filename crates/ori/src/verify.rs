@@ -1,0 +1,143 @@
+//! The verifier. A function is well formed when
+//!
+//! 1. the entry has no parameters and no predecessors;
+//! 2. an edge has as many arguments as its block has parameters, of the same file and width;
+//! 3. every value is defined once, and its definition dominates each use;
+//! 4. a guard, and a branch's predicate, is a predicate (P or UP);
+//! 5. a guarded instruction keeps one value for each result, of the same file and width;
+//! 6. a word that is named exists;
+//! 7. the words of a `Pack` add up, and `Copy` keeps file and width.
+
+use crate::cfg::Cfg;
+use crate::entity::{Block, Value};
+use crate::function::*;
+
+/// The first broken rule, in words.
+pub fn verify(function: &Function) -> Result<(), String> {
+    let cfg = Cfg::new(function);
+    let v = Verifier { function, cfg: &cfg, defs: definitions(function)? };
+    v.entry()?;
+    for &block in &cfg.order {
+        v.block(block).map_err(|e| format!("{block}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Where a value is defined: the block, and the place in it (0 for parameters, 1 + n for instruction n).
+type Place = Option<(Block, usize)>;
+
+struct Verifier<'a> {
+    function: &'a Function,
+    cfg: &'a Cfg,
+    defs: Vec<Place>,
+}
+
+fn definitions(function: &Function) -> Result<Vec<Place>, String> {
+    let mut defs: Vec<Place> = vec![None; function.values.len()];
+    let mut define = |value: Value, place| match defs.get_mut(value.0 as usize) {
+        Some(slot @ None) => {
+            *slot = Some(place);
+            Ok(())
+        }
+        Some(_) => Err(format!("{value} is defined twice")),
+        None => Err(format!("{value} does not exist")),
+    };
+    for block in function.blocks.keys() {
+        let data = &function.blocks[block];
+        for param in &data.params {
+            define(*param, (block, 0))?;
+        }
+        for (i, inst) in data.insts.iter().enumerate() {
+            for result in &function.insts[*inst].results {
+                define(*result, (block, i + 1))?;
+            }
+        }
+    }
+    Ok(defs)
+}
+
+impl Verifier<'_> {
+    fn entry(&self) -> Result<(), String> {
+        let entry = self.function.blocks.get(Function::ENTRY).ok_or("no entry block")?;
+        if !entry.params.is_empty() || !self.cfg.preds[0].is_empty() {
+            return Err("the entry has parameters or predecessors".into());
+        }
+        Ok(())
+    }
+
+    fn block(&self, block: Block) -> Result<(), String> {
+        let data = &self.function.blocks[block];
+        for (i, inst) in data.insts.iter().enumerate() {
+            let inst = &self.function.insts[*inst];
+            self.inst(inst).map_err(|e| format!("instruction {i}: {e}"))?;
+            for value in inst.uses() {
+                self.dominated(value, block, i + 1).map_err(|e| format!("instruction {i}: {e}"))?;
+            }
+        }
+        for value in data.end.uses() {
+            self.dominated(value, block, usize::MAX)?;
+        }
+        if let Terminator::Branch { predicate, .. } = data.end {
+            self.predicate(predicate)?;
+        }
+        data.end.edges().iter().try_for_each(|e| self.edge(e))
+    }
+
+    fn dominated(&self, value: Value, block: Block, place: usize) -> Result<(), String> {
+        let (at, def) = self.defs[value.0 as usize].ok_or(format!("{value} is never defined"))?;
+        let fine = if at == block { def < place } else { self.cfg.dominates(at, block) };
+        if fine { Ok(()) } else { Err(format!("{value} is used where its definition does not reach")) }
+    }
+
+    fn predicate(&self, value: Value) -> Result<(), String> {
+        match self.function.values[value].file {
+            File::P | File::UP => Ok(()),
+            _ => Err(format!("{value} is not a predicate")),
+        }
+    }
+
+    fn same(&self, a: Value, b: Value) -> Result<(), String> {
+        let values = &self.function.values;
+        if values[a] == values[b] { Ok(()) } else { Err(format!("{a} and {b} differ in file or width")) }
+    }
+
+    fn edge(&self, edge: &Edge) -> Result<(), String> {
+        let params = &self.function.blocks[edge.to].params;
+        if params.len() != edge.args.len() {
+            return Err(format!("{} arguments for {} parameters of {}", edge.args.len(), params.len(), edge.to));
+        }
+        params.iter().zip(&edge.args).try_for_each(|(p, a)| self.same(*p, *a))
+    }
+
+    fn inst(&self, inst: &InstData) -> Result<(), String> {
+        let values = &self.function.values;
+        if let Some(guard) = &inst.guard {
+            self.predicate(guard.predicate)?;
+            if guard.kept.len() != inst.results.len() {
+                return Err("a guarded instruction must keep a value for each result".into());
+            }
+            inst.results.iter().zip(&guard.kept).try_for_each(|(r, k)| self.same(*r, *k))?;
+        }
+        for arg in &inst.args {
+            if let Arg::Use(Use { value, word: Some(word), .. }) = arg
+                && *word >= values[*value].words
+            {
+                return Err(format!("{value} has no word {word}"));
+            }
+        }
+        let width = |a: &Arg| match a {
+            Arg::Use(Use { value, word: None, .. }) => u32::from(values[*value].words),
+            _ => 1,
+        };
+        match (inst.op, inst.results.first()) {
+            (Op::Pseudo(Pseudo::Pack | Pseudo::Copy), Some(result)) => {
+                if u32::from(values[*result].words) != inst.args.iter().map(width).sum::<u32>() {
+                    return Err("the words do not add up".into());
+                }
+                Ok(())
+            }
+            (Op::Pseudo(_), None) => Err("a pseudo operation without a result".into()),
+            _ => Ok(()),
+        }
+    }
+}

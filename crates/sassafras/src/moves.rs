@@ -1,0 +1,53 @@
+//! Parallel moves: many registers change places at once; the machine moves one at a time.
+
+/// Orders moves so that no source is overwritten before it is read. A cycle goes through `spare`, a place that
+/// nothing else uses; `None` if there is a cycle and no spare.
+pub fn sequence(moves: &[(u8, u8)], spare: Option<u8>) -> Option<Vec<(u8, u8)>> {
+    let mut pending: Vec<(u8, u8)> = moves.iter().copied().filter(|(to, from)| to != from).collect();
+    let mut out = Vec::new();
+    while !pending.is_empty() {
+        let free = pending.iter().position(|(to, _)| !pending.iter().any(|(_, from)| from == to));
+        match free {
+            Some(i) => out.push(pending.remove(i)),
+            None => {
+                // Every destination is still to be read: break one cycle by saving a source.
+                let spare = spare?;
+                let from = pending[0].1;
+                out.push((spare, from));
+                pending.iter_mut().filter(|m| m.1 == from).for_each(|m| m.1 = spare);
+            }
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sequence;
+
+    /// Runs moves on registers that hold their own number.
+    fn run(moves: &[(u8, u8)]) -> Vec<u8> {
+        let mut regs: Vec<u8> = (0..10).collect();
+        for (to, from) in sequence(moves, Some(9)).unwrap() {
+            regs[to as usize] = regs[from as usize];
+        }
+        regs
+    }
+
+    #[test]
+    fn all_permutations_and_fans_of_four() {
+        for code in 0..256u32 {
+            let moves: Vec<(u8, u8)> = (0..4).map(|i| (i as u8, (code >> (2 * i) & 3) as u8)).collect();
+            let regs = run(&moves);
+            for (to, from) in moves {
+                assert_eq!(regs[to as usize], from);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cycle_needs_a_spare() {
+        assert_eq!(sequence(&[(0, 1), (1, 0)], None), None);
+        assert_eq!(sequence(&[(0, 1), (1, 2)], None), Some(vec![(0, 1), (1, 2)]));
+    }
+}
