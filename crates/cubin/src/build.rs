@@ -72,14 +72,8 @@ impl Module {
     }
 
     fn kernels(&self) -> impl Iterator<Item = (usize, &Function, &Kernel)> {
-        let kernel = |(index, function)| Some((index, function, Function::kernel_part(function)?));
-        self.functions.iter().enumerate().filter_map(kernel)
-    }
-}
-
-impl Function {
-    fn kernel_part(&self) -> Option<&Kernel> {
-        self.kernel.as_ref()
+        let functions = self.functions.iter().enumerate();
+        functions.filter_map(|(index, function)| Some((index, function, function.kernel.as_ref()?)))
     }
 }
 
@@ -122,6 +116,7 @@ impl<'a> Builder<'a> {
         builder.relocs = builder.collect_relocs(&addresses);
         builder.parts = builder.plan();
         builder.section_indices = builder.parts.iter().copied().zip(1..).collect();
+        builder.check()?;
         builder.list_symbols()?;
         Ok(builder)
     }
@@ -141,6 +136,30 @@ impl<'a> Builder<'a> {
             segment_header_size: PHDR_SIZE as u16,
         };
         Ok(Object { header, sections, segments: self.segments() })
+    }
+
+    /// Refuses what would be written wrong without notice.
+    fn check(&self) -> Result<(), WriteError> {
+        for variable in &self.module.variables {
+            let Variable { name, align, size, init, .. } = variable;
+            if !align.is_power_of_two() {
+                let message = format!("variable {name}: alignment {align} is no power of two");
+                return Err(WriteError::in_file(message));
+            }
+            if init.len() as u64 > *size {
+                let message = format!("variable {name}: {} bytes do not fit into {size}", init.len());
+                return Err(WriteError::in_file(message));
+            }
+        }
+        for (patched, relocs) in &self.relocs {
+            if let (0, Some(reloc)) = (self.index(*patched), relocs.first()) {
+                let (symbol, section) = (&reloc.symbol, self.name(*patched));
+                let message =
+                    format!("symbol {symbol} is to be written into section {section}, which is empty");
+                return Err(WriteError::in_file(message));
+            }
+        }
+        Ok(())
     }
 
     // ── The plan ────────────────────────────────────────────────────────────────────────────────────────
@@ -386,7 +405,11 @@ impl<'a> Builder<'a> {
             Part::Shared(index) => {
                 let shared = function(index).kernel.as_ref().and_then(|kernel| kernel.shared);
                 let (size, align) = shared.map_or((0, 1), |shared| (shared.size, shared.align));
-                (SectionType::NOBITS, align.max(1), Body::Zeros(self.generation.shared_base + size))
+                (
+                    SectionType::NOBITS,
+                    align.max(1),
+                    Body::Zeros(self.generation.shared_base.saturating_add(size)),
+                )
             }
             Part::Global => {
                 let (align, size) = self.pool_size(Pool::Zero);
@@ -520,9 +543,7 @@ impl<'a> Builder<'a> {
         let mut attrs = Vec::new();
         for function in &self.module.functions {
             let symbol = self.symbol(&function.name)?;
-            if function.kernel.is_some() {
-                attrs.push(Attr::per_symbol(Code::REGCOUNT, symbol, function.registers.into()));
-            }
+            attrs.push(Attr::per_symbol(Code::REGCOUNT, symbol, function.registers.into()));
             for clone in &function.clones {
                 let clone_symbol = self.symbol(&clone.name)?;
                 attrs.push(Attr::per_symbol(Code::FRAME_SIZE, clone_symbol, clone.frame_size));
@@ -562,7 +583,7 @@ impl<'a> Builder<'a> {
         attrs.retain(|attr| function.attrs.iter().all(|given| given.code != attr.code));
         attrs.extend(function.attrs.iter().cloned());
         attrs.sort_by_key(|attr| self.generation.attr_rank(attr.code));
-        Ok(attrs)
+        Ok(attrs.into_iter().flat_map(split_long_table).collect())
     }
 
     fn kernel_attrs(
@@ -649,6 +670,19 @@ fn has_section_symbol(part: Part) -> bool {
             | Part::Rela(_)
             | Part::ReservedShared
     )
+}
+
+/// A record holds no more than 65535 bytes: a longer table becomes several records of the same code. (ptxas 13.0
+/// drops the high bits of the size, and most of the table with them.)
+fn split_long_table(attr: Attr) -> Vec<Attr> {
+    /// Divides by 2 and by 4, so that tables of pairs and of quadruples stay whole.
+    const MAX_WORDS: usize = 0xfff0 / 4;
+    match &attr.value {
+        Value::Words(words) if words.len() > MAX_WORDS => {
+            words.chunks(MAX_WORDS).map(|chunk| Attr::words(attr.code, chunk)).collect()
+        }
+        _ => vec![attr],
+    }
 }
 
 /// Bank 0 holds what the driver keeps before the parameters, the parameters, and the handles.

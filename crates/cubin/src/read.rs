@@ -32,9 +32,9 @@ impl Object {
             return Err(ReadError::in_file(18, format!("machine {} is not CUDA (190)", raw.machine)));
         }
         let headers = raw.section_headers(data)?;
-        let owners = owners(&headers, data)?;
         let mut budget = NameBudget(data.len().saturating_mul(NAME_BUDGET_FACTOR));
         let names = section_names(&raw, &headers, data, &mut budget)?;
+        let owners = owners(&headers, &names, data)?;
 
         let mut sections = Vec::with_capacity(headers.len());
         let mut end = EHDR_SIZE as u64;
@@ -281,7 +281,7 @@ impl RawSection {
 
 /// For each section, the earlier section whose bytes it shares. Sections that overlap in another way are an
 /// error: no tool writes them, and reading them could take any multiple of the file's size.
-fn owners(headers: &[RawSection], data: &[u8]) -> Result<Vec<Option<usize>>, ReadError> {
+fn owners(headers: &[RawSection], names: &[String], data: &[u8]) -> Result<Vec<Option<usize>>, ReadError> {
     let mut order: Vec<usize> =
         (0..headers.len()).filter(|&index| headers[index].in_file() && headers[index].size > 0).collect();
     order.sort_by_key(|&index| (headers[index].offset, headers[index].size, index));
@@ -289,7 +289,8 @@ fn owners(headers: &[RawSection], data: &[u8]) -> Result<Vec<Option<usize>>, Rea
     let mut last: Option<usize> = None;
     for index in order {
         let this = &headers[index];
-        this.bytes(data).map_err(|flaw| ReadError::in_section(index, "", flaw))?;
+        let fail = |flaw| ReadError::in_section(index, &names[index], flaw);
+        this.bytes(data).map_err(fail)?;
         if let Some(owner) = last {
             let other = &headers[owner];
             if (other.offset, other.size) == (this.offset, this.size) {
@@ -298,7 +299,7 @@ fn owners(headers: &[RawSection], data: &[u8]) -> Result<Vec<Option<usize>>, Rea
             }
             if this.offset < other.offset + other.size {
                 let message = format!("the bytes at {:#x} are also part of section {owner}", this.offset);
-                return Err(ReadError::in_section(index, "", Flaw::new(0, message)));
+                return Err(fail(Flaw::new(0, message)));
             }
         }
         last = Some(index);
@@ -323,7 +324,7 @@ fn section_names(
             format!("section {index} is to hold the section names, but is no string table"),
         )
     })?;
-    let table = table.bytes(data).map_err(|flaw| ReadError::in_section(index, "", flaw))?;
+    let table = table.bytes(data).map_err(|flaw| ReadError::in_section(index, "section names", flaw))?;
     let name = |(index, header): (usize, &RawSection)| {
         let name = budget.name(table, header.name, &format!("section {index}"));
         name.map_err(|message| ReadError::in_file(raw.section_headers + (index * SHDR_SIZE) as u64, message))

@@ -62,6 +62,8 @@ pub enum SymbolKind {
         ty: Type,
         vector: u8,
         bytes: u64,
+        align: u64,
+        array: bool,
     },
     Function {
         entry: bool,
@@ -209,10 +211,17 @@ impl Param {
         self.dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)))
     }
 
-    /// The alignment that it has: what is written, else that of its (vector) type.
+    /// The alignment that it has.
     pub fn alignment(&self) -> u64 {
-        self.align.map_or(u64::from(self.ty.bytes()) * u64::from(self.vector), u64::from).max(1)
+        alignment(self.ty, self.vector, self.align)
     }
+}
+
+/// The alignment of a variable: that of its (vector) type, or what is written if that is more.
+pub fn alignment(ty: Type, vector: u8, written: Option<u32>) -> u64 {
+    // A predicate as a parameter counts as a word.
+    let element = if ty == Type::PRED { 4 } else { u64::from(ty.bytes()) };
+    (element * u64::from(vector)).max(written.map_or(1, u64::from)).max(1)
 }
 
 /// `.maxntid 256, 1, 1`, `.noreturn`, `.pragma "nounroll"`, …

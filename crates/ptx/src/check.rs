@@ -4,8 +4,10 @@
 //! the check; vectors of a wrong size and constants out of bounds are only told after the modifiers and gates. Register types follow one rule ([`compatible`]), found by trying each register type on
 //! each class of instruction (docs/ptx-language.md).
 
+mod call;
+
 use crate::ast::*;
-use crate::parse::Parser;
+use crate::parse::{Parse, Parser};
 use crate::sreg;
 use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
@@ -44,7 +46,10 @@ const LANES: u32 = 32;
 enum Misfit {
     /// `Arguments mismatch for instruction 'x'`
     Mismatch,
+    /// Seen when the operand is read.
     Text(String),
+    /// Only looked at when every operand is of a fitting kind; [`Matcher::one`] notes it and goes on.
+    Late(String),
 }
 
 /// ptxas's text when no row takes the operands: the first one's own, unless another one has none.
@@ -57,7 +62,7 @@ fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
 }
 
 impl Parser<'_> {
-    pub(crate) fn check_instruction(&mut self, inst: &Inst) {
+    pub(crate) fn check_instruction(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         for error in opcode.errors.clone() {
             if let OpcodeError::Message(text) = error {
@@ -65,16 +70,26 @@ impl Parser<'_> {
             }
         }
         if self.opcodes[inst.opcode.0 as usize].fits.is_empty() {
-            return;
+            return Ok(());
         }
         match self.choose(inst) {
-            Ok((texts, found)) => self.check_found(inst, &found, texts),
-            Err(text) => self.error(inst.span, text),
+            Ok((fit, found)) => {
+                let opcode = &self.opcodes[inst.opcode.0 as usize];
+                let texts =
+                    [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned().collect();
+                let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                self.check_found(inst, &found, texts);
+                if calls { self.check_call(inst) } else { Ok(()) }
+            }
+            Err(texts) => {
+                texts.into_iter().for_each(|text| self.error(inst.span, text));
+                Ok(())
+            }
         }
     }
 
-    /// The row that takes the operands best, by what there is to say then; `Err` with ptxas's words if none does.
-    fn choose(&self, inst: &Inst) -> Result<(Vec<String>, Found), String> {
+    /// The row that takes the operands best, and what there is to say then; `Err` with ptxas's words if none does.
+    fn choose(&self, inst: &Inst) -> Result<(Fit, Found), Vec<String>> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
         let mut best: Option<(&Fit, Found)> = None;
@@ -87,21 +102,30 @@ impl Parser<'_> {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
             match matcher.all(&Table::get().form(fit.form).operands, operands, 0, &mut found) {
-                Ok(()) => {
-                    let right = found.broken.is_empty();
-                    if right || best.is_none() {
-                        best = Some((fit, found));
-                    }
-                    if right {
-                        break;
-                    }
-                }
+                Ok(()) if found.broken.is_empty() => return Ok((fit.clone(), found)),
+                Ok(()) => best = best.or(Some((fit, found))),
                 Err(misfit) => misfits.push(misfit),
             }
         }
-        let (fit, found) = best.ok_or_else(|| explain(misfits, opcode.mnemonic))?;
-        let texts = [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten();
-        Ok((texts.cloned().collect(), found))
+        if let Some((fit, found)) = best {
+            return Ok((fit.clone(), found));
+        }
+        let unasked = opcode.fits.iter().find_map(|fit| self.unasked_operand(inst, fit));
+        Err(unasked.into_iter().chain([explain(misfits, opcode.mnemonic)]).collect())
+    }
+
+    /// ptxas's words for an operand that only a modifier could ask for.
+    fn unasked_operand(&self, inst: &Inst, fit: &Fit) -> Option<String> {
+        let specs = &Table::get().form(fit.form).operands;
+        let word = specs.iter().find_map(|s| s.when.filter(|w| !fit.chosen.contains(&Some(*w))))?;
+        let opcode = &self.opcodes[inst.opcode.0 as usize];
+        let operands = self.body.list(inst.operands);
+        let mnemonic = opcode.mnemonic;
+        let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic };
+        let all: Vec<&Spec> = specs.iter().collect();
+        matcher.rest(&all, operands, 0, &mut Found::default()).ok()?;
+        let (word, n) = (word.text(), operands.len());
+        Some(format!("{word} modifier required for instruction '{mnemonic}' with {n} arguments"))
     }
 
     /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
@@ -198,10 +222,17 @@ impl Matcher<'_, '_> {
 
     fn one(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
         found.gates.extend(spec.gate.clone());
-        match (&spec.role, operand) {
+        let result = match (&spec.role, operand) {
             (Role::Pair(pair), _) => self.pair(pair, operand, index, found),
             (_, Operand::Vector(range)) => self.vector(spec, self.parser.body.list(*range), index, found),
             _ => self.lone(spec, operand, index, found),
+        };
+        match result {
+            Err(Misfit::Late(text)) => {
+                found.broken.push(text);
+                Ok(())
+            }
+            result => result,
         }
     }
 
@@ -234,32 +265,27 @@ impl Matcher<'_, '_> {
             Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
             _ => 1,
         };
-        let fits =
-            self.count(spec.count).is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
+        let count = self.count(spec.count);
+        let fits = count.is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
         match spec.count {
-            Count::Vector if matches!(operand, Operand::Sink) => Err(self.no_sink(spec)),
-            _ if fits => self.scalar(spec, operand, index, found),
-            Count::One => Err(Misfit::Mismatch),
+            Count::Vector if matches!(operand, Operand::Sink) => return Err(self.no_sink(spec)),
+            Count::One if !fits => return Err(Misfit::Mismatch),
+            _ if !fits && spec.optional && width == 1 => return Err(Misfit::Mismatch),
+            _ => self.scalar(spec, operand, index, found)?,
+        }
+        match spec.count {
+            _ if fits => Ok(()),
             Count::Vector if spec.role == Role::Dest && width == 1 => {
-                Err(Misfit::Text("Result vector expected".into()))
+                Err(Misfit::Late("Result vector expected".into()))
             }
-            Count::Vector if spec.role == Role::Dest => Err(Misfit::Text(self.wrong_size())),
-            _ if spec.optional && width == 1 => Err(Misfit::Mismatch),
-            _ => {
-                self.scalar(spec, operand, index, found)?;
-                let sized = width > 1 || spec.count == Count::Vector;
-                found.broken.push(if sized {
-                    self.wrong_size()
-                } else {
-                    format!("Vector expected for argument {index}")
-                });
-                Ok(())
-            }
+            Count::Vector => Err(self.wrong_size()),
+            _ if width > 1 => Err(self.wrong_size()),
+            _ => Err(Misfit::Late(format!("Vector expected for argument {index}"))),
         }
     }
 
-    fn wrong_size(&self) -> String {
-        format!("Argument vector size mismatch for instruction '{}'", self.mnemonic)
+    fn wrong_size(&self) -> Misfit {
+        Misfit::Late(format!("Argument vector size mismatch for instruction '{}'", self.mnemonic))
     }
 
     fn no_sink(&self, spec: &Spec) -> Misfit {
@@ -309,11 +335,12 @@ impl Matcher<'_, '_> {
         index: usize,
         found: &mut Found,
     ) -> Result<(), Misfit> {
-        if let Role::Tuple(specs) = &spec.role {
-            if specs.len() != elements.len() {
-                return Err(Misfit::Mismatch);
+        match &spec.role {
+            Role::Tuple(specs) if specs.len() == elements.len() => {
+                return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index, found));
             }
-            return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index, found));
+            Role::Tuple(_) | Role::Anything => return Err(Misfit::Mismatch),
+            _ => {}
         }
         let right = self.count(spec.count).is_none_or(|n| n as usize == elements.len());
         self.legal_size(spec, elements.len(), right)?;
@@ -325,38 +352,32 @@ impl Matcher<'_, '_> {
             }
             None => self.elements(spec, elements, index, found)?,
         }
-        match spec.count {
-            _ if right => {}
-            Count::Vector if spec.role == Role::Dest => return Err(Misfit::Text(self.wrong_size())),
-            Count::Dimension { .. } => {
-                let mnemonic = self.mnemonic;
-                let text = "Argument vector size mismatch";
-                found.broken.push(format!("Argument {index} of instruction '{mnemonic}': {text}"));
-            }
-            _ => found.broken.push(self.wrong_size()),
-        }
-        Ok(())
-    }
-
-    /// May there be a vector of this many elements at all?
-    fn legal_size(&self, spec: &Spec, n: usize, right: bool) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
-        let any = match spec.count {
-            Count::Free | Count::Dimension { .. } => true,
-            Count::One | Count::AtLeast(_) => spec.role == Role::Anything,
-            _ => right,
-        };
         let text = match spec.count {
-            _ if !any && !matches!(n, 1 | 2 | 4 | 8) => format!("Illegal vector size: {n}"),
-            Count::One if spec.role != Role::Anything => {
-                format!("Vector operand is not allowed for instruction '{mnemonic}'")
-            }
-            Count::AtLeast(least) if n < least as usize => {
+            Count::One => format!("Vector operand is not allowed for instruction '{mnemonic}'"),
+            Count::AtLeast(least) if elements.len() < least as usize => {
                 format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'")
             }
-            _ => return Ok(()),
+            _ if right => return Ok(()),
+            Count::Dimension { .. } => {
+                format!("Argument {index} of instruction '{mnemonic}': Argument vector size mismatch")
+            }
+            _ => return Err(self.wrong_size()),
         };
-        Err(Misfit::Text(text))
+        Err(Misfit::Late(text))
+    }
+
+    /// May there be a vector of this many elements at all? `right`: it is what is wanted.
+    fn legal_size(&self, spec: &Spec, n: usize, right: bool) -> Result<(), Misfit> {
+        let any = match spec.count {
+            Count::Free | Count::Dimension { .. } => true,
+            Count::One | Count::AtLeast(_) => false,
+            _ => right,
+        };
+        match any || matches!(n, 1 | 2 | 4 | 8) {
+            true => Ok(()),
+            false => Err(Misfit::Text(format!("Illegal vector size: {n}"))),
+        }
     }
 
     /// The elements of a vector: it is registers of one type, or they are looked at one by one.
@@ -460,25 +481,45 @@ impl Matcher<'_, '_> {
                 Role::Label | Role::Function | Role::Variable => Ok(()),
                 _ => Err(Misfit::Mismatch),
             },
-            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range),
+            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
-            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range),
+            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range, index),
             (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index, found),
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
-            (Role::Label, Operand::Symbol(s)) => {
-                self.symbol(*s, |k| matches!(k, SymbolKind::Label | SymbolKind::Targets))
+            (Role::Discard, Operand::Sink) => Ok(()),
+            (Role::Discard, Operand::Reg(_)) => {
+                let space = self
+                    .fit
+                    .chosen
+                    .iter()
+                    .flatten()
+                    .find(|w| w.kind() == Kind::Space)
+                    .map_or("", |w| w.text());
+                let text = "Sink '_' is expected as a destination operand for instruction";
+                Err(Misfit::Late(format!("{text} '{mnemonic}' with '{space}'")))
             }
+            (Role::Label, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
+                Ok(())
+            }
+            (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
             (Role::Label, _) => {
-                Err(Misfit::Text(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
+                Err(Misfit::Late(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
+            }
+            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Targets).is_ok() => {
+                Ok(())
+            }
+            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
+                let text = format!("expected for argument {index} of instruction '{mnemonic}'");
+                Err(Misfit::Late(format!("Label with '.branchtargets' directive {text}")))
             }
             (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
             (Role::Handle, Operand::Reg(reg)) => self.register(
                 &Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() },
                 self.parser.body.reg_decl(*reg).0.ty,
             ),
-            (Role::Function, Operand::Symbol(_) | Operand::Reg(_)) => Ok(()),
+            (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
             (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
             (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
                 match self.parser.body.list(*range) {
@@ -486,7 +527,7 @@ impl Matcher<'_, '_> {
                     _ => Ok(()),
                 }
             }
-            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand),
+            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
             (Role::Source | Role::Register | Role::Pred | Role::Constant, _) => {
                 self.source(spec, operand, index)?;
                 found
@@ -524,17 +565,48 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn dest(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
+    fn dest(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
         match operand {
             Operand::Sink if spec.sink => Ok(()),
             Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Sink => Err(self.no_sink(spec)),
-            Operand::Special { .. } | Operand::Not(_) | Operand::Pair(_) => Err(Misfit::Mismatch),
-            _ => {
-                let mnemonic = self.mnemonic;
-                Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
+            Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Not(_) => {
+                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
             }
+            Operand::Symbol(s) if self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() => {
+                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
+            }
+            _ => Err(self.no_register(spec, operand, index)),
+        }
+    }
+
+    /// What is wrong with an operand that is neither register nor constant. Where the instruction's own type
+    /// is wanted, ptxas takes names and addresses for values at first.
+    fn no_register(&self, spec: &Spec, operand: &Operand, index: usize) -> Misfit {
+        let mnemonic = self.mnemonic;
+        let typed = !matches!(spec.ty, TypeRef::Fixed(_));
+        let looks_right = match operand {
+            Operand::Special { row, .. } => {
+                let fits = self.register(spec, sreg::TABLE[*row as usize].ty).is_ok();
+                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
+                return if fits { Misfit::Late(text) } else { Misfit::Mismatch };
+            }
+            Operand::Symbol(s) => {
+                let value = |k: &SymbolKind| matches!(k, SymbolKind::Variable { ty, .. } if ty.class() != Class::Opaque);
+                typed && self.symbol(*s, value).is_ok()
+            }
+            Operand::Sum(_) => typed,
+            Operand::Address(range) if typed => match self.parser.body.list(*range) {
+                [Operand::Reg(reg)] => self.register(spec, self.parser.body.reg_decl(*reg).0.ty).is_ok(),
+                [Operand::Symbol(_)] => self.wanted(spec).is_some_and(|(ty, _)| compatible(ty, Type::U32)),
+                _ => false,
+            },
+            _ => false,
+        };
+        match looks_right {
+            true => Misfit::Late(format!("Argument {index} of instruction '{mnemonic}': must be register")),
+            false => Misfit::Mismatch,
         }
     }
 
@@ -554,16 +626,7 @@ impl Matcher<'_, '_> {
             Operand::Int { .. } if constant => self.integer(spec),
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
-            Operand::Special { .. } => {
-                let mnemonic = self.mnemonic;
-                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
-                Err(Misfit::Text(text))
-            }
-            Operand::Symbol(_) | Operand::Sum(_) | Operand::Address(_) => {
-                let mnemonic = self.mnemonic;
-                Err(Misfit::Text(format!("Argument {index} of instruction '{mnemonic}': must be register")))
-            }
-            _ => Err(Misfit::Mismatch),
+            _ => Err(self.no_register(spec, operand, index)),
         }
     }
 
@@ -619,7 +682,7 @@ impl Matcher<'_, '_> {
     }
 
     /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
-    fn memory(&self, place: Place, range: Range) -> Result<(), Misfit> {
+    fn memory(&self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         let space = self.space(place);
         let (base, rest) = match self.parser.body.list(range) {
@@ -634,10 +697,13 @@ impl Matcher<'_, '_> {
             Operand::Symbol(symbol) if place == Place::Any => {
                 self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. }))
             }
-            Operand::Symbol(symbol) => self.address_variable(*symbol, space),
+            Operand::Symbol(symbol) => {
+                self.address_variable(*symbol, space)?;
+                self.parameter_direction(*symbol, index)
+            }
             Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
             Operand::Int { .. } => {
-                Err(Misfit::Text("Immediate addresses allowed only for .local state space".into()))
+                Err(Misfit::Late("Immediate addresses allowed only for .local state space".into()))
             }
             _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
         }
@@ -650,11 +716,11 @@ impl Matcher<'_, '_> {
             return Ok(());
         }
         if ty.bits() > 64 {
-            return Err(Misfit::Text("Illegal operand type for address/array-index".into()));
+            return Err(Misfit::Late("Illegal operand type for address/array-index".into()));
         }
         let ty = if decl.vector == 1 { format!("{ty:?}") } else { "unexpected".into() };
         let name = self.parser.reg_name(reg);
-        Err(Misfit::Text(format!(
+        Err(Misfit::Late(format!(
             "Illegal to use symbol '{name}' of type {ty} as address operand. Use integer or bit only."
         )))
     }
@@ -665,7 +731,7 @@ impl Matcher<'_, '_> {
         let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
         let SymbolKind::Variable { space, ty, .. } = info.kind else {
             let name = self.parser.names.text(info.name);
-            return Err(Misfit::Text(format!(
+            return Err(Misfit::Late(format!(
                 "Illegal to use symbol '{name}' of type unexpected as address operand. Use integer or bit only."
             )));
         };
@@ -678,7 +744,7 @@ impl Matcher<'_, '_> {
         };
         match fits {
             true => Ok(()),
-            false => Err(Misfit::Text(format!(
+            false => Err(Misfit::Late(format!(
                 "State space mismatch between instruction and address in instruction '{mnemonic}'"
             ))),
         }
@@ -712,6 +778,21 @@ impl Matcher<'_, '_> {
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
         let text = limit.text.replace("$v", &signed).replace("$u", &unsigned);
         Some(text.replace("$i", &index.to_string()).replace("$m", self.mnemonic).replace("$w", field))
+    }
+
+    /// A function reads its parameters and writes its returns. What comes first in an instruction is written,
+    /// unless it is all that the instruction has.
+    fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
+        let formals = &self.parser.function.formals;
+        let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
+        let name = || self.parser.symbol_name(symbol);
+        if written && formals.params.contains(&symbol) {
+            return Err(Misfit::Late(format!("Illegal to write to function input parameter '{}'", name())));
+        }
+        if !written && formals.returns.contains(&symbol) {
+            return Err(Misfit::Late(format!("Illegal to read function return parameter '{}'", name())));
+        }
+        Ok(())
     }
 
     /// The state space of an address; `None` for a generic one.

@@ -10,6 +10,8 @@ mod expr;
 mod header;
 mod operand;
 
+pub(crate) use decl::{Formal, Signature};
+
 use crate::ast::*;
 use crate::diag::{Diagnostic, Severity, Span};
 use crate::lex::{Lexer, Token, TokenKind};
@@ -38,6 +40,8 @@ pub(crate) struct Parser<'s> {
     pub header: HeaderSpans,
     /// Functions by symbol: what calls and redeclarations are checked against.
     pub signatures: FxHashMap<Symbol, decl::Signature>,
+    /// The functions behind each label of a `.calltargets`.
+    pub call_targets: FxHashMap<Symbol, Vec<Symbol>>,
     /// State of the function that is being parsed.
     pub function: FunctionState,
     pub body: Body<'s>,
@@ -50,8 +54,29 @@ pub(crate) struct FunctionState {
     pub unresolved: Vec<(u32, Name, Span)>,
     /// Names that can mean nothing in this function, and where they were used.
     pub unknown: Vec<(String, Span)>,
+    /// The parameters in memory of the function itself.
+    pub formals: Formals,
     /// The function's own symbol, when its body was the first to need it.
     pub own: Option<Symbol>,
+}
+
+#[derive(Default)]
+pub(crate) struct Formals {
+    pub returns: Vec<Symbol>,
+    pub params: Vec<Symbol>,
+}
+
+impl Formals {
+    fn of(function: &Function) -> Formals {
+        let symbol = |p: &Param| match p.place {
+            ParamPlace::Memory(symbol) => Some(symbol),
+            ParamPlace::Register(_) => None,
+        };
+        Formals {
+            returns: function.returns.iter().filter_map(symbol).collect(),
+            params: function.params.iter().filter_map(symbol).collect(),
+        }
+    }
 }
 
 /// Lines of increasing offsets, counted once over the whole source.
@@ -92,6 +117,7 @@ pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
         target: Target::default(),
         header: HeaderSpans::default(),
         signatures: FxHashMap::default(),
+        call_targets: FxHashMap::default(),
         function: FunctionState::default(),
         body: Body::default(),
     };

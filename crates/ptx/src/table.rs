@@ -22,10 +22,10 @@
 //! `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one, `[m:shared]`,
 //! `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four, `{a*2+}` of two or more or a lone
 //! register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose element 0 is the index into an array, `T`
-//! texture, sampler or surface, `L` label, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
+//! texture, sampler or surface, `L` label, `B` label of branch targets, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
 //! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as
 //! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word; `a#name`
+//! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word; `a#name`
 //! obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`,
 //! `fraction`) when it is a constant.
 //!
@@ -158,6 +158,8 @@ pub enum Role {
     Register,
     /// Constant.
     Constant,
+    /// A sink.
+    Discard,
     /// Predicate register that is written.
     PredDest,
     /// Predicate register, perhaps negated; or a constant truth value.
@@ -173,6 +175,8 @@ pub enum Role {
     /// `x|q`: the second is optional when it says so.
     Pair(Box<(Spec, Spec)>),
     Label,
+    /// The label of a `.branchtargets`.
+    Targets,
     Function,
     Variable,
     /// A texture, sampler or surface variable, or a register with its handle.

@@ -118,7 +118,7 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
         "Multiple comparisons set",
         "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan",
     ),
-    (Kind::Exchange, "Multiple instruction post-operation flags set", "inc dec exch"),
+    (Kind::Exchange, "", "inc dec exch"),
     (Kind::Flag, "Duplicate $w modifier", "weak volatile relaxed acquire release acq_rel sc"),
     (Kind::Flag, "Multiple $w modifiers specified", "mmio"),
     (Kind::Flag, "Duplicate $w modifier", "nc"),
@@ -319,7 +319,8 @@ impl Kind {
 
     /// May words of this kind stand several times, each with a meaning of its own?
     pub fn repeats(self) -> bool {
-        matches!(self, Kind::Type | Kind::Op | Kind::Space | Kind::Layout | Kind::Eviction)
+        let repeats = [Kind::Type, Kind::Op, Kind::Exchange, Kind::Space, Kind::Layout, Kind::Eviction];
+        repeats.contains(&self)
     }
 }
 

@@ -46,10 +46,11 @@ fn sorted_lines(text: &str) -> Vec<&str> {
     lines
 }
 
-fn check(scratch: &Scratch, name: &str, sm: u16) {
-    let place = format!("{name} sm_{sm}");
+fn check(scratch: &Scratch, name: &str, sm: u16, options: &[&str]) {
+    let place = format!("{name} sm_{sm} {options:?}");
     let original = scratch.path("original.cubin");
-    run("ptxas", &["-arch", &format!("sm_{sm}"), &ptx(name), "-o", &original]).unwrap();
+    let (target, source) = (format!("sm_{sm}"), ptx(name));
+    run("ptxas", &[&["-arch", &target, &source, "-o", &original], options].concat()).unwrap();
     let object = Object::read(&std::fs::read(&original).unwrap()).unwrap();
     let built = module_of(&object).to_object().unwrap();
     let bytes = built.write().unwrap();
@@ -80,10 +81,12 @@ fn check(scratch: &Scratch, name: &str, sm: u16) {
 fn tools_read_built_cubins_like_those_of_ptxas() {
     let scratch = Scratch::new("build");
     for sm in Target::all_sms() {
-        check(&scratch, "saxpy", sm);
+        check(&scratch, "saxpy", sm, &[]);
     }
     for sm in [75, 80, 90, 100, 120] {
-        check(&scratch, "warp", sm);
-        check(&scratch, "variables", sm);
+        check(&scratch, "warp", sm, &[]);
+        check(&scratch, "variables", sm, &[]);
+        // With -g, functions have sections of their own.
+        check(&scratch, "functions", sm, &["-g"]);
     }
 }

@@ -4,7 +4,7 @@ use cubin::attr::{Attr, Code, ParamBank, ParamInfo, PointerSpace, Value};
 use cubin::module::{
     Function, Kernel, Memory, Module, Param, Params, Shared, SymbolicReloc, Tool, Variable, layout,
 };
-use cubin::{Binding, Body, Note, Object, RelocType, SectionType, SymbolType, Target};
+use cubin::{Binding, Body, Note, Object, RelocType, SymbolType, Target};
 
 use crate::support::{attrs, relocs_of};
 
@@ -154,6 +154,21 @@ fn given_attributes_replace_the_default() {
 }
 
 #[test]
+fn long_tables_become_several_records() {
+    let mut module = module(90);
+    let exits: Vec<u32> = (0..40_000).map(|index| 16 * index).collect();
+    module.functions[0].exits = exits.clone();
+    let bytes = module.to_object().unwrap().write().unwrap();
+    let object = Object::read(&bytes).unwrap();
+    let tables = attrs(&object, ".nv.info.kernel").iter().filter_map(|attr| match &attr.value {
+        Value::Words(words) if attr.code == Code::EXIT_INSTR_OFFSETS => Some(words.as_slice()),
+        _ => None,
+    });
+    let tables: Vec<&[u32]> = tables.collect();
+    assert_eq!((tables.len(), tables.concat()), (3, exits));
+}
+
+#[test]
 fn parameters_are_described_from_the_last_to_the_first() {
     let object = module(90).to_object().unwrap();
     let params = attrs(&object, ".nv.info.kernel").iter().filter_map(|attr| match attr.value {
@@ -261,6 +276,15 @@ fn modules_that_contradict_themselves_are_refused() {
     refuse(|module| module.target.sm = 61, "sm_61 is not a target of this writer");
     refuse(|module| module.functions[1].name = "zero".into(), "symbol zero is defined twice");
     refuse(|module| module.external_functions.clear(), "symbol outside is not defined");
+    refuse(|module| module.variables[0].init = vec![1; 13], "variable constant: 13 bytes do not fit into 12");
+    refuse(|module| module.variables[1].align = 12, "variable zero: alignment 12 is no power of two");
+    refuse(
+        |module| {
+            module.functions[0].constant2.clear();
+            module.functions[0].constant2_relocs = module.functions[0].relocs[..1].to_vec();
+        },
+        "symbol pointer is to be written into section .nv.constant2.kernel, which is empty",
+    );
     refuse(
         |module| module.functions[0].kernel.as_mut().unwrap().params.list[1].align = 3,
         "parameter 1: alignment 3 is no power of two",
@@ -326,12 +350,18 @@ fn broken_files_are_refused_with_the_place() {
         &|bytes| bytes[field(symbol_table, 40)] = 3,
         "section 3 (.symtab) at offset 0x0: section 3 is no string table",
     );
-    let (info, _) = Object::read(&good).map(|object| (object.section(".nv.info").unwrap().0, ())).unwrap();
+    let info = Object::read(&good).unwrap().section(".nv.info").unwrap().0;
     let at = u64::from_le_bytes(good[field(info, 24)..field(info, 32)].try_into().unwrap()) as usize;
     refuse(&|bytes| bytes[at + 12] = 9, "section 7 (.nv.info) at offset 0xc: record format 9 is unknown");
     refuse(
         &|bytes| bytes[at + 2] = 255,
-        "section 7 (.nv.info) at offset 0x4: 255 bytes are needed, 44 are left",
+        "section 7 (.nv.info) at offset 0x4: 255 bytes are needed, 56 are left",
     );
-    assert_eq!(Object::read(&good).unwrap().sections[info].kind, SectionType::CUDA_INFO);
+    let overlap = "section 4 (.debug_frame) at offset 0x0: the bytes at 0x41 are also part of section 1";
+    refuse(&|bytes| bytes[field(4, 24)..field(4, 32)].copy_from_slice(&0x41u64.to_le_bytes()), overlap);
+    let mut bytes = good.clone();
+    bytes[field(4, 24)..field(4, 32)].copy_from_slice(&0xff_ffffu64.to_le_bytes());
+    let message = Object::read(&bytes).unwrap_err().to_string();
+    assert!(message.starts_with("section 4 (.debug_frame) at offset 0x0: "), "{message}");
+    assert!(message.contains(" bytes at offset 0xffffff are outside of the file"), "{message}");
 }

@@ -68,7 +68,12 @@ pub fn ptx(name: &str) -> String {
 
 /// The `Module` that a compiler would have handed over for an executable cubin.
 pub fn module_of(object: &Object) -> Module {
-    let kernels = object.symbols().iter().filter(|symbol| symbol.other.is_entry());
+    let functions = object.sections.iter().filter_map(|section| section.name.strip_prefix(".text."));
+    let symbol_name = |index: u32| object.symbols()[index as usize].name.clone();
+    let calls = match object.section(".nv.callgraph").map(|(_, section)| &section.body) {
+        Some(Body::CallGraph(graph)) => graph.calls.clone(),
+        _ => Vec::new(),
+    };
     let slots = relocs_of(object, ".nv.constant4").into_iter();
     let undefined = object
         .symbols()
@@ -76,7 +81,8 @@ pub fn module_of(object: &Object) -> Module {
         .filter(|symbol| symbol.kind == SymbolType::FUNCTION && symbol.home == Home::Undefined);
     Module {
         tool: Tool { name: "test".into(), ..Tool::default() },
-        functions: kernels.map(|symbol| function_of(object, &symbol.name)).collect(),
+        functions: functions.map(|name| function_of(object, name)).collect(),
+        calls: calls.iter().map(|&(caller, callee)| (symbol_name(caller), symbol_name(callee))).collect(),
         variables: variables_of(object),
         address_table: slots.map(|reloc| (reloc.symbol, reloc.addend)).collect(),
         external_functions: undefined.map(|symbol| symbol.name.clone()).collect(),
@@ -161,59 +167,67 @@ fn global_attr(object: &Object, code: Code, symbol: u32) -> u32 {
 }
 
 fn function_of(object: &Object, name: &str) -> Function {
-    let symbol = object.symbols().iter().position(|symbol| symbol.name == name).expect("the kernel") as u32;
-    let global = |code| global_attr(object, code, symbol);
+    let index = object.symbols().iter().position(|symbol| symbol.name == name).expect("the function");
+    let symbol = &object.symbols()[index];
+    let global = |code| global_attr(object, code, index as u32);
     let own = attrs(object, &format!(".nv.info.{name}"));
-    let find = |code| own.iter().find(|attr| attr.code == code).map(|attr| &attr.value);
-    let mut list: Vec<Param> = own.iter().filter_map(param).collect();
-    list.reverse();
-    let (base, size) = match find(Code::PARAM_CBANK) {
-        Some(Value::ParamBank(bank)) => (bank.base, bank.size),
-        _ => (0, 0),
+    let exits = match find(own, Code::EXIT_INSTR_OFFSETS) {
+        Some(Value::Words(words)) => words.clone(),
+        _ => Vec::new(),
     };
-    let constant0 = section_size(object, &format!(".nv.constant0.{name}")).expect("bank 0") as u32;
-    let base = if list.is_empty() { constant0 as u16 } else { base };
-    let reserved = if object.header.sm() >= 90 { 0x400 } else { 0 };
-    let shared = object.section(&format!(".nv.shared.{name}")).map(|(_, section)| Shared {
-        size: section_size(object, &section.name).expect("shared memory") - reserved,
-        align: section.align,
-    });
-    let binding = object.symbols()[symbol as usize].binding;
+    let externs = match find(own, Code::EXTERNS) {
+        Some(Value::Symbols(symbols)) => symbols.as_slice(),
+        _ => &[],
+    };
     Function {
         registers: global(Code::REGCOUNT) as u8,
         frame_size: global(Code::FRAME_SIZE),
-        exits: match find(Code::EXIT_INSTR_OFFSETS) {
-            Some(Value::Words(words)) => words.clone(),
-            _ => Vec::new(),
-        },
+        exits,
         constant2: bytes(object, &format!(".nv.constant2.{name}")),
         relocs: relocs_of(object, &format!(".text.{name}")),
         constant2_relocs: relocs_of(object, &format!(".nv.constant2.{name}")),
         clones: clones_of(object, name),
-        externs: match find(Code::EXTERNS) {
-            Some(Value::Symbols(symbols)) => {
-                symbols.iter().map(|&index| object.symbols()[index as usize].name.clone()).collect()
-            }
-            _ => Vec::new(),
-        },
+        externs: externs.iter().map(|&index| object.symbols()[index as usize].name.clone()).collect(),
         attrs: own.iter().filter(|attr| OTHERS.contains(&attr.code)).cloned().collect(),
-        kernel: Some(Kernel {
-            params: Params { base, size, list, handle_bytes: 0 },
-            min_stack_size: global(Code::MIN_STACK_SIZE),
-            barriers: match find(Code::NUM_BARRIERS) {
-                Some(Value::Byte(count)) => *count,
-                _ => 0,
-            },
-            shared,
-            max_registers: match find(Code::MAXREG_COUNT) {
-                Some(Value::Half(count)) => *count,
-                _ => 255,
-            },
-            max_threads: find(Code::MAX_THREADS).and_then(dimensions),
-            required_threads: find(Code::REQNTID).and_then(dimensions),
-        }),
-        ..Function::new(name, binding, bytes(object, &format!(".text.{name}")))
+        kernel: symbol
+            .other
+            .is_entry()
+            .then(|| Kernel { min_stack_size: global(Code::MIN_STACK_SIZE), ..kernel_of(object, name, own) }),
+        ..Function::new(name, symbol.binding, bytes(object, &format!(".text.{name}")))
     }
+}
+
+fn kernel_of(object: &Object, name: &str, own: &[Attr]) -> Kernel {
+    let mut list: Vec<Param> = own.iter().filter_map(param).collect();
+    list.reverse();
+    let constant0 = section_size(object, &format!(".nv.constant0.{name}")).expect("bank 0");
+    let (base, size) = match find(own, Code::PARAM_CBANK) {
+        Some(Value::ParamBank(bank)) => (bank.base, bank.size),
+        _ => (constant0 as u16, 0),
+    };
+    let reserved = if object.header.sm() >= 90 { 0x400 } else { 0 };
+    Kernel {
+        params: Params { base, size, list, handle_bytes: 0 },
+        barriers: match find(own, Code::NUM_BARRIERS) {
+            Some(Value::Byte(count)) => *count,
+            _ => 0,
+        },
+        shared: object.section(&format!(".nv.shared.{name}")).map(|(_, section)| Shared {
+            size: section_size(object, &section.name).expect("shared memory") - reserved,
+            align: section.align,
+        }),
+        max_registers: match find(own, Code::MAXREG_COUNT) {
+            Some(Value::Half(count)) => *count,
+            _ => 255,
+        },
+        max_threads: find(own, Code::MAX_THREADS).and_then(dimensions),
+        required_threads: find(own, Code::REQNTID).and_then(dimensions),
+        ..Kernel::default()
+    }
+}
+
+fn find(attrs: &[Attr], code: Code) -> Option<&Value> {
+    attrs.iter().find(|attr| attr.code == code).map(|attr| &attr.value)
 }
 
 /// Attributes that a compiler gives as they are.

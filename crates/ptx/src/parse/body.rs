@@ -137,6 +137,9 @@ impl<'s> Parser<'s> {
                 }
                 let targets = Range { first, len: targets.len() as u32 };
                 let calls = word == ".calltargets";
+                if calls {
+                    self.call_targets(symbol, targets, span);
+                }
                 self.body.stmts.push(Stmt::Targets(Box::new(Targets {
                     label: symbol,
                     calls,
@@ -159,6 +162,21 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
+    /// Calls through the label are checked against each of its functions.
+    fn call_targets(&mut self, label: Symbol, targets: Range, span: Span) {
+        let mut functions = Vec::new();
+        for target in self.body.list(targets) {
+            match target {
+                Operand::Symbol(s) if self.signatures.contains_key(s) => functions.push(*s),
+                _ => {}
+            }
+        }
+        if functions.len() < targets.len as usize {
+            self.error(span, "Illegal call target, device function expected");
+        }
+        self.call_targets.insert(label, functions);
+    }
+
     fn prototype(&mut self, name: Name, span: Span) -> Parse<Symbol> {
         self.names.open();
         let regs = (self.body.regs.len(), self.function.next_reg);
@@ -172,11 +190,15 @@ impl<'s> Parser<'s> {
 
     fn prototype_inside(&mut self, name: Name, span: Span) -> Parse<Symbol> {
         let returns = if self.tok.is(b'(') { self.params()? } else { Vec::new() };
+        if self.text(self.tok) != "_" {
+            return self.syntax_error();
+        }
         self.expect_name()?;
         let params = if self.tok.is(b'(') { self.params()? } else { Vec::new() };
         let directives = self.function_directives()?;
         self.expect(b';')?;
         let label = self.new_symbol(name, SymbolKind::Prototype, span);
+        self.signatures.insert(label, Signature::of(&returns, &params));
         let prototype = Prototype { label, returns, params, directives, span };
         self.body.stmts.push(Stmt::Prototype(Box::new(prototype)));
         Ok(label)
@@ -213,7 +235,7 @@ impl<'s> Parser<'s> {
         let operands = self.operands(opcode)?;
         let end = self.expect(b';')?;
         let inst = Inst { opcode, guard, operands, span: start.to(end.span()) };
-        self.check_instruction(&inst);
+        self.check_instruction(&inst)?;
         self.body.stmts.push(Stmt::Inst(inst));
         Ok(())
     }

@@ -8,9 +8,22 @@ use crate::types::{Class, Type};
 pub(crate) struct Signature {
     pub returns: Vec<Formal>,
     pub params: Vec<Formal>,
+    /// The names of returns, then of params, for messages.
+    pub names: Vec<Option<Name>>,
     pub entry: bool,
     pub defined: bool,
     pub external: bool,
+}
+
+impl Signature {
+    pub fn of(returns: &[Param], params: &[Param]) -> Signature {
+        Signature {
+            returns: returns.iter().map(Formal::of).collect(),
+            params: params.iter().map(Formal::of).collect(),
+            names: returns.iter().chain(params).map(|p| p.name).collect(),
+            ..Signature::default()
+        }
+    }
 }
 
 /// What matters of a parameter to callers.
@@ -20,6 +33,8 @@ pub(crate) struct Formal {
     pub bytes: u64,
     pub align: u64,
     pub memory: bool,
+    pub vector: u8,
+    pub array: bool,
 }
 
 impl Formal {
@@ -29,6 +44,8 @@ impl Formal {
             bytes: param.bytes(),
             align: param.alignment(),
             memory: matches!(param.place, ParamPlace::Memory(_)),
+            vector: param.vector,
+            array: !param.dims.is_empty(),
         }
     }
 }
@@ -116,7 +133,9 @@ impl<'s> Parser<'s> {
         let &mut TypeSpec { align, ty, vector, ptr, .. } = spec;
         let element = u64::from(ty.bytes()) * u64::from(vector);
         let bytes = dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)));
-        let kind = SymbolKind::Variable { space, ty, vector, bytes };
+        let array = !dims.is_empty();
+        let kind =
+            SymbolKind::Variable { space, ty, vector, bytes, align: alignment(ty, vector, align), array };
         let symbol = Symbol(self.symbols.len() as u32);
         for i in 0..range.unwrap_or(1) {
             let member = range.map(|_| i);
@@ -387,6 +406,7 @@ impl<'s> Parser<'s> {
         if self.eat(b';') {
             return Ok((name, span, function));
         }
+        self.function.formals = Formals::of(&function);
         self.expose_for_recursion(name, span, &function);
         self.function_body()?;
         function.body = Some(std::mem::take(&mut self.body));
@@ -468,7 +488,8 @@ impl<'s> Parser<'s> {
         let element = u64::from(ty.bytes()) * u64::from(vector);
         let bytes = dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)));
         let place = if memory {
-            let kind = SymbolKind::Variable { space: Space::Param, ty, vector, bytes };
+            let (space, align, array) = (Space::Param, alignment(ty, vector, align), !dims.is_empty());
+            let kind = SymbolKind::Variable { space, ty, vector, bytes, align, array };
             let symbol_name = name.unwrap_or_else(|| self.names.intern("_"));
             let symbol = self.new_symbol(symbol_name, kind, span);
             if let Some(name) = named {
@@ -569,11 +590,10 @@ impl<'s> Parser<'s> {
 
 fn signature(function: &Function) -> Signature {
     Signature {
-        returns: function.returns.iter().map(Formal::of).collect(),
-        params: function.params.iter().map(Formal::of).collect(),
         entry: function.entry,
         defined: function.body.is_some(),
         external: function.linkage.external,
+        ..Signature::of(&function.returns, &function.params)
     }
 }
 

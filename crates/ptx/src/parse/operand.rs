@@ -5,6 +5,16 @@ use super::*;
 use crate::table::{Role, Table};
 use smallvec::SmallVec;
 
+/// What a sequence of operands stands in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Instruction,
+    /// An instruction that takes argument lists in parentheses.
+    Call,
+    Braces,
+    Arguments,
+}
+
 impl Parser<'_> {
     /// The operands of an instruction, to the semicolon.
     pub(super) fn operands(&mut self, opcode: OpcodeId) -> Parse<Range> {
@@ -12,7 +22,7 @@ impl Parser<'_> {
             return Ok(Range { first: self.body.operands.len() as u32, len: 0 });
         }
         let lists = self.takes_lists(opcode);
-        self.sequence(lists)
+        self.sequence(if lists { Within::Call } else { Within::Instruction })
     }
 
     /// Does the table know a form of this opcode with argument lists in parentheses?
@@ -22,12 +32,13 @@ impl Parser<'_> {
     }
 
     /// Operands separated by commas, stored side by side.
-    fn sequence(&mut self, lists: bool) -> Parse<Range> {
+    fn sequence(&mut self, within: Within) -> Parse<Range> {
         let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
         let mut waiting: SmallVec<[(u32, Name, Span); 2]> = SmallVec::new();
         loop {
             let span = self.tok.span();
-            let operand = self.operand(lists)?;
+            self.check_place(within, all.len())?;
+            let operand = self.operand(within == Within::Call)?;
             if let Operand::Unresolved(name) = operand {
                 waiting.push((all.len() as u32, name, span));
             }
@@ -37,6 +48,17 @@ impl Parser<'_> {
             }
         }
         Ok(self.store(&all, &waiting))
+    }
+
+    /// ptxas's grammar has no sink but in front, and nothing nested in braces or argument lists.
+    fn check_place(&mut self, within: Within, index: usize) -> Parse<()> {
+        let sink = self.tok.kind == TokenKind::Ident && self.text(self.tok) == "_";
+        let nested = self.tok.is(b'{') || self.tok.is(b'[');
+        match within {
+            Within::Instruction | Within::Call if sink && index > 0 => self.syntax_error(),
+            Within::Braces | Within::Arguments if nested => self.syntax_error(),
+            _ => Ok(()),
+        }
     }
 
     fn store(&mut self, all: &[Operand], waiting: &[(u32, Name, Span)]) -> Range {
@@ -58,7 +80,7 @@ impl Parser<'_> {
             TokenKind::Punct(b'[') => self.address(),
             TokenKind::Punct(b'{') => {
                 self.bump();
-                let range = self.sequence(false)?;
+                let range = self.sequence(Within::Braces)?;
                 self.expect(b'}')?;
                 self.pair(Operand::Vector(range))
             }
@@ -66,7 +88,7 @@ impl Parser<'_> {
                 self.bump();
                 let mut range = Range { first: self.body.operands.len() as u32, len: 0 };
                 if !self.tok.is(b')') {
-                    range = self.sequence(false)?;
+                    range = self.sequence(Within::Arguments)?;
                 }
                 self.expect(b')')?;
                 Ok(Operand::List(range))
@@ -171,46 +193,54 @@ impl Parser<'_> {
         match self.constant()? {
             Value::Int { value, .. } => Ok(Operand::Offset(value as i64)),
             _ => {
-                self.error(span, "Integer constant expected");
+                self.error(span, "Integer constant expression expected");
                 Ok(Operand::Offset(0))
             }
         }
     }
 
-    /// `[base]`, `[base + 4]`, `[base, more…]`
+    /// `[base]`, `[base + 4]`, `[12]`, or `[name, name, {…}]`.
     fn address(&mut self) -> Parse<Operand> {
         self.expect(b'[')?;
         let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
         let mut waiting: SmallVec<[(u32, Name, Span); 2]> = SmallVec::new();
-        loop {
-            let span = self.tok.span();
-            let operand = match self.tok.kind {
-                TokenKind::Ident => {
-                    let (name, _) = self.expect_name()?;
-                    match self.names.lookup(name) {
-                        Meaning::Reg(reg) => self.register(reg)?,
-                        Meaning::Symbol(symbol) => Operand::Symbol(symbol),
-                        Meaning::Special(row, number) => self.special(row, number)?,
-                        Meaning::Nothing if self.names.text(name) == "_" => Operand::Sink,
-                        Meaning::Nothing => Operand::Unresolved(name),
-                    }
+        if self.tok.kind == TokenKind::Ident && self.text(self.tok) != "WARP_SZ" {
+            all.push(self.bare_name(0, &mut waiting)?);
+            while self.eat(b',') {
+                if self.tok.is(b'{') {
+                    all.push(self.operand(false)?);
+                    break;
                 }
-                _ => self.operand(false)?,
-            };
-            if let Operand::Unresolved(name) = operand {
-                waiting.push((all.len() as u32, name, span));
+                all.push(self.bare_name(all.len(), &mut waiting)?);
             }
-            all.push(operand);
-            if self.eat(b'+') {
-                let offset = self.offset()?;
-                all.push(offset);
+            if all.len() == 1 && self.eat(b'+') {
+                all.push(self.offset()?);
             }
-            if !self.eat(b',') {
-                break;
+        } else {
+            all.push(self.offset()?);
+            if let [Operand::Offset(value)] = all[..] {
+                all[0] = Operand::Int { value: value as u64, unsigned: false };
             }
         }
         self.expect(b']')?;
         Ok(Operand::Address(self.store(&all, &waiting)))
+    }
+
+    /// A register or symbol with nothing behind it.
+    fn bare_name(&mut self, index: usize, waiting: &mut SmallVec<[(u32, Name, Span); 2]>) -> Parse<Operand> {
+        if self.text(self.tok) == "_" {
+            return self.syntax_error();
+        }
+        let (name, span) = self.expect_name()?;
+        Ok(match self.names.lookup(name) {
+            Meaning::Reg(reg) => Operand::Reg(reg),
+            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
+            Meaning::Special(row, number) => Operand::Special { row, component: number },
+            Meaning::Nothing => {
+                waiting.push((index as u32, name, span));
+                Operand::Unresolved(name)
+            }
+        })
     }
 }
 

@@ -23,8 +23,6 @@ pub struct Opcode {
     pub fits: SmallVec<[Fit; 1]>,
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
-    /// Were two operations said, of which the last one counts?
-    pub two_operations: bool,
     /// What `rule` lines say, and what `late` lines say.
     pub rules: Vec<String>,
     pub late: Vec<String>,
@@ -109,13 +107,10 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         words: SmallVec::new(),
         fits: SmallVec::new(),
         errors: Vec::new(),
-        two_operations: false,
         rules: Vec::new(),
         late: Vec::new(),
     };
     let forms = mnemonic.and_then(|m| table.forms_of(m));
-    let operations = |id: &u16| table.form(*id).slots.iter().filter(|s| is_operation(s.kind())).count();
-    let operations = forms.into_iter().flatten().map(operations).max().unwrap_or(0);
     let mut at = spelling.len() - tail.len();
     for text in tail.split('.').skip(1) {
         if DIRECTIVE_WORDS.contains(&text) {
@@ -124,7 +119,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         }
         match Word::find(text) {
             Some(word) => {
-                op.add_word(word, operations);
+                op.add_word(word);
                 let about = |rule: &Rule| rule.step == Step::Word && rule.when.names(word);
                 for text in op.consequences(table, about, target, version) {
                     op.error(text);
@@ -139,12 +134,13 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         op.error(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
+    let operations = |id: &u16| table.form(*id).slots.iter().filter(|s| is_operation(s.kind())).count();
+    let more_operations = op.drop_operations(forms.iter().map(operations).max().unwrap_or(0));
     op.rules = op.consequences(table, |rule| rule.step == Step::Rule, target, version);
     op.late = op.consequences(table, |rule| rule.step == Step::Late, target, version);
     op.choose_forms(table, forms, target, version);
-    if op.two_operations
-        && op.fits.iter().any(|f| f.chosen.contains(&op.first(Kind::Op).or(op.first(Kind::Exchange))))
-    {
+    let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| is_operation(w.kind()));
+    if more_operations && op.fits.iter().any(taken) {
         op.error("Multiple instruction post-operation flags set".into());
     }
     op
@@ -167,20 +163,19 @@ impl Opcode {
         self.errors.push(OpcodeError::Message(message));
     }
 
-    /// Of two words of a group the last one counts, and of the operations as many as a row takes.
-    fn add_word(&mut self, word: Word, operations: usize) {
-        let said = |test: &dyn Fn(Kind) -> bool| self.words.iter().filter(|w| test(w.kind())).count();
-        match word.kind() {
-            Kind::NameOnly => return self.error(word.not_taken(self.mnemonic)),
-            Kind::Layout if said(&|kind| kind == Kind::Layout) == 2 => {
-                return self
-                    .error(format!("Parsing error near '{}': too many layout specifiers", word.text()));
+    /// Of two words of a group the last one counts.
+    fn add_word(&mut self, word: Word) {
+        let kind = word.kind();
+        let same_kind = self.words.iter().filter(|w| w.kind() == kind).count();
+        let same_group = self.words.iter().position(|w| w.group() == word.group());
+        match same_group {
+            _ if kind == Kind::NameOnly => return self.error(word.not_taken(self.mnemonic)),
+            _ if kind == Kind::Layout && same_kind == 2 => {
+                let text = format!("Parsing error near '{}': too many layout specifiers", word.text());
+                return self.error(text);
             }
-            kind if is_operation(kind) && said(&is_operation) >= operations.max(1) => {
-                self.two_operations = true;
-                self.drop_first(|w| is_operation(w.kind()));
-            }
-            kind if !kind.repeats() && self.drop_first(|w| w.group() == word.group()) => {
+            Some(i) if !kind.repeats() => {
+                self.words.remove(i);
                 word.twice().into_iter().for_each(|text| self.error(text));
             }
             _ => {}
@@ -188,10 +183,17 @@ impl Opcode {
         self.words.push(word);
     }
 
-    /// Is there such a word? It is taken away.
-    fn drop_first(&mut self, test: impl Fn(&Word) -> bool) -> bool {
-        let at = self.words.iter().position(test);
-        at.map(|i| self.words.remove(i)).is_some()
+    /// Of more operations than a row takes the last ones count. Were there more?
+    fn drop_operations(&mut self, taken: usize) -> bool {
+        let said = self.words.iter().filter(|w| is_operation(w.kind())).count();
+        let mut extra = said.saturating_sub(taken.max(1));
+        let more = extra > 0;
+        self.words.retain(|w| {
+            let drop = extra > 0 && is_operation(w.kind());
+            extra -= usize::from(drop);
+            !drop
+        });
+        more
     }
 
     /// What some lines say about this opcode.

@@ -145,6 +145,9 @@ impl Reader {
         if let Some(text) = text.strip_suffix('?') {
             return Ok(Spec { optional: true, ..self.spec(text)? });
         }
+        if text == "_" {
+            return Ok(plain(Role::Discard, TypeRef::Any));
+        }
         if let Some(text) = text.strip_suffix('_') {
             return Ok(Spec { sink: true, ..self.spec(text)? });
         }
@@ -353,6 +356,7 @@ fn named_role(text: &str) -> Result<Role> {
         "p" => Role::Pred,
         "q" => Role::PredDest,
         "L" => Role::Label,
+        "B" => Role::Targets,
         "F" => Role::Function,
         "S" => Role::Variable,
         "T" => Role::Handle,
