@@ -1,15 +1,24 @@
 //! The `sassafras` command: called with ptxas's words it does what ptxas does.
 
+mod disasm;
+mod listing;
 mod options;
 
 use options::{Command, Request};
 use ptx::diag::{ABORTED, render_ptxas, render_rich};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// ptxas knows two exit codes.
 const FAILED: u8 = 255;
 
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned()).collect();
+    match words.split_first() {
+        Some((first, rest)) if first == "disasm" => return tool(disasm::disasm(rest)),
+        Some((first, rest)) if first == "asm" => return tool(disasm::asm(rest)),
+        _ => {}
+    }
     let command = match options::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(message) => {
@@ -23,6 +32,21 @@ fn main() -> ExitCode {
         Command::Compile(request) => return compile(&request),
     }
     ExitCode::SUCCESS
+}
+
+/// Prints what a tool says, or why it can't.
+fn tool(result: Result<String, String>) -> ExitCode {
+    match result {
+        Ok(text) => {
+            // A reader that closes the pipe early is no error of ours.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("sassafras: {}", message.trim_end());
+            ExitCode::from(FAILED)
+        }
+    }
 }
 
 fn compile(request: &Request) -> ExitCode {

@@ -352,28 +352,46 @@ pub enum Operand {
     Unresolved(Name),
 }
 
-/// A component or selector after a register.
+/// A component or selector after a register, as it is written: `.x`, `.h10`, `.b7654`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part(pub u8);
+pub struct Part([u8; 6]);
 
-/// `.x .y .z .w`, `.r .g .b .a`, then the video selectors.
-pub const PARTS: &[&str] = &[
-    ".x", ".y", ".z", ".w", ".r", ".g", ".b", ".a", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1", ".b10", ".b20",
-    ".b21", ".b30", ".b31", ".b32", ".b210", ".b310", ".b320", ".b321", ".b3210", ".b7654", ".h10", ".h32",
-];
+/// The elements of a vector; `.r .g .b .a` mean the same.
+pub const ELEMENTS: [&str; 4] = [".x", ".y", ".z", ".w"];
 
 impl Part {
+    /// A selector that there isn't: no instruction takes it.
+    pub const UNKNOWN: Part = Part(*b".?\0\0\0\0");
+
+    /// `.x .y .z .w`, `.r .g .b .a`, or the letter and digits of a video selector. ptxas takes `.b1024` for a type.
     pub fn find(text: &str) -> Option<Part> {
-        PARTS.iter().position(|p| *p == text).map(|i| Part(i as u8))
+        let mut bytes = [0; 6];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        let digits = |last: u8| bytes[2..].iter().all(|b| *b == 0 || (b'0'..=last).contains(b));
+        let known = match bytes[..2] {
+            [b'.', b'b'] => digits(b'7') && text != ".b1024",
+            [b'.', b'h'] => digits(b'3'),
+            [b'.', b'x' | b'y' | b'z' | b'w' | b'r' | b'g' | b'a'] => digits(0),
+            _ => false,
+        };
+        known.then_some(Part(bytes))
     }
 
-    pub fn text(self) -> &'static str {
-        PARTS[self.0 as usize]
+    pub fn text(&self) -> &str {
+        let len = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..len]).unwrap_or("")
     }
 
     /// The element of a vector that `.x` … `.a` names.
     pub fn element(self) -> Option<u8> {
-        (self.0 < 8).then_some(self.0 % 4)
+        let place = |names: [&str; 4]| names.iter().position(|n| *n == self.text());
+        place(ELEMENTS).or(place([".r", ".g", ".b", ".a"])).map(|i| i as u8)
+    }
+
+    /// Is it this selector, where `X` stands for any digit?
+    pub fn fits(self, pattern: &str) -> bool {
+        let text = self.text();
+        text.len() == pattern.len() && text.bytes().zip(pattern.bytes()).all(|(b, p)| b == p || p == b'X')
     }
 }
 

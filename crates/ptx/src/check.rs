@@ -9,9 +9,9 @@ mod call;
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Role, Spec, Table, Test, TypeRef};
+use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
-use crate::words::Kind;
+use crate::words::{Kind, Word};
 
 /// May a register of type `reg` stand where an instruction wants `need`?
 pub fn compatible(need: Type, reg: Type) -> bool {
@@ -64,7 +64,12 @@ fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
 impl Parser<'_> {
     pub(crate) fn check_instruction(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        for error in opcode.errors.clone() {
+        let signs = Signs::of(self.body.list(inst.operands));
+        let errors = opcode.errors.clone();
+        for text in signs.errors(&opcode.words.clone()) {
+            self.error(inst.span, text);
+        }
+        for error in errors {
             if let OpcodeError::Message(text) = error {
                 self.error(inst.span, text);
             }
@@ -74,11 +79,9 @@ impl Parser<'_> {
         }
         match self.choose(inst) {
             Ok((fit, found)) => {
-                let opcode = &self.opcodes[inst.opcode.0 as usize];
-                let texts =
-                    [&opcode.rules, &fit.errors, &opcode.late].into_iter().flatten().cloned().collect();
-                let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                let texts = self.remarks(inst, &fit, signs);
                 self.check_found(inst, &found, texts);
+                let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
                 if calls { self.check_call(inst) } else { Ok(()) }
             }
             Err(texts) => {
@@ -86,6 +89,21 @@ impl Parser<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// What there is to say about the modifiers and signs of an instruction that takes this row.
+    fn remarks(&self, inst: &Inst, fit: &Fit, signs: Signs) -> Vec<String> {
+        let opcode = &self.opcodes[inst.opcode.0 as usize];
+        let arguments = self.body.list(inst.operands).len();
+        let applies = |r: &&Remark| r.operands.is_none_or(|n| n == arguments);
+        let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
+        let late = opcode.late.iter().filter(applies).map(|r| &r.text);
+        let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
+        let negates = Table::get().form(fit.form).operands.iter().any(|s| s.negates);
+        if signs.product != signs.third && !negates {
+            texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
+        }
+        texts
     }
 
     /// The row that takes the operands best, and what there is to say then; `Err` with ptxas's words if none does.
@@ -169,6 +187,37 @@ struct Found {
     gates: Vec<Gate>,
     /// Vectors of a wrong size, and limits that constants don't obey.
     broken: Vec<String>,
+}
+
+/// What is negated. ptxas keeps one sign for the product of the first two sources and one for the third, whatever
+/// the instruction is, so that two negated factors pass everywhere.
+#[derive(Clone, Copy)]
+struct Signs {
+    product: bool,
+    third: bool,
+    /// The result, or an operand behind the third source.
+    other: bool,
+}
+
+impl Signs {
+    fn of(operands: &[Operand]) -> Signs {
+        let at = |i: usize| operands.get(i).is_some_and(is_negated);
+        let other = at(0) || operands.iter().skip(4).any(is_negated);
+        Signs { product: at(1) != at(2), third: at(3), other }
+    }
+
+    /// What ptxas says before it looks at the form.
+    fn errors(self, words: &[Word]) -> impl Iterator<Item = String> {
+        let clash = self.product && self.third;
+        let limited = "Operand negation limited to either (source A xor source B) or source C";
+        let limits = usize::from(self.other) + usize::from(clash);
+        let plus_one = words.iter().filter(move |w| w.text() == ".po" && self.product != self.third);
+        std::iter::repeat_n(limited.to_string(), limits).chain(plus_one.filter_map(|w| w.twice()))
+    }
+}
+
+fn is_negated(operand: &Operand) -> bool {
+    matches!(operand, Operand::Negated(_) | Operand::Part { negated: true, .. })
 }
 
 struct Matcher<'a, 's> {
@@ -410,7 +459,7 @@ impl Matcher<'_, '_> {
     fn element(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         match (&spec.role, operand) {
-            (_, Operand::Reg(_) | Operand::Part { .. }) => Ok(()),
+            (_, Operand::Reg(_) | Operand::Part { negated: false, .. }) => Ok(()),
             (Role::Dest, Operand::Sink) if spec.sink => Ok(()),
             (_, Operand::Sink) => Err(self.no_sink(spec)),
             (Role::Dest, _) => {
@@ -473,7 +522,16 @@ impl Matcher<'_, '_> {
         if fits { Ok(()) } else { Err(Misfit::Text(format!("Array index in the '{mnemonic}' {text}"))) }
     }
 
+    /// One operand, and what its value and selector must obey.
     fn scalar(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
+        self.kind(spec, operand, index, found)?;
+        found.broken.extend(self.unselectable(spec, operand));
+        found.broken.extend(spec.limits.iter().filter_map(|limit| self.broken(limit, operand, index)));
+        Ok(())
+    }
+
+    /// Is it of a kind and type that the spec takes?
+    fn kind(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         match (&spec.role, operand) {
             (Role::Anything, _) => Ok(()),
@@ -529,11 +587,7 @@ impl Matcher<'_, '_> {
             }
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
             (Role::Source | Role::Register | Role::Pred | Role::Constant, _) => {
-                self.source(spec, operand, index)?;
-                found
-                    .broken
-                    .extend(spec.limits.iter().filter_map(|limit| self.broken(limit, operand, index)));
-                Ok(())
+                self.source(spec, operand, index)
             }
             _ => Err(Misfit::Mismatch),
         }
@@ -568,8 +622,9 @@ impl Matcher<'_, '_> {
     fn dest(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
         match operand {
             Operand::Sink if spec.sink => Ok(()),
-            Operand::Reg(reg) => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Part { reg, .. } => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
+            Operand::Reg(reg) | Operand::Part { reg, .. } | Operand::Negated(reg) => {
+                self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
+            }
             Operand::Sink => Err(self.no_sink(spec)),
             Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Not(_) => {
                 Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
@@ -758,6 +813,10 @@ impl Matcher<'_, '_> {
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
             (Test::NonZero, Operand::Int { value, .. }) => *value != 0,
             (Test::PowerOfTwo, Operand::Int { value, .. }) => value.is_power_of_two(),
+            (Test::Selector(all), Operand::Part { part, .. }) => {
+                all.split(' ').any(|pattern| part.fits(pattern))
+            }
+            (Test::Register, Operand::Int { .. }) => false,
             (Test::Fraction, Operand::F64(bits)) => {
                 f64::from_bits(*bits) > 0.0 && f64::from_bits(*bits) <= 1.0
             }
@@ -776,8 +835,21 @@ impl Matcher<'_, '_> {
             _ => Default::default(),
         };
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
-        let text = limit.text.replace("$v", &signed).replace("$u", &unsigned);
-        Some(text.replace("$i", &index.to_string()).replace("$m", self.mnemonic).replace("$w", field))
+        let text =
+            limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
+        Some(text.replace("$m", self.mnemonic).replace("$w", field))
+    }
+
+    /// ptxas's words for a video selector where no limit speaks of selectors.
+    fn unselectable(&self, spec: &Spec, operand: &Operand) -> Option<String> {
+        let Operand::Part { reg, .. } = operand else { return None };
+        let vector = self.parser.body.reg_decl(*reg).0.vector > 1;
+        if vector || spec.limits.iter().any(|l| matches!(l.test, Test::Selector(_))) {
+            return None;
+        }
+        let place =
+            if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
+        Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
     }
 
     /// A function reads its parameters and writes its returns. What comes first in an instruction is written,

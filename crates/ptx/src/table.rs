@@ -25,9 +25,10 @@
 //! texture, sampler or surface, `L` label, `B` label of branch targets, `F` function, `S` name of a variable, `(*)` argument list, `*` anything.
 //! `:type` gives the type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `~tN` (at least as
 //! wide, any class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode has that word; `a#name`
-//! obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`,
-//! `fraction`) when it is a constant.
+//! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode has
+//! that word; `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`, `fraction`,
+//! `no constant`) when it is a constant, and `limit name = .b0 .hXX : 'text'` (or `no selector`) when it is a
+//! register with a video selector. `-a` may be negated.
 //!
 //! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
 //! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
@@ -42,9 +43,10 @@
 //! 6. `late` lines.
 //!
 //! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and perhaps
-//! the version from which they apply (`ptx6.4`), and the word at a type's place (`t0=.f16`). `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In
-//! texts `$m` is the mnemonic, `$t0`, `$t1` are the types, `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are the words that
-//! met the groups of the line, and `$1::` is what follows the `::` of such a word.
+//! the version from which they apply (`ptx6.4`). `t1=.x/.y` asks for the second type, `args=3` for three operands.
+//! `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are the
+//! types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are the words
+//! that met the groups of the line, and `$1::` is what follows the `::` of such a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
 //! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`.
@@ -52,7 +54,7 @@
 mod opcode;
 mod read;
 
-pub use opcode::{Fit, Opcode, OpcodeError, resolve};
+pub use opcode::{Fit, Opcode, OpcodeError, Remark, resolve};
 
 use crate::target::{Target, Version};
 use crate::words::{Kind, Word};
@@ -105,6 +107,11 @@ impl Slot {
     pub fn kind(&self) -> Kind {
         self.words.first().map_or(Kind::Flag, |w| w.kind())
     }
+
+    /// The flag among its words: `.approx` of `<rnd>/.approx`.
+    fn flag(&self) -> Option<Word> {
+        self.words.iter().copied().find(|w| matches!(w.kind(), Kind::Flag | Kind::FormFlag))
+    }
 }
 
 /// What may stand at an operand's place.
@@ -115,6 +122,8 @@ pub struct Spec {
     pub count: Count,
     pub optional: bool,
     pub sink: bool,
+    /// The register may be negated.
+    pub negates: bool,
     /// The operand stands there if and only if the opcode has this word.
     pub when: Option<Word>,
     pub gate: Option<Gate>,
@@ -124,8 +133,8 @@ pub struct Spec {
     pub index: Option<u8>,
 }
 
-/// A bound on a constant, and what ptxas says when it is broken (`$v` the value, `$u` the same without a
-/// sign, `$i` the number of the argument, `$m` the mnemonic, `$w` the word in the row's first slot).
+/// A bound on a constant or on a register's selector, and what ptxas says when it is broken (`$v` the value, `$u`
+/// the same without a sign, `$n` the number of the operand, `$m` the mnemonic, `$w` the word in the row's first slot).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub test: Test,
@@ -146,6 +155,10 @@ pub enum Test {
     NonZero,
     /// `(0..1]`, of a float.
     Fraction,
+    /// `.b0 .hXX`: the selectors that a register may have; `no selector` for none.
+    Selector(String),
+    /// `no constant`
+    Register,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -276,18 +289,20 @@ pub enum Step {
     Late,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Condition {
     /// One of these mnemonics, or one that begins with it where it ended in `*`.
     pub mnemonics: Vec<(&'static str, bool)>,
     /// The lowest version to which the rule applies.
-    pub from: Version,
+    pub from: Option<Version>,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     /// None of these may be there.
     pub absent: Vec<Word>,
-    /// The n-th type must be one of these.
+    /// The n-th type is one of these.
     pub types: Vec<(usize, Vec<Word>)>,
+    /// The instruction has so many operands.
+    pub operands: Option<usize>,
 }
 
 impl Condition {

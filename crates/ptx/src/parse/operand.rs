@@ -3,6 +3,7 @@
 use super::expr::Value;
 use super::*;
 use crate::table::{Role, Table};
+use crate::types::{Class, Type};
 use smallvec::SmallVec;
 
 /// What a sequence of operands stands in.
@@ -102,13 +103,27 @@ impl Parser<'_> {
             }
             TokenKind::Punct(b'-') if before_name => {
                 self.bump();
+                let span = self.tok.span();
                 match self.named()? {
-                    Operand::Reg(reg) => Ok(Operand::Negated(reg)),
-                    Operand::Part { reg, part, .. } => Ok(Operand::Part { reg, part, negated: true }),
+                    Operand::Reg(reg) => {
+                        self.check_negation(reg, span);
+                        Ok(Operand::Negated(reg))
+                    }
+                    Operand::Part { reg, part, .. } => {
+                        self.check_negation(reg, span);
+                        Ok(Operand::Part { reg, part, negated: true })
+                    }
                     other => Ok(other),
                 }
             }
             _ => Ok(constant(self.constant()?)),
+        }
+    }
+
+    fn check_negation(&mut self, reg: Reg, span: Span) {
+        let ty = self.body.reg_decl(reg).0.ty;
+        if ty.bits() != 32 || !(ty.is_int() || ty.class() == Class::Bits) {
+            self.error(span, "Illegal argument to unary minus");
         }
     }
 
@@ -157,10 +172,29 @@ impl Parser<'_> {
         }
     }
 
+    /// A register with an element of a vector or a video selector after it.
     fn register(&mut self, reg: Reg) -> Parse<Operand> {
-        let Some(part) = Part::find(self.dot()) else { return Ok(Operand::Reg(reg)) };
+        let text = self.dot();
+        let written = Part::find(text);
+        let like_selector = text != ".b1024" && (text.starts_with(".b") || text.starts_with(".h"));
+        if written.is_none() && !like_selector {
+            return Ok(Operand::Reg(reg));
+        }
+        let span = self.tok.span();
         self.bump();
-        Ok(Operand::Part { reg, part, negated: false })
+        let decl = self.body.reg_decl(reg).0;
+        let (ty, vector) = (decl.ty, decl.vector > 1);
+        let part = written.filter(|p| p.element().is_some() == vector || text == ".b");
+        if !vector && ty.bits() != 32 && ty != Type::PRED {
+            self.error(span, format!("Unknown field '{text}'"));
+            return Ok(Operand::Reg(reg));
+        }
+        if part.is_none() && vector {
+            self.error(span, "Unimplemented feature: vector swizzle");
+        } else if part.is_none() {
+            self.error(span, format!("Unknown video selector: '{text}'"));
+        }
+        Ok(Operand::Part { reg, part: part.unwrap_or(Part::UNKNOWN), negated: false })
     }
 
     fn special(&mut self, row: u16, number: Option<u8>) -> Parse<Operand> {

@@ -24,8 +24,15 @@ pub struct Opcode {
     /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
     pub errors: Vec<OpcodeError>,
     /// What `rule` lines say, and what `late` lines say.
-    pub rules: Vec<String>,
-    pub late: Vec<String>,
+    pub rules: Vec<Remark>,
+    pub late: Vec<Remark>,
+}
+
+/// What a rule says about an opcode, if the instruction has so many operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub operands: Option<usize>,
+    pub text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +99,10 @@ impl Opcode {
         self.words.iter().filter(|w| w.kind() == Kind::Type).filter_map(|w| Type::of_word(*w))
     }
 
+    fn nth_type(&self, n: usize) -> Option<Word> {
+        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
+    }
+
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
     pub fn vector(&self) -> u32 {
         self.first(Kind::Vector).and_then(|w| w.number('v')).unwrap_or(1)
@@ -121,8 +132,8 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
             Some(word) => {
                 op.add_word(word);
                 let about = |rule: &Rule| rule.step == Step::Word && rule.when.names(word);
-                for text in op.consequences(table, about, target, version) {
-                    op.error(text);
+                for remark in op.consequences(table, about, target, version) {
+                    op.error(remark.text);
                 }
             }
             None => op.error(format!("Unknown modifier '.{text}'")),
@@ -203,18 +214,20 @@ impl Opcode {
         which: impl Fn(&Rule) -> bool,
         target: Target,
         version: Version,
-    ) -> Vec<String> {
-        let mut texts = Vec::new();
+    ) -> Vec<Remark> {
+        let mut remarks = Vec::new();
         for rule in table.rules.iter().filter(|rule| which(rule)) {
             let Some(met) = self.meets(&rule.when, version) else { continue };
-            match &rule.then {
-                Consequence::Error(text) => texts.push(self.named(text, &met)),
+            let texts = match &rule.then {
+                Consequence::Error(text) => vec![self.named(text, &met)],
                 Consequence::Gates(gates) => {
-                    texts.extend(gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version)));
+                    gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version)).collect()
                 }
-            }
+            };
+            let operands = rule.when.operands;
+            remarks.extend(texts.into_iter().map(|text| Remark { operands, text }));
         }
-        texts
+        remarks
     }
 
     fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
@@ -227,16 +240,15 @@ impl Opcode {
             true => self.mnemonic.starts_with(name),
             false => self.mnemonic == name,
         });
-        let typed =
-            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
-        if !named || !typed || version < when.from || when.absent.iter().any(|w| self.words.contains(w)) {
+        let typed = when.types.iter().all(|(n, words)| self.nth_type(*n).is_some_and(|w| words.contains(&w)));
+        if !named
+            || !typed
+            || when.from.is_some_and(|v| version < v)
+            || when.absent.iter().any(|w| self.words.contains(w))
+        {
             return None;
         }
         when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
-    }
-
-    fn type_word(&self, n: usize) -> Option<Word> {
-        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
     }
 
     /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
@@ -246,7 +258,7 @@ impl Opcode {
             return text.to_string();
         }
         let types: Vec<_> = self.words.iter().filter(|w| w.kind() == Kind::Type).map(|w| w.text()).collect();
-        let mut out = text.replace("$m", self.mnemonic);
+        let mut out = text.replace("$m", self.mnemonic).replace("$types", &types.concat());
         for (i, word) in met.iter().enumerate() {
             let (key, word) = (format!("${}", i + 1), word.text());
             let short = word.rsplit("::").next().unwrap_or(word);
@@ -289,34 +301,46 @@ impl Opcode {
         }
     }
 
-    /// Required flags that aren't there, words that the row doesn't take, other required words.
+    /// Words that the row doesn't take and required ones that aren't there, in the order of the vocabulary.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
-        let mut wrong = fit.extra.clone();
-        wrong
-            .retain(|w| w.kind() != Kind::Ignored && !(w.kind() == Kind::Layout && form.takes(Kind::Layout)));
-        wrong.sort();
-        let missing =
-            form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()).map(|(s, _)| s);
-        // Another word of a slot's kind is wrong, which leaves nothing to say about the slot.
-        let missing =
-            missing.filter(|s| s.kind() != Kind::Layout && !wrong.iter().any(|w| w.kind() == s.kind()));
-        let flag = |slot: &&Slot| slot.words.len() == 1 && matches!(slot.kind(), Kind::Flag | Kind::FormFlag);
-        let (flags, others): (Vec<&Slot>, Vec<&Slot>) = missing.partition(flag);
-        let mut texts: Vec<String> = flags.into_iter().map(|s| self.lacking(s)).collect();
-        texts.extend(wrong.iter().map(|w| self.wrong(form, *w)));
-        texts.extend(self.wrong_layout(form));
-        texts.extend(others.into_iter().map(|s| self.lacking(s)));
-        texts
+        let mut all: Vec<(Word, String)> = Vec::new();
+        all.extend(Word::find("row").zip(self.wrong_layout(form)));
+        let told_above = |kind: Kind| kind == Kind::Layout && form.takes(Kind::Layout);
+        for &word in fit.extra.iter().filter(|w| w.kind() != Kind::Ignored && !told_above(w.kind())) {
+            all.push(self.too_much(form, word));
+        }
+        for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
+            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind());
+            match (slot.kind(), slot.flag()) {
+                (Kind::Layout, _) => {}
+                // Rounding or a flag: asked for where the flag is.
+                (_, Some(flag)) => all.push((flag, self.lacking(slot))),
+                // A word of the kind that doesn't fit is complaint enough.
+                _ if wrong => {}
+                // Asked for where the other operations of `atom` and `red` are.
+                (Kind::Op, _) => all.extend(Word::find("inc").map(|w| (w, self.lacking(slot)))),
+                _ => all.push((slot.words[0], self.lacking(slot))),
+            }
+        }
+        all.sort_by_key(|(word, _)| *word);
+        all.into_iter().map(|(_, text)| text).collect()
     }
 
-    /// The text for a word that the row doesn't take.
-    fn wrong(&self, form: &Form, word: Word) -> String {
-        match word.kind() {
-            Kind::Space => self.wrong_space(form),
-            Kind::Shape if form.takes(Kind::Shape) => {
-                format!("Illegal matrix shape '{}' for instruction '{}'", word.text(), self.mnemonic)
+    /// The complaint about a word that has no place in a row, and its place among the complaints.
+    fn too_much(&self, form: &Form, word: Word) -> (Word, String) {
+        let has_kind = form.slots.iter().any(|s| s.words.iter().any(|w| w.kind() == word.kind()));
+        let either = form.slots.iter().find(|s| s.words.contains(&word));
+        match either.and_then(|slot| Some((slot, slot.flag()?))) {
+            Some((slot, flag)) => (flag, self.lacking(slot)),
+            None if word.kind() == Kind::Compare && has_kind => (word, MISMATCH.to_string()),
+            None if word.text() == ".rs" && has_kind => {
+                (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
             }
-            _ => word.not_taken(self.mnemonic),
+            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
+            None if word.kind() == Kind::Shape && has_kind => {
+                (word, format!("Illegal matrix shape '{}' for instruction '{}'", word.text(), self.mnemonic))
+            }
+            None => (word, word.not_taken(self.mnemonic)),
         }
     }
 
@@ -359,36 +383,27 @@ impl Opcode {
     /// The text for a required modifier that is not there.
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
-        let flag = slot.words.iter().find(|w| matches!(w.kind(), Kind::Flag | Kind::FormFlag));
-        match (slot.kind(), flag) {
-            (Kind::Rounding, Some(flag)) => {
-                format!(
-                    "Rounding modifier or '{}' modifier required for instruction '{mnemonic}'",
-                    flag.text()
-                )
+        let flag = slot.flag().map(if slot.words.len() == 1 { Word::text } else { Word::stem });
+        let required = match (slot.kind(), flag) {
+            (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
+            (Kind::Rounding, None) => "Rounding modifier required".to_string(),
+            (Kind::Compare, _) => "Comparison modifier required".to_string(),
+            (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".to_string(),
+            (Kind::Clamp, _) => "Clamp modifier required".to_string(),
+            (Kind::Space, _) if self.first(Kind::Space).is_some() => {
+                return format!("Unexpected number of state spaces specified in instruction '{mnemonic}'");
             }
-            (Kind::Rounding, None) => format!("Rounding modifier required for instruction '{mnemonic}'"),
-            (Kind::Compare, _) => format!("Comparison modifier required for instruction '{mnemonic}'"),
-            (Kind::Space, _) => {
-                let spaces = |s: &&Word| s.kind() == Kind::Space;
-                match self.words.iter().filter(spaces).count() {
-                    0 => format!("State space modifier required for instruction '{mnemonic}'"),
-                    _ => format!("Unexpected number of state spaces specified in instruction '{mnemonic}'"),
-                }
+            (Kind::Space, _) => "State space modifier required".to_string(),
+            (Kind::Op, _) if slot.words.iter().all(|w| BOOLEAN.contains(&w.text())) => {
+                "Boolean operation is required".to_string()
             }
-            (Kind::Geometry | Kind::Dimension, _) => {
-                format!("Geometry modifier required for instruction '{mnemonic}'")
-            }
-            (Kind::Clamp, _) => format!("Clamp modifier required for instruction '{mnemonic}'"),
-            (Kind::Op, _) => format!("Reduction operation is required for instruction '{mnemonic}'"),
-            (Kind::Shape, _) => format!("Shape modifier required for instruction '{mnemonic}'"),
-            (Kind::Repeat, _) => format!(".num modifier required for instruction '{mnemonic}'"),
-            (_, Some(flag)) => {
-                let name = if slot.words.len() == 1 { flag.text() } else { flag.stem() };
-                format!("{name} modifier required for instruction '{mnemonic}'")
-            }
-            _ => format!("Unexpected instruction types specified for '{mnemonic}'"),
-        }
+            (Kind::Op, _) => "Reduction operation is required".to_string(),
+            (Kind::Shape, _) => "Shape modifier required".to_string(),
+            (Kind::Repeat, _) => ".num modifier required".to_string(),
+            (_, Some(flag)) => format!("{flag} modifier required"),
+            _ => return format!("Unexpected instruction types specified for '{mnemonic}'"),
+        };
+        format!("{required} for instruction '{mnemonic}'")
     }
 }
 
@@ -396,6 +411,9 @@ impl Opcode {
 fn is_operation(kind: Kind) -> bool {
     matches!(kind, Kind::Op | Kind::Exchange)
 }
+
+const MISMATCH: &str = "Mismatch between instruction type and comparison qualifier";
+const BOOLEAN: &[&str] = &[".and", ".or", ".xor"];
 
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
 fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {

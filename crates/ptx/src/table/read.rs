@@ -41,8 +41,10 @@ impl Reader {
     fn line(&mut self, line: &'static str) -> Result<()> {
         let (head, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
+        // `set` is an instruction as well.
+        let defines = rest.split_whitespace().nth(1) == Some("=");
         match head {
-            "set" => {
+            "set" if defines => {
                 let (name, words) = rest.split_once('=').ok_or("set NAME = WORDS")?;
                 let mut all = Vec::new();
                 for w in words.split_whitespace() {
@@ -134,6 +136,9 @@ impl Reader {
         if let [first, second] = split_top(text, '|')[..] {
             let pair = (self.spec(first)?, self.spec(second)?);
             return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
+        }
+        if let Some(text) = text.strip_prefix('-') {
+            return Ok(Spec { negates: true, ..self.spec(text)? });
         }
         if let Some((text, gate)) = text.split_once('@') {
             return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
@@ -257,33 +262,25 @@ impl Reader {
 
     /// `.x/.y !.z : gate` or `… : error 'text'`
     fn rule(&mut self, step: Step, mnemonics: &[&'static str], text: &str) -> Result<()> {
-        let (when, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
+        let (condition, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
         let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
         let mnemonics = mnemonics.iter().map(ends).collect();
-        let mut condition = Condition {
-            mnemonics,
-            from: Version::new(1, 0),
-            present: Vec::new(),
-            absent: Vec::new(),
-            types: Vec::new(),
-        };
-        for part in when.split_whitespace() {
-            if let Some(words) = part.strip_prefix('!') {
-                condition.absent.extend(self.words(words)?);
-            } else if let Some((place, words)) = part.strip_prefix('t').and_then(|p| p.split_once('=')) {
-                let place = place.parse::<usize>().map_err(|e| format!("'{part}': {e}"))?;
-                condition.types.push((place, self.words(words)?));
-            } else if let Some(version) = part.strip_prefix("ptx") {
-                condition.from = version_number(version)?;
-            } else {
-                condition.present.push(self.words(part)?);
+        let mut when = Condition { mnemonics, ..Condition::default() };
+        for part in condition.split_whitespace() {
+            let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
+            match (part.strip_prefix('!'), part.split_once('='), part.strip_prefix("ptx")) {
+                (Some(words), ..) => when.absent.extend(self.words(words)?),
+                (_, Some(("args", n)), _) => when.operands = Some(number(n)?),
+                (_, Some((t, words)), _) => when.types.push((number(&t[1..])?, self.words(words)?)),
+                (.., Some(version)) => when.from = Some(version_number(version)?),
+                _ => when.present.push(self.words(part)?),
             }
         }
         let then = match then.trim().strip_prefix("error ") {
             Some(text) => Consequence::Error(quoted(text.trim())?.to_string()),
             None => Consequence::Gates(self.gates(then)?),
         };
-        self.table.rules.push(Rule { step, when: condition, then });
+        self.table.rules.push(Rule { step, when, then });
         Ok(())
     }
 
@@ -325,6 +322,7 @@ fn plain(role: Role, ty: TypeRef) -> Spec {
         count: Count::One,
         optional: false,
         sink: false,
+        negates: false,
         when: None,
         gate: None,
         limits: Vec::new(),
@@ -369,6 +367,9 @@ fn named_role(text: &str) -> Result<Role> {
 /// `0..15`, `0|2`, `/8`, `pow2`, `nonzero`, `fraction`
 fn limit_test(text: &str) -> Result<Test> {
     Ok(match text {
+        "no constant" => Test::Register,
+        "no selector" => Test::Selector(String::new()),
+        _ if text.starts_with('.') => Test::Selector(text.to_string()),
         "pow2" => Test::PowerOfTwo,
         "nonzero" => Test::NonZero,
         "fraction" => Test::Fraction,
@@ -394,7 +395,7 @@ fn usual_limits(text: &str) -> Result<Vec<Limit>> {
             }
             _ => return Err(format!("'{text}' needs a text")),
         };
-        Ok(Limit { test, text: format!("Argument $i of instruction '$m': {words}") })
+        Ok(Limit { test, text: format!("Argument $n of instruction '$m': {words}") })
     };
     match text.find('/').filter(|i| *i > 0) {
         Some(step) => Ok(vec![limit(limit_test(&text[..step])?)?, limit(limit_test(&text[step..])?)?]),
