@@ -388,6 +388,7 @@ impl Matcher<'_, '_> {
             Role::Tuple(specs) if specs.len() == elements.len() => {
                 return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index, found));
             }
+            Role::Anything if elements.len() == 1 => return Ok(()),
             Role::Tuple(_) | Role::Anything => return Err(Misfit::Mismatch),
             _ => {}
         }
