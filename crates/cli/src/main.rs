@@ -64,7 +64,8 @@ fn compile_file(request: &Request, input: &str) -> Result<(), String> {
     let unreadable = |_| format!("ptxas fatal   : Input file '{input}' could not be opened\n{ABORTED}\n");
     let bytes = std::fs::read(input).map_err(unreadable)?;
     let source = ptx::source_text(&bytes).map_err(|d| format!("{}{ABORTED}\n", render_ptxas(input, &[d])))?;
-    let parsed = ptx::parse(source, &ptx::Options::default());
+    let options = ptx::Options { file: input.to_string() };
+    let parsed = ptx::parse(source, &options);
     let render = |diagnostics: &[ptx::Diagnostic]| match request.rich {
         true => render_rich(input, source, diagnostics),
         false => render_ptxas(input, diagnostics),

@@ -100,18 +100,20 @@ impl Space {
 
 #[derive(Debug, PartialEq)]
 pub enum Item<'s> {
-    Variable(Variable<'s>),
+    Variable(Variable),
     Function(Box<Function<'s>>),
     File(File<'s>),
     Section(Section<'s>),
     Pragma(Vec<&'s str>),
-    Alias {
-        alias: Symbol,
-        target: Symbol,
-        span: Span,
-    },
-    /// A `.loc` outside any function.
-    Loc(Loc),
+    Alias(Alias),
+}
+
+/// `.alias alias, target;`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alias {
+    pub alias: Symbol,
+    pub target: Symbol,
+    pub span: Span,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +125,7 @@ pub struct Linkage {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Variable<'s> {
+pub struct Variable {
     pub linkage: Linkage,
     /// The first of `range` symbols.
     pub symbol: Symbol,
@@ -131,14 +133,13 @@ pub struct Variable<'s> {
     pub range: Option<u32>,
     pub space: Space,
     pub align: Option<u32>,
-    pub attributes: Vec<Attribute<'s>>,
+    pub attributes: Vec<Attribute>,
     pub ty: Type,
     /// 1 for a scalar.
     pub vector: u8,
     /// One entry per `[n]`; `None` for `[]`.
     pub dims: Vec<Option<u64>>,
     pub init: Option<Initialiser>,
-    pub ptr: Option<Ptr>,
     pub span: Span,
 }
 
@@ -149,11 +150,19 @@ pub struct Ptr {
     pub align: Option<u32>,
 }
 
-#[derive(Debug, PartialEq)]
-pub enum Attribute<'s> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribute {
     Managed,
     Unified(u64, u64),
-    Other(&'s str),
+}
+
+impl Attribute {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Attribute::Managed => ".managed",
+            Attribute::Unified(..) => ".unified",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -169,6 +178,15 @@ pub enum Initialiser {
         mask: Option<u64>,
     },
     List(Vec<Initialiser>),
+    /// `{width = 16, filter_mode = linear}` of a texture, sampler or surface.
+    Fields(Vec<(Name, FieldValue)>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldValue {
+    Int(u64),
+    F64(u64),
+    Word(Name),
 }
 
 #[derive(Debug, PartialEq)]
@@ -176,7 +194,7 @@ pub struct Function<'s> {
     pub entry: bool,
     pub linkage: Linkage,
     pub symbol: Symbol,
-    pub attributes: Vec<Attribute<'s>>,
+    pub attributes: Vec<Attribute>,
     pub returns: Vec<Param>,
     pub params: Vec<Param>,
     pub directives: Vec<FunctionDirective<'s>>,
@@ -280,7 +298,7 @@ pub enum Stmt<'s> {
     Label(Symbol, Span),
     /// A run of [`Body::regs`] that one `.reg` statement declares.
     Regs(Range),
-    Variable(Box<Variable<'s>>),
+    Variable(Box<Variable>),
     Open,
     Close,
     Loc(Box<Loc>),
@@ -289,6 +307,9 @@ pub enum Stmt<'s> {
     Targets(Box<Targets>),
     /// `P: .callprototype (…) _ (…);`
     Prototype(Box<Prototype<'s>>),
+    /// A declaration of a function: it belongs to the module.
+    Function(Box<Function<'s>>),
+    Alias(Box<Alias>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -419,7 +440,8 @@ pub struct File<'s> {
     pub index: u32,
     /// With its quotes.
     pub path: &'s str,
-    pub stamp: Option<(u64, u64)>,
+    /// Time and size, if they are there.
+    pub stamp: Vec<u64>,
 }
 
 /// A DWARF section, kept as it is written.

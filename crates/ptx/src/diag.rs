@@ -56,6 +56,8 @@ impl Span {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
     pub severity: Severity,
+    /// The file that a line marker of the source names, if that is not the module's own.
+    pub file: Option<String>,
     /// One-based source line; `None` where ptxas prints no location.
     pub line: Option<u32>,
     pub span: Span,
@@ -67,6 +69,7 @@ pub fn render_ptxas(file: &str, diagnostics: &[Diagnostic]) -> String {
     let mut out = String::new();
     for d in diagnostics {
         let severity = d.severity.padded();
+        let file = d.file.as_deref().unwrap_or(file);
         let _ = match d.line {
             Some(line) => writeln!(out, "ptxas {file}, line {line}; {severity}: {}", d.message),
             None => writeln!(out, "ptxas {severity}: {}", d.message),

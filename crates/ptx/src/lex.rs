@@ -1,26 +1,46 @@
 //! The lexer: bytes to tokens, one at a time, no allocation.
 //!
 //! Input is ASCII without NUL (checked before lexing). A dotted word (`.global`, `.L2::cache_hint`, `.1d`)
-//! is one token; an opcode is an identifier followed by dotted words. Comments and white space vanish.
+//! is one token; an opcode is an identifier followed by dotted words. Comments and white space vanish; line
+//! markers of the C preprocessor vanish too, but are remembered. Where ptxas's scanner cuts malformed text
+//! (`089` is `0` and `89`, `0f3f80` is `0` and `f3f80`), this one cuts it the same way, because the first
+//! token that doesn't fit is named in the message.
 
 use crate::diag::Span;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// A name: `main`, `%r1`, `$L__BB0_1`, `_`.
+    /// A name: `main`, `%r1`, `$L__BB0_1`.
     Ident,
+    /// `_`, `WARP_SZ`, `function_name`, `inlined_at`: words that can name nothing.
+    Reserved,
     /// A dotted word: `.entry`, `.s32`, `.shared::cta`.
     Dot,
+    /// `.version 9.0`, number and all.
+    Version,
     Int,
+    /// A decimal number with a fraction or an exponent.
     Float,
+    /// `0f3F800000` or `0d3FF0000000000000`: not a number to calculate with.
+    HexFloat,
     String,
     /// A punctuation byte, or one of the two-byte operators.
     Punct(u8),
     /// `<<`, `>>`, `<=`, `>=`, `==`, `!=`, `&&`, `||`: the first byte and the second.
     Punct2(u8, u8),
     Eof,
-    /// A comment or string that never ends.
+    /// A comment that never ends.
     Unterminated,
+}
+
+/// `# 100 "file.cu"`: the next line counts as line 100 of that file.
+#[derive(Clone, Copy, Debug)]
+pub struct Marker {
+    /// Offset of the line break that ends the marker.
+    pub end: u32,
+    pub line: u32,
+    /// The name without its quotes.
+    pub file: Span,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,11 +93,13 @@ fn class(byte: u8) -> u8 {
 pub struct Lexer<'s> {
     source: &'s [u8],
     pos: usize,
+    /// The line markers met so far, in order.
+    pub markers: Vec<Marker>,
 }
 
 impl<'s> Lexer<'s> {
     pub fn new(source: &'s str) -> Lexer<'s> {
-        Lexer { source: source.as_bytes(), pos: 0 }
+        Lexer { source: source.as_bytes(), pos: 0, markers: Vec::new() }
     }
 
     fn at(&self, i: usize) -> u8 {
@@ -99,8 +121,7 @@ impl<'s> Lexer<'s> {
                         None => return false,
                     }
                 }
-                // `# 1 "file"`: a line marker of the C preprocessor.
-                b'#' => self.skip_line(),
+                b'#' if self.skip_marker() => {}
                 _ => return true,
             }
         }
@@ -111,12 +132,26 @@ impl<'s> Lexer<'s> {
         self.pos += rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
     }
 
+    /// Moves past `# 100 "file" 1 3` or `#line 100 "file"`; `false`, and no move, if this is no line marker.
+    fn skip_marker(&mut self) -> bool {
+        let rest = &self.source[self.pos..];
+        let rest = &rest[..rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len())];
+        let end = (self.pos + rest.len()) as u32;
+        let Some((line, name_start, name_len)) = read_marker(rest) else { return false };
+        let file = Span::new(self.pos + name_start, self.pos + name_start + name_len);
+        if self.markers.last().is_none_or(|m| m.end < end) {
+            self.markers.push(Marker { end, line, file });
+        }
+        self.pos = end as usize;
+        true
+    }
+
     pub fn next(&mut self) -> Token {
-        let blank = self.pos;
         if !self.skip_blank() {
+            let start = self.pos as u32;
             let end = self.source.len();
             self.pos = end;
-            return Token { kind: TokenKind::Unterminated, start: blank as u32, end: end as u32 };
+            return Token { kind: TokenKind::Unterminated, start, end: end as u32 };
         }
         let start = self.pos;
         let kind = self.token();
@@ -133,20 +168,56 @@ impl<'s> Lexer<'s> {
             return self.number();
         }
         if c & NAME != 0 || byte == b'%' && class(self.at(self.pos + 1)) & NAME != 0 {
-            self.pos += 1;
-            self.skip_name();
-            return TokenKind::Ident;
+            return self.name();
         }
         match byte {
             b'.' if class(self.at(self.pos + 1)) & DIGIT != 0 => self.dotted_number(),
             b'.' if class(self.at(self.pos + 1)) & NAME != 0 => {
+                let start = self.pos;
                 self.pos += 1;
                 self.skip_dotted_word();
-                TokenKind::Dot
+                if &self.source[start..self.pos] == b".version" { self.version() } else { TokenKind::Dot }
             }
             b'"' => self.string(),
             _ => self.punct(byte),
         }
+    }
+
+    fn name(&mut self) -> TokenKind {
+        let start = self.pos;
+        self.pos += 1;
+        self.skip_name();
+        match &self.source[start..self.pos] {
+            b"$" => TokenKind::Punct(b'$'),
+            b"_" | b"WARP_SZ" | b"function_name" | b"inlined_at" => TokenKind::Reserved,
+            _ => TokenKind::Ident,
+        }
+    }
+
+    /// After `.version`: blanks and a number on the same line belong to it.
+    fn version(&mut self) -> TokenKind {
+        let here = self.pos;
+        while matches!(self.at(self.pos), b' ' | b'\t') {
+            self.pos += 1;
+        }
+        let (blanks, major) = (self.pos - here, self.digits());
+        if blanks > 0 && major > 0 && self.at(self.pos) == b'.' {
+            self.pos += 1;
+            if self.digits() > 0 {
+                return TokenKind::Version;
+            }
+        }
+        self.pos = here;
+        TokenKind::Dot
+    }
+
+    /// Moves past digits and counts them.
+    fn digits(&mut self) -> usize {
+        let start = self.pos;
+        while class(self.at(self.pos)) & DIGIT != 0 {
+            self.pos += 1;
+        }
+        self.pos - start
     }
 
     fn skip_name(&mut self) {
@@ -191,106 +262,89 @@ impl<'s> Lexer<'s> {
 
     /// `.5`, `.5e3` are numbers; `.1d`, `.2dms`, `.128x256b`, `.16x64b` are words.
     fn dotted_number(&mut self) -> TokenKind {
-        let start = self.pos;
         self.pos += 1;
-        self.skip_dotted_word();
-        let text = &self.source[start + 1..self.pos];
-        let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
-        match text.get(digits) {
-            None => TokenKind::Float,
-            Some(b'e' | b'E') if digits > 0 => {
-                self.exponent_sign();
-                TokenKind::Float
-            }
-            Some(_) => TokenKind::Dot,
+        self.digits();
+        if matches!(self.at(self.pos), b'd' | b'x' | b'b') {
+            self.skip_dotted_word();
+            return TokenKind::Dot;
         }
+        self.exponent();
+        TokenKind::Float
     }
 
-    /// After a mantissa that ended in `e`: takes a sign and the digits behind it.
-    fn exponent_sign(&mut self) {
-        let last = self.source[self.pos - 1];
-        if (last == b'e' || last == b'E')
-            && matches!(self.at(self.pos), b'+' | b'-')
-            && class(self.at(self.pos + 1)) & DIGIT != 0
-        {
-            self.pos += 1;
-            while class(self.at(self.pos)) & DIGIT != 0 {
-                self.pos += 1;
+    /// `e+12`, if all of it is there.
+    fn exponent(&mut self) -> bool {
+        let here = self.pos;
+        if matches!(self.at(self.pos), b'e' | b'E') {
+            self.pos += 1 + usize::from(matches!(self.at(self.pos + 1), b'+' | b'-'));
+            if self.digits() > 0 {
+                return true;
             }
         }
+        self.pos = here;
+        false
     }
 
     fn number(&mut self) -> TokenKind {
         let start = self.pos;
+        if self.at(start) == b'0'
+            && let Some(kind) = self.prefixed_number()
+        {
+            return kind;
+        }
+        self.digits();
+        let dot = self.at(self.pos) == b'.';
+        if dot {
+            self.pos += 1;
+            self.digits();
+        }
+        if self.exponent() || dot {
+            return TokenKind::Float;
+        }
         if self.at(start) == b'0' {
-            let digits = match self.at(start + 1) {
-                b'f' | b'F' => 8,
-                b'd' | b'D' => 16,
-                _ => 0,
-            };
-            if digits != 0 && (0..digits).all(|i| self.at(start + 2 + i).is_ascii_hexdigit()) {
-                self.pos = start + 2 + digits;
-                return TokenKind::Float;
-            }
-            match self.at(start + 1) {
-                b'x' | b'X' => return self.radix(|b| b.is_ascii_hexdigit()),
-                b'b' | b'B' => return self.radix(|b| b == b'0' || b == b'1'),
-                _ => {}
-            }
-        }
-        while class(self.at(self.pos)) & DIGIT != 0 {
-            self.pos += 1;
-        }
-        let mut kind = TokenKind::Int;
-        if self.at(self.pos) == b'.' {
-            self.pos += 1;
-            kind = TokenKind::Float;
-            while class(self.at(self.pos)) & DIGIT != 0 {
+            self.pos = start;
+            while matches!(self.at(self.pos), b'0'..=b'7') {
                 self.pos += 1;
             }
         }
-        if matches!(self.at(self.pos), b'e' | b'E') {
-            let sign = usize::from(matches!(self.at(self.pos + 1), b'+' | b'-'));
-            if class(self.at(self.pos + 1 + sign)) & DIGIT != 0 {
-                self.pos += 1 + sign;
-                kind = TokenKind::Float;
-                while class(self.at(self.pos)) & DIGIT != 0 {
-                    self.pos += 1;
-                }
-            }
-        }
-        if kind == TokenKind::Int && self.at(self.pos) == b'U' {
-            self.pos += 1;
-        }
-        kind
+        self.unsigned_suffix()
     }
 
-    fn radix(&mut self, digit: impl Fn(u8) -> bool) -> TokenKind {
-        self.pos += 2;
-        while digit(self.at(self.pos)) {
-            self.pos += 1;
+    /// `0x1F`, `0b101`, `0f3F800000`, `0d3FF0000000000000`.
+    fn prefixed_number(&mut self) -> Option<TokenKind> {
+        let start = self.pos + 2;
+        let count = |digit: fn(&u8) -> bool| {
+            self.source.get(start..).unwrap_or(&[]).iter().take_while(|b| digit(b)).count()
+        };
+        let hex = || count(u8::is_ascii_hexdigit);
+        let (digits, kind) = match self.at(self.pos + 1) {
+            b'f' | b'F' if hex() >= 8 => (8, TokenKind::HexFloat),
+            b'd' | b'D' if hex() >= 16 => (16, TokenKind::HexFloat),
+            b'x' | b'X' => (hex(), TokenKind::Int),
+            b'b' | b'B' => (count(|b| matches!(b, b'0' | b'1')), TokenKind::Int),
+            _ => (0, TokenKind::Int),
+        };
+        if digits == 0 {
+            return None;
         }
-        if self.at(self.pos) == b'U' {
-            self.pos += 1;
-        }
+        self.pos = start + digits;
+        Some(if kind == TokenKind::Int { self.unsigned_suffix() } else { kind })
+    }
+
+    fn unsigned_suffix(&mut self) -> TokenKind {
+        self.pos += usize::from(self.at(self.pos) == b'U');
         TokenKind::Int
     }
 
+    /// A string has no escapes and may hold line breaks; without an end it is a lone quote.
     fn string(&mut self) -> TokenKind {
-        self.pos += 1;
-        loop {
-            match self.at(self.pos) {
-                b'"' => {
-                    self.pos += 1;
-                    return TokenKind::String;
-                }
-                b'\\' => self.pos += 2,
-                _ if self.pos >= self.source.len() => {
-                    self.pos = self.source.len();
-                    return TokenKind::Unterminated;
-                }
-                _ => self.pos += 1,
+        let rest = self.source.get(self.pos + 1..).unwrap_or(&[]);
+        match rest.iter().position(|&b| b == b'"') {
+            Some(length) => {
+                self.pos += length + 2;
+                TokenKind::String
             }
+            None => self.punct(b'"'),
         }
     }
 
@@ -310,6 +364,30 @@ impl<'s> Lexer<'s> {
         self.pos += 1 + usize::from(double);
         if double { TokenKind::Punct2(byte, second) } else { TokenKind::Punct(byte) }
     }
+}
+
+/// The line number and the place of the file name in the text of a line marker, which starts with `#`.
+fn read_marker(text: &[u8]) -> Option<(u32, usize, usize)> {
+    let blanks = |at: usize| at + text[at..].iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r')).count();
+    let digits = |at: usize| at + text[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut at = blanks(1);
+    if text[at..].starts_with(b"line") {
+        at = blanks(at + 4);
+    }
+    let number = at;
+    at = digits(at);
+    let line = std::str::from_utf8(&text[number..at]).ok()?.parse().ok()?;
+    at = blanks(at);
+    if text.get(at) != Some(&b'"') {
+        return None;
+    }
+    let name = at + 1;
+    let length = text[name..].iter().position(|&b| b == b'"')?;
+    at = blanks(name + length + 1);
+    while text.get(at).is_some_and(u8::is_ascii_digit) {
+        at = blanks(digits(at));
+    }
+    (at == text.len()).then_some((line, name, length))
 }
 
 #[cfg(test)]
@@ -343,7 +421,7 @@ mod tests {
                 (Int, "017"),
                 (Float, "1."),
                 (Float, "1e3"),
-                (Float, "0f3F800000")
+                (HexFloat, "0f3F800000")
             ]
         );
         assert_eq!(
@@ -353,8 +431,21 @@ mod tests {
     }
 
     #[test]
+    fn malformed_numbers_are_cut_as_ptxas_cuts_them() {
+        use TokenKind::*;
+        assert_eq!(kinds("089"), [(Int, "0"), (Int, "89")]);
+        assert_eq!(kinds("0f3f80"), [(Int, "0"), (Ident, "f3f80")]);
+        assert_eq!(kinds("0x 0b2"), [(Int, "0"), (Ident, "x"), (Int, "0"), (Ident, "b2")]);
+        assert_eq!(kinds("1.5e"), [(Float, "1.5"), (Ident, "e")]);
+        assert_eq!(kinds("0x1.8p3"), [(Int, "0x1"), (Float, ".8"), (Ident, "p3")]);
+        assert_eq!(kinds(".version 9.0.1"), [(Version, ".version 9.0"), (Float, ".1")]);
+        assert_eq!(kinds("\"open"), [(Punct(b'"'), "\""), (Ident, "open")]);
+    }
+
+    #[test]
     fn comments_vanish() {
         assert_eq!(kinds("a /* b */ c // d\n# 1 \"x\"\ne").len(), 3);
+        assert_eq!(kinds("# 1 x").len(), 3);
         assert_eq!(kinds("/* never")[0].0, TokenKind::Unterminated);
     }
 }

@@ -33,7 +33,10 @@ pub use types::Type;
 
 /// How to read a module.
 #[derive(Clone, Debug, Default)]
-pub struct Options {}
+pub struct Options {
+    /// The name of the file; some messages have it.
+    pub file: String,
+}
 
 /// What came of a source text.
 #[derive(Debug)]

@@ -36,24 +36,36 @@ impl Meaning {
     }
 }
 
-/// This scope has such a name already.
-pub struct Duplicate;
+/// `prefix<count>`.
+#[derive(Clone, Copy, Debug)]
+struct RangeOfNames {
+    /// The meaning of its first member.
+    first: Meaning,
+    count: u32,
+    /// The scope that declared it.
+    depth: u32,
+    /// The range of the same prefix that this one hides.
+    outer: Option<u32>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     meaning: Meaning,
     /// The scope that gave it this meaning.
     depth: u32,
-    /// The range that this name is the prefix of: the meaning of its first member, and how many there are.
-    range: Option<(Meaning, u32)>,
-    range_depth: u32,
+    /// The innermost range that this name is the prefix of.
+    range: Option<u32>,
 }
+
+/// The depth of a meaning that comes from a range.
+const FROM_RANGE: u32 = u32::MAX;
 
 #[derive(Default)]
 pub struct Names<'s> {
     texts: Vec<&'s str>,
     by_text: FxHashMap<&'s str, Name>,
     slots: Vec<Slot>,
+    ranges: Vec<RangeOfNames>,
     /// What each open scope changed: the name and its slot before.
     changes: Vec<(Name, Slot)>,
     scopes: Vec<usize>,
@@ -71,7 +83,7 @@ impl<'s> Names<'s> {
             Some((row, number)) => Meaning::Special(row, number),
             None => Meaning::Nothing,
         };
-        self.slots.push(Slot { meaning, depth: 0, range: None, range_depth: 0 });
+        self.slots.push(Slot { meaning, depth: 0, range: None });
         name
     }
 
@@ -85,6 +97,10 @@ impl<'s> Names<'s> {
 
     fn depth(&self) -> u32 {
         self.scopes.len() as u32
+    }
+
+    pub fn at_module_scope(&self) -> bool {
+        self.scopes.is_empty()
     }
 
     pub fn open(&mut self) {
@@ -106,13 +122,18 @@ impl<'s> Names<'s> {
         }
     }
 
-    /// Gives a name a meaning in this scope. `Err` with the old one if this very scope gave it one already.
+    /// Gives a name a meaning in this scope. `Err` with the old one if this very scope gave it one already,
+    /// by itself or as a member of a range.
     pub fn define(&mut self, name: Name, meaning: Meaning) -> Result<(), Meaning> {
         let slot = self.slots[name.0 as usize];
         let depth = self.depth();
-        let taken = !matches!(slot.meaning, Meaning::Nothing | Meaning::Special(..)) && slot.depth == depth;
-        if taken {
+        if declared(slot.meaning) && slot.depth == depth {
             return Err(slot.meaning);
+        }
+        if let Some((member, range_depth)) = self.member_of_range(name)
+            && range_depth == depth
+        {
+            return Err(member);
         }
         self.save(name);
         let slot = &mut self.slots[name.0 as usize];
@@ -121,26 +142,70 @@ impl<'s> Names<'s> {
         Ok(())
     }
 
-    /// Declares `prefix<count>`. `Err` if this scope has such a range already.
-    pub fn define_range(&mut self, prefix: Name, first: Meaning, count: u32) -> Result<(), Duplicate> {
-        let slot = self.slots[prefix.0 as usize];
-        let depth = self.depth();
-        match slot.range {
-            Some(_) if slot.range_depth == depth => return Err(Duplicate),
-            // A range in a nested scope hides the outer one: forget the members that got a slot from it.
-            Some((outer, n)) => self.hide_members(outer, n),
-            None => {}
+    /// Gives a name a meaning in the module, whatever scope is open.
+    pub fn define_module(&mut self, name: Name, meaning: Meaning) {
+        let hidden = self.changes.iter_mut().find(|(n, _)| *n == name).map(|(_, slot)| slot);
+        let slot = &mut self.slots[name.0 as usize];
+        if let Some(base) = hidden {
+            base.meaning = meaning;
+            if slot.depth != 0 && declared(slot.meaning) {
+                return;
+            }
         }
-        self.save(prefix);
-        let slot = &mut self.slots[prefix.0 as usize];
-        slot.range = Some((first, count));
-        slot.range_depth = depth;
-        Ok(())
+        slot.meaning = meaning;
+        slot.depth = 0;
     }
 
+    /// What a name means in the module, whatever scope is open.
+    pub fn lookup_module(&mut self, name: Name) -> Meaning {
+        match self.changes.iter().find(|(n, _)| *n == name) {
+            Some((_, base)) => base.meaning,
+            None => self.slots[name.0 as usize].meaning,
+        }
+    }
+
+    /// Declares `prefix<count>`. `Err` with the first member of the range that this scope has already; else
+    /// the members that were declared one by one before.
+    pub fn define_range(&mut self, prefix: Name, first: Meaning, count: u32) -> Result<Vec<Name>, Meaning> {
+        let depth = self.depth();
+        let outer = self.slots[prefix.0 as usize].range;
+        match outer.map(|i| self.ranges[i as usize]) {
+            Some(same) if same.depth == depth => return Err(same.first),
+            Some(hidden) => self.hide_members(hidden.first, hidden.count.min(count)),
+            None => {}
+        }
+        let taken = self.declared_members(prefix, first, count);
+        self.save(prefix);
+        self.slots[prefix.0 as usize].range = Some(self.ranges.len() as u32);
+        self.ranges.push(RangeOfNames { first, count, depth, outer });
+        Ok(taken)
+    }
+
+    /// Names of this scope, declared by themselves, that a range would declare again. A label is none of them.
+    fn declared_members(&self, prefix: Name, first: Meaning, count: u32) -> Vec<Name> {
+        let depth = self.depth();
+        let prefix = self.text(prefix);
+        let is_member = |name: Name| {
+            let slot = self.slots[name.0 as usize];
+            let index = self.text(name).strip_prefix(prefix).filter(|i| plain_digits(i));
+            declared(slot.meaning)
+                && slot.depth == depth
+                && std::mem::discriminant(&slot.meaning) == std::mem::discriminant(&first)
+                && index.and_then(|i| i.parse::<u32>().ok()).is_some_and(|i| i < count)
+        };
+        let mut members: Vec<Name> = match self.scopes.last() {
+            Some(start) => self.changes[*start..].iter().map(|(n, _)| *n).filter(|n| is_member(*n)).collect(),
+            None => (0..self.texts.len() as u32).map(Name).filter(|n| is_member(*n)).collect(),
+        };
+        members.sort();
+        members.dedup();
+        members
+    }
+
+    /// A range in a nested scope hides members of the outer one: forget those that got a slot from it.
     fn hide_members(&mut self, first: Meaning, count: u32) {
         for i in 0..self.slots.len() {
-            if self.slots[i].meaning.is_member(first, count) {
+            if self.slots[i].depth == FROM_RANGE && self.slots[i].meaning.is_member(first, count) {
                 self.save(Name(i as u32));
                 self.slots[i].meaning = Meaning::Nothing;
             }
@@ -150,37 +215,47 @@ impl<'s> Names<'s> {
     /// What a name means here.
     pub fn lookup(&mut self, name: Name) -> Meaning {
         match self.slots[name.0 as usize].meaning {
-            Meaning::Nothing => self.member_of_range(name),
+            Meaning::Nothing => match self.member_of_range(name) {
+                Some((meaning, _)) => {
+                    self.save(name);
+                    let slot = &mut self.slots[name.0 as usize];
+                    slot.meaning = meaning;
+                    slot.depth = FROM_RANGE;
+                    meaning
+                }
+                None => Meaning::Nothing,
+            },
             meaning => meaning,
         }
     }
 
-    /// `%r12` where `%r<100>` is declared.
-    fn member_of_range(&mut self, name: Name) -> Meaning {
+    /// `%r12` where `%r<100>` is declared: its meaning, and the scope of the range. All digits at the end of
+    /// a name are the number, so `%t13` is never a member of `%t1<4>`.
+    fn member_of_range(&self, name: Name) -> Option<(Meaning, u32)> {
         let text = self.text(name);
-        let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
-        // `%r07` could split after the 0 as well: leading zeros belong to the prefix, except a lone 0.
-        let mut split = text.len() - digits;
-        while split + 1 < text.len() && text.as_bytes()[split] == b'0' {
-            split += 1;
+        let split = text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        if split == text.len() {
+            return None;
         }
-        while split < text.len() {
-            let prefix = self.by_text.get(&text[..split]).copied();
-            let range = prefix.and_then(|p| self.slots[p.0 as usize].range);
-            if let (Some((first, count)), Ok(i)) = (range, text[split..].parse::<u32>())
-                && i < count
-            {
-                let meaning = first.member(i);
-                self.save(name);
-                self.slots[name.0 as usize].meaning = meaning;
-                self.slots[name.0 as usize].depth = u32::MAX;
-                return meaning;
+        let prefix = self.by_text.get(&text[..split])?;
+        let mut range = self.slots[prefix.0 as usize].range;
+        let index = text[split..].parse::<u32>().ok()?;
+        while let Some(i) = range {
+            let found = self.ranges[i as usize];
+            if index < found.count {
+                return Some((found.first.member(index), found.depth));
             }
-            split += 1;
-            while split + 1 < text.len() && text.as_bytes()[split] == b'0' {
-                split += 1;
-            }
+            range = found.outer;
         }
-        Meaning::Nothing
+        None
     }
+}
+
+fn declared(meaning: Meaning) -> bool {
+    !matches!(meaning, Meaning::Nothing | Meaning::Special(..))
+}
+
+/// A number as a range counts: no leading zeros.
+fn plain_digits(text: &str) -> bool {
+    text == "0" || !text.starts_with('0') && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }

@@ -6,15 +6,18 @@
 
 mod body;
 mod decl;
+mod directive;
 mod expr;
+mod function;
 mod header;
+mod init;
 mod operand;
 
-pub(crate) use decl::{Formal, Signature};
+pub(crate) use function::{Formal, Signature};
 
 use crate::ast::*;
 use crate::diag::{Diagnostic, Severity, Span};
-use crate::lex::{Lexer, Token, TokenKind};
+use crate::lex::{Lexer, Marker, Token, TokenKind};
 use crate::names::{Meaning, Names};
 use crate::target::{HeaderSpans, Target, Version};
 use crate::{Options, Parsed};
@@ -39,7 +42,10 @@ pub(crate) struct Parser<'s> {
     pub target: Target,
     pub header: HeaderSpans,
     /// Functions by symbol: what calls and redeclarations are checked against.
-    pub signatures: FxHashMap<Symbol, decl::Signature>,
+    pub signatures: FxHashMap<Symbol, Signature>,
+    /// The name of the file for messages.
+    file: String,
+    pub module: header::ModuleState,
     /// The functions behind each label of a `.calltargets`.
     pub call_targets: FxHashMap<Symbol, Vec<Symbol>>,
     /// State of the function that is being parsed.
@@ -52,12 +58,15 @@ pub(crate) struct FunctionState {
     pub next_reg: u32,
     /// Names that had no meaning when they were used: their place in the operand arena and in the source.
     pub unresolved: Vec<(u32, Name, Span)>,
-    /// Names that can mean nothing in this function, and where they were used.
-    pub unknown: Vec<(String, Span)>,
+    /// Names that can mean nothing in this function.
+    pub unknown: Vec<Unknown>,
+    /// Where the first modifier stands of an opcode that is written with blanks.
+    pub second_word: Option<Span>,
     /// The parameters in memory of the function itself.
     pub formals: Formals,
-    /// The function's own symbol, when its body was the first to need it.
-    pub own: Option<Symbol>,
+    pub entry: bool,
+    /// A parameter says no state space.
+    pub without_storage: bool,
 }
 
 #[derive(Default)]
@@ -77,6 +86,14 @@ impl Formals {
             params: function.params.iter().filter_map(symbol).collect(),
         }
     }
+}
+
+/// A use of a name that has no meaning there.
+pub(crate) struct Unknown {
+    pub name: Name,
+    pub span: Span,
+    /// It got one further down, but not as a label.
+    pub declared_later: bool,
 }
 
 /// Lines of increasing offsets, counted once over the whole source.
@@ -99,7 +116,7 @@ impl LineCursor {
 }
 
 /// Reads a module and checks it.
-pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
+pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
     if let Some(fatal) = unreadable(source.as_bytes()) {
         return Parsed { module: None, diagnostics: vec![fatal] };
     }
@@ -118,11 +135,14 @@ pub fn parse<'s>(source: &'s str, _options: &Options) -> Parsed<'s> {
         header: HeaderSpans::default(),
         signatures: FxHashMap::default(),
         call_targets: FxHashMap::default(),
+        file: options.file.clone(),
+        module: header::ModuleState::default(),
         function: FunctionState::default(),
         body: Body::default(),
     };
     parser.bump();
     let module = parser.module();
+    parser.check_target_version();
     let Parser { names, symbols, opcodes, diagnostics, .. } = parser;
     let module = module.ok().map(|m| Module { names: names.into_texts(), symbols, opcodes, ..m });
     Parsed { module, diagnostics }
@@ -152,7 +172,7 @@ fn unreadable(bytes: &[u8]) -> Option<Diagnostic> {
 }
 
 fn fatal_without_place(message: String) -> Diagnostic {
-    Diagnostic { severity: Severity::Fatal, line: None, span: Span::default(), message }
+    Diagnostic { severity: Severity::Fatal, file: None, line: None, span: Span::default(), message }
 }
 
 impl<'s> Parser<'s> {
@@ -204,13 +224,24 @@ impl<'s> Parser<'s> {
         Ok((self.names.intern(self.text(token)), token.span()))
     }
 
-    pub fn line_of(&mut self, at: u32) -> u32 {
-        self.lines.line(self.source, at as usize)
+    /// The name of the file at a place: that of the last line marker before it, or of the module.
+    pub fn file_at(&self, at: u32) -> &str {
+        self.marker_at(at).map_or(&self.file, |m| self.slice(m.file))
+    }
+
+    fn marker_at(&self, at: u32) -> Option<Marker> {
+        self.lexer.markers.iter().rev().find(|m| m.end <= at).copied()
     }
 
     pub fn report(&mut self, severity: Severity, span: Span, message: impl Into<String>) {
-        let line = Some(self.line_of(span.start));
-        self.diagnostics.push(Diagnostic { severity, line, span, message: message.into() });
+        let marker = self.marker_at(span.start);
+        let mut line = self.lines.line(self.source, span.start as usize);
+        if let Some(marker) = marker {
+            // The line after the marker's is the one that it names.
+            line = line - self.lines.line(self.source, marker.end as usize) - 1 + marker.line;
+        }
+        let file = marker.map(|m| self.slice(m.file).to_string());
+        self.diagnostics.push(Diagnostic { severity, file, line: Some(line), span, message: message.into() });
     }
 
     pub fn error(&mut self, span: Span, message: impl Into<String>) {
@@ -244,10 +275,10 @@ impl<'s> Parser<'s> {
     }
 
     /// Declares a name; a second declaration in the same scope is an error.
-    pub fn declare(&mut self, name: Name, meaning: Meaning, what: &str, span: Span) {
+    pub fn declare(&mut self, name: Name, meaning: Meaning, what: &str) {
         if self.names.define(name, meaning).is_err() {
             let text = self.names.text(name);
-            self.error(span, format!("Duplicate definition of {what} '{text}'"));
+            self.error(self.tok.span(), format!("Duplicate definition of {what} '{text}'"));
         }
     }
 }

@@ -60,19 +60,20 @@ impl<'s> Printer<'_, 's> {
             Item::Function(f) => self.function(f),
             Item::File(f) => {
                 put!(self, ".file {} {}", f.index, f.path);
-                if let Some((time, size)) = f.stamp {
-                    put!(self, ", {time}, {size}");
+                for value in &f.stamp {
+                    put!(self, ", {value}");
                 }
                 self.out.push('\n');
             }
             Item::Section(s) => self.section(s),
             Item::Pragma(strings) => self.pragma(strings, ""),
-            Item::Alias { alias, target, .. } => {
-                let (alias, target) = (self.symbol_name(*alias), self.symbol_name(*target));
-                put!(self, ".alias {alias}, {target};\n");
-            }
-            Item::Loc(loc) => self.loc(loc, ""),
+            Item::Alias(alias) => self.alias(alias, ""),
         }
+    }
+
+    fn alias(&mut self, alias: &Alias, indent: &str) {
+        let (alias, target) = (self.symbol_name(alias.alias), self.symbol_name(alias.target));
+        put!(self, "{indent}.alias {alias}, {target};\n");
     }
 
     fn pragma(&mut self, strings: &[&str], indent: &str) {
@@ -125,7 +126,6 @@ impl<'s> Printer<'_, 's> {
             put!(self, " .v{}", v.vector);
         }
         put!(self, " {:?}", v.ty);
-        self.ptr(v.ptr);
         let name = self.declared_name(v.symbol);
         put!(self, " {name}");
         if let Some(n) = v.range {
@@ -148,7 +148,6 @@ impl<'s> Printer<'_, 's> {
             .map(|a| match a {
                 Attribute::Managed => ".managed".to_string(),
                 Attribute::Unified(low, high) => format!(".unified({low}, {high})"),
-                Attribute::Other(text) => text.to_string(),
             })
             .collect();
         put!(self, " .attribute({})", texts.join(", "));
@@ -202,6 +201,20 @@ impl<'s> Printer<'_, 's> {
                 }
                 self.out.push('}');
             }
+            Initialiser::Fields(fields) => {
+                let texts: Vec<String> =
+                    fields.iter().map(|(name, value)| self.field(*name, *value)).collect();
+                put!(self, "{{{}}}", texts.join(", "));
+            }
+        }
+    }
+
+    fn field(&self, name: Name, value: FieldValue) -> String {
+        let name = self.name(name);
+        match value {
+            FieldValue::Int(value) => format!("{name} = {}", value as i64),
+            FieldValue::F64(bits) => format!("{name} = 0d{bits:016X}"),
+            FieldValue::Word(word) => format!("{name} = {}", self.name(word)),
         }
     }
 
@@ -305,6 +318,11 @@ impl BodyPrinter<'_, '_, '_> {
                 Stmt::Pragma(strings) => self.p.pragma(strings, &indent),
                 Stmt::Targets(t) => self.targets(t),
                 Stmt::Prototype(proto) => self.prototype(proto),
+                Stmt::Function(f) => {
+                    self.p.out.push_str(&indent);
+                    self.p.function(f);
+                }
+                Stmt::Alias(alias) => self.p.alias(alias, &indent),
             }
         }
     }
@@ -413,9 +431,14 @@ impl BodyPrinter<'_, '_, '_> {
             Operand::Offset(n) => put!(self.p, "+{n}"),
             Operand::Sum(range) => self.list(*range),
             Operand::Element(range) => {
-                if let [base, Operand::Offset(n)] = self.body.list(*range) {
+                if let [base, index] = self.body.list(*range) {
                     self.operand(base);
-                    put!(self.p, "[{n}]");
+                    self.p.out.push('[');
+                    match index {
+                        Operand::Offset(n) => put!(self.p, "{n}"),
+                        index => self.operand(index),
+                    }
+                    self.p.out.push(']');
                 }
             }
             Operand::Address(range) => self.enclosed('[', *range, ']'),

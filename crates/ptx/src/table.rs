@@ -42,11 +42,11 @@
 //! 5. Modifiers that the row doesn't take, and required ones that aren't there.
 //! 6. `late` lines.
 //!
-//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and perhaps
-//! the version from which they apply (`ptx6.4`). `t1=.x/.y` asks for the second type, `args=3` for three operands.
-//! `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are the
-//! types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are the words
-//! that met the groups of the line, and `$1::` is what follows the `::` of such a word.
+//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4`
+//! is the version from which they apply, `t1=.x/.y` asks for the second type, `args=3` for three operands.
+//! `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are
+//! the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are
+//! the words that met the groups of the line, and `$1::` is what follows the `::` of such a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
 //! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`.

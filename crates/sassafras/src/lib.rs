@@ -66,7 +66,7 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
-            output.diagnostics.push(Diagnostic { severity: Severity::Fatal, line, span, message });
+            output.diagnostics.push(Diagnostic { severity: Severity::Fatal, file: None, line, span, message });
         }
     }
     output

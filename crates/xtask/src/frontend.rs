@@ -12,7 +12,8 @@ pub struct Checked {
 }
 
 pub fn check(file: &str, source: &str) -> Checked {
-    let parsed = ptx::parse(source, &Options::default());
+    let options = Options { file: file.into() };
+    let parsed = ptx::parse(source, &options);
     let mut stderr = render_ptxas(file, &parsed.diagnostics);
     if parsed.failed() {
         stderr += ABORTED;
@@ -30,13 +31,14 @@ pub struct Reprinted {
 
 /// `Err` if the module is rejected.
 pub fn reprint(source: &str) -> Result<Reprinted, String> {
-    let parsed = ptx::parse(source, &Options::default());
+    let options = Options::default();
+    let parsed = ptx::parse(source, &options);
     if let Some(error) = first_error(&parsed) {
         return Err(error);
     }
     let module = parsed.module.ok_or("no module, but no error either")?;
     let text = ptx::print(&module);
-    let again = ptx::parse(&text, &Options::default());
+    let again = ptx::parse(&text, &options);
     let difference = match first_error(&again) {
         Some(error) => Some(format!("the printed text is rejected: {error}")),
         None if again.module.as_ref() != Some(&module) => Some("another tree".into()),

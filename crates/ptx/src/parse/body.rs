@@ -1,35 +1,36 @@
 //! Function bodies: statements, labels, instructions.
 
+use super::decl::Scope;
+use super::directive::PragmaPlace;
 use super::*;
 use crate::table::{OpcodeError, resolve};
 
 impl<'s> Parser<'s> {
-    /// `{ … }` of a function. Labels are settled at its end.
-    pub(super) fn function_body(&mut self) -> Parse<()> {
+    /// `{ … }` of a function; the place of the last brace. Labels are settled at its end.
+    pub(super) fn function_body(&mut self) -> Parse<Span> {
         self.expect(b'{')?;
-        let mut depth = 0u32;
+        // For each open block: how many uses waited for a label when it began.
+        let mut blocks: Vec<usize> = Vec::new();
         loop {
             if self.tok.is(b'}') {
-                self.bump();
-                if depth == 0 {
-                    break;
-                }
-                depth -= 1;
-                self.settle_scope();
+                let brace = self.bump().span();
+                let Some(waiting) = blocks.pop() else {
+                    self.settle_scope(0);
+                    self.report_unknown()?;
+                    return Ok(brace);
+                };
+                self.settle_scope(waiting);
                 self.names.close();
                 self.body.stmts.push(Stmt::Close);
             } else if self.tok.is(b'{') {
                 self.bump();
-                depth += 1;
+                blocks.push(self.function.unresolved.len());
                 self.names.open();
                 self.body.stmts.push(Stmt::Open);
             } else {
                 self.statement()?;
             }
         }
-        self.settle_scope();
-        self.report_unknown();
-        Ok(())
     }
 
     fn statement(&mut self) -> Parse<()> {
@@ -37,71 +38,32 @@ impl<'s> Parser<'s> {
             TokenKind::Ident => self.label_or_instruction(),
             TokenKind::Punct(b'@') => self.guarded(),
             TokenKind::Dot => self.directive(),
-            // An empty statement.
-            TokenKind::Punct(b';') => {
-                self.bump();
-                Ok(())
-            }
             _ => self.syntax_error(),
         }
     }
 
     fn directive(&mut self) -> Parse<()> {
-        let word = self.dot();
-        let stmt = match word {
-            ".reg" => {
-                self.bump();
-                Stmt::Regs(self.registers()?)
-            }
+        let start = self.tok.span();
+        let stmt = match self.dot() {
             ".loc" => Stmt::Loc(Box::new(self.loc()?)),
-            ".pragma" => Stmt::Pragma(Box::new(self.pragma()?)),
-            ".file" => {
-                self.file()?;
-                return Ok(());
+            ".pragma" => Stmt::Pragma(Box::new(self.pragma(PragmaPlace::Body)?)),
+            ".alias" => Stmt::Alias(Box::new(self.alias()?)),
+            ".func" | ".extern" | ".visible" | ".weak" => {
+                let linkage = self.linkage(FUNCTION_LINKAGES);
+                if self.dot() != ".func" {
+                    return self.syntax_error();
+                }
+                Stmt::Function(Box::new(self.inner_declaration(linkage, start)?))
             }
+            ".IF" => return self.fatal(start, "Ill formed conditional"),
             _ => {
-                let space = match word {
-                    ".local" => Space::Local,
-                    ".shared" | ".shared::cta" => Space::Shared,
-                    ".param" => Space::Param,
-                    ".global" => Space::Global,
-                    ".const" => Space::Const,
-                    ".extern" | ".visible" | ".weak" => return self.linked_variable(),
-                    _ => return self.syntax_error(),
-                };
-                self.bump();
-                return self.local_variables(Linkage::default(), space);
+                for variable in self.variables(Linkage::default(), Scope::Body)? {
+                    self.body.stmts.push(Stmt::Variable(Box::new(variable)));
+                }
+                return Ok(());
             }
         };
         self.body.stmts.push(stmt);
-        Ok(())
-    }
-
-    fn linked_variable(&mut self) -> Parse<()> {
-        let mut linkage = Linkage::default();
-        match self.dot() {
-            ".extern" => linkage.external = true,
-            ".weak" => linkage.weak = true,
-            _ => linkage.visible = true,
-        }
-        self.bump();
-        match self.dot() {
-            ".shared" | ".shared::cta" => {
-                self.bump();
-                self.local_variables(linkage, Space::Shared)
-            }
-            ".global" => {
-                self.bump();
-                self.local_variables(linkage, Space::Global)
-            }
-            _ => self.syntax_error(),
-        }
-    }
-
-    fn local_variables(&mut self, linkage: Linkage, space: Space) -> Parse<()> {
-        for variable in self.variables(linkage, space)? {
-            self.body.stmts.push(Stmt::Variable(Box::new(variable)));
-        }
         Ok(())
     }
 
@@ -111,101 +73,149 @@ impl<'s> Parser<'s> {
             self.bump();
             return self.label(first);
         }
-        self.instruction(None, first.span())
+        self.instruction()
     }
 
     fn label(&mut self, token: Token) -> Parse<()> {
-        self.expect(b':')?;
+        let colon = self.expect(b':')?;
         let name = self.names.intern(self.text(token));
         let span = token.span();
-        let symbol = match self.dot() {
-            word @ (".branchtargets" | ".calltargets") => {
-                self.bump();
-                let symbol = self.new_symbol(name, SymbolKind::Targets, span);
-                let mut targets = Vec::new();
-                loop {
-                    let (target, span) = self.expect_name()?;
-                    targets.push((target, span));
-                    if !self.eat(b',') {
-                        break;
-                    }
-                }
-                self.expect(b';')?;
-                let first = self.body.operands.len() as u32;
-                for (target, span) in &targets {
-                    self.use_name(*target, *span);
-                }
-                let targets = Range { first, len: targets.len() as u32 };
-                let calls = word == ".calltargets";
-                if calls {
-                    self.call_targets(symbol, targets, span);
-                }
-                self.body.stmts.push(Stmt::Targets(Box::new(Targets {
-                    label: symbol,
-                    calls,
-                    targets,
-                    span,
-                })));
-                symbol
-            }
-            ".callprototype" => {
-                self.bump();
-                self.prototype(name, span)?
-            }
-            _ => {
-                let symbol = self.new_symbol(name, SymbolKind::Label, span);
-                self.body.stmts.push(Stmt::Label(symbol, span));
-                symbol
-            }
+        let kind = match self.dot() {
+            ".branchtargets" | ".calltargets" => SymbolKind::Targets,
+            ".callprototype" => SymbolKind::Prototype,
+            _ => SymbolKind::Label,
         };
-        self.declare(name, Meaning::Symbol(symbol), "label", span);
+        let symbol = self.new_symbol(name, kind, span);
+        if self.names.define(name, Meaning::Symbol(symbol)).is_err() {
+            let text = self.names.text(name);
+            self.error(colon.span(), format!("Duplicate definition of label '{text}'"));
+        }
+        let stmt = match self.dot() {
+            ".branchtargets" => self.targets(symbol, span, false)?,
+            ".calltargets" => self.targets(symbol, span, true)?,
+            ".callprototype" => self.prototype(symbol, span)?,
+            _ => Stmt::Label(symbol, span),
+        };
+        self.body.stmts.push(stmt);
         Ok(())
     }
 
-    /// Calls through the label are checked against each of its functions.
-    fn call_targets(&mut self, label: Symbol, targets: Range, span: Span) {
-        let mut functions = Vec::new();
-        for target in self.body.list(targets) {
-            match target {
-                Operand::Symbol(s) if self.signatures.contains_key(s) => functions.push(*s),
-                _ => {}
+    /// `.branchtargets a, b, c<4>;` or `.calltargets f, g;`
+    fn targets(&mut self, label: Symbol, span: Span, calls: bool) -> Parse<Stmt<'s>> {
+        self.bump();
+        let first = self.body.operands.len() as u32;
+        loop {
+            if self.tok.kind != TokenKind::Ident {
+                return self.syntax_error();
+            }
+            let span = self.bump().span();
+            let text = self.slice(span);
+            if self.eat(b'<') {
+                let count = self.small_int()?;
+                self.expect(b'>')?;
+                self.numbered_targets(text, span, count)?;
+            } else {
+                let name = self.names.intern(text);
+                if calls { self.call_target(name) } else { self.branch_target(name, span) }
+            }
+            if !self.eat(b',') {
+                break;
             }
         }
-        if functions.len() < targets.len as usize {
-            self.error(span, "Illegal call target, device function expected");
+        self.expect(b';')?;
+        let targets = Range { first, len: self.body.operands.len() as u32 - first };
+        if calls {
+            self.remember_call_targets(label, targets);
         }
+        Ok(Stmt::Targets(Box::new(Targets { label, calls, targets, span })))
+    }
+
+    /// `L<3>` means `L0, L1, L2`. A label that exists stands somewhere in the source, and so does its name.
+    fn numbered_targets(&mut self, prefix: &str, span: Span, count: u32) -> Parse<()> {
+        for i in 0..count {
+            let text = format!("{prefix}{i}");
+            let Some(at) = self.source.find(&text) else {
+                return self.fatal(span, format!("Unknown symbol '{text}'"));
+            };
+            let name = self.names.intern(&self.source[at..at + text.len()]);
+            self.branch_target(name, span);
+        }
+        Ok(())
+    }
+
+    fn branch_target(&mut self, name: Name, span: Span) {
+        let operand = match self.names.lookup(name) {
+            Meaning::Symbol(symbol) if self.is_label(symbol) => Operand::Symbol(symbol),
+            Meaning::Nothing => {
+                let place = self.body.operands.len() as u32;
+                self.function.unresolved.push((place, name, span));
+                Operand::Unresolved(name)
+            }
+            _ => {
+                self.error(self.tok.span(), "Illegal branch target, label expected");
+                Operand::Symbol(Symbol::UNKNOWN)
+            }
+        };
+        self.body.operands.push(operand);
+    }
+
+    fn is_label(&self, symbol: Symbol) -> bool {
+        let kind = self.symbols.get(symbol.0 as usize).map(|s| &s.kind);
+        matches!(kind, Some(SymbolKind::Label | SymbolKind::Targets))
+    }
+
+    fn call_target(&mut self, name: Name) {
+        let operand = match self.names.lookup(name) {
+            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
+            _ => Operand::Symbol(Symbol::UNKNOWN),
+        };
+        if !matches!(operand, Operand::Symbol(symbol) if self.signatures.contains_key(&symbol)) {
+            self.error(self.tok.span(), "Illegal call target, device function expected");
+        }
+        self.body.operands.push(operand);
+    }
+
+    /// What a call through the label is checked against; nothing if one of the names has no meaning at all.
+    fn remember_call_targets(&mut self, label: Symbol, targets: Range) {
+        let list = self.body.list(targets);
+        if list.contains(&Operand::Symbol(Symbol::UNKNOWN)) {
+            return;
+        }
+        let function = |o: &Operand| match o {
+            Operand::Symbol(symbol) if self.signatures.contains_key(symbol) => Some(*symbol),
+            _ => None,
+        };
+        let functions = list.iter().filter_map(function).collect();
         self.call_targets.insert(label, functions);
     }
 
-    fn prototype(&mut self, name: Name, span: Span) -> Parse<Symbol> {
-        self.names.open();
+    /// `.callprototype (…) _ (…) .noreturn;`
+    fn prototype(&mut self, label: Symbol, span: Span) -> Parse<Stmt<'s>> {
+        self.bump();
         let regs = (self.body.regs.len(), self.function.next_reg);
-        let inside = self.prototype_inside(name, span);
+        let inside = self.prototype_inside(label, span);
         // Registers of a prototype are formal: they take no number of the function.
         self.body.regs.truncate(regs.0);
         self.function.next_reg = regs.1;
-        self.names.close();
         inside
     }
 
-    fn prototype_inside(&mut self, name: Name, span: Span) -> Parse<Symbol> {
-        let returns = if self.tok.is(b'(') { self.params()? } else { Vec::new() };
-        if self.text(self.tok) != "_" {
+    fn prototype_inside(&mut self, label: Symbol, span: Span) -> Parse<Stmt<'s>> {
+        let returns = if self.tok.is(b'(') { self.prototype_params()? } else { Vec::new() };
+        if self.tok.kind != TokenKind::Reserved || self.text(self.tok) != "_" {
             return self.syntax_error();
         }
-        self.expect_name()?;
-        let params = if self.tok.is(b'(') { self.params()? } else { Vec::new() };
-        let directives = self.function_directives()?;
+        self.bump();
+        let params = if self.tok.is(b'(') { self.prototype_params()? } else { Vec::new() };
+        // ptxas spells it like this.
+        let directives = self.device_directives(&returns, "protoype with return parameters")?;
         self.expect(b';')?;
-        let label = self.new_symbol(name, SymbolKind::Prototype, span);
         self.signatures.insert(label, Signature::of(&returns, &params));
-        let prototype = Prototype { label, returns, params, directives, span };
-        self.body.stmts.push(Stmt::Prototype(Box::new(prototype)));
-        Ok(label)
+        Ok(Stmt::Prototype(Box::new(Prototype { label, returns, params, directives, span })))
     }
 
     fn guarded(&mut self) -> Parse<()> {
-        let at = self.bump();
+        self.bump();
         let negated = self.eat(b'!');
         let (name, span) = self.expect_name()?;
         let guard = match self.names.lookup(name) {
@@ -217,9 +227,8 @@ impl<'s> Parser<'s> {
             }
             _ => {
                 self.error(span, "Predicate expression expected");
-                let text = self.names.text(name);
                 if self.names.lookup(name) == Meaning::Nothing {
-                    self.function.unknown.push((text.to_string(), span));
+                    self.function.unknown.push(Unknown { name, span, declared_later: false });
                 }
                 None
             }
@@ -227,11 +236,27 @@ impl<'s> Parser<'s> {
         if self.tok.kind != TokenKind::Ident {
             return self.syntax_error();
         }
-        self.instruction(guard, at.span())
+        let start = self.tok.span();
+        let opcode = self.opcode()?;
+        self.operands_of(opcode, guard, start)
     }
 
-    fn instruction(&mut self, guard: Option<Guard>, start: Span) -> Parse<()> {
+    /// ptxas looks one token past a mnemonic to see that it is no label, so its messages have that token's
+    /// line.
+    fn instruction(&mut self) -> Parse<()> {
+        let mnemonic = self.tok.span();
+        let spaced = self.lexer.peek_byte() != b'.';
         let opcode = self.opcode()?;
+        let mut start = mnemonic;
+        if spaced {
+            let next = self.function.second_word.take().unwrap_or(self.tok.span());
+            let between = Span { start: mnemonic.end, end: next.start };
+            start = if self.slice(between).contains('\n') { next } else { mnemonic };
+        }
+        self.operands_of(opcode, None, start)
+    }
+
+    fn operands_of(&mut self, opcode: OpcodeId, guard: Option<Guard>, start: Span) -> Parse<()> {
         let operands = self.operands(opcode)?;
         let end = self.expect(b';')?;
         let inst = Inst { opcode, guard, operands, span: start.to(end.span()) };
@@ -260,6 +285,7 @@ impl<'s> Parser<'s> {
     /// Blanks stand between the words of this opcode: put it together by hand.
     fn spaced_opcode(&mut self, spelling: &str, start: u32) -> Parse<OpcodeId> {
         let mut whole = spelling.to_string();
+        self.function.second_word = Some(self.tok.span());
         while self.tok.kind == TokenKind::Dot {
             let token = self.bump();
             whole.push_str(self.text(token));
@@ -281,41 +307,40 @@ impl<'s> Parser<'s> {
         Ok(OpcodeId(self.opcodes.len() as u32 - 1))
     }
 
-    /// A name that may be defined further down: pushes an operand for it.
-    pub(super) fn use_name(&mut self, name: Name, span: Span) {
-        let operand = match self.names.lookup(name) {
-            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
-            _ => {
-                let place = self.body.operands.len() as u32;
-                self.function.unresolved.push((place, name, span));
-                Operand::Unresolved(name)
+    /// At the end of a scope its labels are known: fills in the uses in it that came before them. A name that
+    /// turned out to be something else is kept for [`Parser::report_unknown`].
+    fn settle_scope(&mut self, first: usize) {
+        let waiting = self.function.unresolved.split_off(first.min(self.function.unresolved.len()));
+        for (place, name, span) in waiting {
+            match self.names.lookup(name) {
+                Meaning::Nothing => self.function.unresolved.push((place, name, span)),
+                Meaning::Symbol(symbol)
+                    if matches!(self.symbols[symbol.0 as usize].kind, SymbolKind::Label) =>
+                {
+                    self.body.operands[place as usize] = Operand::Symbol(symbol);
+                }
+                _ => self.function.unknown.push(Unknown { name, span, declared_later: true }),
             }
-        };
-        self.body.operands.push(operand);
-    }
-
-    /// At the end of a scope its labels are known: fills in the uses that came before them.
-    fn settle_scope(&mut self) {
-        let mut waiting = std::mem::take(&mut self.function.unresolved);
-        waiting.retain(|(place, name, _)| match self.names.lookup(*name) {
-            Meaning::Symbol(symbol) => {
-                self.body.operands[*place as usize] = Operand::Symbol(symbol);
-                false
-            }
-            _ => true,
-        });
-        self.function.unresolved = waiting;
+        }
     }
 
     /// At the end of the function what is still unknown is an error, in order of the source.
-    fn report_unknown(&mut self) {
+    fn report_unknown(&mut self) -> Parse<()> {
         let mut unknown = std::mem::take(&mut self.function.unknown);
         for (_, name, span) in std::mem::take(&mut self.function.unresolved) {
-            unknown.push((self.names.text(name).to_string(), span));
+            unknown.push(Unknown { name, span, declared_later: false });
         }
-        unknown.sort_by_key(|(_, span)| span.start);
-        for (text, span) in unknown {
+        unknown.sort_by_key(|u| u.span.start);
+        for Unknown { name, span, declared_later } in unknown {
+            let text = self.names.text(name);
+            if declared_later {
+                return self.fatal(span, format!("Label expected for forward reference of '{text}'"));
+            }
             self.error(span, format!("Unknown symbol '{text}'"));
         }
+        Ok(())
     }
 }
+
+/// The words of linkage before a declaration of a function in a body.
+const FUNCTION_LINKAGES: &[&str] = &[".extern", ".visible", ".weak"];

@@ -1,157 +1,370 @@
-//! Declarations: variables, functions, parameters, registers, initialisers.
+//! Variables: what may be declared where, and what a second declaration may say.
+//!
+//! A declaration is words for storage and alignment in any order, a type, and declarators. ptxas looks at a
+//! declarator once it has read the token behind it, so that is where its messages point to. The order of the
+//! checks is the order of the messages, found with declarations that are wrong in two ways at once.
 
 use super::*;
 use crate::types::{Class, Type};
 
-/// What a call or a second declaration of a function is compared with.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Signature {
-    pub returns: Vec<Formal>,
-    pub params: Vec<Formal>,
-    /// The names of returns, then of params, for messages.
-    pub names: Vec<Option<Name>>,
-    pub entry: bool,
-    pub defined: bool,
-    pub external: bool,
+/// Where a declaration stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Module,
+    Body,
+    /// A parameter of a function that has a body.
+    EntryParam,
+    FuncParam,
 }
 
-impl Signature {
-    pub fn of(returns: &[Param], params: &[Param]) -> Signature {
-        Signature {
-            returns: returns.iter().map(Formal::of).collect(),
-            params: params.iter().map(Formal::of).collect(),
-            names: returns.iter().chain(params).map(|p| p.name).collect(),
-            ..Signature::default()
-        }
-    }
-}
-
-/// What matters of a parameter to callers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Formal {
-    pub ty: Type,
-    pub bytes: u64,
-    pub align: u64,
-    pub memory: bool,
+/// What a declaration says before its declarators: `.global .align 8 .v2 .f32`.
+pub(super) struct Spec {
+    pub space: Option<Space>,
+    pub align: Option<u32>,
+    pub attributes: Vec<Attribute>,
     pub vector: u8,
-    pub array: bool,
+    pub ty: Type,
 }
 
-impl Formal {
-    fn of(param: &Param) -> Formal {
-        Formal {
-            ty: param.ty,
-            bytes: param.bytes(),
-            align: param.alignment(),
-            memory: matches!(param.place, ParamPlace::Memory(_)),
-            vector: param.vector,
-            array: !param.dims.is_empty(),
-        }
+/// What can be declared with a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Declarable {
+    /// Everything: scalars, vectors, arrays, parameters.
+    Basic,
+    /// Scalars and arrays; vectors too if the flag is set.
+    Packed { vectors: bool },
+    /// Arrays alone.
+    InstructionOnly,
+    /// `.texref`, `.samplerref`, `.surfref`.
+    Opaque,
+}
+
+/// Types that are not basic but can be named in a declaration.
+const PACKED: &[(&str, Declarable)] = &[
+    ("f16x2", Declarable::Packed { vectors: true }),
+    ("e2m3x4", Declarable::Packed { vectors: false }),
+    ("e3m2x4", Declarable::Packed { vectors: false }),
+    ("e2m1x4", Declarable::Packed { vectors: false }),
+    ("f32x2", Declarable::InstructionOnly),
+    ("u16x2", Declarable::InstructionOnly),
+    ("s16x2", Declarable::InstructionOnly),
+    ("e4m3", Declarable::InstructionOnly),
+    ("e5m2", Declarable::InstructionOnly),
+    ("e4m3x2", Declarable::InstructionOnly),
+    ("e5m2x2", Declarable::InstructionOnly),
+    ("e2m3x2", Declarable::InstructionOnly),
+    ("e3m2x2", Declarable::InstructionOnly),
+    ("e2m1x2", Declarable::InstructionOnly),
+    ("e4m3x4", Declarable::InstructionOnly),
+    ("e5m2x4", Declarable::InstructionOnly),
+    ("ue8m0x2", Declarable::InstructionOnly),
+];
+
+/// `None` for words that are no type to a declaration: `.bf16`, `.tf32`, `.b1024`, ….
+fn declarable(ty: Type) -> Option<Declarable> {
+    match ty.class() {
+        Class::Opaque => Some(Declarable::Opaque),
+        Class::Packed => PACKED.iter().find(|(name, _)| *name == ty.name()).map(|(_, kind)| *kind),
+        _ if ty.bits() > 128 => None,
+        _ => Some(Declarable::Basic),
     }
 }
 
-/// The type part of a declaration: `.align 8 .v2 .f32` and attributes.
-struct TypeSpec<'s> {
-    align: Option<u32>,
-    attributes: Vec<Attribute<'s>>,
-    vector: u8,
-    ty: Type,
-    ptr: Option<Ptr>,
+/// The type that a dotted word names in a declaration.
+pub(super) fn declared_type(word: &str) -> Option<Type> {
+    let ty = Type::find(word.strip_prefix('.')?)?;
+    declarable(ty).map(|_| ty)
 }
 
-fn space(word: &str) -> Option<Space> {
-    Some(match word {
-        ".global" => Space::Global,
-        ".const" => Space::Const,
-        ".shared" | ".shared::cta" => Space::Shared,
-        ".local" => Space::Local,
-        ".param" => Space::Param,
-        _ => return None,
-    })
+pub(super) fn space(word: &str) -> Option<Space> {
+    const SPACES: [Space; 6] =
+        [Space::Global, Space::Const, Space::Shared, Space::Local, Space::Param, Space::Reg];
+    SPACES.into_iter().find(|s| s.text() == word)
+}
+
+/// A declared thing, as far as the checks look at it.
+pub(super) struct Checked<'a, 's> {
+    pub name: &'s str,
+    pub scope: Scope,
+    pub linkage: Linkage,
+    pub space: Space,
+    pub ty: Type,
+    pub vector: u8,
+    pub dims: &'a [Option<u64>],
+    pub align: Option<u32>,
+    pub attributes: &'a [Attribute],
+    pub init: bool,
+}
+
+impl Checked<'_, '_> {
+    /// Neither vector nor array.
+    fn scalar(&self) -> bool {
+        self.vector == 1 && self.dims.is_empty()
+    }
+
+    fn opaque(&self) -> bool {
+        self.ty.class() == Class::Opaque && self.vector == 1
+    }
+
+    fn incomplete(&self) -> bool {
+        incomplete(self.dims)
+    }
+
+    /// What is wrong with the type, whatever the storage.
+    fn type_errors(&self) -> impl Iterator<Item = String> {
+        let pred = self.ty == Type::PRED && !self.scalar();
+        let instruction = declarable(self.ty) == Some(Declarable::InstructionOnly) && self.scalar();
+        let inner = self.dims.iter().skip(1).any(|d| *d == Some(0));
+        [
+            (pred, "Predicate type can only be used to define scalar register variables".to_string()),
+            (instruction, format!("Type {:?} may only be used as an instruction type", self.ty)),
+            (inner, "Array of incomplete type".to_string()),
+        ]
+        .into_iter()
+        .filter_map(|(wrong, text)| wrong.then_some(text))
+    }
+
+    /// What is wrong with the storage, in ptxas's order. `unified`: one texture mode for all samplers.
+    fn storage_errors(&self, unified: bool) -> Vec<String> {
+        let Checked { name, scope, space, linkage, .. } = *self;
+        let mut errors = Vec::new();
+        let mut check = |wrong: bool, text: &dyn Fn() -> String| {
+            if wrong {
+                errors.push(text());
+            }
+        };
+        let opaque = self.opaque();
+        let not_basic = declarable(self.ty) != Some(Declarable::Basic);
+        let packed_param =
+            self.dims.is_empty() && (self.vector > 1 || not_basic && (!opaque || scope == Scope::FuncParam));
+        let alignment =
+            !matches!(scope, Scope::EntryParam | Scope::Module) && self.align.is_some_and(|a| a > 128);
+        let unsized_ok =
+            linkage.external || self.init || matches!(scope, Scope::FuncParam | Scope::EntryParam);
+        check(opaque && scope == Scope::Body, &|| {
+            "Texture/surface variable must be at module or entry parameter scope".into()
+        });
+        check(self.ty == Type::PRED && self.scalar() && space != Space::Reg, &|| {
+            format!("Predicate variable '{name}' must be in register state space")
+        });
+        check(space == Space::Reg && (opaque || !self.dims.is_empty()), &|| {
+            format!("Variable '{name}' cannot be allocated into a register")
+        });
+        check(space == Space::Param && packed_param, &|| {
+            format!("Variable '{name}' cannot be allocated in .param state space")
+        });
+        let texture_space = matches!(space, Space::Global | Space::Param);
+        check(opaque && self.scalar() && scope == Scope::Module && !texture_space, &|| {
+            "Texture and surface variables must be declared in .global space".into()
+        });
+        check(unified && opaque && self.scalar() && self.ty.name() == "samplerref", &|| {
+            "Instruction or declaration violates .target texmode_unified setting".into()
+        });
+        check(space == Space::Param && alignment, &|| {
+            format!(
+                "Parameter '{name}' has illegal alignment (must be aligned to 1, 2, 4, 8, 16, 32, 64, or 128 bytes)"
+            )
+        });
+        check(self.incomplete() && !unsized_ok, &|| {
+            format!("Non-external variable '{name}' has incomplete type")
+        });
+        for attribute in self.attributes {
+            let word = attribute.word();
+            check(space != Space::Global, &|| format!("Illegal attribute '{word}' for symbol '{name}'"));
+        }
+        check(linkage.common && space != Space::Global, &|| {
+            ".common variables must be declared in .global space".into()
+        });
+        check(linkage.common && opaque, &|| "Illegal type for .common symbol".into());
+        if scope == Scope::Module {
+            check(matches!(space, Space::Reg | Space::Local), &|| {
+                let space = space.text();
+                format!("Module-scoped variables in {space} state space are not allowed with ABI")
+            });
+            check(space == Space::Param, &|| {
+                "Parameter variables may not be declared at module scope".into()
+            });
+        }
+        errors
+    }
+}
+
+/// An array whose first dimension isn't said.
+pub(super) fn incomplete(dims: &[Option<u64>]) -> bool {
+    matches!(dims.first(), Some(None | Some(0)))
+}
+
+/// The kind of symbol that a variable in memory is.
+pub(super) fn variable_kind(
+    space: Space,
+    ty: Type,
+    vector: u8,
+    align: Option<u32>,
+    dims: &[Option<u64>],
+) -> SymbolKind {
+    let element = u64::from(ty.bytes()) * u64::from(vector);
+    let bytes = dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)));
+    let align = alignment(ty, vector, align);
+    SymbolKind::Variable { space, ty, vector, bytes, align, array: !dims.is_empty() }
+}
+
+/// Each member of a range in memory is a symbol; this many are enough for any program, and fit into memory.
+const MOST_SYMBOLS: u64 = 1 << 20;
+
+/// The parts of a declarator: `name`, `name<4>`, `name[2][3] = {…}`.
+struct Declarator {
+    name: Name,
+    span: Span,
+    range: Option<u32>,
+    dims: Vec<Option<u64>>,
+    init: Option<Initialiser>,
 }
 
 impl<'s> Parser<'s> {
-    /// A variable or function at module scope.
-    pub(super) fn declaration(&mut self, items: &mut Vec<Item<'s>>) -> Parse<()> {
-        let start = self.tok.span();
-        let linkage = self.linkage();
-        match self.dot() {
-            ".entry" | ".func" => {
-                let function = self.function(linkage, start)?;
-                items.push(Item::Function(Box::new(function)));
-            }
-            word => {
-                let Some(space) = space(word) else { return self.syntax_error() };
-                self.bump();
-                let variables = self.variables(linkage, space)?;
-                items.extend(variables.into_iter().map(Item::Variable));
-            }
-        }
-        Ok(())
-    }
-
-    fn linkage(&mut self) -> Linkage {
-        let mut linkage = Linkage::default();
-        loop {
-            match self.dot() {
-                ".extern" => linkage.external = true,
-                ".visible" => linkage.visible = true,
-                ".weak" => linkage.weak = true,
-                ".common" => linkage.common = true,
-                _ => return linkage,
-            }
-            self.bump();
-        }
-    }
-
-    /// What follows the state space of a variable declaration, to the semicolon.
-    pub(super) fn variables(&mut self, linkage: Linkage, space: Space) -> Parse<Vec<Variable<'s>>> {
-        let mut spec = self.type_spec()?;
+    /// A declaration of variables, to its semicolon. The linkage has been read.
+    pub(super) fn variables(&mut self, linkage: Linkage, scope: Scope) -> Parse<Vec<Variable>> {
+        let mut spec = self.spec()?;
         let mut variables = Vec::new();
+        if self.eat(b';') {
+            return Ok(variables);
+        }
+        let first_decl = self.body.regs.len() as u32;
         loop {
-            variables.push(self.variable(linkage, space, &mut spec)?);
+            let declarator = self.declarator(&spec)?;
+            if !self.tok.is(b',') && !self.tok.is(b';') {
+                return self.syntax_error();
+            }
+            let Some(space) = spec.space else {
+                return self.fatal(self.tok.span(), "No variable storage specified");
+            };
+            variables.extend(self.declare_one(declarator, linkage, scope, space, &mut spec)?);
             if !self.eat(b',') {
                 break;
             }
         }
         self.expect(b';')?;
+        let len = self.body.regs.len() as u32 - first_decl;
+        if len > 0 {
+            self.body.stmts.push(Stmt::Regs(Range { first: first_decl, len }));
+        }
         Ok(variables)
     }
 
-    fn variable(&mut self, linkage: Linkage, space: Space, spec: &mut TypeSpec<'s>) -> Parse<Variable<'s>> {
+    /// Storage, alignment and attributes in any order, then the type.
+    pub(super) fn spec(&mut self) -> Parse<Spec> {
+        let (mut storage, mut align, mut attributes) = (None, None, Vec::new());
+        loop {
+            match self.dot() {
+                ".align" => align = Some(self.align()?),
+                ".attribute" => attributes.extend(self.attributes(true)?),
+                word => {
+                    let Some(found) = space(word) else { break };
+                    let token = self.bump();
+                    if storage.is_some() {
+                        self.error(token.span(), "Multiple state spaces specified");
+                    }
+                    storage = storage.or(Some(found));
+                    if found == Space::Const && self.tok.is(b'[') {
+                        self.constant_bank()?;
+                    }
+                }
+            }
+        }
+        let vector = match self.dot() {
+            ".v2" => 2,
+            ".v4" => 4,
+            _ => 1,
+        };
+        if vector > 1 {
+            self.bump();
+        }
+        let Some(ty) = declared_type(self.dot()) else { return self.syntax_error() };
+        let token = self.bump();
+        self.check_vector(ty, vector, token.span());
+        Ok(Spec { space: storage, align, attributes, vector, ty })
+    }
+
+    fn check_vector(&mut self, ty: Type, vector: u8, span: Span) {
+        if vector == 1 || ty == Type::PRED {
+            return;
+        }
+        let kind = declarable(ty);
+        if !matches!(kind, Some(Declarable::Basic | Declarable::Packed { vectors: true })) {
+            self.error(span, "Vector type only allowed over basic types");
+        }
+        // An opaque handle counts as larger than 64 bits.
+        if ty.bits() * u32::from(vector) > 128 || kind == Some(Declarable::Opaque) {
+            self.error(span, "Vector type too large, exceeds 128 bit limit");
+        }
+    }
+
+    /// `[n]` after `.const`, which went away in PTX 2.2; older modules can't be read either.
+    fn constant_bank(&mut self) -> Parse<()> {
+        let at = self.expect(b'[')?.span();
+        self.small_int()?;
+        self.expect(b']')?;
+        self.error(at, "Deprecated feature: 'explicit constant banks' not supported as of PTX version 2.2");
+        Ok(())
+    }
+
+    pub(super) fn align(&mut self) -> Parse<u32> {
+        self.bump();
+        let span = self.tok.span();
+        let value = self.small_int()?;
+        if value.is_power_of_two() {
+            return Ok(value);
+        }
+        self.error(span, "Alignment must be a power of two");
+        Ok(1)
+    }
+
+    /// `.attribute(.managed, .unified(1, 2))`; a function can't be managed.
+    pub(super) fn attributes(&mut self, variable: bool) -> Parse<Vec<Attribute>> {
+        let start = self.bump().span();
+        if self.version < Version::new(4, 0) {
+            self.error(start, "Feature '.attribute' requires PTX ISA .version 4.0 or later");
+        }
+        self.expect(b'(')?;
+        let mut attributes = Vec::new();
+        loop {
+            let span = self.tok.span();
+            if variable && self.eat_dot(".managed") {
+                self.gate(".managed", Version::new(1, 0), 30, span);
+                attributes.push(Attribute::Managed);
+            } else if self.eat_dot(".unified") {
+                self.expect(b'(')?;
+                let low = self.int()?;
+                self.expect(b',')?;
+                let high = self.int()?;
+                self.expect(b')')?;
+                self.gate(".unified", Version::new(8, 0), 90, span);
+                self.module.unified = true;
+                attributes.push(Attribute::Unified(low, high));
+            } else {
+                return self.syntax_error();
+            }
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        self.expect(b')')?;
+        Ok(attributes)
+    }
+
+    fn declarator(&mut self, spec: &Spec) -> Parse<Declarator> {
         let (name, span) = self.expect_name()?;
-        let range = if self.tok.is(b'<') { Some(self.range_count(span)?) } else { None };
-        let mut dims = self.dims()?;
-        let init_at = self.tok.span();
-        let init = if self.eat(b'=') { Some(self.initialiser(0)?) } else { None };
-        if let (Some(first @ None), Some(Initialiser::List(list))) = (dims.first_mut(), &init) {
-            *first = Some(list.len() as u64);
+        if self.tok.is(b'<') {
+            let range = Some(self.range_count(span)?);
+            return Ok(Declarator { name, span, range, dims: Vec::new(), init: None });
         }
-        if init.is_some() && !matches!(space, Space::Global | Space::Const) {
-            self.error(init_at, "Initialization of variable in this state space is not allowed");
-        }
-        let &mut TypeSpec { align, ty, vector, ptr, .. } = spec;
-        let element = u64::from(ty.bytes()) * u64::from(vector);
-        let bytes = dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)));
-        let array = !dims.is_empty();
-        let kind =
-            SymbolKind::Variable { space, ty, vector, bytes, align: alignment(ty, vector, align), array };
-        let symbol = Symbol(self.symbols.len() as u32);
-        for i in 0..range.unwrap_or(1) {
-            let member = range.map(|_| i);
-            self.symbols.push(SymbolInfo { name, member, kind: kind.clone(), span });
-        }
-        match range {
-            Some(count) => self.declare_range(name, Meaning::Symbol(symbol), count, span),
-            None => self.declare_variable(name, symbol, linkage, span),
-        }
-        let attributes = std::mem::take(&mut spec.attributes);
-        Ok(Variable { linkage, symbol, range, space, align, attributes, ty, vector, dims, init, ptr, span })
+        let dims = self.dims()?;
+        let init = if self.eat(b'=') { Some(self.initialiser(spec.ty)?) } else { None };
+        Ok(Declarator { name, span, range: None, dims, init })
     }
 
     /// `<n>` of a range of names.
     fn range_count(&mut self, span: Span) -> Parse<u32> {
-        const MOST: u32 = 1 << 20;
+        const MOST: u32 = 1 << 24;
         self.expect(b'<')?;
         let count = self.small_int()?;
         self.expect(b'>')?;
@@ -161,479 +374,230 @@ impl<'s> Parser<'s> {
         Ok(count)
     }
 
-    fn declare_range(&mut self, name: Name, first: Meaning, count: u32, span: Span) {
-        if self.names.define_range(name, first, count).is_err() {
-            let text = self.names.text(name);
-            self.error(span, format!("Duplicate definition of variable '{text}<'"));
-        }
-    }
-
-    /// A variable may be declared again after an `.extern` or another declaration of the same kind.
-    fn declare_variable(&mut self, name: Name, symbol: Symbol, linkage: Linkage, span: Span) {
-        let Err(old) = self.names.define(name, Meaning::Symbol(symbol)) else { return };
-        let text = self.names.text(name);
-        let same = match old {
-            Meaning::Symbol(old) => {
-                self.symbols.get(old.0 as usize).map(|s| &s.kind) == self.symbols.last().map(|s| &s.kind)
-            }
-            _ => false,
-        };
-        if same && (linkage.external || linkage.weak || linkage.common) {
-            return;
-        }
-        self.error(span, format!("Duplicate definition of variable '{text}'"));
-    }
-
-    fn type_spec(&mut self) -> Parse<TypeSpec<'s>> {
-        let (mut align, mut vector, mut attributes) = (None, 1, Vec::new());
-        loop {
-            let word = self.dot();
-            match word {
-                ".align" => align = Some(self.align()?),
-                ".attribute" => attributes = self.attributes()?,
-                ".v2" | ".v4" | ".v8" => {
-                    vector = word.as_bytes()[2] - b'0';
-                    self.bump();
-                }
-                _ => {
-                    let Some(ty) = word.strip_prefix('.').and_then(Type::find) else {
-                        return self.syntax_error();
-                    };
-                    let token = self.bump();
-                    self.check_storable(ty, token.span());
-                    let ptr = self.ptr()?;
-                    if self.dot() == ".align" {
-                        align = Some(self.align()?);
-                    }
-                    return Ok(TypeSpec { align, attributes, vector, ty, ptr });
-                }
-            }
-        }
-    }
-
-    fn check_storable(&mut self, ty: Type, span: Span) {
-        if ty.class() == Class::Packed && !matches!(ty.name(), "f16x2") {
-            self.error(span, format!("Type '{ty:?}' is not allowed in a declaration"));
-        }
-    }
-
-    fn align(&mut self) -> Parse<u32> {
-        let start = self.bump();
-        let value = self.small_int()?;
-        if !value.is_power_of_two() {
-            self.error(start.span(), "Alignment must be a power of two");
-            return Ok(1);
-        }
-        Ok(value)
-    }
-
-    fn ptr(&mut self) -> Parse<Option<Ptr>> {
-        if !self.eat_dot(".ptr") {
-            return Ok(None);
-        }
-        let space = space(self.dot());
-        if space.is_some() {
-            self.bump();
-        }
-        let align = if self.dot() == ".align" { Some(self.align()?) } else { None };
-        Ok(Some(Ptr { space, align }))
-    }
-
-    fn attributes(&mut self) -> Parse<Vec<Attribute<'s>>> {
-        self.bump();
-        self.expect(b'(')?;
-        let mut attributes = Vec::new();
-        loop {
-            let word = self.dot();
-            if word.is_empty() {
-                return self.syntax_error();
-            }
-            self.bump();
-            attributes.push(match word {
-                ".managed" => Attribute::Managed,
-                ".unified" => {
-                    self.expect(b'(')?;
-                    let low = self.int()?;
-                    self.expect(b',')?;
-                    let high = self.int()?;
-                    self.expect(b')')?;
-                    Attribute::Unified(low, high)
-                }
-                other => Attribute::Other(other),
-            });
-            if !self.eat(b',') {
-                break;
-            }
-        }
-        self.expect(b')')?;
-        Ok(attributes)
-    }
-
-    fn dims(&mut self) -> Parse<Vec<Option<u64>>> {
+    /// Only the first dimension may be left open.
+    pub(super) fn dims(&mut self) -> Parse<Vec<Option<u64>>> {
         let mut dims = Vec::new();
         while self.eat(b'[') {
-            if self.eat(b']') {
+            if dims.is_empty() && self.eat(b']') {
                 dims.push(None);
                 continue;
             }
-            let at = self.tok.span();
-            match self.constant()? {
-                expr::Value::Int { value, .. } => dims.push(Some(value)),
-                _ => {
-                    self.error(at, "Array dimension must be an integer");
-                    dims.push(Some(0));
-                }
-            }
+            dims.push(Some(self.int()?));
             self.expect(b']')?;
         }
         Ok(dims)
     }
 
-    fn initialiser(&mut self, depth: u32) -> Parse<Initialiser> {
-        if depth > 32 {
-            return self.fatal(self.tok.span(), "Initialiser is nested too deeply");
-        }
-        if self.eat(b'{') {
-            let mut list = Vec::new();
-            if self.eat(b'}') {
-                return Ok(Initialiser::List(list));
-            }
-            loop {
-                list.push(self.initialiser(depth + 1)?);
-                if !self.eat(b',') {
-                    break;
-                }
-            }
-            self.expect(b'}')?;
-            return Ok(Initialiser::List(list));
-        }
-        if self.tok.kind == TokenKind::Ident && self.text(self.tok) != "WARP_SZ" {
-            return self.address_initialiser(None);
-        }
-        let value = self.constant()?;
-        if let expr::Value::Int { value, .. } = value
-            && self.tok.is(b'(')
-        {
-            return self.address_initialiser(Some(value));
-        }
-        Ok(match value {
-            expr::Value::Int { value, .. } => Initialiser::Int(value),
-            expr::Value::F32(bits) => Initialiser::F32(bits),
-            expr::Value::F64(bits) => Initialiser::F64(bits),
-        })
-    }
-
-    /// `name`, `name + 4`, `generic(name)`, `generic(name) + 4`, `0xff(name)`.
-    fn address_initialiser(&mut self, mask: Option<u64>) -> Parse<Initialiser> {
-        let mut generic = false;
-        let mut closing = u32::from(mask.is_some());
-        if mask.is_some() {
-            self.expect(b'(')?;
-        }
-        let (mut name, mut span) = self.expect_name()?;
-        if self.names.text(name) == "generic" && self.tok.is(b'(') {
-            self.bump();
-            generic = true;
-            closing += 1;
-            (name, span) = self.expect_name()?;
-        }
-        let mut offset = self.address_offset()?;
-        for _ in 0..closing {
-            self.expect(b')')?;
-        }
-        offset = offset.wrapping_add(self.address_offset()?);
-        let symbol = match self.names.lookup(name) {
-            Meaning::Symbol(symbol) => symbol,
-            _ => {
-                let text = self.names.text(name);
-                self.error(span, format!("Unknown symbol '{text}'"));
-                Symbol::UNKNOWN
-            }
-        };
-        Ok(Initialiser::Address { symbol, offset, generic, mask })
-    }
-
-    fn address_offset(&mut self) -> Parse<i64> {
-        if !self.tok.is(b'+') && !self.tok.is(b'-') {
-            return Ok(0);
-        }
-        let negative = self.bump().start;
-        let negative = self.source.as_bytes()[negative as usize] == b'-';
-        match self.constant()? {
-            expr::Value::Int { value, .. } if negative => Ok((value as i64).wrapping_neg()),
-            expr::Value::Int { value, .. } => Ok(value as i64),
-            _ => Ok(0),
-        }
-    }
-
-    fn function(&mut self, linkage: Linkage, start: Span) -> Parse<Function<'s>> {
-        let entry = self.eat_dot(".entry") || !self.eat_dot(".func");
-        let attributes = if self.dot() == ".attribute" { self.attributes()? } else { Vec::new() };
-        self.function = FunctionState::default();
-        self.body = Body::default();
-        self.names.open();
-        let result = self.function_inside(entry, linkage, attributes, start);
-        self.names.close();
-        let (name, span, function) = result?;
-        let mut function = function;
-        function.symbol = self.declare_function(name, span, &function);
-        Ok(function)
-    }
-
-    fn function_inside(
+    fn declare_one(
         &mut self,
-        entry: bool,
+        declarator: Declarator,
         linkage: Linkage,
-        attributes: Vec<Attribute<'s>>,
-        start: Span,
-    ) -> Parse<(Name, Span, Function<'s>)> {
-        let returns = if self.tok.is(b'(') { self.params()? } else { Vec::new() };
-        let (name, span) = self.expect_name()?;
-        let params = if self.tok.is(b'(') { self.params()? } else { Vec::new() };
-        let directives = self.function_directives()?;
-        self.check_directives(&directives);
-        let mut function = Function {
-            entry,
+        scope: Scope,
+        space: Space,
+        spec: &mut Spec,
+    ) -> Parse<Option<Variable>> {
+        let Declarator { name, span, range, mut dims, init } = declarator;
+        let Spec { align, ty, vector, .. } = *spec;
+        let checked = Checked {
+            name: self.names.text(name),
+            scope,
             linkage,
-            symbol: Symbol::UNKNOWN,
-            attributes,
-            returns,
-            params,
-            directives,
-            body: None,
-            span: start.to(span),
+            space,
+            ty,
+            vector,
+            dims: &dims,
+            align,
+            attributes: &spec.attributes,
+            init: init.is_some(),
         };
-        if self.eat(b';') {
-            return Ok((name, span, function));
+        self.check_types(&checked);
+        if let Some(init) = &init {
+            self.check_initialiser(&checked, init)?;
         }
-        self.function.formals = Formals::of(&function);
-        self.expose_for_recursion(name, span, &function);
-        self.function_body()?;
-        function.body = Some(std::mem::take(&mut self.body));
-        Ok((name, span, function))
+        self.check_storage(&checked);
+        if let (Some(first @ (None | Some(0))), Some(Initialiser::List(list))) = (dims.first_mut(), &init) {
+            *first = Some(list.len() as u64);
+        }
+        if space == Space::Reg {
+            self.declare_registers(name, span, range, spec, scope)?;
+            return Ok(None);
+        }
+        let kind = variable_kind(space, ty, vector, align, &dims);
+        if range.is_some_and(|n| self.symbols.len() as u64 + u64::from(n) > MOST_SYMBOLS) {
+            return self.fatal(span, "Too many variables declared");
+        }
+        let symbol = match range {
+            Some(count) => self.declare_variables(name, kind, count, span),
+            None => self.declare_variable(name, kind, linkage, &dims, scope, span),
+        };
+        let attributes = std::mem::take(&mut spec.attributes);
+        Ok(Some(Variable { linkage, symbol, range, space, align, attributes, ty, vector, dims, init, span }))
     }
 
-    /// A function may call itself: its name must be known inside its body, but belongs to the module.
-    fn expose_for_recursion(&mut self, name: Name, span: Span, function: &Function) {
-        if self.names.lookup(name) == Meaning::Nothing {
-            let symbol = self.new_symbol(name, SymbolKind::Function { entry: function.entry }, span);
-            self.signatures.insert(symbol, signature(function));
-            let _ = self.names.define(name, Meaning::Symbol(symbol));
-            self.function.own = Some(symbol);
+    pub(super) fn check_types(&mut self, checked: &Checked) {
+        for text in checked.type_errors() {
+            self.error(self.tok.span(), text);
         }
     }
 
-    fn declare_function(&mut self, name: Name, span: Span, function: &Function) -> Symbol {
-        let mut new = signature(function);
-        let own = self.function.own.take();
-        let old = match self.names.lookup(name) {
-            Meaning::Symbol(symbol) => self.signatures.get(&symbol).cloned().map(|s| (symbol, s)),
-            _ => None,
-        };
-        let Some((symbol, old)) = old else {
-            let kind = SymbolKind::Function { entry: function.entry };
-            let symbol = own.unwrap_or_else(|| self.new_symbol(name, kind, span));
-            self.declare(name, Meaning::Symbol(symbol), "function", span);
-            self.signatures.insert(symbol, new);
-            return symbol;
-        };
-        let text = self.names.text(name);
-        if old.defined && new.defined {
-            self.error(span, format!("Duplicate definition of function '{text}'"));
-        } else if old.params != new.params {
-            self.error(span, format!("Inconsistent prototypes of '{text}', parameter types differ"));
-        } else if old.returns != new.returns {
-            self.error(span, format!("Inconsistent prototypes of '{text}', return types differ"));
-        } else if old.external && new.defined {
-            let message =
-                format!("Function definition conflicts with '.extern' declaration for function '{text}'");
-            self.error(span, message);
+    pub(super) fn check_storage(&mut self, checked: &Checked) {
+        for text in checked.storage_errors(!self.module.independent_textures) {
+            self.error(self.tok.span(), text);
         }
-        new.defined |= old.defined;
-        self.signatures.insert(symbol, new);
-        symbol
     }
 
-    pub(super) fn params(&mut self) -> Parse<Vec<Param>> {
-        self.expect(b'(')?;
-        let mut params = Vec::new();
-        if self.eat(b')') {
-            return Ok(params);
-        }
-        loop {
-            params.push(self.param()?);
-            if !self.eat(b',') {
-                break;
-            }
-        }
-        self.expect(b')')?;
-        Ok(params)
-    }
-
-    fn param(&mut self) -> Parse<Param> {
-        let memory = match self.dot() {
-            ".param" => true,
-            ".reg" => false,
-            _ => return self.syntax_error(),
-        };
-        self.bump();
-        let TypeSpec { align, vector, ty, ptr, .. } = self.type_spec()?;
-        let (mut name, mut span) = (None, self.tok.span());
-        if self.tok.kind == TokenKind::Ident {
-            let (n, s) = self.expect_name()?;
-            (name, span) = (Some(n), s);
-        }
-        let dims = self.dims()?;
-        let named = name.filter(|n| self.names.text(*n) != "_");
-        let element = u64::from(ty.bytes()) * u64::from(vector);
-        let bytes = dims.iter().fold(element, |n, d| n.saturating_mul(d.unwrap_or(0)));
-        let place = if memory {
-            let (space, align, array) = (Space::Param, alignment(ty, vector, align), !dims.is_empty());
-            let kind = SymbolKind::Variable { space, ty, vector, bytes, align, array };
-            let symbol_name = name.unwrap_or_else(|| self.names.intern("_"));
-            let symbol = self.new_symbol(symbol_name, kind, span);
-            if let Some(name) = named {
-                self.declare(name, Meaning::Symbol(symbol), "parameter", span);
-            }
-            ParamPlace::Memory(symbol)
-        } else {
-            ParamPlace::Register(self.new_reg(name.unwrap_or(Name(0)), ty, vector, named, span))
-        };
-        Ok(Param { place, name: named, ty, vector, align, dims, ptr, span })
-    }
-
-    fn new_reg(&mut self, name: Name, ty: Type, vector: u8, named: Option<Name>, span: Span) -> Reg {
+    fn declare_registers(
+        &mut self,
+        name: Name,
+        span: Span,
+        range: Option<u32>,
+        spec: &Spec,
+        scope: Scope,
+    ) -> Parse<()> {
         let first = Reg(self.function.next_reg);
-        self.function.next_reg = first.0.saturating_add(1);
-        self.body.regs.push(RegDecl { name, ty, vector, range: None, first });
-        if let Some(name) = named {
-            self.declare(name, Meaning::Reg(first), "variable", span);
+        let Some(next) = first.0.checked_add(range.unwrap_or(1)) else {
+            return self.fatal(span, "Too many registers declared");
+        };
+        if scope == Scope::Module {
+            // An error already; what is left is that the name is taken.
+            let kind = variable_kind(Space::Reg, spec.ty, spec.vector, None, &[]);
+            self.declare_variable(name, kind, Linkage::default(), &[], scope, span);
+            return Ok(());
         }
+        self.function.next_reg = next;
+        self.body.regs.push(RegDecl { name, ty: spec.ty, vector: spec.vector, range, first });
+        match range {
+            Some(count) => self.declare_range(name, Meaning::Reg(first), count),
+            None => self.declare(name, Meaning::Reg(first), "variable"),
+        }
+        Ok(())
+    }
+
+    /// `name<count>` in memory: one symbol per member.
+    fn declare_variables(&mut self, name: Name, kind: SymbolKind, count: u32, span: Span) -> Symbol {
+        let first = Symbol(self.symbols.len() as u32);
+        for i in 0..count {
+            self.symbols.push(SymbolInfo { name, member: Some(i), kind: kind.clone(), span });
+        }
+        self.declare_range(name, Meaning::Symbol(first), count);
         first
     }
 
-    /// `.reg .b32 %a, %b<10>;` after `.reg`.
-    pub(super) fn registers(&mut self) -> Parse<Range> {
-        let TypeSpec { vector, ty, .. } = self.type_spec()?;
-        let first_decl = self.body.regs.len() as u32;
-        loop {
-            let (name, span) = self.expect_name()?;
-            if self.tok.is(b'<') {
-                let count = self.range_count(span)?;
-                let first = Reg(self.function.next_reg);
-                let Some(next) = first.0.checked_add(count) else {
-                    return self.fatal(span, "Too many registers declared");
-                };
-                self.function.next_reg = next;
-                self.body.regs.push(RegDecl { name, ty, vector, range: Some(count), first });
-                self.declare_range(name, Meaning::Reg(first), count, span);
-            } else {
-                self.new_reg(name, ty, vector, Some(name), span);
-            }
-            if !self.eat(b',') {
-                break;
-            }
-        }
-        self.expect(b';')?;
-        Ok(Range { first: first_decl, len: self.body.regs.len() as u32 - first_decl })
-    }
-
-    /// Directives that don't go together.
-    fn check_directives(&mut self, directives: &[FunctionDirective]) {
-        let find = |name: &str| directives.iter().find(|d| d.name == name);
-        match (find(".maxntid"), find(".reqntid"), find(".minnctapersm")) {
-            (Some(_), Some(second), _) => {
-                let text = "Conflicting directives: .maxntid and .reqntid cannot both be specified";
-                self.error(second.span, text);
-            }
-            (None, None, Some(alone)) => {
-                let text = ".minnctapersm is ignored when neither .maxntid nor .reqntid is specified.";
-                self.warn(alone.span, text);
-            }
-            _ => {}
-        }
-    }
-
-    /// `.maxntid 256, 1, 1 .minnctapersm 2 .noreturn .pragma "…";` in any order.
-    pub(super) fn function_directives(&mut self) -> Parse<Vec<FunctionDirective<'s>>> {
-        let mut directives = Vec::new();
-        loop {
-            let name = self.dot();
-            let Some(rule) = FUNCTION_DIRECTIVES.iter().find(|d| d.name == name) else {
-                return Ok(directives);
-            };
-            let start = self.bump();
-            let (mut values, mut strings) = (Vec::new(), Vec::new());
-            if name == ".pragma" {
-                while self.tok.kind == TokenKind::String {
-                    let token = self.bump();
-                    strings.push(self.text(token));
-                    if !self.eat(b',') {
-                        break;
-                    }
+    fn declare_range(&mut self, name: Name, first: Meaning, count: u32) {
+        let text = self.names.text(name);
+        match self.names.define_range(name, first, count) {
+            Err(old) => {
+                if self.names.at_module_scope() && self.kind_of(old) != self.kind_of(first) {
+                    self.error(self.tok.span(), format!("Inconsistent redefinition of variable '{text}<'"));
                 }
-                self.expect(b';')?;
+                self.error(self.tok.span(), format!("Duplicate definition of variable '{text}<'"));
             }
-            for i in 0..rule.values {
-                if i > 0 && !self.eat(b',') {
-                    break;
+            Ok(taken) => {
+                for name in taken {
+                    let text = self.names.text(name);
+                    self.error(self.tok.span(), format!("Duplicate definition of variable '{text}'"));
                 }
-                values.push(self.int()?);
             }
-            if let Some(refusal) = rule.refusal(self.target, self.version) {
-                self.error(start.span(), refusal);
-            }
-            directives.push(FunctionDirective { name, values, strings, span: start.span() });
         }
+    }
+
+    fn kind_of(&self, meaning: Meaning) -> Option<&SymbolKind> {
+        match meaning {
+            Meaning::Symbol(symbol) => self.symbols.get(symbol.0 as usize).map(|s| &s.kind),
+            _ => None,
+        }
+    }
+
+    /// Declares a variable that isn't in a register. At module scope an `.extern` may come before or after.
+    fn declare_variable(
+        &mut self,
+        name: Name,
+        kind: SymbolKind,
+        linkage: Linkage,
+        dims: &[Option<u64>],
+        scope: Scope,
+        span: Span,
+    ) -> Symbol {
+        let new = Global { linkage, dims: dims.to_vec(), defined: !linkage.external };
+        let symbol = self.new_symbol(name, kind, span);
+        let Err(old) = self.names.define(name, Meaning::Symbol(symbol)) else {
+            if scope == Scope::Module {
+                self.module.globals.insert(symbol, new);
+            }
+            return symbol;
+        };
+        match (scope, old) {
+            (Scope::Module, Meaning::Symbol(old)) => self.redeclare_variable(name, old, symbol, new),
+            _ => {
+                let text = self.names.text(name);
+                self.error(self.tok.span(), format!("Duplicate definition of variable '{text}'"));
+                symbol
+            }
+        }
+    }
+
+    /// The symbol that both declarations share, if they go together.
+    fn redeclare_variable(&mut self, name: Name, old: Symbol, new: Symbol, global: Global) -> Symbol {
+        let text = self.names.text(name);
+        let span = self.tok.span();
+        let Some(before) = self.module.globals.get(&old).cloned() else {
+            if !self.signatures.contains_key(&old) {
+                // A member of a range.
+                self.error(span, format!("Duplicate definition of variable '{text}'"));
+                return new;
+            }
+            let before = self.signatures.get(&old).map(|s| s.linkage).unwrap_or_default();
+            self.error(span, format!("Inconsistent redefinition of variable '{text}'"));
+            self.duplicate_variable(text, before, global.linkage, !before.external);
+            return new;
+        };
+        if !self.same_variable(old, &before, new, &global) {
+            self.error(span, format!("Inconsistent redefinition of variable '{text}'"));
+        }
+        self.duplicate_variable(text, before.linkage, global.linkage, before.defined);
+        let definition = global.defined && !before.defined;
+        let kept = if definition { global } else { before };
+        if let Some(info) = self.symbols.pop()
+            && definition
+            && let Some(shared) = self.symbols.get_mut(old.0 as usize)
+        {
+            shared.kind = info.kind;
+        }
+        self.module.globals.insert(old, kept);
+        old
+    }
+
+    fn duplicate_variable(&mut self, text: &str, old: Linkage, new: Linkage, defined: bool) {
+        let span = self.tok.span();
+        if !new.external && defined {
+            self.error(span, format!("Duplicate definition of variable '{text}'"));
+        } else if old.external && new == Linkage::default() {
+            self.error(span, format!("'.extern' variable '{text}' cannot be resolved by a '.static'"));
+        }
+    }
+
+    /// The same type and the same dimensions, where both say them. The state space doesn't matter.
+    fn same_variable(&self, old: Symbol, before: &Global, new: Symbol, global: &Global) -> bool {
+        let shape = |s: Symbol| match self.symbols.get(s.0 as usize).map(|s| &s.kind) {
+            Some(SymbolKind::Variable { ty, vector, .. }) => Some((*ty, *vector)),
+            _ => None,
+        };
+        let dims = before.dims.len() == global.dims.len()
+            && before.dims.iter().zip(&global.dims).all(|(a, b)| a == b || a.is_none() || b.is_none());
+        shape(old) == shape(new) && dims
     }
 }
 
-fn signature(function: &Function) -> Signature {
-    Signature {
-        entry: function.entry,
-        defined: function.body.is_some(),
-        external: function.linkage.external,
-        ..Signature::of(&function.returns, &function.params)
-    }
+/// What later declarations of a module variable are compared with.
+#[derive(Clone, Debug)]
+pub(crate) struct Global {
+    linkage: Linkage,
+    dims: Vec<Option<u64>>,
+    defined: bool,
 }
 
-/// A directive between a function's parameters and its body.
-struct DirectiveRule {
-    name: &'static str,
-    /// How many numbers may follow.
-    values: u8,
-    sm: u16,
-    version: Version,
-}
-
-const fn directive(name: &'static str, values: u8, sm: u16, major: u8, minor: u8) -> DirectiveRule {
-    DirectiveRule { name, values, sm, version: Version::new(major, minor) }
-}
-
-const FUNCTION_DIRECTIVES: &[DirectiveRule] = &[
-    directive(".maxnreg", 1, 0, 1, 3),
-    directive(".maxntid", 3, 0, 1, 3),
-    directive(".reqntid", 3, 0, 2, 1),
-    directive(".minnctapersm", 1, 0, 2, 0),
-    directive(".maxnctapersm", 1, 0, 1, 3),
-    directive(".noreturn", 0, 30, 6, 4),
-    directive(".pragma", 0, 0, 2, 0),
-    directive(".reqnctapercluster", 3, 90, 7, 8),
-    directive(".explicitcluster", 0, 90, 7, 8),
-    directive(".maxclusterrank", 1, 90, 7, 8),
-    directive(".blocksareclusters", 0, 90, 9, 0),
-    directive(".abi_preserve", 1, 80, 9, 0),
-    directive(".abi_preserve_control", 1, 80, 9, 0),
-];
-
-impl DirectiveRule {
-    fn refusal(&self, target: Target, version: Version) -> Option<String> {
-        let name = self.name;
-        if version < self.version {
-            let v = self.version;
-            return Some(format!("Feature '{name}' requires PTX ISA .version {v} or later"));
-        }
-        let sm = self.sm;
-        (target.sm() < sm).then(|| format!("Feature '{name}' requires .target sm_{sm} or higher"))
+impl Global {
+    pub fn is_defined(&self) -> bool {
+        self.defined
     }
 }

@@ -9,39 +9,44 @@ pub(crate) enum Value {
     F64(u64),
 }
 
-/// The value of an integer literal and whether it is unsigned: it says `U`, or doesn't fit 63 bits.
-/// Digits beyond 64 bits are lost, as in ptxas.
-pub(crate) fn integer(text: &str) -> (u64, bool) {
-    let (digits, unsigned) = match text.strip_suffix('U') {
-        Some(digits) => (digits, true),
-        None => (text, false),
-    };
-    let lower = |d: &str, prefix: [char; 2]| {
-        d.strip_prefix('0').and_then(|d| d.strip_prefix(prefix)).map(str::to_string)
-    };
-    let (digits, radix) = match (lower(digits, ['x', 'X']), lower(digits, ['b', 'B'])) {
-        (Some(hex), _) => (hex, 16),
-        (_, Some(binary)) => (binary, 2),
-        _ if digits.len() > 1 && digits.starts_with('0') => (digits.to_string(), 8),
-        _ => (digits.to_string(), 10),
-    };
-    let value = digits
-        .chars()
-        .filter_map(|c| c.to_digit(radix))
-        .fold(0u64, |v, d| v.wrapping_mul(u64::from(radix)).wrapping_add(u64::from(d)));
-    (value, unsigned || value > i64::MAX as u64)
+/// An integer literal.
+pub(crate) struct Literal {
+    pub value: u64,
+    /// It says `U`, or doesn't fit 63 bits.
+    pub unsigned: bool,
+    /// ptxas noticed that digits were lost: the value had 64 bits when another digit came.
+    pub overflow: bool,
 }
 
-/// `0f3F800000`, `0d3FF0000000000000`, or a decimal number (which is an f64).
-pub(crate) fn float(text: &str) -> Value {
-    let hex = |prefix: [char; 2]| text.strip_prefix('0').and_then(|t| t.strip_prefix(prefix));
-    if let Some(bits) = hex(['f', 'F']).and_then(|t| u32::from_str_radix(t, 16).ok()) {
-        return Value::F32(bits);
+/// The value of an integer literal. Digits beyond 64 bits are lost, as in ptxas.
+pub(crate) fn integer(text: &str) -> Literal {
+    let digits = text.strip_suffix('U').unwrap_or(text);
+    let (digits, radix) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (&digits[2..], 16),
+        [b'0', b'b' | b'B', ..] => (&digits[2..], 2),
+        [b'0', _, ..] => (digits, 8),
+        _ => (digits, 10),
+    };
+    let (mut value, mut overflow) = (0u64, false);
+    for digit in digits.chars().filter_map(|c| c.to_digit(radix)) {
+        overflow |= value > i64::MAX as u64;
+        value = value.wrapping_mul(u64::from(radix)).wrapping_add(u64::from(digit));
     }
-    if let Some(bits) = hex(['d', 'D']).and_then(|t| u64::from_str_radix(t, 16).ok()) {
-        return Value::F64(bits);
-    }
-    Value::F64(text.parse::<f64>().unwrap_or(0.0).to_bits())
+    Literal { value, unsigned: text.ends_with('U') || value > i64::MAX as u64, overflow }
+}
+
+/// `0f3F800000` or `0d3FF0000000000000`.
+fn hex_float(text: &str) -> Value {
+    let bits = u64::from_str_radix(text.get(2..).unwrap_or(""), 16).unwrap_or(0);
+    if text.len() <= 10 { Value::F32(bits as u32) } else { Value::F64(bits) }
+}
+
+/// A decimal number, and whether it is out of the range of normal numbers.
+fn decimal(text: &str) -> (f64, bool) {
+    let value = text.parse::<f64>().unwrap_or(0.0);
+    let mantissa = text.split(['e', 'E']).next().unwrap_or("");
+    let zero = !mantissa.bytes().any(|b| matches!(b, b'1'..=b'9'));
+    (value, !zero && !value.is_normal())
 }
 
 /// Binary operators, loosest first: the level, and the spelling.
@@ -71,7 +76,36 @@ impl Parser<'_> {
         self.conditional(0)
     }
 
+    /// A constant that must be an integer; another is reported.
+    pub(super) fn integer_constant(&mut self) -> Parse<u64> {
+        let value = self.constant()?;
+        Ok(self.integer_only(value))
+    }
+
+    fn integer_only(&mut self, value: Value) -> u64 {
+        match value {
+            Value::Int { value, .. } => value,
+            _ => {
+                self.error(self.tok.span(), "Integer constant expression expected");
+                0
+            }
+        }
+    }
+
+    /// The value of a number that has been read, and whether it is unsigned.
+    pub(super) fn integer_token(&mut self, token: Token) -> (u64, bool) {
+        let literal = integer(self.text(token));
+        if literal.overflow {
+            self.error(token.span(), "Constant overflow");
+        }
+        (literal.value, literal.unsigned)
+    }
+
     fn conditional(&mut self, depth: u32) -> Parse<Value> {
+        if self.tok.kind == TokenKind::HexFloat {
+            let token = self.bump();
+            return Ok(hex_float(self.text(token)));
+        }
         let condition = self.binary(0, depth)?;
         if !self.eat(b'?') {
             return Ok(condition);
@@ -79,6 +113,9 @@ impl Parser<'_> {
         let yes = self.conditional(depth + 1)?;
         self.expect(b':')?;
         let no = self.conditional(depth + 1)?;
+        for value in [condition, yes, no] {
+            self.integer_only(value);
+        }
         Ok(if truth(condition) { yes } else { no })
     }
 
@@ -89,17 +126,34 @@ impl Parser<'_> {
         let Some(operators) = LEVELS.get(level) else { return self.unary(depth) };
         let mut left = self.binary(level + 1, depth)?;
         while operators.contains(&self.tok.kind) {
-            let operator = self.bump();
+            let operator = self.bump().kind;
             let right = self.binary(level + 1, depth)?;
-            left = match combine(operator.kind, left, right) {
-                Some(value) => value,
-                None => {
-                    self.error(operator.span(), "Division by zero in constant expression");
-                    left
-                }
-            };
+            left = self.combine(operator, left, right)?;
         }
         Ok(left)
+    }
+
+    /// The result of a binary operator. Both sides must be integers or both floats; a result has the type
+    /// of the left side, that of a comparison or of an operator on integers alone is an integer.
+    fn combine(&mut self, operator: TokenKind, left: Value, right: Value) -> Parse<Value> {
+        let (float_left, float_right) = (left.is_float(), right.is_float());
+        if float_left != float_right {
+            self.error(self.tok.span(), "Constant expression type mismatch");
+        }
+        if !on_floats(operator) && (float_left || float_right) {
+            let (a, b) = (self.integer_only(left), self.integer_only(right));
+            return Ok(integers(operator, a, b, false, false).unwrap_or(Value::ZERO));
+        }
+        let result = match (left, right) {
+            (Value::Int { value: a, unsigned: ua }, Value::Int { value: b, unsigned: ub }) => {
+                integers(operator, a, b, ua || ub, ua)
+            }
+            _ => floats(operator, left, right),
+        };
+        match result {
+            Some(value) => Ok(value),
+            None => self.fatal(self.tok.span(), "Constant expression has division by zero"),
+        }
     }
 
     fn unary(&mut self, depth: u32) -> Parse<Value> {
@@ -110,12 +164,17 @@ impl Parser<'_> {
                 if depth > MAX_DEPTH {
                     return self.fatal(token.span(), "Constant expression is nested too deeply");
                 }
-                Ok(apply(op, self.unary(depth + 1)?))
+                let mut value = self.unary(depth + 1)?;
+                if matches!(op, b'!' | b'~') && value.is_float() {
+                    self.integer_only(value);
+                    value = Value::ZERO;
+                }
+                Ok(apply(op, value))
             }
             TokenKind::Punct(b'(') => {
                 self.bump();
-                if let Some(value) = self.cast(depth)? {
-                    return Ok(value);
+                if self.tok.kind == TokenKind::Dot {
+                    return self.cast(depth);
                 }
                 let value = self.conditional(depth + 1)?;
                 self.expect(b')')?;
@@ -123,14 +182,18 @@ impl Parser<'_> {
             }
             TokenKind::Int => {
                 self.bump();
-                let (value, unsigned) = integer(self.text(token));
+                let (value, unsigned) = self.integer_token(token);
                 Ok(Value::Int { value, unsigned })
             }
             TokenKind::Float => {
                 self.bump();
-                Ok(float(self.text(token)))
+                let (value, overflow) = decimal(self.text(token));
+                if overflow {
+                    self.error(token.span(), "Constant overflow");
+                }
+                Ok(Value::F64(value.to_bits()))
             }
-            TokenKind::Ident if self.text(token) == "WARP_SZ" => {
+            TokenKind::Reserved if self.text(token) == "WARP_SZ" => {
                 self.bump();
                 Ok(Value::Int { value: 32, unsigned: false })
             }
@@ -139,18 +202,45 @@ impl Parser<'_> {
     }
 
     /// `(.s64)` or `(.u64)` before an operand; the parenthesis has been read.
-    fn cast(&mut self, depth: u32) -> Parse<Option<Value>> {
-        let unsigned = match self.dot() {
-            ".u64" => true,
-            ".s64" => false,
-            _ => return Ok(None),
-        };
+    fn cast(&mut self, depth: u32) -> Parse<Value> {
+        let word = self.dot();
+        if decl::declared_type(word).is_none() {
+            return self.syntax_error();
+        }
         self.bump();
         self.expect(b')')?;
-        Ok(Some(match self.unary(depth + 1)? {
-            Value::Int { value, .. } => Value::Int { value, unsigned },
-            other => other,
-        }))
+        let operand = self.unary(depth + 1)?;
+        let value = self.integer_only(operand);
+        if !matches!(word, ".u64" | ".s64") {
+            self.error(self.tok.span(), "Unsupported cast operation");
+        }
+        Ok(Value::Int { value, unsigned: word == ".u64" })
+    }
+}
+
+impl Value {
+    const ZERO: Value = Value::Int { value: 0, unsigned: false };
+
+    fn is_float(self) -> bool {
+        !matches!(self, Value::Int { .. })
+    }
+
+    fn as_f64(self) -> f64 {
+        match self {
+            Value::Int { value, unsigned: true } => value as f64,
+            Value::Int { value, .. } => value as i64 as f64,
+            Value::F32(bits) => f64::from(f32::from_bits(bits)),
+            Value::F64(bits) => f64::from_bits(bits),
+        }
+    }
+}
+
+/// Does this operator take floats?
+fn on_floats(op: TokenKind) -> bool {
+    match op {
+        TokenKind::Punct(op) => matches!(op, b'+' | b'-' | b'*' | b'/' | b'<' | b'>'),
+        TokenKind::Punct2(_, second) => second == b'=',
+        _ => false,
     }
 }
 
@@ -173,35 +263,28 @@ fn apply(op: u8, value: Value) -> Value {
     }
 }
 
-/// The result of a binary operator; `None` for a division by zero.
-fn combine(op: TokenKind, left: Value, right: Value) -> Option<Value> {
-    if let (Value::Int { value: a, unsigned: ua }, Value::Int { value: b, unsigned: ub }) = (left, right) {
-        return integers(op, a, b, ua || ub, ua);
-    }
-    let as_f64 = |v| match v {
-        Value::Int { value, unsigned: true } => value as f64,
-        Value::Int { value, .. } => value as i64 as f64,
-        Value::F32(bits) => f64::from(f32::from_bits(bits)),
-        Value::F64(bits) => f64::from_bits(bits),
+/// The result of an operator of which at least one side is a float; `None` for a division by zero. Where the
+/// sides differ, an error has been reported and the result only has the type of the left one.
+fn floats(op: TokenKind, left: Value, right: Value) -> Option<Value> {
+    let (a, b) = (left.as_f64(), right.as_f64());
+    let number = |x: f64| match left {
+        Value::Int { .. } => Value::Int { value: x as i64 as u64, unsigned: false },
+        _ => Value::F64(x.to_bits()),
     };
-    let (a, b) = (as_f64(left), as_f64(right));
-    let float = |x: f64| Some(Value::F64(x.to_bits()));
-    let bool = |x| Some(Value::Int { value: u64::from(x), unsigned: false });
-    match op {
-        TokenKind::Punct(b'+') => float(a + b),
-        TokenKind::Punct(b'-') => float(a - b),
-        TokenKind::Punct(b'*') => float(a * b),
-        TokenKind::Punct(b'/') => float(a / b),
-        TokenKind::Punct(b'<') => bool(a < b),
-        TokenKind::Punct(b'>') => bool(a > b),
-        TokenKind::Punct2(b'<', _) => bool(a <= b),
-        TokenKind::Punct2(b'>', _) => bool(a >= b),
-        TokenKind::Punct2(b'=', _) => bool(a == b),
-        TokenKind::Punct2(b'!', _) => bool(a != b),
-        TokenKind::Punct2(b'&', _) => bool(a != 0.0 && b != 0.0),
-        TokenKind::Punct2(b'|', _) => bool(a != 0.0 || b != 0.0),
-        _ => float(0.0),
-    }
+    let truth = |x| Value::Int { value: u64::from(x), unsigned: false };
+    Some(match op {
+        TokenKind::Punct(b'+') => number(a + b),
+        TokenKind::Punct(b'-') => number(a - b),
+        TokenKind::Punct(b'*') => number(a * b),
+        TokenKind::Punct(b'/') if b == 0.0 => return None,
+        TokenKind::Punct(b'/') => number(a / b),
+        TokenKind::Punct(b'<') => truth(a < b),
+        TokenKind::Punct(b'>') => truth(a > b),
+        TokenKind::Punct2(b'<', _) => truth(a <= b),
+        TokenKind::Punct2(b'>', _) => truth(a >= b),
+        TokenKind::Punct2(b'=', _) => truth(a == b),
+        _ => truth(a != b),
+    })
 }
 
 fn integers(op: TokenKind, a: u64, b: u64, unsigned: bool, left_unsigned: bool) -> Option<Value> {

@@ -1,24 +1,57 @@
-//! The header of a module and its top level.
+//! The header of a module, its top level, and what can only be said at its end.
 
+use super::decl::Scope;
+use super::directive::PragmaPlace;
 use super::*;
+use rustc_hash::FxHashSet;
+
+/// What is known of the module while it is read.
+#[derive(Default)]
+pub(crate) struct ModuleState {
+    /// `texmode_independent` stands in the header: samplers are variables of their own.
+    pub independent_textures: bool,
+    pub debug: bool,
+    /// A `.target` has named a machine.
+    pub has_target: bool,
+    /// Something follows the header.
+    pub has_items: bool,
+    pub globals: FxHashMap<Symbol, decl::Global>,
+    /// Indices of `.file`.
+    pub files: Vec<u32>,
+    /// Places that a `.loc` has named.
+    pub locs: FxHashSet<(u32, u32, u32)>,
+    pub section_labels: FxHashSet<Name>,
+    /// There are DWARF sections.
+    pub sections: bool,
+    /// Something has the attribute `.unified`.
+    pub unified: bool,
+    /// Functions with a body that return more than one value.
+    pub many_returns: Vec<Symbol>,
+}
+
+/// Words that may follow the machine in `.target`, and the version that brought them.
+const TARGET_OPTIONS: &[(&str, Version)] = &[
+    ("texmode_unified", Version::new(1, 5)),
+    ("texmode_independent", Version::new(1, 5)),
+    ("debug", Version::new(3, 0)),
+    ("map_f64_to_f32", Version::new(1, 0)),
+];
 
 impl<'s> Parser<'s> {
     pub(super) fn module(&mut self) -> Parse<Module<'s>> {
-        self.version_directive()?;
-        let target_options = self.target_directive()?;
-        let mut address_size = None;
-        if self.dot() == ".address_size" {
-            address_size = self.address_size()?;
+        let version = self.version_directive()?;
+        let target_options = self.target_directives()?;
+        if !version {
+            return self.missing(".version");
         }
+        let Some(target_options) = target_options else { return self.missing(".target") };
+        let address_size = if self.dot() == ".address_size" { self.address_size()? } else { None };
         let mut items = Vec::new();
-        let mut checked = false;
         while self.tok.kind != TokenKind::Eof {
-            if !checked {
-                checked = true;
-                self.check_target_version();
-            }
             self.item(&mut items)?;
+            self.module.has_items = true;
         }
+        self.check_whole();
         Ok(Module {
             version: self.version,
             target: self.target,
@@ -31,223 +64,202 @@ impl<'s> Parser<'s> {
         })
     }
 
-    fn version_directive(&mut self) -> Parse<()> {
-        if self.dot() != ".version" {
-            return self.missing(".version");
+    /// `false` if it isn't there; that is said after the target has been read.
+    fn version_directive(&mut self) -> Parse<bool> {
+        if self.tok.kind != TokenKind::Version {
+            return Ok(false);
         }
-        let start = self.bump();
-        let number = self.bump();
-        let text = self.text(number);
-        let parts = text.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-        let (TokenKind::Float, Some((major, minor))) = (number.kind, parts) else {
-            self.tok = number;
-            return self.syntax_error();
-        };
-        self.version = Version::new(major, minor);
-        self.header.version = start.span().to(number.span());
-        if !self.version.known() {
-            let current = Version::CURRENT;
-            let message = format!("Unsupported .version {text}; current version is '{current}'");
-            return self.fatal(self.header.version, message);
+        let token = self.bump();
+        let number = self.text(token).trim_start_matches(".version").trim();
+        let parts = number.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+        match parts.map(|(major, minor)| Version::new(major, minor)) {
+            Some(version) if version.known() => self.version = version,
+            _ => {
+                let current = Version::CURRENT;
+                let message = format!("Unsupported .version {number}; current version is '{current}'");
+                return self.fatal(token.span(), message);
+            }
         }
-        Ok(())
+        self.header.version = token.span();
+        Ok(true)
     }
 
-    /// A header directive that isn't there. ptxas prints the name of the file; the renderer fills it in.
     fn missing<T>(&mut self, directive: &str) -> Parse<T> {
-        self.fatal(self.tok.span(), format!("Missing {directive} directive at start of file '{FILE}'"))
+        let file = self.file_at(self.tok.start);
+        self.fatal(self.tok.span(), format!("Missing {directive} directive at start of file '{file}'"))
     }
 
-    fn target_directive(&mut self) -> Parse<Vec<&'s str>> {
-        if self.dot() != ".target" {
-            return self.missing(".target");
-        }
-        let start = self.bump();
-        let mut options = Vec::new();
-        let mut machine = None;
-        loop {
-            if self.tok.kind != TokenKind::Ident {
-                return self.syntax_error();
-            }
-            let token = self.bump();
-            self.header.target = start.span().to(token.span());
-            let text = self.text(token);
-            if text.starts_with("sm_") || text.starts_with("compute_") {
-                match Target::find(text) {
-                    Some(target) => machine = Some(target),
-                    None => return self.fatal(token.span(), format!("Unsupported .target '{text}'")),
+    /// All `.target` lines; the last machine counts. `None` if there is no line.
+    fn target_directives(&mut self) -> Parse<Option<Vec<&'s str>>> {
+        let mut options = None;
+        while self.dot() == ".target" {
+            let span = self.bump().span();
+            let options = options.get_or_insert_default();
+            loop {
+                self.target_word(span, options)?;
+                if !self.eat(b',') {
+                    break;
                 }
-            } else {
-                options.push(text);
-            }
-            if !self.eat(b',') {
-                break;
             }
         }
-        self.target = machine.unwrap_or_default();
         Ok(options)
+    }
+
+    fn target_word(&mut self, directive: Span, options: &mut Vec<&'s str>) -> Parse<()> {
+        let token = self.tok;
+        let text = self.text(token);
+        if token.kind != TokenKind::Ident || text == "texmode_raw" {
+            return self.syntax_error();
+        }
+        self.bump();
+        let machine = text.starts_with("sm_") || text.starts_with("compute_");
+        if !machine && !self.module.has_target {
+            let file = self.file_at(token.start);
+            return self
+                .fatal(token.span(), format!("Target architecture not defined at start of file '{file}'"));
+        }
+        if machine {
+            let Some(target) = Target::find(text) else {
+                return self.fatal(token.span(), format!("Unsupported .target '{text}'"));
+            };
+            self.target = target;
+            self.header.target = directive.to(token.span());
+            self.module.has_target = true;
+            return Ok(());
+        }
+        self.target_option(text, token.span(), options)
+    }
+
+    fn target_option(&mut self, text: &'s str, span: Span, options: &mut Vec<&'s str>) -> Parse<()> {
+        let Some((_, version)) = TARGET_OPTIONS.iter().find(|(name, _)| *name == text) else {
+            return self.fatal(span, format!("Unsupported .target '{text}'"));
+        };
+        self.gate(text, *version, 0, span);
+        let other = match text {
+            "texmode_unified" => "texmode_independent",
+            "texmode_independent" => "texmode_unified",
+            _ => "",
+        };
+        match text {
+            _ if options.contains(&other) => {
+                self.error(span, format!("Conflicting .target option '{text}'"));
+            }
+            "map_f64_to_f32" if self.target.sm() >= 13 => {
+                self.error(span, "Directive map_f64_to_f32 is not supported with SM 1.3 or higher");
+            }
+            "texmode_independent" => self.module.independent_textures = true,
+            "debug" => self.module.debug = true,
+            _ => {}
+        }
+        options.push(text);
+        Ok(())
     }
 
     fn address_size(&mut self) -> Parse<Option<u32>> {
         let start = self.bump();
-        if self.tok.kind != TokenKind::Int {
-            return self.syntax_error();
+        let bits = self.small_int()?;
+        self.gate(".address_size directive", Version::new(2, 3), 0, start.span());
+        if !matches!(bits, 32 | 64) {
+            self.error(start.span(), "Illegal value for .address_size directive (must be 32 or 64)");
+            return Ok(None);
         }
-        let token = self.bump();
-        match self.text(token) {
-            "32" => Ok(Some(32)),
-            "64" => Ok(Some(64)),
-            _ => {
-                self.error(start.span(), "Illegal value for .address_size directive (must be 32 or 64)");
-                Ok(None)
-            }
-        }
-    }
-
-    /// ptxas checks that the version knows the target only once a declaration follows the header.
-    fn check_target_version(&mut self) {
-        if self.version < self.target.since() {
-            let (version, name) = (self.version, self.target.name());
-            self.error(self.header.target, format!("PTX .version {version} does not support .target {name}"));
-        }
+        Ok(Some(bits))
     }
 
     fn item(&mut self, items: &mut Vec<Item<'s>>) -> Parse<()> {
         match self.dot() {
             ".file" => items.push(Item::File(self.file()?)),
-            ".section" => items.push(Item::Section(self.section()?)),
-            ".loc" => items.push(Item::Loc(self.loc()?)),
-            ".pragma" => items.push(Item::Pragma(self.pragma()?)),
-            ".alias" => items.push(self.alias()?),
+            ".section" => {
+                self.module.sections = true;
+                items.push(Item::Section(self.section()?));
+            }
+            ".pragma" => items.push(Item::Pragma(self.pragma(PragmaPlace::Module)?)),
+            ".alias" => items.push(Item::Alias(self.alias()?)),
+            ".MACRO" => return self.macro_directive(),
+            ".IF" => return self.fatal(self.tok.span(), "Ill formed conditional"),
             _ => self.declaration(items)?,
         }
         Ok(())
     }
 
-    pub(super) fn file(&mut self) -> Parse<File<'s>> {
-        self.bump();
-        let index = self.small_int()?;
-        if self.tok.kind != TokenKind::String {
-            return self.syntax_error();
-        }
-        let token = self.bump();
-        let path = self.text(token);
-        let mut stamp = None;
-        if self.eat(b',') {
-            let time = self.int()?;
-            self.expect(b',')?;
-            stamp = Some((time, self.int()?));
-        }
-        Ok(File { index, path, stamp })
-    }
-
-    pub(super) fn loc(&mut self) -> Parse<Loc> {
-        let start = self.bump();
-        let (file, line, column) = (self.small_int()?, self.small_int()?, self.small_int()?);
-        let mut inlined = None;
-        if self.eat(b',') {
-            self.expect_word("function_name")?;
-            let (function, _) = self.expect_name()?;
-            let offset = if self.eat(b'+') { self.int()? as i64 } else { 0 };
-            self.expect(b',')?;
-            self.expect_word("inlined_at")?;
-            let (file, line, column) = (self.small_int()?, self.small_int()?, self.small_int()?);
-            inlined = Some(Inlined { function, offset, file, line, column });
-        }
-        Ok(Loc { file, line, column, inlined, span: start.span() })
-    }
-
-    fn expect_word(&mut self, word: &str) -> Parse<()> {
-        if self.tok.kind == TokenKind::Ident && self.text(self.tok) == word {
-            self.bump();
-            return Ok(());
-        }
-        self.syntax_error()
-    }
-
-    pub(super) fn pragma(&mut self) -> Parse<Vec<&'s str>> {
-        self.bump();
-        let mut strings = Vec::new();
-        loop {
-            if self.tok.kind != TokenKind::String {
-                return self.syntax_error();
+    /// A variable or function.
+    fn declaration(&mut self, items: &mut Vec<Item<'s>>) -> Parse<()> {
+        let start = self.tok.span();
+        let linkage = self.linkage(LINKAGES);
+        match self.dot() {
+            ".entry" | ".func" if !linkage.common => {
+                let function = self.function(linkage, start)?;
+                items.push(Item::Function(Box::new(function)));
             }
-            let token = self.bump();
-            strings.push(self.text(token));
-            if !self.eat(b',') {
-                break;
-            }
-        }
-        self.expect(b';')?;
-        Ok(strings)
-    }
-
-    fn alias(&mut self) -> Parse<Item<'s>> {
-        let start = self.bump();
-        let (alias, alias_span) = self.expect_name()?;
-        self.expect(b',')?;
-        let (target, target_span) = self.expect_name()?;
-        self.expect(b';')?;
-        let alias = self.function_symbol(alias, alias_span);
-        let target = self.function_symbol(target, target_span);
-        Ok(Item::Alias { alias, target, span: start.span() })
-    }
-
-    fn function_symbol(&mut self, name: Name, span: Span) -> Symbol {
-        match self.names.lookup(name) {
-            Meaning::Symbol(symbol) => symbol,
             _ => {
-                let text = self.names.text(name);
-                self.error(span, format!("Unknown symbol '{text}'"));
-                Symbol::UNKNOWN
+                let variables = self.variables(linkage, Scope::Module)?;
+                items.extend(variables.into_iter().map(Item::Variable));
             }
+        }
+        Ok(())
+    }
+
+    /// One word of linkage, if there is one.
+    pub(super) fn linkage(&mut self, words: &[&str]) -> Linkage {
+        let word = self.dot();
+        if !words.contains(&word) {
+            return Linkage::default();
+        }
+        self.bump();
+        Linkage {
+            external: word == ".extern",
+            visible: word == ".visible",
+            weak: word == ".weak",
+            common: word == ".common",
         }
     }
 
-    fn section(&mut self) -> Parse<Section<'s>> {
-        self.bump();
-        let name = self.dot();
-        if name.is_empty() {
-            return self.syntax_error();
-        }
-        self.bump();
-        self.expect(b'{')?;
-        let mut lines = Vec::new();
-        while !self.eat(b'}') {
-            if self.tok.kind == TokenKind::Ident {
-                let token = self.bump();
-                self.expect(b':')?;
-                lines.push(SectionLine::Label(self.text(token)));
-                continue;
-            }
-            let Some(ty) = self.dot().strip_prefix('.').and_then(crate::types::Type::find) else {
-                return self.syntax_error();
-            };
-            self.bump();
-            lines.push(SectionLine::Data(ty, self.section_values()?));
-        }
-        Ok(Section { name, lines })
+    pub(super) fn is_defined_variable(&self, symbol: Symbol) -> bool {
+        self.module.globals.get(&symbol).is_none_or(decl::Global::is_defined)
     }
 
-    /// `1, -2, label + 4, label - label, .debug_abbrev`: kept as they are written.
-    fn section_values(&mut self) -> Parse<Vec<&'s str>> {
-        let mut values = Vec::new();
-        loop {
-            let start = self.tok.span();
-            let end = loop {
-                self.eat(b'-');
-                let value = match self.tok.kind {
-                    TokenKind::Int | TokenKind::Ident | TokenKind::Dot => self.bump().span(),
-                    _ => return self.syntax_error(),
-                };
-                if !(self.eat(b'+') || self.tok.is(b'-')) {
-                    break value;
-                }
-            };
-            values.push(self.slice(start.to(end)));
-            if !self.eat(b',') {
-                return Ok(values);
-            }
+    /// What ptxas says about a module that it has read to the end, without a place.
+    fn check_whole(&mut self) {
+        let failed = self.diagnostics.iter().any(|d| d.severity >= Severity::Error);
+        if self.module.debug && !self.module.sections && self.module.has_items {
+            self.report_whole(Severity::Error, "Debug information not found in presence of .target debug");
+            return;
+        }
+        if failed {
+            return;
+        }
+        let many: Vec<Symbol> = self.module.many_returns.clone();
+        for symbol in many {
+            let name = self.symbols.get(symbol.0 as usize).map_or("", |s| self.names.text(s.name));
+            let text = format!("Function '{name}' with multiple return values found, disabling ABI");
+            self.report_whole(Severity::Warning, text);
+        }
+        if self.module.unified {
+            let text = "Feature 'unified Functions' requires command line option '--compile-only'.";
+            self.report_whole(Severity::Error, text);
+        }
+        if !self.module.locs.is_empty() && self.module.files.is_empty() {
+            let text = ".loc directive without .file directive is found, line information in generated binary may not be complete";
+            self.report_whole(Severity::Warning, text);
+        }
+    }
+
+    fn report_whole(&mut self, severity: Severity, message: impl Into<String>) {
+        let message = message.into();
+        self.diagnostics.push(Diagnostic {
+            severity,
+            file: None,
+            line: None,
+            span: Span::default(),
+            message,
+        });
+    }
+
+    /// ptxas compares version and target last, even after an error that ended the parse.
+    pub(super) fn check_target_version(&mut self) {
+        if self.module.has_items && self.version < self.target.since() {
+            let (version, name) = (self.version, self.target.name());
+            self.error(self.header.target, format!("PTX .version {version} does not support .target {name}"));
         }
     }
 
@@ -257,13 +269,20 @@ impl<'s> Parser<'s> {
             return self.syntax_error();
         }
         let token = self.bump();
-        Ok(expr::integer(self.text(token)).0)
+        Ok(self.integer_token(token).0)
     }
 
+    /// A plain integer of 32 bits; what doesn't fit is reported and cut off.
     pub(super) fn small_int(&mut self) -> Parse<u32> {
-        Ok(self.int()?.min(u64::from(u32::MAX)) as u32)
+        let span = self.tok.span();
+        let before = self.diagnostics.len();
+        let value = self.int()?;
+        if value > u64::from(u32::MAX) && self.diagnostics.len() == before {
+            self.error(span, "Constant overflow");
+        }
+        Ok(value as u32)
     }
 }
 
-/// Where a message wants the name of the file.
-pub(crate) const FILE: &str = "\u{1}";
+/// The words of linkage at module scope.
+const LINKAGES: &[&str] = &[".extern", ".visible", ".weak", ".common"];

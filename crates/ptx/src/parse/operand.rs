@@ -1,49 +1,39 @@
 //! Operands: registers, constants, names, addresses, vectors, lists.
+//!
+//! Which operands an instruction takes is the table's matter; what can be written at all is decided here, as
+//! ptxas's grammar does: a `_` or a pair only for a result, only names and constants in braces, and so on.
 
 use super::expr::Value;
 use super::*;
-use crate::table::{Role, Table};
+use crate::sreg;
 use crate::types::{Class, Type};
 use smallvec::SmallVec;
 
-/// What a sequence of operands stands in.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Within {
-    Instruction,
-    /// An instruction that takes argument lists in parentheses.
-    Call,
-    Braces,
-    Arguments,
-}
+/// Names that wait for their meaning: index in the sequence, name, place.
+type Waiting = SmallVec<[(u32, Name, Span); 2]>;
 
 impl Parser<'_> {
     /// The operands of an instruction, to the semicolon.
     pub(super) fn operands(&mut self, opcode: OpcodeId) -> Parse<Range> {
+        if self.opcodes[opcode.0 as usize].mnemonic == "call" {
+            return self.call_operands();
+        }
         if self.tok.is(b';') {
             return Ok(Range { first: self.body.operands.len() as u32, len: 0 });
         }
-        let lists = self.takes_lists(opcode);
-        self.sequence(if lists { Within::Call } else { Within::Instruction })
-    }
-
-    /// Does the table know a form of this opcode with argument lists in parentheses?
-    fn takes_lists(&self, opcode: OpcodeId) -> bool {
-        let fits = &self.opcodes[opcode.0 as usize].fits;
-        fits.iter().any(|f| Table::get().form(f.form).operands.iter().any(|s| s.role == Role::List))
-    }
-
-    /// Operands separated by commas, stored side by side.
-    fn sequence(&mut self, within: Within) -> Parse<Range> {
         let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
-        let mut waiting: SmallVec<[(u32, Name, Span); 2]> = SmallVec::new();
+        let mut waiting = Waiting::new();
         loop {
             let span = self.tok.span();
-            self.check_place(within, all.len())?;
-            let operand = self.operand(within == Within::Call)?;
-            if let Operand::Unresolved(name) = operand {
-                waiting.push((all.len() as u32, name, span));
-            }
-            all.push(operand);
+            let operand = match self.tok.kind {
+                TokenKind::Punct(b'[') => self.address()?,
+                TokenKind::Punct(b'{') => self.vector()?,
+                TokenKind::Reserved if all.is_empty() && self.at_sink() => self.sink(),
+                _ => self.plain()?,
+            };
+            let operand =
+                if all.is_empty() && self.tok.is(b'|') { self.pair(operand, span)? } else { operand };
+            push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
             }
@@ -51,14 +41,96 @@ impl Parser<'_> {
         Ok(self.store(&all, &waiting))
     }
 
-    /// ptxas's grammar has no sink but in front, and nothing nested in braces or argument lists.
-    fn check_place(&mut self, within: Within, index: usize) -> Parse<()> {
-        let sink = self.tok.kind == TokenKind::Ident && self.text(self.tok) == "_";
-        let nested = self.tok.is(b'{') || self.tok.is(b'[');
-        match within {
-            Within::Instruction | Within::Call if sink && index > 0 => self.syntax_error(),
-            Within::Braces | Within::Arguments if nested => self.syntax_error(),
-            _ => Ok(()),
+    /// `(result), function, (arguments), prototype`
+    fn call_operands(&mut self) -> Parse<Range> {
+        let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
+        let mut waiting = Waiting::new();
+        if self.tok.is(b'(') {
+            all.push(self.arguments()?);
+            self.expect(b',')?;
+        }
+        self.call_name(&mut all, &mut waiting)?;
+        if self.eat(b',') {
+            let arguments = self.tok.is(b'(');
+            if arguments {
+                all.push(self.arguments()?);
+            }
+            if !arguments || self.eat(b',') {
+                self.call_name(&mut all, &mut waiting)?;
+            }
+        }
+        Ok(self.store(&all, &waiting))
+    }
+
+    /// The function, the register with its address, or the prototype.
+    fn call_name(&mut self, all: &mut SmallVec<[Operand; 4]>, waiting: &mut Waiting) -> Parse<()> {
+        let span = self.tok.span();
+        let operand = self.bare_name()?;
+        push(all, waiting, operand, span);
+        Ok(())
+    }
+
+    fn arguments(&mut self) -> Parse<Operand> {
+        self.expect(b'(')?;
+        if self.tok.is(b')') {
+            self.bump();
+            return Ok(Operand::List(Range { first: self.body.operands.len() as u32, len: 0 }));
+        }
+        let range = self.elements(false)?;
+        self.expect(b')')?;
+        Ok(Operand::List(range))
+    }
+
+    fn vector(&mut self) -> Parse<Operand> {
+        self.expect(b'{')?;
+        let range = self.elements(true)?;
+        self.expect(b'}')?;
+        Ok(Operand::Vector(range))
+    }
+
+    /// What stands in braces, or in the parentheses of a call, where a register has no `parts`.
+    fn elements(&mut self, parts: bool) -> Parse<Range> {
+        let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
+        let mut waiting = Waiting::new();
+        loop {
+            let span = self.tok.span();
+            let operand = match self.tok.kind {
+                TokenKind::Ident => self.bare_name()?,
+                TokenKind::Reserved if self.at_sink() => self.sink(),
+                _ => constant(self.constant()?),
+            };
+            let operand = if parts { self.selected(operand)? } else { operand };
+            push(&mut all, &mut waiting, operand, span);
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        Ok(self.store(&all, &waiting))
+    }
+
+    /// A name by itself.
+    fn bare_name(&mut self) -> Parse<Operand> {
+        let (name, _) = self.expect_name()?;
+        Ok(match self.names.lookup(name) {
+            Meaning::Reg(reg) => Operand::Reg(reg),
+            Meaning::Special(row, component) => Operand::Special { row, component },
+            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
+            Meaning::Nothing => Operand::Unresolved(name),
+        })
+    }
+
+    /// `.x` after an element of a vector.
+    fn selected(&mut self, operand: Operand) -> Parse<Operand> {
+        if self.tok.kind != TokenKind::Dot {
+            return Ok(operand);
+        }
+        match operand {
+            Operand::Reg(reg) => {
+                let word = self.bump();
+                Ok(self.part(reg, word))
+            }
+            Operand::Special { row, component } => self.special(row, component),
+            _ => self.syntax_error(),
         }
     }
 
@@ -71,35 +143,40 @@ impl Parser<'_> {
         Range { first, len: all.len() as u32 }
     }
 
-    fn operand(&mut self, lists: bool) -> Parse<Operand> {
+    fn at_sink(&self) -> bool {
+        self.tok.kind == TokenKind::Reserved && self.text(self.tok) == "_"
+    }
+
+    fn sink(&mut self) -> Operand {
+        self.bump();
+        Operand::Sink
+    }
+
+    /// `%p | %q`
+    fn pair(&mut self, first: Operand, first_span: Span) -> Parse<Operand> {
+        self.expect(b'|')?;
+        let span = self.tok.span();
+        let second = if self.at_sink() { self.sink() } else { self.bare_name()? };
+        let mut both: SmallVec<[Operand; 2]> = SmallVec::new();
+        let mut waiting = Waiting::new();
+        push(&mut both, &mut waiting, first, first_span);
+        push(&mut both, &mut waiting, second, span);
+        Ok(Operand::Pair(self.store(&both, &waiting)))
+    }
+
+    /// A constant or something with a name.
+    fn plain(&mut self) -> Parse<Operand> {
         let before_name = matches!(self.tok.kind, TokenKind::Punct(b'!' | b'-')) && self.next_is_name();
         match self.tok.kind {
-            TokenKind::Ident => {
-                let first = self.named()?;
-                self.pair(first)
-            }
-            TokenKind::Punct(b'[') => self.address(),
-            TokenKind::Punct(b'{') => {
-                self.bump();
-                let range = self.sequence(Within::Braces)?;
-                self.expect(b'}')?;
-                self.pair(Operand::Vector(range))
-            }
-            TokenKind::Punct(b'(') if lists => {
-                self.bump();
-                let mut range = Range { first: self.body.operands.len() as u32, len: 0 };
-                if !self.tok.is(b')') {
-                    range = self.sequence(Within::Arguments)?;
-                }
-                self.expect(b')')?;
-                Ok(Operand::List(range))
-            }
+            TokenKind::Ident => self.named(),
             TokenKind::Punct(b'!') if before_name => {
                 self.bump();
-                match self.named()? {
-                    Operand::Reg(reg) => Ok(Operand::Not(reg)),
-                    other => Ok(other),
+                let operand = self.named()?;
+                let pred = matches!(operand, Operand::Reg(r) if self.body.reg_decl(r).0.ty == Type::PRED);
+                if !pred && !matches!(operand, Operand::Unresolved(_)) {
+                    self.error(self.tok.span(), "Illegal argument to predicate negation");
                 }
+                Ok(if let Operand::Reg(reg) = operand { Operand::Not(reg) } else { operand })
             }
             TokenKind::Punct(b'-') if before_name => {
                 self.bump();
@@ -113,7 +190,12 @@ impl Parser<'_> {
                         self.check_negation(reg, span);
                         Ok(Operand::Part { reg, part, negated: true })
                     }
-                    other => Ok(other),
+                    other => {
+                        if matches!(other, Operand::Symbol(_)) {
+                            self.error(self.tok.span(), "Illegal argument to unary minus");
+                        }
+                        Ok(other)
+                    }
                 }
             }
             _ => Ok(constant(self.constant()?)),
@@ -127,20 +209,6 @@ impl Parser<'_> {
         }
     }
 
-    /// `first`, or `first | second`.
-    fn pair(&mut self, first: Operand) -> Parse<Operand> {
-        if !self.eat(b'|') {
-            return Ok(first);
-        }
-        let span = self.tok.span();
-        let second = self.operand(false)?;
-        let mut waiting: SmallVec<[_; 1]> = SmallVec::new();
-        if let Operand::Unresolved(name) = second {
-            waiting.push((1, name, span));
-        }
-        Ok(Operand::Pair(self.store(&[first, second], &waiting)))
-    }
-
     /// Does a name (not `WARP_SZ`) follow the current token?
     fn next_is_name(&mut self) -> bool {
         let rest = self.lexer.peek_after_blank();
@@ -150,132 +218,191 @@ impl Parser<'_> {
 
     /// A register, special register, variable, function or label, with what may follow each.
     fn named(&mut self) -> Parse<Operand> {
-        if self.text(self.tok) == "WARP_SZ" {
-            return Ok(constant(self.constant()?));
-        }
         let (name, span) = self.expect_name()?;
         match self.names.lookup(name) {
             Meaning::Reg(reg) => self.register(reg),
             Meaning::Special(row, number) => self.special(row, number),
             Meaning::Symbol(symbol) => self.symbol_operand(symbol),
-            Meaning::Nothing if self.names.text(name) == "_" => Ok(Operand::Sink),
-            Meaning::Nothing => {
-                // Only a variable that doesn't exist could go on like this.
-                if self.tok.is(b'+') {
-                    self.bump();
-                    self.constant()?;
-                    self.function.unknown.push((self.names.text(name).to_string(), span));
-                    return Ok(Operand::Symbol(Symbol::UNKNOWN));
-                }
-                Ok(Operand::Unresolved(name))
-            }
+            Meaning::Nothing => self.unknown_operand(name, span),
         }
     }
 
-    /// A register with an element of a vector or a video selector after it.
+    /// Only a variable that doesn't exist could go on with an offset, an index or a field.
+    fn unknown_operand(&mut self, name: Name, span: Span) -> Parse<Operand> {
+        match self.tok.kind {
+            TokenKind::Punct(b'+') => {
+                self.bump();
+                self.integer_constant()?;
+            }
+            TokenKind::Punct(b'[') => {
+                self.bump();
+                self.int()?;
+                self.expect(b']')?;
+                self.error(self.tok.span(), "Array indexing on non-array");
+            }
+            TokenKind::Dot => {
+                let field = self.bump();
+                let text = format!("Unknown field '{}'", self.text(field));
+                self.error(self.tok.span(), text);
+            }
+            _ => return Ok(Operand::Unresolved(name)),
+        }
+        self.function.unknown.push(Unknown { name, span, declared_later: false });
+        Ok(Operand::Symbol(Symbol::UNKNOWN))
+    }
+
     fn register(&mut self, reg: Reg) -> Parse<Operand> {
-        let text = self.dot();
-        let written = Part::find(text);
-        let like_selector = text != ".b1024" && (text.starts_with(".b") || text.starts_with(".h"));
-        if written.is_none() && !like_selector {
-            return Ok(Operand::Reg(reg));
+        match self.tok.kind {
+            TokenKind::Dot => {
+                let word = self.bump();
+                Ok(self.part(reg, word))
+            }
+            // ptxas takes an offset to a register and forgets it.
+            TokenKind::Punct(b'+') => {
+                self.bump();
+                self.integer_constant()?;
+                Ok(Operand::Reg(reg))
+            }
+            TokenKind::Punct(b'[') => {
+                self.bump();
+                self.int()?;
+                self.expect(b']')?;
+                self.error(self.tok.span(), "Array indexing on non-array");
+                Ok(Operand::Reg(reg))
+            }
+            _ => Ok(Operand::Reg(reg)),
         }
-        let span = self.tok.span();
-        self.bump();
+    }
+
+    /// `.x` of a vector, or a selector of the video instructions.
+    fn part(&mut self, reg: Reg, word: Token) -> Operand {
+        let text = self.text(word);
         let decl = self.body.reg_decl(reg).0;
-        let (ty, vector) = (decl.ty, decl.vector > 1);
-        let part = written.filter(|p| p.element().is_some() == vector || text == ".b");
-        if !vector && ty.bits() != 32 && ty != Type::PRED {
-            self.error(span, format!("Unknown field '{text}'"));
-            return Ok(Operand::Reg(reg));
+        let (ty, vector) = (decl.ty, decl.vector);
+        let found = Part::find(text);
+        let element = found.and_then(Part::element);
+        let fits = match vector {
+            1 => found.is_some() && (element.is_none() || text == ".b"),
+            n => element.is_some_and(|e| e < n),
+        };
+        let message = match (vector, found) {
+            (1, _) if ty.bits() != 32 && ty != Type::PRED => format!("Unknown field '{text}'"),
+            _ if fits => return Operand::Part { reg, part: found.unwrap_or(Part::UNKNOWN), negated: false },
+            (1, _) => format!("Unknown video selector: '{text}'"),
+            (_, Some(_)) if element.is_none() => "Unimplemented feature: vector swizzle".to_string(),
+            _ => format!("Unknown vector selector: '{}'", &text[1..]),
+        };
+        self.error(word.span(), message);
+        match found.filter(|_| vector == 1 && ty.bits() == 32) {
+            Some(part) => Operand::Part { reg, part, negated: false },
+            None => Operand::Reg(reg),
         }
-        if part.is_none() && vector {
-            self.error(span, "Unimplemented feature: vector swizzle");
-        } else if part.is_none() {
-            self.error(span, format!("Unknown video selector: '{text}'"));
-        }
-        Ok(Operand::Part { reg, part: part.unwrap_or(Part::UNKNOWN), negated: false })
     }
 
     fn special(&mut self, row: u16, number: Option<u8>) -> Parse<Operand> {
         let mut component = number;
-        if let Some(element) = Part::find(self.dot()).and_then(Part::element) {
-            self.bump();
-            component = Some(element);
+        if self.tok.kind == TokenKind::Dot {
+            let word = self.bump();
+            let text = self.text(word);
+            match Part::find(text).and_then(Part::element) {
+                _ if !sreg::TABLE[row as usize].vector => {
+                    self.error(word.span(), format!("Unknown field '{text}'"));
+                }
+                Some(element) => component = Some(element),
+                None => self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..])),
+            }
         }
         Ok(Operand::Special { row, component })
     }
 
-    /// `variable`, `variable + 4`, `variable[2]`.
+    /// `variable`, `variable + 4`, `variable[2]`, `variable[%r1]`.
     fn symbol_operand(&mut self, symbol: Symbol) -> Parse<Operand> {
+        if self.tok.kind == TokenKind::Dot {
+            let field = self.bump();
+            let text = format!("Unknown field '{}'", self.text(field));
+            self.error(self.tok.span(), text);
+            return Ok(Operand::Symbol(symbol));
+        }
         if self.eat(b'+') {
             let offset = self.offset()?;
             let range = self.store(&[Operand::Symbol(symbol), offset], &[]);
             return Ok(Operand::Sum(range));
         }
         if self.eat(b'[') {
-            let offset = self.offset()?;
+            let index = match self.tok.kind {
+                TokenKind::Ident => self.bare_name()?,
+                _ => self.offset()?,
+            };
             self.expect(b']')?;
-            let range = self.store(&[Operand::Symbol(symbol), offset], &[]);
+            if !self.is_variable(symbol) {
+                self.error(self.tok.span(), "Array indexing on non-array");
+                return Ok(Operand::Symbol(symbol));
+            }
+            let range = self.store(&[Operand::Symbol(symbol), index], &[]);
             return Ok(Operand::Element(range));
         }
         Ok(Operand::Symbol(symbol))
     }
 
-    fn offset(&mut self) -> Parse<Operand> {
-        let span = self.tok.span();
-        match self.constant()? {
-            Value::Int { value, .. } => Ok(Operand::Offset(value as i64)),
-            _ => {
-                self.error(span, "Integer constant expression expected");
-                Ok(Operand::Offset(0))
-            }
-        }
+    fn is_variable(&self, symbol: Symbol) -> bool {
+        matches!(
+            self.symbols.get(symbol.0 as usize),
+            Some(SymbolInfo { kind: SymbolKind::Variable { .. }, .. })
+        )
     }
 
-    /// `[base]`, `[base + 4]`, `[12]`, or `[name, name, {…}]`.
+    fn offset(&mut self) -> Parse<Operand> {
+        Ok(Operand::Offset(self.integer_constant()? as i64))
+    }
+
+    /// `[base]`, `[base + 4]`, `[base, {…}]`, `[base, name]`, `[base, name, {…}]`
     fn address(&mut self) -> Parse<Operand> {
         self.expect(b'[')?;
         let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
-        let mut waiting: SmallVec<[(u32, Name, Span); 2]> = SmallVec::new();
-        if self.tok.kind == TokenKind::Ident && self.text(self.tok) != "WARP_SZ" {
-            all.push(self.bare_name(0, &mut waiting)?);
-            while self.eat(b',') {
-                if self.tok.is(b'{') {
-                    all.push(self.operand(false)?);
-                    break;
-                }
-                all.push(self.bare_name(all.len(), &mut waiting)?);
-            }
-            if all.len() == 1 && self.eat(b'+') {
-                all.push(self.offset()?);
-            }
+        let mut waiting = Waiting::new();
+        let span = self.tok.span();
+        let base = match self.tok.kind {
+            TokenKind::Ident => self.bare_name()?,
+            _ => Operand::Int { value: self.integer_constant()?, unsigned: false },
+        };
+        push(&mut all, &mut waiting, base, span);
+        if self.eat(b'+') {
+            let offset = self.offset()?;
+            all.push(offset);
         } else {
-            all.push(self.offset()?);
-            if let [Operand::Offset(value)] = all[..] {
-                all[0] = Operand::Int { value: value as u64, unsigned: false };
-            }
+            self.coordinates(&mut all, &mut waiting)?;
         }
         self.expect(b']')?;
         Ok(Operand::Address(self.store(&all, &waiting)))
     }
 
-    /// A register or symbol with nothing behind it.
-    fn bare_name(&mut self, index: usize, waiting: &mut SmallVec<[(u32, Name, Span); 2]>) -> Parse<Operand> {
-        if self.text(self.tok) == "_" {
-            return self.syntax_error();
-        }
-        let (name, span) = self.expect_name()?;
-        Ok(match self.names.lookup(name) {
-            Meaning::Reg(reg) => Operand::Reg(reg),
-            Meaning::Symbol(symbol) => Operand::Symbol(symbol),
-            Meaning::Special(row, number) => Operand::Special { row, component: number },
-            Meaning::Nothing => {
-                waiting.push((index as u32, name, span));
-                Operand::Unresolved(name)
+    /// What follows a texture, surface or tensor map in brackets: a sampler or a coordinate, and a vector.
+    fn coordinates(&mut self, all: &mut SmallVec<[Operand; 4]>, waiting: &mut Waiting) -> Parse<()> {
+        while self.eat(b',') {
+            let span = self.tok.span();
+            if self.tok.is(b'{') {
+                let vector = self.vector()?;
+                all.push(vector);
+                break;
             }
-        })
+            if all.len() > 1 {
+                return self.syntax_error();
+            }
+            let name = self.bare_name()?;
+            push(all, waiting, name, span);
+        }
+        Ok(())
     }
+}
+
+fn push<const N: usize>(all: &mut SmallVec<[Operand; N]>, waiting: &mut Waiting, operand: Operand, span: Span)
+where
+    [Operand; N]: smallvec::Array<Item = Operand>,
+{
+    if let Operand::Unresolved(name) = operand {
+        waiting.push((all.len() as u32, name, span));
+    }
+    all.push(operand);
 }
 
 fn constant(value: Value) -> Operand {

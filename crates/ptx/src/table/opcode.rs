@@ -99,10 +99,6 @@ impl Opcode {
         self.words.iter().filter(|w| w.kind() == Kind::Type).filter_map(|w| Type::of_word(*w))
     }
 
-    fn nth_type(&self, n: usize) -> Option<Word> {
-        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
-    }
-
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
     pub fn vector(&self) -> u32 {
         self.first(Kind::Vector).and_then(|w| w.number('v')).unwrap_or(1)
@@ -240,7 +236,8 @@ impl Opcode {
             true => self.mnemonic.starts_with(name),
             false => self.mnemonic == name,
         });
-        let typed = when.types.iter().all(|(n, words)| self.nth_type(*n).is_some_and(|w| words.contains(&w)));
+        let typed =
+            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
         if !named
             || !typed
             || when.from.is_some_and(|v| version < v)
@@ -249,6 +246,10 @@ impl Opcode {
             return None;
         }
         when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
+    }
+
+    fn type_word(&self, n: usize) -> Option<Word> {
+        self.words.iter().copied().filter(|w| w.kind() == Kind::Type).nth(n)
     }
 
     /// A text of the table with `$m` (mnemonic), `$t0`, `$t1` (types), `$op`, and `$1`, `$2`, … (the words that
@@ -316,7 +317,7 @@ impl Opcode {
                 // Rounding or a flag: asked for where the flag is.
                 (_, Some(flag)) => all.push((flag, self.lacking(slot))),
                 // A word of the kind that doesn't fit is complaint enough.
-                _ if wrong => {}
+                (Kind::Rounding | Kind::Compare | Kind::Clamp | Kind::Shape, _) if wrong => {}
                 // Asked for where the other operations of `atom` and `red` are.
                 (Kind::Op, _) => all.extend(Word::find("inc").map(|w| (w, self.lacking(slot)))),
                 _ => all.push((slot.words[0], self.lacking(slot))),
@@ -332,11 +333,11 @@ impl Opcode {
         let either = form.slots.iter().find(|s| s.words.contains(&word));
         match either.and_then(|slot| Some((slot, slot.flag()?))) {
             Some((slot, flag)) => (flag, self.lacking(slot)),
+            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
             None if word.kind() == Kind::Compare && has_kind => (word, MISMATCH.to_string()),
             None if word.text() == ".rs" && has_kind => {
                 (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
             }
-            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
             None if word.kind() == Kind::Shape && has_kind => {
                 (word, format!("Illegal matrix shape '{}' for instruction '{}'", word.text(), self.mnemonic))
             }
@@ -384,23 +385,23 @@ impl Opcode {
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
         let flag = slot.flag().map(if slot.words.len() == 1 { Word::text } else { Word::stem });
+        let spaces = self.words.iter().any(|w| w.kind() == Kind::Space);
+        let boolean = slot.words.iter().all(|w| BOOLEAN.contains(&w.text()));
         let required = match (slot.kind(), flag) {
             (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
-            (Kind::Rounding, None) => "Rounding modifier required".to_string(),
-            (Kind::Compare, _) => "Comparison modifier required".to_string(),
-            (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".to_string(),
-            (Kind::Clamp, _) => "Clamp modifier required".to_string(),
-            (Kind::Space, _) if self.first(Kind::Space).is_some() => {
+            (_, Some(flag)) => format!("{flag} modifier required"),
+            (Kind::Rounding, _) => "Rounding modifier required".into(),
+            (Kind::Compare, _) => "Comparison modifier required".into(),
+            (Kind::Clamp, _) => "Clamp modifier required".into(),
+            (Kind::Space, _) if spaces => {
                 return format!("Unexpected number of state spaces specified in instruction '{mnemonic}'");
             }
-            (Kind::Space, _) => "State space modifier required".to_string(),
-            (Kind::Op, _) if slot.words.iter().all(|w| BOOLEAN.contains(&w.text())) => {
-                "Boolean operation is required".to_string()
-            }
-            (Kind::Op, _) => "Reduction operation is required".to_string(),
-            (Kind::Shape, _) => "Shape modifier required".to_string(),
-            (Kind::Repeat, _) => ".num modifier required".to_string(),
-            (_, Some(flag)) => format!("{flag} modifier required"),
+            (Kind::Space, _) => "State space modifier required".into(),
+            (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".into(),
+            (Kind::Shape, _) => "Shape modifier required".into(),
+            (Kind::Repeat, _) => ".num modifier required".into(),
+            (Kind::Op, _) if boolean => "Boolean operation is required".into(),
+            (Kind::Op, _) => "Reduction operation is required".into(),
             _ => return format!("Unexpected instruction types specified for '{mnemonic}'"),
         };
         format!("{required} for instruction '{mnemonic}'")

@@ -268,12 +268,16 @@ impl Reader {
         let mut when = Condition { mnemonics, ..Condition::default() };
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
-            match (part.strip_prefix('!'), part.split_once('='), part.strip_prefix("ptx")) {
-                (Some(words), ..) => when.absent.extend(self.words(words)?),
-                (_, Some(("args", n)), _) => when.operands = Some(number(n)?),
-                (_, Some((t, words)), _) => when.types.push((number(&t[1..])?, self.words(words)?)),
-                (.., Some(version)) => when.from = Some(version_number(version)?),
-                _ => when.present.push(self.words(part)?),
+            if let Some(words) = part.strip_prefix('!') {
+                when.absent.extend(self.words(words)?);
+            } else if let Some(n) = part.strip_prefix("args=") {
+                when.operands = Some(number(n)?);
+            } else if let Some((place, words)) = part.strip_prefix('t').and_then(|p| p.split_once('=')) {
+                when.types.push((number(place)?, self.words(words)?));
+            } else if let Some(version) = part.strip_prefix("ptx") {
+                when.from = Some(version_number(version)?);
+            } else {
+                when.present.push(self.words(part)?);
             }
         }
         let then = match then.trim().strip_prefix("error ") {

@@ -1,0 +1,144 @@
+//! What the front end says about the recorded modules, most of them bad: the same as ptxas.
+//!
+//! A case of `mistakes/*.txt` is a line `=== name`, with `arch=NAME` after it where ptxas was called for another
+//! machine than the module's own; the PTX text; a line `--- stderr <exit code>`; and what ptxas printed.
+
+use ptx::diag::{ABORTED, render_ptxas};
+use std::path::Path;
+
+/// The name of the file in the recordings.
+const FILE: &str = "t.ptx";
+
+/// A file of cases, and how many of them per cent must have the same first error and exit code, and of those
+/// for which ptxas prints anything, the same text.
+struct Bar {
+    file: &'static str,
+    first_error: usize,
+    full_text: usize,
+}
+
+const fn bar(file: &'static str, first_error: usize, full_text: usize) -> Bar {
+    Bar { file, first_error, full_text }
+}
+
+const BARS: &[Bar] = &[
+    bar("calls", 100, 95),
+    bar("directives", 100, 95),
+    bar("header", 100, 95),
+    bar("initialisers", 100, 95),
+    bar("labels", 100, 95),
+    bar("literals", 100, 95),
+    bar("performance-directives", 100, 95),
+    bar("scopes", 100, 95),
+    bar("symbols", 100, 95),
+    bar("syntax", 100, 95),
+];
+
+/// Cases that can't be the same here, and why.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("target-newer-than-arch", COMMAND),
+    ("target-a-on-plain-arch", COMMAND),
+    ("target-a-on-other-a", COMMAND),
+    ("target-f-on-other-family", COMMAND),
+    ("target-f-on-lower", COMMAND),
+    ("guard-special", "a guard of the tree is a register, not a special register"),
+];
+
+const COMMAND: &str = "the command compares `.target` with `-arch`, not the front end";
+
+struct Case {
+    name: String,
+    source: String,
+    exit_code: i32,
+    stderr: String,
+}
+
+fn read_cases(text: &str) -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut in_answer = false;
+    for line in text.split_inclusive('\n') {
+        if let Some(head) = line.strip_prefix("=== ") {
+            let name = head.split_whitespace().next().expect("a name").to_string();
+            cases.push(Case { name, source: String::new(), exit_code: 0, stderr: String::new() });
+            in_answer = false;
+            continue;
+        }
+        let case = cases.last_mut().expect("a case before any text");
+        if let Some(code) = line.strip_prefix("--- stderr ") {
+            case.exit_code = code.trim().parse().expect("an exit code");
+            in_answer = true;
+        } else if in_answer {
+            case.stderr += line;
+        } else {
+            case.source += line;
+        }
+    }
+    cases
+}
+
+/// What the command would print when it only checks the module, and its exit code.
+fn check(source: &str) -> (i32, String) {
+    let parsed = ptx::parse(source, &ptx::Options { file: FILE.into() });
+    let mut stderr = render_ptxas(FILE, &parsed.diagnostics);
+    if parsed.failed() {
+        stderr += ABORTED;
+        stderr.push('\n');
+    }
+    (if parsed.failed() { 255 } else { 0 }, stderr)
+}
+
+fn first_error(stderr: &str) -> Option<&str> {
+    stderr.lines().find(|line| line.contains("error   : ") || line.contains("fatal   : "))
+}
+
+#[test]
+fn says_what_ptxas_says() {
+    let mut missed = String::new();
+    for bar in BARS {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/mistakes/{}.txt", bar.file));
+        let cases = read_cases(&std::fs::read_to_string(&path).expect("the recorded cases"));
+        assert!(!cases.is_empty(), "{} has no cases", bar.file);
+        let (mut same_first, mut same_text, mut all, mut with_text) = (0, 0, 0, 0);
+        let mut differences = String::new();
+        for case in cases.iter().filter(|c| EXCEPTIONS.iter().all(|(name, _)| *name != c.name)) {
+            let (exit_code, stderr) = check(&case.source);
+            let first = exit_code == case.exit_code && first_error(&stderr) == first_error(&case.stderr);
+            let text = exit_code == case.exit_code && stderr == case.stderr;
+            all += 1;
+            same_first += usize::from(first);
+            with_text += usize::from(!case.stderr.is_empty());
+            same_text += usize::from(text && !case.stderr.is_empty());
+            if !text {
+                let what = if first { "text" } else { "first error" };
+                differences +=
+                    &format!("  {} ({what})\n ptxas:\n{}\n ours:\n{stderr}\n", case.name, case.stderr);
+            }
+        }
+        let reached =
+            same_first * 100 >= all * bar.first_error && same_text * 100 >= with_text * bar.full_text;
+        println!("{:24} first error {same_first} of {all}, text {same_text} of {with_text}", bar.file);
+        if !reached {
+            missed += &format!(
+                "{}: first error {same_first} of {all}, text {same_text} of {with_text}\n{differences}",
+                bar.file
+            );
+        }
+    }
+    assert!(missed.is_empty(), "bars missed:\n{missed}");
+}
+
+#[test]
+fn exceptions_are_needed() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mistakes");
+    let mut cases = Vec::new();
+    for bar in BARS {
+        let text =
+            std::fs::read_to_string(dir.join(format!("{}.txt", bar.file))).expect("the recorded cases");
+        cases.extend(read_cases(&text));
+    }
+    for (name, reason) in EXCEPTIONS {
+        let case = cases.iter().find(|c| c.name == *name).expect("an exception names a case");
+        let (exit_code, stderr) = check(&case.source);
+        assert!(exit_code != case.exit_code || stderr != case.stderr, "{name} is no exception: {reason}");
+    }
+}
