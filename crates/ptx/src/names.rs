@@ -57,6 +57,13 @@ struct Slot {
     range: Option<u32>,
 }
 
+/// What a name has been in the whole module.
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    declared: bool,
+    member: bool,
+}
+
 /// The depth of a meaning that comes from a range.
 const FROM_RANGE: u32 = u32::MAX;
 
@@ -65,6 +72,9 @@ pub struct Names<'s> {
     texts: Vec<&'s str>,
     by_text: FxHashMap<&'s str, Name>,
     slots: Vec<Slot>,
+    uses: Vec<Uses>,
+    /// Members of ranges that are spelled with leading zeros: the name of `%r1` if `%r01` came first.
+    with_zeros: FxHashMap<String, Name>,
     ranges: Vec<RangeOfNames>,
     /// What each open scope changed: the name and its slot before.
     changes: Vec<(Name, Slot)>,
@@ -76,9 +86,13 @@ impl<'s> Names<'s> {
         if let Some(name) = self.by_text.get(text) {
             return *name;
         }
+        if let Some(name) = self.spelled_otherwise(text) {
+            return name;
+        }
         let name = Name(self.texts.len() as u32);
         self.by_text.insert(text, name);
         self.texts.push(text);
+        self.uses.push(Uses::default());
         let meaning = match crate::sreg::find(text) {
             Some((row, number)) => Meaning::Special(row, number),
             None => Meaning::Nothing,
@@ -91,8 +105,29 @@ impl<'s> Names<'s> {
         self.texts[name.0 as usize]
     }
 
+    /// The texts of all names. Those that only named members of ranges are empty: the tree has their numbers,
+    /// and how they were spelled (`%r1` or `%r01`) makes no difference.
     pub fn into_texts(self) -> Vec<&'s str> {
-        self.texts
+        let spoken = |uses: &Uses| uses.declared || !uses.member;
+        self.texts.iter().zip(&self.uses).map(|(text, uses)| if spoken(uses) { *text } else { "" }).collect()
+    }
+
+    /// A new text may name a member of a range that is already known under another number of zeros.
+    fn spelled_otherwise(&mut self, text: &'s str) -> Option<Name> {
+        let prefix = text.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = &text[prefix.len()..];
+        let zeros = digits.len() > 1 && digits.starts_with('0');
+        if !zeros {
+            return self.with_zeros.get(text).copied();
+        }
+        let range = self.by_text.get(prefix).and_then(|p| self.slots[p.0 as usize].range);
+        range?;
+        let plain = format!("{prefix}{}", digits.parse::<u32>().ok()?);
+        let known = self.by_text.get(plain.as_str()).or_else(|| self.with_zeros.get(&plain)).copied();
+        if known.is_none() {
+            self.with_zeros.insert(plain, Name(self.texts.len() as u32));
+        }
+        known
     }
 
     fn depth(&self) -> u32 {
@@ -136,6 +171,7 @@ impl<'s> Names<'s> {
             return Err(member);
         }
         self.save(name);
+        self.uses[name.0 as usize].declared = true;
         let slot = &mut self.slots[name.0 as usize];
         slot.meaning = meaning;
         slot.depth = depth;
@@ -144,6 +180,7 @@ impl<'s> Names<'s> {
 
     /// Gives a name a meaning in the module, whatever scope is open.
     pub fn define_module(&mut self, name: Name, meaning: Meaning) {
+        self.uses[name.0 as usize].declared = true;
         let hidden = self.changes.iter_mut().find(|(n, _)| *n == name).map(|(_, slot)| slot);
         let slot = &mut self.slots[name.0 as usize];
         if let Some(base) = hidden {
@@ -218,6 +255,7 @@ impl<'s> Names<'s> {
             Meaning::Nothing => match self.member_of_range(name) {
                 Some((meaning, _)) => {
                     self.save(name);
+                    self.uses[name.0 as usize].member = true;
                     let slot = &mut self.slots[name.0 as usize];
                     slot.meaning = meaning;
                     slot.depth = FROM_RANGE;

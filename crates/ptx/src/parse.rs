@@ -60,8 +60,6 @@ pub(crate) struct FunctionState {
     pub unresolved: Vec<(u32, Name, Span)>,
     /// Names that can mean nothing in this function.
     pub unknown: Vec<Unknown>,
-    /// Where the first modifier stands of an opcode that is written with blanks.
-    pub second_word: Option<Span>,
     /// The parameters in memory of the function itself.
     pub formals: Formals,
     pub entry: bool,

@@ -237,7 +237,7 @@ impl<'s> Parser<'s> {
             return self.syntax_error();
         }
         let start = self.tok.span();
-        let opcode = self.opcode()?;
+        let (opcode, _) = self.opcode()?;
         self.operands_of(opcode, guard, start)
     }
 
@@ -245,14 +245,10 @@ impl<'s> Parser<'s> {
     /// line.
     fn instruction(&mut self) -> Parse<()> {
         let mnemonic = self.tok.span();
-        let spaced = self.lexer.peek_byte() != b'.';
-        let opcode = self.opcode()?;
-        let mut start = mnemonic;
-        if spaced {
-            let next = self.function.second_word.take().unwrap_or(self.tok.span());
-            let between = Span { start: mnemonic.end, end: next.start };
-            start = if self.slice(between).contains('\n') { next } else { mnemonic };
-        }
+        let glued = self.lexer.peek_byte() == b'.';
+        let (opcode, next) = self.opcode()?;
+        let between = Span { start: mnemonic.end, end: next.start };
+        let start = if !glued && self.slice(between).contains('\n') { next } else { mnemonic };
         self.operands_of(opcode, None, start)
     }
 
@@ -265,27 +261,28 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// The mnemonic and its modifiers; the current token is the mnemonic.
-    fn opcode(&mut self) -> Parse<OpcodeId> {
+    /// The mnemonic and its modifiers, and the token behind what stands together; the current token is the
+    /// mnemonic.
+    fn opcode(&mut self) -> Parse<(OpcodeId, Span)> {
         let start = self.tok.start;
         let end = self.lexer.opcode_tail();
         let spelling = self.slice(Span { start, end });
         self.bump();
+        let next = self.tok.span();
         if self.tok.kind == TokenKind::Dot {
-            return self.spaced_opcode(spelling, start);
+            return Ok((self.spaced_opcode(spelling, start)?, next));
         }
         if let Some(id) = self.opcode_ids.get(spelling) {
-            return Ok(*id);
+            return Ok((*id, next));
         }
         let id = self.new_opcode(spelling, start)?;
         self.opcode_ids.insert(spelling, id);
-        Ok(id)
+        Ok((id, next))
     }
 
     /// Blanks stand between the words of this opcode: put it together by hand.
     fn spaced_opcode(&mut self, spelling: &str, start: u32) -> Parse<OpcodeId> {
         let mut whole = spelling.to_string();
-        self.function.second_word = Some(self.tok.span());
         while self.tok.kind == TokenKind::Dot {
             let token = self.bump();
             whole.push_str(self.text(token));
