@@ -1,8 +1,9 @@
 //! Checks an instruction's operands against the forms that its opcode may be.
 //!
-//! An instruction is right if one form takes all its operands. As in ptxas, operands of a wrong kind or type end
-//! the check; vectors of a wrong size and constants out of bounds are only told after the modifiers and gates. Register types follow one rule ([`compatible`]), found by trying each register type on
-//! each class of instruction (docs/ptx-language.md).
+//! An instruction is right if one form takes all its operands. As in ptxas, operands of a wrong kind or type end the
+//! check; vectors of a wrong size, constants out of bounds and the like are only told after modifiers and gates.
+//! Register types follow one rule ([`compatible`]), found by trying each register type on each class of instruction
+//! (docs/ptx-language.md).
 
 mod call;
 
@@ -106,21 +107,22 @@ impl Parser<'_> {
         texts
     }
 
-    /// The row that takes the operands best, and what there is to say then; `Err` with ptxas's words if none does.
+    /// The row that takes the operands, best without faults, and what they bring to light; `Err` with ptxas's words
+    /// if there is none.
     fn choose(&self, inst: &Inst) -> Result<(Fit, Found), Vec<String>> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
         let mut best: Option<(&Fit, Found)> = None;
         let mut misfits = Vec::new();
         for fit in &opcode.fits {
-            // A row that doesn't take all words stands back behind what another one says.
+            // What a row that takes all words says about the operands goes before a row that doesn't.
             if fit.misfits > 0 && (best.is_some() || matches!(misfits.first(), Some(Misfit::Text(_)))) {
                 break;
             }
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
             match matcher.all(&Table::get().form(fit.form).operands, operands, 0, &mut found) {
-                Ok(()) if found.broken.is_empty() => return Ok((fit.clone(), found)),
+                Ok(()) if found.late.is_empty() => return Ok((fit.clone(), found)),
                 Ok(()) => best = best.or(Some((fit, found))),
                 Err(misfit) => misfits.push(misfit),
             }
@@ -153,7 +155,7 @@ impl Parser<'_> {
         for text in texts.into_iter().chain(refusals.collect::<Vec<_>>()) {
             self.error(inst.span, text);
         }
-        for text in &found.broken {
+        for text in found.late.iter().chain(&found.broken) {
             self.error(inst.span, text.clone());
         }
         let mut specials: smallvec::SmallVec<[u16; 2]> = smallvec::SmallVec::new();
@@ -185,8 +187,23 @@ impl Parser<'_> {
 struct Found {
     /// Gates of optional operands that are there.
     gates: Vec<Gate>,
-    /// Vectors of a wrong size, and limits that constants don't obey.
+    /// Faults of operands of the right kind: another row may take them.
+    late: Vec<String>,
+    /// Limits that constants and selectors don't obey.
     broken: Vec<String>,
+}
+
+impl Found {
+    fn mark(&self) -> [usize; 3] {
+        [self.gates.len(), self.late.len(), self.broken.len()]
+    }
+
+    /// Forgets what came after the mark.
+    fn back_to(&mut self, [gates, late, broken]: [usize; 3]) {
+        self.gates.truncate(gates);
+        self.late.truncate(late);
+        self.broken.truncate(broken);
+    }
 }
 
 /// What is negated. ptxas keeps one sign for the product of the first two sources and one for the third, whatever
@@ -252,7 +269,7 @@ impl Matcher<'_, '_> {
         let Some((spec, others)) = specs.split_first() else {
             return if operands.is_empty() { Ok(()) } else { Err(Misfit::Mismatch) };
         };
-        let marks = (found.gates.len(), found.broken.len());
+        let mark = found.mark();
         let taken = match operands.split_first() {
             Some((operand, left)) => self
                 .one(spec, operand, index, found)
@@ -261,8 +278,7 @@ impl Matcher<'_, '_> {
         };
         match taken {
             Err(_) if spec.optional => {
-                found.gates.truncate(marks.0);
-                found.broken.truncate(marks.1);
+                found.back_to(mark);
                 self.rest(others, operands, index, found)
             }
             taken => taken,
@@ -278,7 +294,7 @@ impl Matcher<'_, '_> {
         };
         match result {
             Err(Misfit::Late(text)) => {
-                found.broken.push(text);
+                found.late.push(text);
                 Ok(())
             }
             result => result,
