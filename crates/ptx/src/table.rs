@@ -34,7 +34,8 @@
 //! | `_` `(*)` `*` | sink, argument list, anything |
 //! | `a(0..15)` | if a constant, in this range; `(32..512/32)` with steps, `(/8)` any multiple, `(-1\|1)` one of |
 //! | `a#name` | obeys the limit of that name |
-//! | `a:type` | of this type (default `t0`, any for `i`): a name, `any`, `tN`, `wN` (twice as wide), `~tN` (at least as wide, any class), `xN` (two to a register if `tN` is half as wide as one) |
+//! | `a:type` | of this type (default `t0`, any for `i`): a name, `any`, `tN`, or |
+//! | `a:wN` `a:~tN` `a:xN` | twice as wide as `tN`; at least as wide, of any class; two to a register of twice the width |
 //! | `a_` | a sink may stand there; in vectors for any element |
 //! | `a?` | may be left out |
 //! | `a if .x` | stands there if and only if the opcode has that word |
