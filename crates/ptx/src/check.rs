@@ -5,6 +5,7 @@
 //! Register types follow one rule ([`compatible`]), found by trying each register type on each class of instruction
 //! (docs/ptx-language.md).
 
+mod address;
 mod call;
 
 use crate::ast::*;
@@ -124,6 +125,8 @@ impl Parser<'_> {
             match matcher.all(&Table::get().form(fit.form).operands, operands, 0, &mut found) {
                 Ok(()) if found.late.is_empty() => return Ok((fit.clone(), found)),
                 Ok(()) => best = best.or(Some((fit, found))),
+                // A row that lacks words has nothing to say where another one takes them all.
+                Err(_) if fit.misfits > opcode.fits[0].misfits => misfits.push(Misfit::Mismatch),
                 Err(misfit) => misfits.push(misfit),
             }
         }
@@ -175,7 +178,8 @@ impl Parser<'_> {
         if self.version < reg.version {
             let v = reg.version;
             self.error(inst.span, format!("Feature '{name}' requires PTX ISA .version {v} or later"));
-        } else if self.target.sm() < reg.sm {
+        }
+        if self.target.sm() < reg.sm {
             let sm = reg.sm;
             self.error(inst.span, format!("Feature '{name}' requires .target sm_{sm} or higher"));
         }
@@ -277,6 +281,10 @@ impl Matcher<'_, '_> {
             None => Err(Misfit::Mismatch),
         };
         match taken {
+            // Two handles in brackets: the sampler must be there if it is told apart from the texture.
+            Err(_) if spec.optional && spec.role == Role::Handle && self.parser.separate_samplers => {
+                Err(self.no_handle(spec, index))
+            }
             Err(_) if spec.optional => {
                 found.back_to(mark);
                 self.rest(others, operands, index, found)
@@ -308,17 +316,19 @@ impl Matcher<'_, '_> {
         index: usize,
         found: &mut Found,
     ) -> Result<(), Misfit> {
+        let expected =
+            || Misfit::Late(format!("Predicate output expected for instruction '{}'", self.mnemonic));
         let Operand::Pair(range) = operand else {
-            return if pair.1.optional {
-                self.one(&pair.0, operand, index, found)
-            } else {
-                Err(Misfit::Mismatch)
-            };
+            self.one(&pair.0, operand, index, found)?;
+            return if pair.1.optional { Ok(()) } else { Err(expected()) };
         };
         match self.parser.body.list(*range) {
             [first, second] => {
                 self.one(&pair.0, first, index, found)?;
-                self.one(&pair.1, second, index, found)
+                match (second, self.one(&pair.1, second, index, found)) {
+                    (Operand::Reg(_) | Operand::Unresolved(_) | Operand::Sink, Err(_)) => Err(expected()),
+                    (_, second) => second,
+                }
             }
             _ => Err(Misfit::Mismatch),
         }
@@ -328,24 +338,51 @@ impl Matcher<'_, '_> {
     fn lone(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
         let width = match operand {
             Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
+            Operand::Special { row, component: None } if sreg::TABLE[*row as usize].vector => 4,
             _ => 1,
         };
+        let spec = &self.shared_out(spec, width as usize)?;
         let count = self.count(spec.count);
         let fits = count.is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
         match spec.count {
             Count::Vector if matches!(operand, Operand::Sink) => return Err(self.no_sink(spec)),
-            Count::One if !fits => return Err(Misfit::Mismatch),
             _ if !fits && spec.optional && width == 1 => return Err(Misfit::Mismatch),
             _ => self.scalar(spec, operand, index, found)?,
         }
         match spec.count {
             _ if fits => Ok(()),
+            Count::One => Err(self.no_vector(spec)),
             Count::Vector if spec.role == Role::Dest && width == 1 => {
                 Err(Misfit::Late("Result vector expected".into()))
             }
             Count::Vector => Err(self.wrong_size()),
             _ if width > 1 => Err(self.wrong_size()),
             _ => Err(Misfit::Late(format!("Vector expected for argument {index}"))),
+        }
+    }
+
+    /// The spec for each of so many elements, where they share the bits of a type.
+    fn shared_out(&self, spec: &Spec, elements: usize) -> Result<Spec, Misfit> {
+        let TypeRef::Split(n) = spec.ty else { return Ok(spec.clone()) };
+        let bits = self.fit.types.get(n as usize).copied().flatten().map_or(0, Type::bits);
+        let part = bits.checked_div(elements as u32).and_then(Type::bits_of).ok_or(Misfit::Mismatch)?;
+        if part.bits() * elements as u32 != bits {
+            return Err(Misfit::Mismatch);
+        }
+        Ok(Spec { ty: TypeRef::Fixed(part), ..spec.clone() })
+    }
+
+    /// A vector where a scalar should be. Where vectors can be moved it is their size that is wrong.
+    fn no_vector(&self, spec: &Spec) -> Misfit {
+        let moves = Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Movable);
+        let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
+        match (moves, bits) {
+            (true, true) => Misfit::Mismatch,
+            (true, false) => self.wrong_size(),
+            _ => {
+                let mnemonic = self.mnemonic;
+                Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
+            }
         }
     }
 
@@ -404,10 +441,11 @@ impl Matcher<'_, '_> {
             Role::Tuple(specs) if specs.len() == elements.len() => {
                 return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index, found));
             }
-            Role::Anything if elements.len() == 1 => return Ok(()),
-            Role::Tuple(_) | Role::Anything => return Err(Misfit::Mismatch),
+            Role::Tuple(_) => return Err(Misfit::Mismatch),
+            Role::Anything => return Ok(()),
             _ => {}
         }
+        let spec = &self.shared_out(spec, elements.len())?;
         let right = self.count(spec.count).is_none_or(|n| n as usize == elements.len());
         self.legal_size(spec, elements.len(), right)?;
         match spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
@@ -420,7 +458,9 @@ impl Matcher<'_, '_> {
         }
         let mnemonic = self.mnemonic;
         let text = match spec.count {
-            Count::One => format!("Vector operand is not allowed for instruction '{mnemonic}'"),
+            // Only operands of the instruction's own type get far enough to be told.
+            Count::One if matches!(spec.ty, TypeRef::Fixed(_)) => return Err(Misfit::Mismatch),
+            Count::One => return Err(self.no_vector(spec)),
             Count::AtLeast(least) if elements.len() < least as usize => {
                 format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'")
             }
@@ -454,6 +494,9 @@ impl Matcher<'_, '_> {
         index: usize,
         found: &mut Found,
     ) -> Result<(), Misfit> {
+        if elements.iter().any(is_negated) {
+            return Err(Misfit::Mismatch);
+        }
         let fragment = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
         match self.whole_type(elements)? {
             // Without a register in it, a fragment has no type.
@@ -476,7 +519,7 @@ impl Matcher<'_, '_> {
     fn element(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         match (&spec.role, operand) {
-            (_, Operand::Reg(_) | Operand::Part { negated: false, .. }) => Ok(()),
+            (_, Operand::Reg(_) | Operand::Part { .. }) => Ok(()),
             (Role::Dest, Operand::Sink) if spec.sink => Ok(()),
             (_, Operand::Sink) => Err(self.no_sink(spec)),
             (Role::Dest, _) => {
@@ -589,12 +632,22 @@ impl Matcher<'_, '_> {
                 let text = format!("expected for argument {index} of instruction '{mnemonic}'");
                 Err(Misfit::Late(format!("Label with '.branchtargets' directive {text}")))
             }
+            (Role::SamplerOf, _) => {
+                let name = if self.parser.separate_samplers { "samplerref" } else { "texref" };
+                let ty = Type::find(name).map_or(TypeRef::Any, TypeRef::Fixed);
+                self.kind(&Spec { role: Role::Handle, ty, ..spec.clone() }, operand, index, found)
+            }
             (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
             (Role::Handle, Operand::Reg(reg)) => self.register(
                 &Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() },
                 self.parser.body.reg_decl(*reg).0.ty,
             ),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
+            (Role::Movable | Role::Variable, Operand::Symbol(s)) if self.call_parameter(*s) => {
+                let name =
+                    self.parser.symbols.get(s.0 as usize).map_or("", |i| self.parser.names.text(i.name));
+                Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
+            }
             (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
             (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
                 match self.parser.body.list(*range) {
@@ -603,11 +656,61 @@ impl Matcher<'_, '_> {
                 }
             }
             (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
-            (Role::Source | Role::Register | Role::Pred | Role::Constant, _) => {
+            (Role::Movable, Operand::Symbol(s)) => self.moved_address(spec, *s),
+            (Role::Movable, Operand::Sum(range) | Operand::Element(range)) => {
+                match self.parser.body.list(*range) {
+                    [Operand::Symbol(s), ..] => self.moved_address(spec, *s),
+                    _ => Err(Misfit::Mismatch),
+                }
+            }
+            (Role::Source | Role::Movable | Role::Register | Role::Pred | Role::Constant, _) => {
                 self.source(spec, operand, index)
             }
             _ => Err(Misfit::Mismatch),
         }
+    }
+
+    /// Is it a `.param` variable of the body, which holds an argument of a call and has no address?
+    fn call_parameter(&self, symbol: Symbol) -> bool {
+        let formals = &self.parser.function.formals;
+        let param = |k: &SymbolKind| matches!(k, SymbolKind::Variable { space: Space::Param, .. });
+        self.symbol(symbol, param).is_ok()
+            && !formals.params.contains(&symbol)
+            && !formals.returns.contains(&symbol)
+    }
+
+    /// The address of a variable or function as a value. ptxas takes a function's for a value of any type.
+    fn moved_address(&self, spec: &Spec, symbol: Symbol) -> Result<(), Misfit> {
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        let need = self.wanted(spec).map(|(ty, _)| ty);
+        match info.kind {
+            SymbolKind::Function { .. } => Ok(()),
+            SymbolKind::Variable { ty, .. } if ty.class() == Class::Opaque => match need {
+                Some(Type::U64) | None => Ok(()),
+                _ => {
+                    let kind = if ty.name() == "surfref" { "surface" } else { "texture" };
+                    Err(Misfit::Late(format!("Indirect access to {kind} requires .u64 type")))
+                }
+            },
+            SymbolKind::Variable { .. } if need.is_none_or(|t| t.is_int() || t.class() == Class::Bits) => {
+                Ok(())
+            }
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// A special register, by its width; not as a float.
+    fn read_special(&self, spec: &Spec, row: u16) -> Result<(), Misfit> {
+        let Some((need, wider)) = self.wanted(spec) else { return Ok(()) };
+        match sreg::TABLE[row as usize].fits(need, wider) {
+            false => Err(Misfit::Mismatch),
+            true if need.is_float() => Err(self.no_special()),
+            true => Ok(()),
+        }
+    }
+
+    fn no_special(&self) -> Misfit {
+        Misfit::Late(format!("Special register argument not allowed for instruction '{}'", self.mnemonic))
     }
 
     /// A texture, sampler or surface where the spec wants such a one.
@@ -618,15 +721,18 @@ impl Matcher<'_, '_> {
         };
         match ty.class() {
             _ if *ty == need => Ok(()),
-            Class::Opaque => {
-                let mnemonic = self.mnemonic;
-                let or_register = if need.name() == "samplerref" { "" } else { " or .u64 register" };
-                let text =
-                    format!("Argument {index} of instruction '{mnemonic}': {need:?}{or_register} expected");
-                Err(Misfit::Text(text))
-            }
+            Class::Opaque => Err(self.no_handle(spec, index)),
             _ => Err(Misfit::Mismatch),
         }
+    }
+
+    fn no_handle(&self, spec: &Spec, index: usize) -> Misfit {
+        let mnemonic = self.mnemonic;
+        let need = self.wanted(spec).map_or("", |(ty, _)| ty.name());
+        // Only a sampler that isn't told apart has no handle of its own.
+        let or_register =
+            if need == "samplerref" && !self.parser.separate_samplers { "" } else { " or .u64 register" };
+        Misfit::Text(format!("Argument {index} of instruction '{mnemonic}': .{need}{or_register} expected"))
     }
 
     fn symbol(&self, symbol: Symbol, test: impl Fn(&SymbolKind) -> bool) -> Result<(), Misfit> {
@@ -644,6 +750,7 @@ impl Matcher<'_, '_> {
             }
             Operand::Sink => Err(self.no_sink(spec)),
             Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Not(_) => {
+                self.source(&Spec { role: Role::Source, ..spec.clone() }, operand, index)?;
                 Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
             }
             Operand::Symbol(s) if self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() => {
@@ -660,9 +767,16 @@ impl Matcher<'_, '_> {
         let typed = !matches!(spec.ty, TypeRef::Fixed(_));
         let looks_right = match operand {
             Operand::Special { row, .. } => {
-                let fits = self.register(spec, sreg::TABLE[*row as usize].ty).is_ok();
-                let text = format!("Special register argument not allowed for instruction '{mnemonic}'");
-                return if fits { Misfit::Late(text) } else { Misfit::Mismatch };
+                let reg = &sreg::TABLE[*row as usize];
+                let fits = self.wanted(spec).is_none_or(|(need, wider)| reg.fits(need, wider));
+                let reads = Table::get().form(self.fit.form).operands.iter().any(|s| s.special);
+                return match (fits, spec.role == Role::Dest && reads) {
+                    (false, _) => Misfit::Mismatch,
+                    (true, false) => self.no_special(),
+                    (true, true) => {
+                        Misfit::Late("Read-only special register cannot be destination argument".into())
+                    }
+                };
             }
             Operand::Symbol(s) => {
                 let value = |k: &SymbolKind| matches!(k, SymbolKind::Variable { ty, .. } if ty.class() != Class::Opaque);
@@ -683,19 +797,31 @@ impl Matcher<'_, '_> {
     }
 
     fn source(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
-        let constant = matches!(spec.role, Role::Source | Role::Constant | Role::Pred);
+        let constant = spec.role != Role::Register;
+        let negates = spec.role == Role::Pred || self.wanted(spec).is_some_and(|(ty, _)| ty == Type::PRED);
         let register = spec.role != Role::Constant;
         match operand {
             Operand::Reg(reg) if register => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } | Operand::Negated(reg) if register => {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
-            Operand::Not(reg) if register && spec.role == Role::Pred => {
+            Operand::Not(reg) if register && negates => {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
             Operand::Sink if spec.sink => Ok(()),
             Operand::Sink => Err(self.no_sink(spec)),
             Operand::Int { .. } if constant => self.integer(spec),
+            // An address with an offset is a constant, but one without is not.
+            Operand::Sum(_) if spec.role == Role::Source => self.integer(spec),
+            Operand::Special { row, .. } if spec.special => self.read_special(spec, *row),
+            // ptxas takes the address of a function for a value of the instruction's type, whatever that is.
+            Operand::Symbol(s)
+                if spec.role == Role::Source
+                    && !matches!(spec.ty, TypeRef::Fixed(_))
+                    && self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() =>
+            {
+                Ok(())
+            }
             Operand::F32(_) if constant => self.float(spec, 32),
             Operand::F64(_) if constant => self.float(spec, 64),
             _ => Err(self.no_register(spec, operand, index)),
@@ -708,6 +834,7 @@ impl Matcher<'_, '_> {
         match spec.ty {
             TypeRef::Slot(n) => slot(n).map(|t| (t, false)),
             TypeRef::Wide(n) => slot(n).and_then(Type::widened).map(|t| (t, false)),
+            TypeRef::Split(n) => slot(n).map(|t| (t, false)),
             TypeRef::AtLeast(n) => slot(n).map(|t| (t, true)),
             TypeRef::Paired(n) => slot(n).map(|t| (t.paired(), false)),
             TypeRef::Fixed(ty) => Some((ty, false)),
@@ -726,7 +853,7 @@ impl Matcher<'_, '_> {
 
     fn integer(&self, spec: &Spec) -> Result<(), Misfit> {
         match self.wanted(spec) {
-            Some((need, _)) if matches!(need.class(), Class::Float) => Err(Misfit::Mismatch),
+            Some((need, _)) if matches!(need.class(), Class::Float | Class::Packed) => Err(Misfit::Mismatch),
             _ => Ok(()),
         }
     }
@@ -751,75 +878,6 @@ impl Matcher<'_, '_> {
     fn address(&self, inside: &[Spec], range: Range, index: usize, found: &mut Found) -> Result<(), Misfit> {
         let list = self.parser.body.list(range);
         self.all(inside, list, index, found)
-    }
-
-    /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
-    fn memory(&self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
-        let mnemonic = self.mnemonic;
-        let space = self.space(place);
-        let (base, rest) = match self.parser.body.list(range) {
-            [base, Operand::Offset(_), rest @ ..] | [base, rest @ ..] => (base, rest),
-            [] => return Err(Misfit::Mismatch),
-        };
-        if !rest.is_empty() {
-            return Err(Misfit::Mismatch);
-        }
-        match base {
-            Operand::Reg(reg) => self.address_register(*reg),
-            Operand::Symbol(symbol) if place == Place::Any => {
-                self.symbol(*symbol, |k| matches!(k, SymbolKind::Variable { .. }))
-            }
-            Operand::Symbol(symbol) => {
-                self.address_variable(*symbol, space)?;
-                self.parameter_direction(*symbol, index)
-            }
-            Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
-            Operand::Int { .. } => {
-                Err(Misfit::Late("Immediate addresses allowed only for .local state space".into()))
-            }
-            _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
-        }
-    }
-
-    fn address_register(&self, reg: Reg) -> Result<(), Misfit> {
-        let decl = self.parser.body.reg_decl(reg).0;
-        let ty = decl.ty;
-        if (ty.is_int() || ty.class() == Class::Bits) && ty.bits() <= 64 && decl.vector == 1 {
-            return Ok(());
-        }
-        if ty.bits() > 64 {
-            return Err(Misfit::Late("Illegal operand type for address/array-index".into()));
-        }
-        let ty = if decl.vector == 1 { format!("{ty:?}") } else { "unexpected".into() };
-        let name = self.parser.reg_name(reg);
-        Err(Misfit::Late(format!(
-            "Illegal to use symbol '{name}' of type {ty} as address operand. Use integer or bit only."
-        )))
-    }
-
-    /// Generic addresses can name what has a generic address without `cvta`: not constants or parameters.
-    fn address_variable(&self, symbol: Symbol, wanted: Option<Space>) -> Result<(), Misfit> {
-        let mnemonic = self.mnemonic;
-        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
-        let SymbolKind::Variable { space, ty, .. } = info.kind else {
-            let name = self.parser.names.text(info.name);
-            return Err(Misfit::Late(format!(
-                "Illegal to use symbol '{name}' of type unexpected as address operand. Use integer or bit only."
-            )));
-        };
-        if ty.class() == Class::Opaque {
-            return Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'")));
-        }
-        let fits = match wanted {
-            Some(wanted) => wanted == space,
-            None => matches!(space, Space::Global | Space::Shared | Space::Local),
-        };
-        match fits {
-            true => Ok(()),
-            false => Err(Misfit::Late(format!(
-                "State space mismatch between instruction and address in instruction '{mnemonic}'"
-            ))),
-        }
     }
 
     /// ptxas's words if a constant breaks the limit.
@@ -867,35 +925,6 @@ impl Matcher<'_, '_> {
         let place =
             if matches!(spec.role, Role::Dest | Role::PredDest) { "destination" } else { "source operand" };
         Some(format!("Video selector is not allowed on {place} for instruction '{}'", self.mnemonic))
-    }
-
-    /// A function reads its parameters and writes its returns. What comes first in an instruction is written,
-    /// unless it is all that the instruction has.
-    fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
-        let formals = &self.parser.function.formals;
-        let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
-        let name = || self.parser.symbol_name(symbol);
-        if written && formals.params.contains(&symbol) {
-            return Err(Misfit::Late(format!("Illegal to write to function input parameter '{}'", name())));
-        }
-        if !written && formals.returns.contains(&symbol) {
-            return Err(Misfit::Late(format!("Illegal to read function return parameter '{}'", name())));
-        }
-        Ok(())
-    }
-
-    /// The state space of an address; `None` for a generic one.
-    fn space(&self, place: Place) -> Option<Space> {
-        let n = match place {
-            Place::Shared => return Some(Space::Shared),
-            Place::Global => return Some(Space::Global),
-            Place::Any => return None,
-            Place::Named(n) => n,
-        };
-        let mut spaces = self.fit.chosen.iter().flatten().filter(|w| w.kind() == Kind::Space);
-        let word = spaces.nth(n as usize)?.text();
-        let all = [Space::Global, Space::Const, Space::Shared, Space::Local, Space::Param];
-        all.into_iter().find(|s| word.split("::").next() == Some(s.text()))
     }
 }
 

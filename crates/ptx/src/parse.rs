@@ -40,6 +40,8 @@ pub(crate) struct Parser<'s> {
     lines: LineCursor,
     pub version: Version,
     pub target: Target,
+    /// `texmode_independent`: textures and samplers are told apart.
+    pub separate_samplers: bool,
     pub header: HeaderSpans,
     /// Functions by symbol: what calls and redeclarations are checked against.
     pub signatures: FxHashMap<Symbol, Signature>,
@@ -130,6 +132,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         lines: LineCursor::default(),
         version: Version::CURRENT,
         target: Target::default(),
+        separate_samplers: false,
         header: HeaderSpans::default(),
         signatures: FxHashMap::default(),
         call_targets: FxHashMap::default(),

@@ -465,7 +465,6 @@ impl BodyPrinter<'_, '_, '_> {
     fn special(&mut self, row: u16, component: Option<u8>) {
         let reg = &sreg::TABLE[row as usize];
         match (reg.name, component) {
-            ("%pm64", Some(n)) => put!(self.p, "%pm{n}_64"),
             (name, Some(n)) if reg.vector => put!(self.p, "{name}{}", ELEMENTS[n as usize % 4]),
             (name, Some(n)) => put!(self.p, "{name}{n}"),
             (name, None) => self.p.out.push_str(name),

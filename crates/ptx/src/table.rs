@@ -107,6 +107,8 @@ pub struct Form {
     pub slots: Vec<Slot>,
     pub operands: Vec<Spec>,
     pub gates: Vec<Gate>,
+    /// The row is there for the sake of this text.
+    pub error: Option<String>,
 }
 
 impl Form {
@@ -141,6 +143,8 @@ pub struct Spec {
     pub count: Count,
     pub optional: bool,
     pub sink: bool,
+    /// A special register may stand there.
+    pub special: bool,
     /// The register may be negated.
     pub negates: bool,
     /// The operand stands there if and only if the opcode has this word.
@@ -185,6 +189,8 @@ pub enum Role {
     Dest,
     /// Register or constant.
     Source,
+    /// Register, constant, or the address of a variable or function.
+    Movable,
     /// Register only.
     Register,
     /// Constant.
@@ -212,6 +218,8 @@ pub enum Role {
     Variable,
     /// A texture, sampler or surface variable, or a register with its handle.
     Handle,
+    /// A sampler if textures and samplers are told apart, else the texture that has it in it.
+    SamplerOf,
     List,
     Anything,
 }
@@ -233,6 +241,8 @@ pub enum TypeRef {
     Slot(u8),
     /// Twice as wide as that.
     Wide(u8),
+    /// Its bits, shared out among the elements of a vector.
+    Split(u8),
     /// A register at least as wide as that, of any class.
     AtLeast(u8),
     /// Packed in pairs into a register of 32 bits if it is 16 bits wide.
@@ -313,6 +323,8 @@ pub struct Condition {
     pub mnemonics: Vec<(&'static str, bool)>,
     /// The lowest version to which the rule applies.
     pub from: Option<Version>,
+    /// The version below which it applies.
+    pub until: Option<Version>,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     /// None of these may be there.

@@ -261,3 +261,40 @@ impl Shape {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    /// What is said about a body that can call `f`, which takes a word and returns one.
+    fn said(body: &str) -> Vec<String> {
+        let source = format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n.func (.param .b32 r) f (.param .b32 a) {{ ret; }}\n\
+             .entry k() {{\n.reg .b64 %rd<3>; .reg .f32 %f<3>; .param .b32 x; .param .b32 y; .param .b64 wide;\n\
+             {body}\nret; }}\n"
+        );
+        let parsed = crate::parse(&source, &crate::Options::default());
+        parsed.diagnostics.iter().map(|d| d.message.clone()).collect()
+    }
+
+    #[test]
+    fn arguments_match_their_formals() {
+        assert!(said("call (y), f, (x);").is_empty());
+        assert!(said("call (_), f, (%f1);").is_empty());
+        assert_eq!(said("call f, (x);"), ["Call has wrong number of parameters"]);
+        let wide = said("call (y), f, (wide);");
+        assert_eq!(wide[0], "Type of argument does not match formal parameter 'a'");
+        assert_eq!(wide[1], "Alignment of argument does not match formal parameter 'a'");
+    }
+
+    #[test]
+    fn a_call_through_a_register_needs_a_prototype() {
+        assert!(
+            said("P: .callprototype (.param .b32 _) _ (.param .b32 _); call (y), %rd1, (x), P;").is_empty()
+        );
+        assert_eq!(said("call (y), nothing, (x);")[0], "Call to 'nothing' requires call prototype");
+        let wrong = said("call (y), %rd1, (x);");
+        assert_eq!(
+            wrong,
+            ["Label expected for argument 0 of instruction 'call'", "Call target not recognized"]
+        );
+    }
+}

@@ -106,10 +106,6 @@ impl Checked<'_, '_> {
         self.ty.class() == Class::Opaque && self.vector == 1
     }
 
-    fn incomplete(&self) -> bool {
-        incomplete(self.dims)
-    }
-
     /// What is wrong with the type, whatever the storage.
     fn type_errors(&self) -> impl Iterator<Item = String> {
         let pred = self.ty == Type::PRED && !self.scalar();
@@ -126,66 +122,87 @@ impl Checked<'_, '_> {
 
     /// What is wrong with the storage, in ptxas's order. `unified`: one texture mode for all samplers.
     fn storage_errors(&self, unified: bool) -> Vec<String> {
-        let Checked { name, scope, space, linkage, .. } = *self;
-        let mut errors = Vec::new();
-        let mut check = |wrong: bool, text: &dyn Fn() -> String| {
-            if wrong {
-                errors.push(text());
-            }
-        };
+        let mut errors = Errors::default();
+        self.type_and_space(unified, &mut errors);
+        self.size(&mut errors);
+        self.linkage_and_scope(&mut errors);
+        errors.0
+    }
+
+    /// Which types the state space takes.
+    fn type_and_space(&self, unified: bool, errors: &mut Errors) {
+        let Checked { name, scope, space, .. } = *self;
         let opaque = self.opaque();
         let not_basic = declarable(self.ty) != Some(Declarable::Basic);
         let packed_param =
             self.dims.is_empty() && (self.vector > 1 || not_basic && (!opaque || scope == Scope::FuncParam));
-        let alignment =
-            !matches!(scope, Scope::EntryParam | Scope::Module) && self.align.is_some_and(|a| a > 128);
-        let unsized_ok =
-            linkage.external || self.init || matches!(scope, Scope::FuncParam | Scope::EntryParam);
-        check(opaque && scope == Scope::Body, &|| {
+        let texture_space = matches!(space, Space::Global | Space::Param);
+        errors.check(opaque && scope == Scope::Body, || {
             "Texture/surface variable must be at module or entry parameter scope".into()
         });
-        check(self.ty == Type::PRED && self.scalar() && space != Space::Reg, &|| {
+        errors.check(self.ty == Type::PRED && self.scalar() && space != Space::Reg, || {
             format!("Predicate variable '{name}' must be in register state space")
         });
-        check(space == Space::Reg && (opaque || !self.dims.is_empty()), &|| {
+        errors.check(space == Space::Reg && (opaque || !self.dims.is_empty()), || {
             format!("Variable '{name}' cannot be allocated into a register")
         });
-        check(space == Space::Param && packed_param, &|| {
+        errors.check(space == Space::Param && packed_param, || {
             format!("Variable '{name}' cannot be allocated in .param state space")
         });
-        let texture_space = matches!(space, Space::Global | Space::Param);
-        check(opaque && self.scalar() && scope == Scope::Module && !texture_space, &|| {
+        errors.check(opaque && self.scalar() && scope == Scope::Module && !texture_space, || {
             "Texture and surface variables must be declared in .global space".into()
         });
-        check(unified && opaque && self.scalar() && self.ty.name() == "samplerref", &|| {
+        errors.check(unified && opaque && self.scalar() && self.ty.name() == "samplerref", || {
             "Instruction or declaration violates .target texmode_unified setting".into()
         });
-        check(space == Space::Param && alignment, &|| {
+    }
+
+    /// Alignment and number of elements.
+    fn size(&self, errors: &mut Errors) {
+        let Checked { name, scope, space, linkage, .. } = *self;
+        let limited = space == Space::Param && !matches!(scope, Scope::EntryParam | Scope::Module);
+        let unsized_ok =
+            linkage.external || self.init || matches!(scope, Scope::FuncParam | Scope::EntryParam);
+        errors.check(limited && self.align.is_some_and(|a| a > 128), || {
             format!(
                 "Parameter '{name}' has illegal alignment (must be aligned to 1, 2, 4, 8, 16, 32, 64, or 128 bytes)"
             )
         });
-        check(self.incomplete() && !unsized_ok, &|| {
+        errors.check(incomplete(self.dims) && !unsized_ok, || {
             format!("Non-external variable '{name}' has incomplete type")
         });
+    }
+
+    fn linkage_and_scope(&self, errors: &mut Errors) {
+        let Checked { name, scope, space, linkage, .. } = *self;
         for attribute in self.attributes {
             let word = attribute.word();
-            check(space != Space::Global, &|| format!("Illegal attribute '{word}' for symbol '{name}'"));
+            errors
+                .check(space != Space::Global, || format!("Illegal attribute '{word}' for symbol '{name}'"));
         }
-        check(linkage.common && space != Space::Global, &|| {
+        errors.check(linkage.common && space != Space::Global, || {
             ".common variables must be declared in .global space".into()
         });
-        check(linkage.common && opaque, &|| "Illegal type for .common symbol".into());
-        if scope == Scope::Module {
-            check(matches!(space, Space::Reg | Space::Local), &|| {
-                let space = space.text();
-                format!("Module-scoped variables in {space} state space are not allowed with ABI")
-            });
-            check(space == Space::Param, &|| {
-                "Parameter variables may not be declared at module scope".into()
-            });
+        errors.check(linkage.common && self.opaque(), || "Illegal type for .common symbol".into());
+        errors.check(scope == Scope::Module && matches!(space, Space::Reg | Space::Local), || {
+            let space = space.text();
+            format!("Module-scoped variables in {space} state space are not allowed with ABI")
+        });
+        errors.check(scope == Scope::Module && space == Space::Param, || {
+            "Parameter variables may not be declared at module scope".into()
+        });
+    }
+}
+
+/// Messages in the order of the checks.
+#[derive(Default)]
+struct Errors(Vec<String>);
+
+impl Errors {
+    fn check(&mut self, wrong: bool, text: impl FnOnce() -> String) {
+        if wrong {
+            self.0.push(text());
         }
-        errors
     }
 }
 

@@ -73,6 +73,14 @@ const MAX_DEPTH: u32 = 200;
 
 impl Parser<'_> {
     pub(super) fn constant(&mut self) -> Parse<Value> {
+        // Almost every constant is one number: no need to go through all levels of operators.
+        if self.tok.kind == TokenKind::Int
+            && matches!(self.lexer.peek_byte(), b',' | b';' | b']' | b'}' | b')')
+        {
+            let token = self.bump();
+            let (value, unsigned) = self.integer_token(token);
+            return Ok(Value::Int { value, unsigned });
+        }
         self.conditional(0)
     }
 

@@ -131,6 +131,7 @@ impl<'s> Parser<'s> {
     }
 
     fn target_option(&mut self, text: &'s str, span: Span, options: &mut Vec<&'s str>) -> Parse<()> {
+        self.separate_samplers |= text == "texmode_independent";
         let Some((_, version)) = TARGET_OPTIONS.iter().find(|(name, _)| *name == text) else {
             return self.fatal(span, format!("Unsupported .target '{text}'"));
         };

@@ -88,8 +88,8 @@ impl Parser<'_> {
         Ok(Operand::Vector(range))
     }
 
-    /// What stands in braces, or in the parentheses of a call, where a register has no `parts`.
-    fn elements(&mut self, parts: bool) -> Parse<Range> {
+    /// What stands in braces, or in the parentheses of a call, where a register has no parts.
+    fn elements(&mut self, braces: bool) -> Parse<Range> {
         let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
         let mut waiting = Waiting::new();
         loop {
@@ -99,13 +99,32 @@ impl Parser<'_> {
                 TokenKind::Reserved if self.at_sink() => self.sink(),
                 _ => constant(self.constant()?),
             };
-            let operand = if parts { self.selected(operand)? } else { operand };
+            let operand = if braces { self.selected(operand)? } else { operand };
             push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
             }
         }
+        if braces {
+            self.check_elements(&mut all);
+        }
         Ok(self.store(&all, &waiting))
+    }
+
+    /// A vector has the type of its elements: names without a meaning are refused here already, and count as
+    /// the first element that has one.
+    fn check_elements(&mut self, all: &mut [Operand]) {
+        let typed = all.iter().copied().find(|o| !matches!(o, Operand::Unresolved(_) | Operand::Sink));
+        for element in all {
+            if let Operand::Unresolved(name) = *element {
+                let text = self.names.text(name);
+                self.error(self.tok.span(), format!("Illegal expression '{text}'"));
+                *element = typed.unwrap_or(*element);
+            }
+        }
+        if typed.is_none() {
+            self.error(self.tok.span(), "Unable to infer type of vector elements (assuming .b8)");
+        }
     }
 
     /// A name by itself.
@@ -173,7 +192,7 @@ impl Parser<'_> {
                 self.bump();
                 let operand = self.named()?;
                 let pred = matches!(operand, Operand::Reg(r) if self.body.reg_decl(r).0.ty == Type::PRED);
-                if !pred && !matches!(operand, Operand::Unresolved(_)) {
+                if !pred {
                     self.error(self.tok.span(), "Illegal argument to predicate negation");
                 }
                 Ok(if let Operand::Reg(reg) = operand { Operand::Not(reg) } else { operand })
@@ -191,7 +210,7 @@ impl Parser<'_> {
                         Ok(Operand::Part { reg, part, negated: true })
                     }
                     other => {
-                        if matches!(other, Operand::Symbol(_)) {
+                        if matches!(other, Operand::Symbol(_) | Operand::Unresolved(_)) {
                             self.error(self.tok.span(), "Illegal argument to unary minus");
                         }
                         Ok(other)
@@ -235,10 +254,7 @@ impl Parser<'_> {
                 self.integer_constant()?;
             }
             TokenKind::Punct(b'[') => {
-                self.bump();
-                self.int()?;
-                self.expect(b']')?;
-                self.error(self.tok.span(), "Array indexing on non-array");
+                self.no_array()?;
             }
             TokenKind::Dot => {
                 let field = self.bump();
@@ -249,6 +265,23 @@ impl Parser<'_> {
         }
         self.function.unknown.push(Unknown { name, span, declared_later: false });
         Ok(Operand::Symbol(Symbol::UNKNOWN))
+    }
+
+    /// `[…]` behind something that has no elements.
+    fn no_array(&mut self) -> Parse<()> {
+        self.expect(b'[')?;
+        let span = self.tok.span();
+        match self.tok.kind {
+            TokenKind::Ident => {
+                if let Operand::Unresolved(name) = self.bare_name()? {
+                    self.function.unknown.push(Unknown { name, span, declared_later: false });
+                }
+            }
+            _ => drop(self.offset()?),
+        }
+        self.expect(b']')?;
+        self.error(self.tok.span(), "Array indexing on non-array");
+        Ok(())
     }
 
     fn register(&mut self, reg: Reg) -> Parse<Operand> {
@@ -264,10 +297,7 @@ impl Parser<'_> {
                 Ok(Operand::Reg(reg))
             }
             TokenKind::Punct(b'[') => {
-                self.bump();
-                self.int()?;
-                self.expect(b']')?;
-                self.error(self.tok.span(), "Array indexing on non-array");
+                self.no_array()?;
                 Ok(Operand::Reg(reg))
             }
             _ => Ok(Operand::Reg(reg)),

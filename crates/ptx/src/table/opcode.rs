@@ -238,11 +238,8 @@ impl Opcode {
         });
         let typed =
             when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
-        if !named
-            || !typed
-            || when.from.is_some_and(|v| version < v)
-            || when.absent.iter().any(|w| self.words.contains(w))
-        {
+        let current = when.from.is_none_or(|v| version >= v) && when.until.is_none_or(|v| version < v);
+        if !named || !typed || !current || when.absent.iter().any(|w| self.words.contains(w)) {
             return None;
         }
         when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
@@ -285,7 +282,8 @@ impl Opcode {
                 let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
                 let complaints = self.complaints(form, &fit);
                 fit.misfits = complaints.len();
-                fit.errors = gates.chain(complaints).collect();
+                let error = form.error.iter().map(|text| self.named(text, &[]));
+                fit.errors = gates.chain(complaints).chain(error).collect();
                 self.fits.push(fit);
             }
         }
@@ -340,6 +338,10 @@ impl Opcode {
             }
             None if word.kind() == Kind::Shape && has_kind => {
                 (word, format!("Illegal matrix shape '{}' for instruction '{}'", word.text(), self.mnemonic))
+            }
+            None if word.kind() == Kind::Exchange => {
+                let ty = self.types().next().map_or(String::new(), |ty| format!("{ty:?}"));
+                (word, word.not_taken(&format!("{}{ty}", self.mnemonic)))
             }
             None => (word, word.not_taken(self.mnemonic)),
         }

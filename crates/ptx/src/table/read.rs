@@ -82,14 +82,21 @@ impl Reader {
         let opcode = columns.next().unwrap_or("").trim_end_matches(" |");
         let (mnemonics, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
         let operands = columns.next().unwrap_or("").trim();
+        let (mut gates, mut error) = (Vec::new(), None);
+        for text in columns.next().unwrap_or("").split(';').map(str::trim).filter(|g| !g.is_empty()) {
+            match text.strip_prefix("error ") {
+                Some(text) => error = Some(quoted(text)?.to_string()),
+                None => gates.push(self.gate(text)?),
+            }
+        }
         let slots = self.slots(&modifiers.split_whitespace().collect::<String>())?;
         let operands = self.specs(operands)?;
-        let gates = self.gates(columns.next().unwrap_or(""))?;
         for mnemonic in mnemonics.split('/') {
             let id = self.table.forms.len() as u16;
             self.table.by_mnemonic.entry(mnemonic).or_default().push(id);
-            let (slots, operands, gates) = (slots.clone(), operands.clone(), gates.clone());
-            self.table.forms.push(Form { mnemonic, slots, operands, gates });
+            let (slots, operands) = (slots.clone(), operands.clone());
+            let (gates, error) = (gates.clone(), error.clone());
+            self.table.forms.push(Form { mnemonic, slots, operands, gates, error });
         }
         Ok(())
     }
@@ -209,7 +216,8 @@ impl Reader {
             "i" => ty.unwrap_or(TypeRef::Any),
             _ => ty.unwrap_or(TypeRef::Slot(0)),
         };
-        Ok(Spec { count, limits, ..plain(named_role(role)?, ty) })
+        let special = matches!(role, "s" | "x");
+        Ok(Spec { count, limits, special, ..plain(named_role(role)?, ty) })
     }
 
     fn count(&self, text: &str) -> Result<Count> {
@@ -248,6 +256,9 @@ impl Reader {
         if let Some(n) = text.strip_prefix("~t").and_then(index) {
             return Ok(TypeRef::AtLeast(n));
         }
+        if let Some(n) = text.strip_prefix('/').and_then(index) {
+            return Ok(TypeRef::Split(n));
+        }
         if let Some(n) = text.strip_prefix('t').and_then(index) {
             return Ok(TypeRef::Slot(n));
         }
@@ -268,7 +279,9 @@ impl Reader {
         let mut when = Condition { mnemonics, ..Condition::default() };
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
-            if let Some(words) = part.strip_prefix('!') {
+            if let Some(version) = part.strip_prefix("!ptx") {
+                when.until = Some(version_number(version)?);
+            } else if let Some(words) = part.strip_prefix('!') {
                 when.absent.extend(self.words(words)?);
             } else if let Some(n) = part.strip_prefix("args=") {
                 when.operands = Some(number(n)?);
@@ -326,6 +339,7 @@ fn plain(role: Role, ty: TypeRef) -> Spec {
         count: Count::One,
         optional: false,
         sink: false,
+        special: false,
         negates: false,
         when: None,
         gate: None,
@@ -352,7 +366,8 @@ fn number(text: &str) -> Result<i64> {
 fn named_role(text: &str) -> Result<Role> {
     Ok(match text {
         "d" => Role::Dest,
-        "a" | "b" | "c" => Role::Source,
+        "a" | "b" | "c" | "s" => Role::Source,
+        "x" => Role::Movable,
         "r" => Role::Register,
         "i" => Role::Constant,
         "p" => Role::Pred,
@@ -362,6 +377,7 @@ fn named_role(text: &str) -> Result<Role> {
         "F" => Role::Function,
         "S" => Role::Variable,
         "T" => Role::Handle,
+        "P" => Role::SamplerOf,
         "(*)" => Role::List,
         "*" => Role::Anything,
         _ => return Err(format!("'{text}' is no operand")),
