@@ -537,7 +537,7 @@ impl Matcher<'_, '_> {
     /// integers. Constants go with registers of their class. Predicates among others don't count.
     fn whole_type(&self, elements: &[Operand]) -> Result<Option<Type>, Misfit> {
         if !elements.is_empty() && elements.iter().all(|e| matches!(e, Operand::Sink)) {
-            return Err(Misfit::Text("Unable to infer type of vector elements (assuming .b8)".into()));
+            return Err(Misfit::Mismatch);
         }
         let mixed = || {
             let mnemonic = self.mnemonic;
