@@ -749,8 +749,11 @@ impl Matcher<'_, '_> {
                 self.register(spec, self.parser.body.reg_decl(*reg).0.ty)
             }
             Operand::Sink => Err(self.no_sink(spec)),
-            Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Not(_) => {
-                self.source(&Spec { role: Role::Source, ..spec.clone() }, operand, index)?;
+            Operand::Not(_) if spec.role != Role::PredDest => Err(Misfit::Mismatch),
+            Operand::Int { .. } | Operand::F32(_) | Operand::F64(_) | Operand::Sum(_) | Operand::Not(_) => {
+                // A constant must be one that could be read there.
+                let source = if spec.role == Role::PredDest { Role::Pred } else { Role::Source };
+                self.source(&Spec { role: source, ..spec.clone() }, operand, index)?;
                 Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
             }
             Operand::Symbol(s) if self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() => {

@@ -13,38 +13,45 @@
 //! late  add/sub .cc .sat          : error 'Modifier '.cc' cannot be combined with modifier '.sat''
 //! ```
 //!
-//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that fits. Words
-//! of different kinds match in any order, as in ptxas; types, operations, spaces and layouts keep theirs. `t0`, `t1`, …
-//! are the types that stand in the form's type slots, in order.
+//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that fits.
+//! Words of different kinds match in any order, as in ptxas; types, operations, spaces and layouts keep theirs. `t0`,
+//! `t1`, … are the types that stand in the form's type slots, in order.
 //!
-//! Operands, separated by commas, with what may be added to them in this order:
+//! Operands, separated by commas:
 //!
 //! | operand | is |
 //! |---|---|
-//! | `d` `a` `r` `i` | result register, register or constant, register, constant (`b` and `c` are the same as `a`) |
+//! | `d` `r` `i` | result register, register, constant |
+//! | `a` `b` `c` | register or constant; `s` or special register; `x` or an address that is a constant, too |
 //! | `p` `q` | predicate that may be negated, predicate result |
-//! | `[m]` | address in the opcode's state space; `[m1]` in its second one, `[m:shared]`, `[m:global]`, `[m:any]` |
+//! | `[m]` | address in the opcode's space; `[m1]` in its second one, `[m:shared]`, `[m:global]`, `[m:any]` |
 //! | `[…]` | address with what stands in it; `m` in there is the base |
 //! | `{a*4}` | vector of four; `{a}` of any size, `{a*2+}` of two or more or a lone register, `{a*dim}` by `.3d` |
-//! | `{a, r}` | vector whose elements differ; `{a*4^0}` its element 0 is the index into an array |
+//! | `{a, r}` | vector whose elements differ; in `{a*4^0}` element 0 is the index into an array |
 //! | `a*v` | vector or scalar by `.v2`, `.v4`, `.v8` |
-//! | `T` `S` `F` | texture, sampler or surface; name of a variable; function |
-//! | `L` `B` | label, label of branch targets |
-//! | `x\|q` | pair |
+//! | `T` `P` | texture, sampler or surface; what holds the sampler |
+//! | `L` `B` `F` `S` | label, label of branch targets, function, name of a variable |
 //! | `_` `(*)` `*` | sink, argument list, anything |
-//! | `a(0..15)` | if a constant, in this range; `(32..512/32)` with steps, `(/8)` any multiple, `(-1\|1)` one of |
-//! | `a#name` | obeys the limit of that name |
-//! | `a:type` | of this type (default `t0`, any for `i`): a name, `any`, `tN`, or |
-//! | `a:wN` `a:~tN` `a:xN` | twice as wide as `tN`; at least as wide, of any class; two to a register of twice the width |
-//! | `a_` | a sink may stand there; in vectors for any element |
-//! | `a?` | may be left out |
-//! | `a if .x` | stands there if and only if the opcode has that word |
-//! | `a@gate` | asks the gate if it is there |
-//! | `-a` | may be negated |
 //!
-//! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this lane's part of
-//! m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that. `{a*x*2}` is twice as many
-//! as `.x4` says.
+//! and what may be said of them:
+//!
+//! | operand | is |
+//! |---|---|
+//! | `a(0..15)` | in this range if a constant; `(32..512/32)` with steps, `(/8)` a multiple, `(-1\|1)` one of |
+//! | `a#name` | within the limit of that name |
+//! | `a:type` | of this type (default `t0`, any for `i`): a name, `any`, `tN` |
+//! | `a:wN` `a:~tN` | twice as wide as `tN`; at least as wide, of any class |
+//! | `a:xN` `a:/N` | two to a register if `tN` is half as wide as one; the bits of `tN`, shared among elements |
+//! | `a_` | perhaps a sink, in a vector each element |
+//! | `a?` | perhaps left out; a sampler if and only if the module doesn't tell it apart from the texture |
+//! | `a\|q` | a pair |
+//! | `a if .x` | there if and only if the opcode has that word |
+//! | `a@gate` | only there if the gate is open |
+//! | `-a` | perhaps negated |
+//!
+//! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this lane's part
+//! of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that. `{a*x*2}` is twice as
+//! many as `.x4` says.
 //!
 //! A limit has a test and a text: `limit name = 0..15 : 'text'`. Other tests of constants are `4|8|16`, `/8`, `pow2`,
 //! `nonzero`, `fraction`, `no constant`; `.b0 .hXX` and `no selector` are tests of the video selectors of registers.
@@ -53,22 +60,23 @@
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
-//! 2. The form: a row that takes the types and the words that choose a form ([`Kind::chooses_form`]). It ends
-//!    here if there is none.
+//! 2. The form: a row that takes the types and the words that choose a form ([`Kind::chooses_form`]). It ends here if
+//!    there is none.
 //! 3. The operands' kinds and types. It ends here if no row takes them.
 //! 4. `rule` lines, then the gates of the row.
 //! 5. Modifiers that the row doesn't take, and required ones that aren't there.
 //! 6. `late` lines.
 //! 7. The gates of optional operands, sizes of vectors and other faults of operands, limits.
 //!
-//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4` is the
-//! version from which they apply, `t1=.x/.y` asks for the second type, `args=3` for three operands. `rule` and `late`
-//! begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic, `$t0`, `$t1` are the types, `$types` is all
-//! of them (`.f32.s32`), `$op` is the operation, `$shape` the shape, `$1`, `$2`, … are the words that met the groups of
-//! the line, and `$1::` is what follows the `::` of such a word.
+//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4` is
+//! the version from which they apply, `!ptx8.1` the one below which, `t1=.x/.y` asks for the second type, `args=3`
+//! for three operands. `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic,
+//! `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape,
+//! `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of such a word.
 //!
-//! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in the order
-//! in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`. Several gates have `;` between them.
+//! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in the
+//! order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`. Several gates have `;` between them. In the place
+//! of a gate `error 'text'` makes a row of something that ptxas knows well enough to say what is wrong with it.
 
 mod opcode;
 mod read;

@@ -1,6 +1,6 @@
 //! Writes the table as static Rust: `Op`, `M` (every modifier and named operand), `FORMS` and the two indexes.
 
-use crate::row::{Form, Mod, Name, Pieces, Slot, Table, width};
+use crate::row::{Form, Mod, Name, Pieces, SM_75, SM_120, Slot, Table, width};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -41,7 +41,8 @@ fn ident(name: &str) -> String {
 fn enumeration(out: &mut String, name: &str, doc: &str, values: &BTreeSet<&str>, first: &str) {
     let idents: Vec<(String, &str)> = values.iter().map(|value| (ident(value), *value)).collect();
     writeln!(out, "/// {doc}\n#[allow(non_camel_case_types, clippy::upper_case_acronyms)]").unwrap();
-    writeln!(out, "#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]\n#[repr(u16)]").unwrap();
+    writeln!(out, "#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]\n#[repr(u16)]")
+        .unwrap();
     writeln!(out, "pub enum {name} {{ {first}").unwrap();
     for (ident, value) in &idents {
         writeln!(out, "/// `{value}`\n{ident},").unwrap();
@@ -82,7 +83,13 @@ fn names(out: &mut String, forms: &[&Form]) {
         }
     }
     let first = "/// A value that prints nothing.\nEmpty,\n/// A value that has no name.\nUndefined,";
-    enumeration(out, "M", "A modifier, or an operand that is a name (special registers and the like).", &names, first);
+    enumeration(
+        out,
+        "M",
+        "A modifier, or an operand that is a name (special registers and the like).",
+        &names,
+        first,
+    );
 }
 
 fn bits(pieces: &Pieces) -> String {
@@ -151,13 +158,23 @@ fn words(form: &Form, slot: &Slot) -> Result<String, String> {
     Ok(format!("Words {{ count: {count}, by: &[{}] }}", by.join(",")))
 }
 
+/// Only operations that read their registers at issue have an operand cache; matrix operations have no lane for
+/// the accumulator.
+fn cached(form: &Form, lane: u8) -> bool {
+    match form.class.as_str() {
+        "alu" | "fma" | "wide" | "half" | "hmma2" | "double" | "fp64" => true,
+        "tensor" => lane < 2 && form.isas & (SM_75 | SM_120) == 0,
+        _ => false,
+    }
+}
+
 fn slot_static(out: &mut String, form: &Form, slot: &Slot) -> Result<(), String> {
     let option = |bit: Option<u8>| bit.map_or("None".to_string(), |bit| format!("Some({bit})"));
     let name = |text: &str| if text.is_empty() { "Empty".to_string() } else { ident(text) };
     writeln!(
         out,
         "Slot {{ kind: Kind::{}, at: {}, shift: {}, names: {}, literal: M::{}, neg: {}, abs: {}, not: {}, inverts: {}, \
-         lane: {}, hide: Hide::{}, role: Role::{}, words: {}, frame: {:?}, opens: {}, closes: {}, spaced: {}, suffix: M::{}, again: {}, outside: {}, silent: {}, spaced_bank: {} }},",
+         lane: {}, hide: Hide::{}, role: Role::{}, words: {}, frame: {:?}, opens: {}, closes: {}, spaced: {}, suffix: M::{}, again: {}, outside: {}, silent: {}, spaced_bank: {}, inside: {}, signed_alone: {}, nonzero: {} }},",
         slot.kind,
         bits(&slot.at),
         slot.shift,
@@ -167,7 +184,7 @@ fn slot_static(out: &mut String, form: &Form, slot: &Slot) -> Result<(), String>
         option(slot.abs),
         option(slot.not),
         slot.inverts,
-        option(slot.lane),
+        option(slot.lane.filter(|&lane| cached(form, lane))),
         slot.hide,
         if slot.def { "Def" } else { "Use" },
         words(form, slot)?,
@@ -179,7 +196,10 @@ fn slot_static(out: &mut String, form: &Form, slot: &Slot) -> Result<(), String>
         slot.again,
         slot.outside,
         slot.silent,
-        slot.half && slot.kind == "Const" && form.class != "hmma2",
+        slot.half && matches!(slot.kind.as_str(), "Const" | "Bindless") && form.class != "hmma2",
+        slot.inside || slot.half && matches!(slot.kind.as_str(), "Const" | "Bindless" | "U"),
+        slot.signed_alone,
+        slot.nonzero,
     )
     .unwrap();
     Ok(())
@@ -221,9 +241,14 @@ fn form_static(out: &mut String, form: &Form) -> Result<(), String> {
             base |= u128::from(value >> left & ((1u64 << width) - 1)) << lo;
         }
         if mask(pieces) & (fields | 0xfff | 1 << 91) != 0 {
-            return Err(format!("fixed bits {:#x} belong to a field", mask(pieces) & (fields | 0xfff | 1 << 91)));
+            return Err(format!(
+                "fixed bits {:#x} belong to a field",
+                mask(pieces) & (fields | 0xfff | 1 << 91)
+            ));
         }
     }
+    let lanes = form.slots.iter().filter_map(|slot| slot.lane).filter(|&lane| cached(form, lane));
+    let lanes = lanes.fold(0, |lanes, lane| lanes | 1u8 << lane);
     let guard = if form.uniform_guard { "V" } else { "P" };
     let mut class = form.class.clone();
     if let Some(first) = class.get_mut(..1) {
@@ -231,7 +256,7 @@ fn form_static(out: &mut String, form: &Form) -> Result<(), String> {
     }
     writeln!(
         out,
-        "Form {{ op: Op::{}, isas: IsaSet({:#x}), class: Class::{class}, guard: Kind::{guard}, base: {base:#x}, fields: {fields:#x}, line: {:?}, mods: &[",
+        "Form {{ op: Op::{}, isas: IsaSet({:#x}), class: Class::{class}, guard: Kind::{guard}, base: {base:#x}, fields: {fields:#x}, lanes: {lanes}, line: {:?}, mods: &[",
         ident(&form.op),
         form.isas,
         form.line,

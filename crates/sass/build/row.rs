@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 const ISAS: [u32; 9] = [75, 80, 86, 89, 90, 100, 103, 110, 120];
 const TO_90: u16 = 0b0_0001_1111;
 const FROM_100: u16 = 0b1_1110_0000;
+pub const SM_75: u16 = 1;
+pub const SM_120: u16 = 1 << 8;
 
 pub type Pieces = Vec<(u8, u8)>;
 
@@ -23,7 +25,12 @@ pub enum Name {
 #[derive(Clone, Debug)]
 pub enum Mod {
     Literal(String),
-    Field { names: Vec<Name>, at: Pieces, slot: Option<usize>, label: String },
+    Field {
+        names: Vec<Name>,
+        at: Pieces,
+        slot: Option<usize>,
+        label: String,
+    },
     /// The first alternative whose conditions hold is printed.
     Alias(Vec<(String, Vec<(usize, String)>)>),
 }
@@ -52,6 +59,12 @@ pub struct Slot {
     pub again: bool,
     /// Packed halves: the third register field has its flags at 84 and 83, and constants print with a blank.
     pub half: bool,
+    /// RZ or URZ may not stand here.
+    pub nonzero: bool,
+    /// An offset that is printed signed even when it stands alone in its brackets.
+    pub signed_alone: bool,
+    /// Suffixes stand inside the bars of an absolute value.
+    pub inside: bool,
     /// In the word, but not in nvdisasm's text.
     pub silent: bool,
     /// Suffixes follow the closing bracket.
@@ -107,8 +120,9 @@ enum Flex {
 impl Table {
     pub fn read_enums(&mut self, file: &str, text: &str) -> Result<(), String> {
         for (line, content) in lines(text) {
-            let (name, values) =
-                content.split_once(char::is_whitespace).ok_or(format!("{file}:{line}: an enum needs values"))?;
+            let (name, values) = content
+                .split_once(char::is_whitespace)
+                .ok_or(format!("{file}:{line}: an enum needs values"))?;
             let values = match values.trim().strip_prefix("< ").and_then(|rest| rest.split_once(' ')) {
                 Some((base, changes)) => {
                     let base = self.enum_values(base).map_err(|e| format!("{file}:{line}: {e}"))?;
@@ -133,7 +147,11 @@ impl Table {
     }
 
     /// `NAME`, `-` (prints nothing), `#` (undefined), each with `:registers`; `n=NAME` sets the position.
-    fn names_from<'a>(&self, mut names: Vec<Name>, tokens: impl Iterator<Item = &'a str>) -> Result<Vec<Name>, String> {
+    fn names_from<'a>(
+        &self,
+        mut names: Vec<Name>,
+        tokens: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<Name>, String> {
         let mut next = 0;
         for token in tokens {
             let token = match token.split_once('=') {
@@ -174,7 +192,11 @@ impl Table {
         };
         let fixed = rest.first().copied().unwrap_or("");
         for (code, era, flex) in expand(code)? {
-            for (isas, width) in [(isas & era & TO_90, 6), (isas & era & FROM_100, 8)] {
+            // Matrix operations of sm_75 and sm_120 have no operand cache, so these get forms of their own.
+            let alone = if *class == "tensor" { SM_75 | SM_120 } else { 0 };
+            let sets =
+                [(TO_90 & !alone, 6), (FROM_100 & !alone, 8), (TO_90 & alone, 6), (FROM_100 & alone, 8)];
+            for (isas, width) in sets.map(|(set, width)| (isas & era & set, width)) {
                 if isas == 0 {
                     continue;
                 }
@@ -238,7 +260,13 @@ impl Table {
         Ok(())
     }
 
-    fn read_slots(&self, form: &mut Form, text: &str, flex: Flexible, uniform_width: u8) -> Result<(), String> {
+    fn read_slots(
+        &self,
+        form: &mut Form,
+        text: &str,
+        flex: Flexible,
+        uniform_width: u8,
+    ) -> Result<(), String> {
         let (mut frame, mut opens, mut spaced) = (String::new(), false, false);
         for token in slot_tokens(text) {
             match token.as_str() {
@@ -275,7 +303,13 @@ impl Table {
         Ok(())
     }
 
-    fn read_slot(&self, form: &mut Form, token: &str, flex: Flexible, uniform_width: u8) -> Result<(), String> {
+    fn read_slot(
+        &self,
+        form: &mut Form,
+        token: &str,
+        flex: Flexible,
+        uniform_width: u8,
+    ) -> Result<(), String> {
         let mut slot = Slot::default();
         if let Some(literal) = token.strip_prefix('\'') {
             slot.kind = "Literal".into();
@@ -284,9 +318,11 @@ impl Table {
             form.slots.push(slot);
             return Ok(());
         }
-        if token == "again" {
+        if token == "again" || token == "next" {
             let mut slot = form.slots.last().cloned().ok_or("`again` before any operand")?;
             slot.again = true;
+            slot.shift = u8::from(token == "next");
+            (slot.closes, slot.outside) = (false, false);
             form.slots.push(slot);
             return Ok(());
         }
@@ -297,11 +333,21 @@ impl Table {
         let (token, silent) = token.strip_prefix('$').map_or((token, false), |token| (token, true));
         slot.silent = silent;
         let (flags, token) = flags(token);
+        let (token, half) = token.strip_prefix('%').map_or((token, false), |token| (token, true));
         let (token, hide) = match token.split_once('?') {
             Some((token, "!")) => (token, "NotTrue"),
             Some((token, "")) => (token, "Default"),
             Some((_, other)) => return Err(format!("`?{other}`")),
             None => (token, "Never"),
+        };
+        let (token, nonzero) = match token.strip_suffix('#') {
+            Some(token) => (token, true),
+            None => (token, false),
+        };
+        slot.nonzero = nonzero;
+        let (token, uncached) = match token.strip_suffix('&') {
+            Some(token) => (token, true),
+            None => (token, false),
         };
         let mut parts = token.split('*');
         let token = parts.next().unwrap_or("");
@@ -310,18 +356,23 @@ impl Table {
         slot.hide = hide;
         let index = form.slots.len();
         slot.suffix = suffix.iter().find(|part| !part.contains('@')).unwrap_or(&"").to_string();
-        slot.half = suffix.iter().any(|part| part.ends_with("@slot"));
-        if !self.flexible(form, &mut slot, token, &flags, flex, uniform_width)? {
+        slot.half = half || suffix.iter().any(|part| part.ends_with("@slot"));
+        slot.inside = suffix.iter().any(|part| part.starts_with('^'));
+        let fields = suffix.iter().any(|part| part.contains('@'));
+        if !self.flexible(form, &mut slot, token, &flags, flex, uniform_width, fields)? {
             self.plain_kind(&mut slot, token, uniform_width)?;
             set_flags(&mut slot, &flags)?;
             slot.def = role.unwrap_or_else(|| writes_by_position(&slot));
             form.slots.push(slot);
         }
+        if uncached {
+            form.slots[index].lane = None;
+        }
         if form.slots[index].is_immediate() {
             return Ok(()); // a suffix of a register operand has no place in an immediate
         }
         for part in suffix.iter().filter(|part| part.contains('@')) {
-            let part = part.replace("@slot", form.slots[index].half_suffix());
+            let part = part.trim_start_matches('^').replace("@slot", form.slots[index].half_suffix());
             form.mods.push(self.field(&part, Some(index))?);
         }
         Ok(())
@@ -349,11 +400,16 @@ impl Table {
             "V" | "W" => ("V".into(), vec![(lo()?, 3)]),
             "B" => ("B".into(), vec![(lo()?, 4)]),
             "K" => ("Const".into(), vec![(54, 5), (40, 14)]),
+            "KL" => ("ConstU".into(), vec![(54, 5), (37, 17), (24, uniform_width)]),
             "KB" => ("ConstB".into(), vec![(54, 5), (38, 16)]),
             "KR" => ("ConstR".into(), vec![(54, 5), (38, 16), (24, 8)]),
             "KU" => ("ConstU".into(), vec![(54, 5), (38, 16), (24, uniform_width)]),
             "X" => ("Bindless".into(), vec![(32, uniform_width), (40, 14)]),
             "s" => ("Signed".into(), pieces(digits)?),
+            "t" => {
+                slot.signed_alone = true;
+                ("Signed".into(), pieces(digits)?)
+            }
             "u" => ("Unsigned".into(), pieces(digits)?),
             "n" => ("Decimal".into(), pieces(digits)?),
             "f" => ("Float".into(), pieces(digits)?),
@@ -380,6 +436,7 @@ impl Table {
     }
 
     /// `B` and `C` with the letter of their immediates: the operand that the form's opcode bits select.
+    #[allow(clippy::too_many_arguments)]
     fn flexible(
         &self,
         form: &mut Form,
@@ -388,18 +445,21 @@ impl Table {
         flags: &[(char, Option<u8>)],
         flex: Flexible,
         uniform_width: u8,
+        fields: bool,
     ) -> Result<bool, String> {
         let Some((which, imm)) = token.split_at_checked(1).filter(|(which, imm)| {
             matches!(*which, "B" | "C") && !imm.is_empty() && imm.chars().all(|c| c.is_ascii_lowercase())
         }) else {
             return Ok(false);
         };
-        let Some((flexible, what, uniform)) = flex else { return Err("the code names no flexible operand".into()) };
+        let Some((flexible, what, uniform)) = flex else {
+            return Err("the code names no flexible operand".into());
+        };
         // `+d`: like `+c`, but the register too stands in the wide slot.
         let wide = flexible == 'D';
         let flexible = if wide { 'C' } else { flexible };
         // With C flexible, C takes the wide slot and B moves to the other register field.
-        let here = which.chars().next() == Some(flexible);
+        let here = which.starts_with(flexible);
         let kind = if here { what } else { Flex::Reg };
         let register = match (here && (which == "B" || wide), uniform) {
             (true, false) => "R32",
@@ -426,6 +486,7 @@ impl Table {
         for token in tokens {
             let mut slot = slot.clone();
             self.plain_kind(&mut slot, token, uniform_width)?;
+            slot.half |= !slot.suffix.is_empty() || fields;
             if slot.kind == "R" {
                 slot.lane = Some(if which == "B" { 1 } else { 2 });
             }
@@ -450,16 +511,22 @@ fn expand(code: &str) -> Result<Vec<(u16, u16, Flexible)>, String> {
     let Some((base, rule)) = code.split_once('+') else { return Ok(vec![(hex(code)?, u16::MAX, None)]) };
     let base = hex(base)?;
     let (which, filter) = rule.split_at(rule.find(['-', '=']).unwrap_or(rule.len()));
-    let wanted = |letter: char| match filter.split_at_checked(1) {
-        Some(("-", letters)) => !letters.contains(letter),
-        Some(("=", letters)) => letters.contains(letter),
-        _ => true,
+    // A capital letter speaks of the third operand's form alone.
+    let wanted = |letter: char, third: bool| {
+        let named = |letters: &str| {
+            letters.contains(letter) || third && letters.contains(letter.to_ascii_uppercase())
+        };
+        match filter.split_at_checked(1) {
+            Some(("-", letters)) => !named(letters),
+            Some(("=", letters)) => named(letters),
+            _ => true,
+        }
     };
     let (which, uniform) = which.strip_prefix('v').map_or((which, false), |which| (which, true));
     let mut forms = Vec::new();
     let first = which.chars().next().ok_or("which operand is flexible?")?;
     let register = if uniform { Flex::AllUniform } else { Flex::Reg };
-    if wanted('r') {
+    if wanted('r', false) {
         forms.push((base | 1 << 9, u16::MAX, first, register));
     }
     for which in which.chars() {
@@ -475,7 +542,7 @@ fn expand(code: &str) -> Result<Vec<(u16, u16, Flexible)>, String> {
             ('u', other, 1, u16::MAX, Flex::Uniform),
         ];
         for (letter, bits, page, era, flex) in forms_of {
-            if wanted(letter) && !(uniform && letter != 'i') {
+            if wanted(letter, which != 'b') && !(uniform && letter != 'i') {
                 forms.push((base | bits << 9 | page << 12, era, which, flex));
             }
         }

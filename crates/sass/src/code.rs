@@ -35,6 +35,9 @@ pub fn encode(inst: &Inst) -> Result<u128, EncodeError> {
     }
     inst.control.check().map_err(EncodeError::Control)?;
     let form = inst.form;
+    if inst.control.reuse & !form.lanes != 0 {
+        return Err(EncodeError::Control(ControlError::Reuse));
+    }
     let mut word = form.base | inst.control.encode();
     word |= u128::from(inst.guard.predicate & 7) << 12 | u128::from(inst.guard.not) << 15;
     for (index, m) in form.mods.iter().enumerate() {
@@ -59,7 +62,11 @@ pub fn decode(isa: Isa, word: u128) -> Inst {
     if control.check().is_err() {
         return Inst::raw(word);
     }
-    Form::matching(isa, word).find_map(|form| decode_as(form, control, word)).unwrap_or_else(|| Inst::raw(word))
+    let fits = |form: &&Form| control.reuse & !form.lanes == 0;
+    Form::matching(isa, word)
+        .filter(fits)
+        .find_map(|form| decode_as(form, control, word))
+        .unwrap_or_else(|| Inst::raw(word))
 }
 
 fn decode_as(form: &'static Form, control: Control, word: u128) -> Option<Inst> {
@@ -113,7 +120,10 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
     let at = slot.at;
     match slot.kind {
         Kind::Literal => return Some(operand),
-        Kind::R | Kind::U => operand.value = i64::from(get_register(at, word)),
+        Kind::R | Kind::U => {
+            operand.value = i64::from(get_register(at, word));
+            operand.value += if operand.value == 255 { 0 } else { i64::from(slot.shift) };
+        }
         Kind::P | Kind::V if slot.inverts => operand.value = 7 - at.get(word) as i64,
         Kind::Const => {
             operand.bank = at.piece(0).get(word) as u8;
@@ -128,7 +138,7 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         }
         Kind::Bindless => {
             operand.index = get_register(at.piece(0), word);
-            operand.value = sign_extend(at.piece(1).get(word), at.piece(1).width()) << 2;
+            operand.value = (at.piece(1).get(word) << 2) as i64;
         }
         Kind::Signed | Kind::Relative => operand.value = sign_extend(at.get(word), at.width()) << slot.shift,
         Kind::Name => {
@@ -139,6 +149,9 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
             }
         }
         _ => operand.value = (at.get(word) << slot.shift) as i64,
+    }
+    if slot.nonzero && operand.value == 255 {
+        return None;
     }
     let neg = if slot.inverts { flag::INV } else { flag::NEG };
     for (bit, flag) in [(slot.neg, neg), (slot.abs, flag::ABS), (slot.not, flag::NOT)] {
@@ -152,6 +165,8 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
 fn put(slot: &Slot, operand: &Operand, word: &mut u128) -> Option<()> {
     let at = slot.at;
     match slot.kind {
+        _ if slot.again => return Some(()),
+        _ if slot.nonzero && operand.value == 255 => return None,
         Kind::Literal => return Some(()),
         Kind::R | Kind::U => put_register(at, operand.value, word)?,
         Kind::P | Kind::V => {
@@ -175,7 +190,8 @@ fn put(slot: &Slot, operand: &Operand, word: &mut u128) -> Option<()> {
         }
         Kind::Bindless => {
             put_register(at.piece(0), i64::from(operand.index), word)?;
-            at.piece(1).put(word, offset(operand.value, at.piece(1))?);
+            // Unlike the offset of a bank, this one is unsigned.
+            at.piece(1).put(word, offset(i64::from(u16::try_from(operand.value).ok()? as i16), at.piece(1))?);
         }
         _ if fits(slot, operand.value) => at.put(word, (operand.value >> slot.shift) as u64),
         _ => return None,

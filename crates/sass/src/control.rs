@@ -40,7 +40,7 @@ pub enum ControlError {
     Stall,
     /// Scoreboards are 0..=5.
     Scoreboard,
-    /// `.reuse` needs an instruction that does not yield.
+    /// `.reuse` needs an instruction that does not yield, and a register operand in that lane.
     Reuse,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for ControlError {
         f.write_str(match self {
             ControlError::Stall => "the stall count is out of range (1 to 11, or 0 to 15 with yield)",
             ControlError::Scoreboard => "a scoreboard number is out of range (0 to 5)",
-            ControlError::Reuse => "operand reuse cannot stand with yield",
+            ControlError::Reuse => "operand reuse needs a register operand and cannot stand with yield",
         })
     }
 }

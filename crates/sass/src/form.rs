@@ -21,11 +21,12 @@ impl Bits {
     }
 
     pub(crate) fn get(self, word: u128) -> u64 {
-        let mut value = 0;
+        let mut value = 0u128;
         for (&lo, &width) in self.lo.iter().zip(&self.width) {
-            value = value << width | (word >> lo) as u64 & ((1 << width) - 1);
+            let mask = (1u128 << width) - 1;
+            value = value << width | word >> lo & mask;
         }
-        value
+        value as u64
     }
 
     pub(crate) fn put(self, word: &mut u128, value: u64) {
@@ -57,6 +58,8 @@ pub struct Form {
     pub slots: &'static [Slot],
     pub(crate) base: u128,
     pub(crate) fields: u128,
+    /// Operand-cache lanes that the form has an operand for.
+    pub lanes: u8,
     /// Where the row stands, for messages.
     pub line: &'static str,
 }
@@ -71,6 +74,7 @@ pub static RAW: Form = Form {
     slots: &[],
     base: 0,
     fields: 0,
+    lanes: 0,
     line: "",
 };
 
@@ -87,6 +91,12 @@ impl Form {
     pub fn of(op: Op) -> &'static [Form] {
         let (start, end) = BY_OP[op as usize];
         &FORMS[usize::from(start)..usize::from(end)]
+    }
+
+    /// The bits of the word that the form decides, where they are set, and the bits that it leaves to the guard,
+    /// the control code, the modifiers and the operands.
+    pub fn bits(&self) -> (u128, u128) {
+        (self.base, self.fields)
     }
 
     pub(crate) fn matching(isa: Isa, word: u128) -> impl Iterator<Item = &'static Form> {
@@ -166,7 +176,13 @@ impl Kind {
     pub fn is_immediate(self) -> bool {
         matches!(
             self,
-            Kind::Signed | Kind::Unsigned | Kind::Decimal | Kind::Float | Kind::Half | Kind::Bfloat | Kind::Double
+            Kind::Signed
+                | Kind::Unsigned
+                | Kind::Decimal
+                | Kind::Float
+                | Kind::Half
+                | Kind::Bfloat
+                | Kind::Double
         )
     }
 }
@@ -220,7 +236,7 @@ impl Op {
 pub struct Slot {
     pub kind: Kind,
     pub at: Bits,
-    /// An immediate is stored divided by `1 << shift`.
+    /// An immediate is stored divided by `1 << shift`; a register printed `again` is this much higher.
     pub shift: u8,
     /// The values of a `Name`.
     pub names: &'static [(M, u8)],
@@ -249,6 +265,12 @@ pub struct Slot {
     pub outside: bool,
     /// In the word, but not in nvdisasm's text: the descriptor register of sm_80 to sm_89.
     pub silent: bool,
+    /// RZ or URZ may not stand here.
+    pub nonzero: bool,
+    /// An offset that is printed signed even when it stands alone in its brackets.
+    pub signed_alone: bool,
+    /// What is printed behind the operand stands inside the bars: `|R6.H1|`, but `|R6|.H1_H1` in arithmetic.
+    pub inside: bool,
     /// nvdisasm writes `c[0x0] [0x4]` in packed-half operations.
     pub spaced_bank: bool,
 }
@@ -266,8 +288,10 @@ pub enum Class {
     Half,
     /// HFMA2.MMA: half arithmetic on the tensor pipe.
     Hmma2,
-    /// Double precision.
+    /// Double precision at full rate: sm_90 and sm_100.
     Double,
+    /// Double precision at a low rate, behind a scoreboard: the other targets.
+    Fp64,
     /// HMMA, IMMA, QMMA, BMMA, DMMA.
     Tensor,
     /// HGMMA and kin.
@@ -300,7 +324,7 @@ pub struct Scoreboards {
 impl Class {
     pub fn scoreboards(self) -> Scoreboards {
         let (write, read) = match self {
-            Class::Xu | Class::Load | Class::UniformLoad => (true, true),
+            Class::Xu | Class::Load | Class::UniformLoad | Class::Fp64 => (true, true),
             Class::Store | Class::UniformStore => (false, true),
             _ => (false, false),
         };

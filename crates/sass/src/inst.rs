@@ -280,7 +280,10 @@ impl Inst {
 
     /// The modifiers that the operation's text carries, in order (operand suffixes aside).
     pub fn modifiers(&self) -> impl Iterator<Item = M> + '_ {
-        (0..self.form.mods.len()).filter(|&index| !matches!(self.form.mods[index], Mod::Field { slot: Some(_), .. })).map(|index| self.modifier(index)).filter(|&m| m != M::Empty)
+        (0..self.form.mods.len())
+            .filter(|&index| !matches!(self.form.mods[index], Mod::Field { slot: Some(_), .. }))
+            .map(|index| self.modifier(index))
+            .filter(|&m| m != M::Empty)
     }
 
     pub fn has(&self, modifier: M) -> bool {
@@ -290,7 +293,9 @@ impl Inst {
     pub(crate) fn modifier(&self, index: usize) -> M {
         match &self.form.mods[index] {
             Mod::Literal(name) => *name,
-            Mod::Field { values, .. } => values.get(usize::from(self.mods[index])).map_or(M::Undefined, |v| v.0),
+            Mod::Field { values, .. } => {
+                values.get(usize::from(self.mods[index])).map_or(M::Undefined, |v| v.0)
+            }
             Mod::Alias(alternatives) => self.alias(alternatives),
         }
     }
@@ -305,12 +310,18 @@ impl Inst {
                 When::Zero => immediate && operand.value == 0,
                 // nvdisasm does not count 0x10000.
                 When::PowerOfTwo => {
-                    immediate && operand.value > 1 && operand.value.count_ones() == 1 && operand.value != 0x10000
+                    immediate
+                        && operand.value > 1
+                        && operand.value.count_ones() == 1
+                        && operand.value != 0x10000
                 }
                 When::Is(value) => immediate && operand.value == value,
             }
         };
-        alternatives.iter().find(|(_, conditions)| conditions.iter().all(holds)).map_or(M::Empty, |(name, _)| *name)
+        alternatives
+            .iter()
+            .find(|(_, conditions)| conditions.iter().all(holds))
+            .map_or(M::Empty, |(name, _)| *name)
     }
 
     /// What the name operand at `index` says.
@@ -342,7 +353,9 @@ impl Inst {
     pub fn words(&self, index: usize) -> u16 {
         let words = &self.form.slots[index].words;
         words.by.iter().fold(words.count, |count, &m| match &self.form.mods[m] {
-            Mod::Field { values, .. } => count * values.get(usize::from(self.mods[m])).map_or(1, |v| u16::from(v.1)),
+            Mod::Field { values, .. } => {
+                count * values.get(usize::from(self.mods[m])).map_or(1, |v| u16::from(v.1))
+            }
             _ => count,
         })
     }

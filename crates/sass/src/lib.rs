@@ -4,6 +4,7 @@
 //! - [`encode`] and [`decode`]: words. Decoding never fails: a word without a row becomes a raw instruction.
 //! - `Display` and [`parse`]: nvdisasm's text.
 //! - [`Inst::new`], [`select`], [`legal`]: the form for an operation and its operands on a target.
+//! - [`Target`]: register files, parameter base, occupancy limits of each chip.
 //! - [`Inst::registers`]: what is read and written; [`Class`]: which pipe, which scoreboards.
 
 mod code;
@@ -13,12 +14,17 @@ mod inst;
 mod isa;
 mod number;
 mod select;
+pub mod target;
 mod text;
 
 pub use code::{EncodeError, decode, encode};
 pub use control::{Control, ControlError, SCOREBOARDS};
-pub use form::{Bits, Class, FORMS, Form, Hide, Kind, M, M_NAMES, Mod, OP_NAMES, Op, RAW, Role, Scoreboards, Slot, When, Words};
+pub use form::{
+    Bits, Class, FORMS, Form, Hide, Kind, M, M_NAMES, Mod, OP_NAMES, Op, RAW, Role, Scoreboards, Slot, When,
+    Words,
+};
 pub use inst::{Access, Guard, Inst, Operand, PT, RZ, URZ, operands};
 pub use isa::{Isa, IsaSet};
 pub use select::{SelectError, legal, select};
+pub use target::{TARGETS, Target};
 pub use text::{At, ParseError, WORD_BYTES, parse, parse_at};

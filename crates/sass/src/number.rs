@@ -110,7 +110,9 @@ pub(crate) fn parse(text: &str) -> Option<f64> {
         // All payload bits set: what ptxas writes for a NaN.
         "+QNAN" => f64::from_bits(0x7fff_ffff_ffff_ffff),
         "-QNAN" => f64::from_bits(0xffff_ffff_ffff_ffff),
-        _ if text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !text.contains('x') => text.parse().ok()?,
+        _ if text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !text.contains('x') => {
+            text.parse().ok()?
+        }
         _ => return None,
     })
 }
@@ -121,7 +123,11 @@ fn half_to_f64(bits: u16) -> f64 {
     sign * match exponent {
         0 => fraction * 2f64.powi(-24),
         31 if fraction == 0.0 => f64::INFINITY,
-        31 => return f64::from_bits(u64::from(bits >> 15) << 63 | 0x7ff0_0000_0000_0000 | u64::from(bits & 0x3ff) << 42),
+        31 => {
+            return f64::from_bits(
+                u64::from(bits >> 15) << 63 | 0x7ff0_0000_0000_0000 | u64::from(bits & 0x3ff) << 42,
+            );
+        }
         _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
     }
 }

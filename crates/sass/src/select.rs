@@ -1,10 +1,11 @@
 //! From an operation, modifiers and operands to a form: the first row of the target that fits.
 //!
 //! The same matching serves compilers (`Inst::new`, `select`, `legal`) and the text parser: modifiers come in
-//! the order of the text, operands that the text leaves out (PT, RZ, zero offsets) may be left out here.
+//! the order of the text, operands that the text leaves out (PT, RZ, zero offsets) may be left out here; so may, in
+//! a builder, predicate results that nobody reads.
 
 use crate::code::fits;
-use crate::form::{Form, Hide, Kind, M, Mod, Op, Slot};
+use crate::form::{Form, Hide, Kind, M, Mod, Op, Role, Slot};
 use crate::inst::{Inst, Operand, flag};
 use crate::isa::Isa;
 use crate::number;
@@ -26,7 +27,9 @@ impl fmt::Display for SelectError {
         match self {
             SelectError::Operation(op) => write!(f, "{} does not exist on this target", op.name()),
             SelectError::Modifiers(op) => write!(f, "no form of {} has these modifiers", op.name()),
-            SelectError::Operands(op) => write!(f, "no form of {} with these modifiers takes these operands", op.name()),
+            SelectError::Operands(op) => {
+                write!(f, "no form of {} with these modifiers takes these operands", op.name())
+            }
         }
     }
 }
@@ -48,7 +51,9 @@ pub(crate) struct Given<'a> {
 impl Inst {
     /// Selects a form and fills it. The guard is PT and the control code the default one.
     pub fn new(isa: Isa, op: Op, modifiers: &[M], operands: &[Operand]) -> Result<Inst, SelectError> {
-        let mut given = [Given { operand: Operand::of(Kind::Literal, 0), frame: None, alone: false, origin: 0 }; crate::inst::MAX_OPERANDS];
+        let mut given =
+            [Given { operand: Operand::of(Kind::Literal, 0), frame: None, alone: false, origin: 0 };
+                crate::inst::MAX_OPERANDS];
         let given = given.get_mut(..operands.len()).ok_or(SelectError::Operands(op))?;
         for (given, &operand) in given.iter_mut().zip(operands) {
             given.operand = operand;
@@ -152,8 +157,13 @@ fn match_operands(inst: &mut Inst, index: usize, given: &[Given]) -> bool {
         *inst = saved;
     }
     let empty_name = slot.names.iter().position(|v| v.0 == M::Empty);
+    // A builder may leave out a predicate result that it does not want.
+    let unwanted = slot.role == Role::Def
+        && matches!(slot.kind, Kind::P | Kind::V)
+        && given.iter().all(|given| given.frame.is_none());
     let default = match slot.hide {
         _ if empty_name.is_some() => Operand::of(slot.kind, empty_name.unwrap_or(0) as i64),
+        Hide::Never if unwanted => Operand::of(slot.kind, 7),
         Hide::Never if slot.kind != Kind::Literal => return false,
         Hide::NotTrue => Operand::of(slot.kind, 7).not(),
         _ => match slot.kind {
@@ -177,7 +187,7 @@ fn take(inst: &mut Inst, index: usize, slot: &Slot, given: &Given) -> bool {
     }
     // An offset that stands alone in its brackets is printed unsigned.
     let width = slot.at.width();
-    if given.alone && slot.kind == Kind::Signed && operand.value >> (width - 1) == 1 {
+    if given.alone && slot.kind == Kind::Signed && !slot.signed_alone && operand.value >> (width - 1) == 1 {
         operand.value -= 1 << width;
     }
     let Some(mut operand) = convert(slot, operand) else { return false };
@@ -188,12 +198,17 @@ fn take(inst: &mut Inst, index: usize, slot: &Slot, given: &Given) -> bool {
     }
     let suffixes = operand.suffixes;
     operand.suffixes = [M::Empty; 4];
-    if slot.again && index > 0 && inst.operands[index - 1] != operand {
+    if slot.again && index > 0 && follows(slot, inst.operands[index - 1].value) != operand.value {
         return false;
     }
     inst.operands[index] = operand;
     let given = suffixes.split(|&m| m == M::Empty).next().unwrap_or(&[]);
     set_suffixes(inst, index, given.strip_prefix(&[slot.suffix]).unwrap_or(given))
+}
+
+/// The register that an `again` slot prints after this one.
+fn follows(slot: &Slot, register: i64) -> i64 {
+    if register == 255 { register } else { register + i64::from(slot.shift) }
 }
 
 /// Gives the names behind an operand to the fields that belong to it, in order.
@@ -220,19 +235,28 @@ fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
     taken.kind = slot.kind;
     match (slot.kind, operand.kind) {
         (Kind::Literal, Kind::Name) if operand.value == slot.literal as i64 => taken.value = 0,
+        (Kind::Literal, Kind::U) if operand.value == 255 && slot.literal.name() == "URZ" => taken.value = 0,
+        (Kind::Literal, Kind::Signed) if operand.value == 0 && slot.literal.name() == "0x0" => (),
         (Kind::Name, Kind::Name) => {
             taken.value = slot.names.iter().position(|v| v.0 as i64 == operand.value)? as i64;
         }
         (Kind::ConstR, Kind::Const) => taken.index = 255,
         (Kind::ConstB, Kind::Const) => (),
-        (Kind::Const, Kind::Const) if operand.value as i16 as i64 != operand.value || operand.value % 4 != 0 => return None,
-        (kind, Kind::Signed) if kind.is_immediate() || matches!(kind, Kind::Relative | Kind::Set | Kind::Swizzle) => {
+        (Kind::ConstU, Kind::Const) => taken.index = 255,
+        (Kind::Const, Kind::Const)
+            if operand.value as i16 as i64 != operand.value || operand.value % 4 != 0 =>
+        {
+            return None;
+        }
+        (kind, Kind::Signed)
+            if kind.is_immediate() || matches!(kind, Kind::Relative | Kind::Set | Kind::Swizzle) =>
+        {
             taken.value = integer(slot, operand.value)?;
         }
         (kind, Kind::Double) if kind.is_immediate() => {
             taken.value = number::bits(kind, f64::from_bits(operand.value as u64))?;
         }
-        (kind, other) if kind == other => (),
+        (kind, other) if kind == other && !(slot.nonzero && operand.value == 255) => (),
         _ => return None,
     }
     let allowed = [
@@ -250,7 +274,9 @@ fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
 fn integer(slot: &Slot, value: i64) -> Option<i64> {
     let value = match (slot.kind, slot.at.width()) {
         (Kind::Signed, 32) if (0..=i64::from(u32::MAX)).contains(&value) => i64::from(value as u32 as i32),
-        (kind, 32) if kind != Kind::Signed && (i64::from(i32::MIN)..0).contains(&value) => i64::from(value as u32),
+        (kind, 32) if kind != Kind::Signed && (i64::from(i32::MIN)..0).contains(&value) => {
+            i64::from(value as u32)
+        }
         _ => value,
     };
     fits(slot, value).then_some(value)

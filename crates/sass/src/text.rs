@@ -92,16 +92,25 @@ impl At<'_> {
                 if !alone {
                     f.write_char('+')?;
                 }
-                if alone && slot.kind == Kind::Signed && slot.closes {
+                if alone && slot.kind == Kind::Signed && slot.closes && !slot.signed_alone {
                     // An offset that stands alone in its brackets is an address: nvdisasm prints it unsigned.
-                    write!(f, "{:#x}", operand.value & ((1 << (slot.at.width() + u32::from(slot.shift))) - 1))?;
+                    write!(
+                        f,
+                        "{:#x}",
+                        operand.value & ((1 << (slot.at.width() + u32::from(slot.shift))) - 1)
+                    )?;
                 } else {
                     self.operand(f, index)?;
                 }
             }
             if slot.closes {
-                if let Some(index) = pending.filter(|_| open) {
-                    self.operand(f, index)?;
+                match pending.filter(|_| open) {
+                    Some(index) if self.lossless => self.operand(f, index)?,
+                    // nvdisasm leaves out the scale of an RZ that stands alone.
+                    Some(index) => {
+                        self.value(f, index, &self.inst.form.slots[index], &self.inst.operands[index])?
+                    }
+                    None => (),
                 }
                 open = false;
                 self.close(f, index, slot)?;
@@ -123,6 +132,7 @@ impl At<'_> {
 
     fn hides(&self, index: usize, slot: &Slot, operand: &Operand) -> bool {
         let hidden = match slot.hide {
+            _ if matches!(slot.kind, Kind::ConstR | Kind::ConstU) => false, // hides its index, not itself
             _ if slot.kind == Kind::Name => self.inst.name(index) == M::Empty,
             Hide::Never => false,
             Hide::Default => operand.is_default(),
@@ -130,11 +140,26 @@ impl At<'_> {
         };
         // `IADD3 R0, P1, …`: the first or the second carry? The listing says `PT, P1` for the second.
         let unclear = || {
-            let next = self.inst.form.slots.get(index + 1).filter(|next| next.kind == slot.kind && next.hide == slot.hide);
-            matches!(slot.kind, Kind::P | Kind::V) && next.is_some() && !self.inst.operands[index + 1].is_default()
+            let next = self
+                .inst
+                .form
+                .slots
+                .get(index + 1)
+                .filter(|next| next.kind == slot.kind && next.hide == slot.hide);
+            matches!(slot.kind, Kind::P | Kind::V)
+                && next.is_some()
+                && !self.inst.operands[index + 1].is_default()
         };
-        let suffixed = !slot.frame.is_empty() && self.suffixes(index).next().is_some();
-        hidden && !suffixed && !(self.lossless && unclear())
+        // `[RZ.X4+UR2]` keeps its scale, `[RZ.X4+0x10]` is printed `[0x10]`.
+        let before_uniform = || self.inst.form.slots.get(index + 1).is_some_and(|next| next.kind == Kind::U);
+        let suffixed = || {
+            !slot.frame.is_empty()
+                && self.suffixes(index).next().is_some()
+                && (self.lossless || before_uniform())
+        };
+        // `[RZ.64+UR2]` and `[RZ.U32+UR2]` are both printed `[UR2]`.
+        let wide = || slot.suffix != M::Empty;
+        hidden && !suffixed() && !(self.lossless && (wide() || unclear()))
     }
 
     /// The names behind an operand, from the modifiers that belong to it.
@@ -158,6 +183,9 @@ impl At<'_> {
             f.write_char('|')?;
         }
         self.value(f, index, slot, operand)?;
+        if slot.inside {
+            self.suffixes(index).try_for_each(|suffix| write!(f, ".{}", suffix.name()))?;
+        }
         if operand.is_abs() {
             f.write_char('|')?;
         }
@@ -167,7 +195,7 @@ impl At<'_> {
         if slot.suffix != M::Empty {
             write!(f, ".{}", slot.suffix.name())?;
         }
-        if !slot.outside {
+        if !slot.outside && !slot.inside {
             self.suffixes(index).try_for_each(|suffix| write!(f, ".{}", suffix.name()))?;
         }
         Ok(())
@@ -184,13 +212,11 @@ impl At<'_> {
                 signed_hex(f, operand.value)?;
                 f.write_char(']')
             }
-            Kind::ConstR | Kind::ConstU => indexed_constant(f, slot.kind, operand),
+            Kind::ConstR | Kind::ConstU => indexed_constant(f, slot, operand),
             Kind::Bindless => {
                 f.write_str("cx[")?;
                 register(f, "UR", operand.index)?;
-                f.write_str("][")?;
-                signed_hex(f, operand.value)?;
-                f.write_char(']')
+                write!(f, "]{}[{:#x}]", if slot.spaced_bank { " " } else { "" }, operand.value)
             }
             Kind::Signed => signed_hex(f, operand.value),
             Kind::Unsigned => write!(f, "{:#x}", operand.value),
@@ -232,11 +258,11 @@ fn signed_hex(f: &mut fmt::Formatter, value: i64) -> fmt::Result {
     write!(f, "{}{:#x}", if value < 0 { "-" } else { "" }, value.unsigned_abs())
 }
 
-fn indexed_constant(f: &mut fmt::Formatter, kind: Kind, operand: &Operand) -> fmt::Result {
+fn indexed_constant(f: &mut fmt::Formatter, slot: &Slot, operand: &Operand) -> fmt::Result {
     write!(f, "c[{:#x}][", operand.bank)?;
-    let indexed = operand.index != 255 || kind == Kind::ConstU || operand.value == 0;
+    let indexed = operand.index != 255 || operand.value == 0 || slot.hide == Hide::Never;
     if indexed {
-        register(f, if kind == Kind::ConstR { "R" } else { "UR" }, operand.index)?;
+        register(f, if slot.kind == Kind::ConstR { "R" } else { "UR" }, operand.index)?;
     }
     if indexed && operand.value != 0 {
         f.write_char('+')?;
@@ -339,8 +365,13 @@ fn parse_guard(name: &str) -> Option<(Kind, Guard)> {
 }
 
 fn parse_register(name: &str) -> Option<Operand> {
-    let files =
-        [("UR", Kind::U, 'Z', 255, 255), ("UP", Kind::V, 'T', 7, 6), ("R", Kind::R, 'Z', 255, 254), ("P", Kind::P, 'T', 7, 6), ("B", Kind::B, ' ', 0, 15)];
+    let files = [
+        ("UR", Kind::U, 'Z', 255, 255),
+        ("UP", Kind::V, 'T', 7, 6),
+        ("R", Kind::R, 'Z', 255, 254),
+        ("P", Kind::P, 'T', 7, 6),
+        ("B", Kind::B, ' ', 0, 15),
+    ];
     for (prefix, kind, special, value, largest) in files {
         let Some(rest) = name.strip_prefix(prefix) else { continue };
         if rest.len() == 1 && rest.starts_with(special) {
@@ -384,9 +415,9 @@ impl<'a> Operands<'a> {
                 return Ok(rest);
             }
         }
-        if text.starts_with("][") {
-            (*frame, self.opened) = (&text[..2], true);
-            return Ok(&text[2..]);
+        if let Some(rest) = text.strip_prefix("][") {
+            (*frame, self.opened) = ("][", true);
+            return Ok(rest);
         }
         if let Some(rest) = text.strip_prefix(']') {
             *frame = "";
@@ -398,8 +429,12 @@ impl<'a> Operands<'a> {
         }
         let constant = text.trim_start_matches(['-', '|', '~']);
         if text.starts_with('{') || constant.starts_with("c[") || constant.starts_with("cx[") {
-            let mut end = if text.starts_with('{') { text.find('}') } else { text.match_indices(']').nth(1).map(|m| m.0) }
-                .ok_or_else(bad)?
+            let mut end = if text.starts_with('{') {
+                text.find('}')
+            } else {
+                text.match_indices(']').nth(1).map(|m| m.0)
+            }
+            .ok_or_else(bad)?
                 + 1;
             if text[end..].starts_with('|') {
                 end += 1;
@@ -408,7 +443,7 @@ impl<'a> Operands<'a> {
             if text[end..].starts_with('.') {
                 let names = end + 1;
                 end = text[names..].find([',', ' ']).map_or(text.len(), |length| names + length);
-                operand = suffixed(operand, &text[names..end]).ok_or_else(bad)?;
+                operand = suffixed(operand, text[names..end].trim_end_matches('|')).ok_or_else(bad)?;
             }
             self.given.push(Given { operand, frame: Some(frame), alone: false, origin: self.origin });
             return Ok(&text[end..]);
@@ -456,7 +491,7 @@ fn parse_operand(word: &str) -> Option<Operand> {
         word = &word[1..];
     }
     let (name, suffix) = match word.split_once(['|', '.']) {
-        Some((name, suffix)) => (name, suffix.trim_start_matches('.')),
+        Some((name, suffix)) => (name, suffix.trim_start_matches('.').trim_end_matches('|')),
         None => (word, ""),
     };
     let mut operand = match parse_register(name) {
@@ -468,8 +503,16 @@ fn parse_operand(word: &str) -> Option<Operand> {
     Some(if reuse { operand.reuse() } else { operand })
 }
 
-fn suffixed(operand: Operand, names: &str) -> Option<Operand> {
-    names.split('.').try_fold(operand, |operand, name| Some(operand.suffix(M::from_name(name)?)))
+/// Adds the names behind an operand; one name may hold dots (`F32x2.HI_LO`), so the longest that is known wins.
+fn suffixed(mut operand: Operand, mut names: &str) -> Option<Operand> {
+    while !names.is_empty() {
+        let mut ends = names.rmatch_indices('.').map(|(index, _)| index);
+        let known = |end: usize| M::from_name(&names[..end]).map(|name| (end, name));
+        let (end, name) = known(names.len()).or_else(|| ends.find_map(known))?;
+        operand = operand.suffix(name);
+        names = names[end..].trim_start_matches('.');
+    }
+    Some(operand)
 }
 
 fn number_start(text: &str) -> bool {
