@@ -7,11 +7,12 @@
 
 mod address;
 mod call;
+mod vector;
 
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef};
+use crate::table::{Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Word};
 
@@ -40,9 +41,6 @@ fn same_class(need: Type, reg: Type) -> bool {
         _ => false,
     }
 }
-
-/// Lanes of a warp.
-const LANES: u32 = 32;
 
 /// Why an operand doesn't fit.
 enum Misfit {
@@ -80,10 +78,11 @@ impl Parser<'_> {
             return Ok(());
         }
         match self.choose(inst) {
-            Ok((fit, found)) => {
-                let texts = self.remarks(inst, &fit, signs);
-                self.check_found(inst, &found, texts);
+            Ok((i, found)) => {
+                let fit = &self.opcodes[inst.opcode.0 as usize].fits[i];
                 let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                let texts = self.remarks(inst, fit, signs);
+                self.check_found(inst, &found, texts);
                 if calls { self.check_call(inst) } else { Ok(()) }
             }
             Err(texts) => {
@@ -108,14 +107,14 @@ impl Parser<'_> {
         texts
     }
 
-    /// The row that takes the operands, best without faults, and what they bring to light; `Err` with ptxas's words
-    /// if there is none.
-    fn choose(&self, inst: &Inst) -> Result<(Fit, Found), Vec<String>> {
+    /// The number of the row that takes the operands, best without faults, and what they bring to light; `Err` with
+    /// ptxas's words if there is none.
+    fn choose(&self, inst: &Inst) -> Result<(usize, Found), Vec<String>> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
-        let mut best: Option<(&Fit, Found)> = None;
+        let mut best = None;
         let mut misfits = Vec::new();
-        for fit in &opcode.fits {
+        for (i, fit) in opcode.fits.iter().enumerate() {
             // What a row that takes all words says about the operands goes before a row that doesn't.
             if fit.misfits > 0 && (best.is_some() || matches!(misfits.first(), Some(Misfit::Text(_)))) {
                 break;
@@ -123,15 +122,15 @@ impl Parser<'_> {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
             match matcher.all(&Table::get().form(fit.form).operands, operands, 0, &mut found) {
-                Ok(()) if found.late.is_empty() => return Ok((fit.clone(), found)),
-                Ok(()) => best = best.or(Some((fit, found))),
+                Ok(()) if found.late.is_empty() => return Ok((i, found)),
+                Ok(()) => best = best.or(Some((i, found))),
                 // A row that lacks words has nothing to say where another one takes them all.
                 Err(_) if fit.misfits > opcode.fits[0].misfits => misfits.push(Misfit::Mismatch),
                 Err(misfit) => misfits.push(misfit),
             }
         }
-        if let Some((fit, found)) = best {
-            return Ok((fit.clone(), found));
+        if let Some(best) = best {
+            return Ok(best);
         }
         let unasked = opcode.fits.iter().find_map(|fit| self.unasked_operand(inst, fit));
         Err(unasked.into_iter().chain([explain(misfits, opcode.mnemonic)]).collect())
@@ -146,7 +145,8 @@ impl Parser<'_> {
         let mnemonic = opcode.mnemonic;
         let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic };
         let all: Vec<&Spec> = specs.iter().collect();
-        matcher.rest(&all, operands, 0, &mut Found::default()).ok()?;
+        let mut found = Found::default();
+        matcher.rest(&all, operands, 0, &mut found).ok().filter(|()| found.late.is_empty())?;
         let (word, n) = (word.text(), operands.len());
         Some(format!("{word} modifier required for instruction '{mnemonic}' with {n} arguments"))
     }
@@ -334,62 +334,6 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// An operand without braces. A register of a vector type stands for a vector.
-    fn lone(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
-        let width = match operand {
-            Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
-            Operand::Special { row, component: None } if sreg::TABLE[*row as usize].vector => 4,
-            _ => 1,
-        };
-        let spec = &self.shared_out(spec, width as usize)?;
-        let count = self.count(spec.count);
-        let fits = count.is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
-        match spec.count {
-            Count::Vector if matches!(operand, Operand::Sink) => return Err(self.no_sink(spec)),
-            _ if !fits && spec.optional && width == 1 => return Err(Misfit::Mismatch),
-            _ => self.scalar(spec, operand, index, found)?,
-        }
-        match spec.count {
-            _ if fits => Ok(()),
-            Count::One => Err(self.no_vector(spec)),
-            Count::Vector if spec.role == Role::Dest && width == 1 => {
-                Err(Misfit::Late("Result vector expected".into()))
-            }
-            Count::Vector => Err(self.wrong_size()),
-            _ if width > 1 => Err(self.wrong_size()),
-            _ => Err(Misfit::Late(format!("Vector expected for argument {index}"))),
-        }
-    }
-
-    /// The spec for each of so many elements, where they share the bits of a type.
-    fn shared_out(&self, spec: &Spec, elements: usize) -> Result<Spec, Misfit> {
-        let TypeRef::Split(n) = spec.ty else { return Ok(spec.clone()) };
-        let bits = self.fit.types.get(n as usize).copied().flatten().map_or(0, Type::bits);
-        let part = bits.checked_div(elements as u32).and_then(Type::bits_of).ok_or(Misfit::Mismatch)?;
-        if part.bits() * elements as u32 != bits {
-            return Err(Misfit::Mismatch);
-        }
-        Ok(Spec { ty: TypeRef::Fixed(part), ..spec.clone() })
-    }
-
-    /// A vector where a scalar should be. Where vectors can be moved it is their size that is wrong.
-    fn no_vector(&self, spec: &Spec) -> Misfit {
-        let moves = Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Movable);
-        let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
-        match (moves, bits) {
-            (true, true) => Misfit::Mismatch,
-            (true, false) => self.wrong_size(),
-            _ => {
-                let mnemonic = self.mnemonic;
-                Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
-            }
-        }
-    }
-
-    fn wrong_size(&self) -> Misfit {
-        Misfit::Late(format!("Argument vector size mismatch for instruction '{}'", self.mnemonic))
-    }
-
     fn no_sink(&self, spec: &Spec) -> Misfit {
         let mnemonic = self.mnemonic;
         Misfit::Text(match spec.role {
@@ -398,188 +342,6 @@ impl Matcher<'_, '_> {
             }
             _ => "Sink '_' not allowed as a source operand".into(),
         })
-    }
-
-    /// How many elements must stand in braces; `None` for any number.
-    fn count(&self, count: Count) -> Option<u32> {
-        match count {
-            Count::One => Some(1),
-            Count::Exactly(n) => Some(u32::from(n)),
-            Count::Vector => Some(self.vector),
-            Count::Shape { key, times, over } => {
-                Some(self.shape(key)? * u32::from(times) / u32::from(over.max(1)))
-            }
-            Count::Fragment { rows, columns, element, times, over } => {
-                let element = self.fit.types.get(element as usize).copied().flatten()?;
-                let register = element.bits().max(32);
-                let bits = self.shape(rows)? * self.shape(columns)? * element.bits() * u32::from(times);
-                Some(bits / (LANES * register * u32::from(over.max(1))))
-            }
-            Count::Dimension { less } => {
-                let word = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Dimension)?;
-                let dims: u32 = word.text().trim_matches(['.', 'd']).parse().ok()?;
-                Some(dims.saturating_sub(u32::from(less)))
-            }
-            Count::Free | Count::AtLeast(_) => None,
-        }
-    }
-
-    /// The number that a shape word gives to a dimension; `x` is the number of repetitions.
-    fn shape(&self, key: char) -> Option<u32> {
-        let kind = if key == 'x' { Kind::Repeat } else { Kind::Shape };
-        self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
-    }
-
-    fn vector(
-        &self,
-        spec: &Spec,
-        elements: &[Operand],
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
-        match &spec.role {
-            Role::Tuple(specs) if specs.len() == elements.len() => {
-                return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index, found));
-            }
-            Role::Tuple(_) => return Err(Misfit::Mismatch),
-            Role::Anything => return Ok(()),
-            _ => {}
-        }
-        let spec = &self.shared_out(spec, elements.len())?;
-        let right = self.count(spec.count).is_none_or(|n| n as usize == elements.len());
-        self.legal_size(spec, elements.len(), right)?;
-        match spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
-            Some((at, layer)) => {
-                self.layer(layer)?;
-                self.elements(spec, &elements[..at], index, found)?;
-                self.elements(spec, &elements[at + 1..], index, found)?;
-            }
-            None => self.elements(spec, elements, index, found)?,
-        }
-        let mnemonic = self.mnemonic;
-        let text = match spec.count {
-            // Only operands of the instruction's own type get far enough to be told.
-            Count::One if matches!(spec.ty, TypeRef::Fixed(_)) => return Err(Misfit::Mismatch),
-            Count::One => return Err(self.no_vector(spec)),
-            Count::AtLeast(least) if elements.len() < least as usize => {
-                format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'")
-            }
-            _ if right => return Ok(()),
-            Count::Dimension { .. } => {
-                format!("Argument {index} of instruction '{mnemonic}': Argument vector size mismatch")
-            }
-            _ => return Err(self.wrong_size()),
-        };
-        Err(Misfit::Late(text))
-    }
-
-    /// May there be a vector of this many elements at all? `right`: it is what is wanted.
-    fn legal_size(&self, spec: &Spec, n: usize, right: bool) -> Result<(), Misfit> {
-        let any = match spec.count {
-            Count::Free | Count::Dimension { .. } => true,
-            Count::One | Count::AtLeast(_) => false,
-            _ => right,
-        };
-        match any || matches!(n, 1 | 2 | 4 | 8) {
-            true => Ok(()),
-            false => Err(Misfit::Text(format!("Illegal vector size: {n}"))),
-        }
-    }
-
-    /// The elements of a vector: it is registers of one type, or they are looked at one by one.
-    fn elements(
-        &self,
-        spec: &Spec,
-        elements: &[Operand],
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
-        if elements.iter().any(is_negated) {
-            return Err(Misfit::Mismatch);
-        }
-        let fragment = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
-        match self.whole_type(elements)? {
-            // Without a register in it, a fragment has no type.
-            None if fragment => Err(Misfit::Mismatch),
-            // Elsewhere .f16x2 counts as an integer of 32 bits, but not in the fragment of a matrix.
-            Some(ty)
-                if fragment && ty.name() == "f16x2" && self.wanted(spec).is_some_and(|(t, _)| t.is_int()) =>
-            {
-                Err(Misfit::Mismatch)
-            }
-            Some(ty) if matches!(spec.role, Role::Dest | Role::Source | Role::Register) => {
-                elements.iter().try_for_each(|e| self.element(spec, e))?;
-                self.register(spec, ty)
-            }
-            _ => elements.iter().try_for_each(|e| self.scalar(spec, e, index, found)),
-        }
-    }
-
-    /// May it stand in a vector of registers? Their types are [`Matcher::whole_type`]'s business.
-    fn element(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
-        let mnemonic = self.mnemonic;
-        match (&spec.role, operand) {
-            (_, Operand::Reg(_) | Operand::Part { .. }) => Ok(()),
-            (Role::Dest, Operand::Sink) if spec.sink => Ok(()),
-            (_, Operand::Sink) => Err(self.no_sink(spec)),
-            (Role::Dest, _) => {
-                Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
-            }
-            (_, Operand::Special { .. }) => Ok(()),
-            (Role::Source, Operand::Int { .. } | Operand::F32(_) | Operand::F64(_)) => Ok(()),
-            _ => Err(Misfit::Mismatch),
-        }
-    }
-
-    /// The type that a vector has as a whole; none if there is no register in it.
-    ///
-    /// Registers of different types make a vector of untyped bits if one of them is untyped or both are
-    /// integers. Constants go with registers of their class. Predicates among others don't count.
-    fn whole_type(&self, elements: &[Operand]) -> Result<Option<Type>, Misfit> {
-        if !elements.is_empty() && elements.iter().all(|e| matches!(e, Operand::Sink)) {
-            return Err(Misfit::Mismatch);
-        }
-        let mixed = || {
-            let mnemonic = self.mnemonic;
-            let text =
-                format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
-            Err(Misfit::Text(text))
-        };
-        let types = elements.iter().filter_map(|e| match e {
-            Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Special { .. } => Some(Type::B32),
-            _ => None,
-        });
-        let mut whole: Option<Type> = None;
-        for ty in types.filter(|ty| ty.class() != Class::Pred) {
-            whole = match whole {
-                None => Some(ty),
-                Some(t) if t.bits() != ty.bits() => {
-                    return Err(Misfit::Text("Incompatible elements of vector expression".into()));
-                }
-                Some(t) if t == ty || t.class() == Class::Bits => Some(t),
-                Some(_) if ty.class() == Class::Bits => Some(ty),
-                Some(t) if t.is_int() && ty.is_int() => Type::bits_of(ty.bits()),
-                Some(_) => return mixed(),
-            };
-        }
-        let untyped = whole.is_some_and(|ty| ty.class() == Class::Bits);
-        let ints =
-            elements.iter().any(|e| matches!(e, Operand::Int { .. })) || whole.is_some_and(Type::is_int);
-        let floats = elements.iter().any(|e| matches!(e, Operand::F32(_) | Operand::F64(_)))
-            || whole.is_some_and(|ty| ty.class() == Class::Float);
-        if ints && floats && !untyped { mixed() } else { Ok(whole) }
-    }
-
-    /// The index into an array of textures or surfaces.
-    fn layer(&self, operand: &Operand) -> Result<(), Misfit> {
-        let fits = match operand {
-            Operand::Reg(reg) => compatible(Type::U32, self.parser.body.reg_decl(*reg).0.ty),
-            other => matches!(other, Operand::Int { .. }),
-        };
-        let mnemonic = self.mnemonic;
-        let text = "instruction has unexpected type. Expecting type .u32";
-        if fits { Ok(()) } else { Err(Misfit::Text(format!("Array index in the '{mnemonic}' {text}"))) }
     }
 
     /// One operand, and what its value and selector must obey.
@@ -608,66 +370,60 @@ impl Matcher<'_, '_> {
             (Role::List, Operand::List(_)) => Ok(()),
             (Role::Discard, Operand::Sink) => Ok(()),
             (Role::Discard, Operand::Reg(_)) => {
-                let space = self
-                    .fit
-                    .chosen
-                    .iter()
-                    .flatten()
-                    .find(|w| w.kind() == Kind::Space)
-                    .map_or("", |w| w.text());
+                let space = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Space);
+                let space = space.map_or("", |w| w.text());
                 let text = "Sink '_' is expected as a destination operand for instruction";
                 Err(Misfit::Late(format!("{text} '{mnemonic}' with '{space}'")))
             }
-            (Role::Label, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
-                Ok(())
-            }
-            (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
-            (Role::Label, _) => {
-                Err(Misfit::Late(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
-            }
-            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Targets).is_ok() => {
-                Ok(())
-            }
-            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
-                let text = format!("expected for argument {index} of instruction '{mnemonic}'");
-                Err(Misfit::Late(format!("Label with '.branchtargets' directive {text}")))
-            }
-            (Role::SamplerOf, _) => {
-                let name = if self.parser.separate_samplers { "samplerref" } else { "texref" };
-                let ty = Type::find(name).map_or(TypeRef::Any, TypeRef::Fixed);
-                self.kind(&Spec { role: Role::Handle, ty, ..spec.clone() }, operand, index, found)
-            }
-            (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
-            (Role::Handle, Operand::Reg(reg)) => self.register(
-                &Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() },
-                self.parser.body.reg_decl(*reg).0.ty,
-            ),
+            (Role::Label | Role::Targets, _) => self.label(spec, operand, index),
+            (Role::Handle | Role::SamplerOf, _) => self.handle(spec, operand, index),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
-            (Role::Movable | Role::Variable, Operand::Symbol(s)) if self.call_parameter(*s) => {
-                let name =
-                    self.parser.symbols.get(s.0 as usize).map_or("", |i| self.parser.names.text(i.name));
-                Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
-            }
-            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
-            (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
-                match self.parser.body.list(*range) {
-                    [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
-                    _ => Ok(()),
-                }
-            }
-            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
-            (Role::Movable, Operand::Symbol(s)) => self.moved_address(spec, *s),
-            (Role::Movable, Operand::Sum(range) | Operand::Element(range)) => {
-                match self.parser.body.list(*range) {
-                    [Operand::Symbol(s), ..] => self.moved_address(spec, *s),
+            (Role::Movable | Role::Variable, Operand::Symbol(s)) => self.taken_address(spec, *s),
+            (Role::Movable | Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
+                match (self.parser.body.list(*range), &spec.role) {
+                    ([Operand::Symbol(s), ..], Role::Variable) => self.variable(*s),
+                    ([Operand::Symbol(s), ..], _) => self.moved_address(spec, *s),
+                    (_, Role::Variable) => Ok(()),
                     _ => Err(Misfit::Mismatch),
                 }
             }
+            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
             (Role::Source | Role::Movable | Role::Register | Role::Pred | Role::Constant, _) => {
                 self.source(spec, operand, index)
             }
             _ => Err(Misfit::Mismatch),
         }
+    }
+
+    fn label(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let is = |kind: SymbolKind| matches!(operand, Operand::Symbol(s) if self.symbol(*s, |k| *k == kind).is_ok());
+        let expected = format!("expected for argument {index} of instruction '{}'", self.mnemonic);
+        match (&spec.role, operand) {
+            (Role::Label, _) if is(SymbolKind::Label) => Ok(()),
+            (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
+            (Role::Label, _) => Err(Misfit::Late(format!("Label {expected}"))),
+            _ if is(SymbolKind::Targets) => Ok(()),
+            _ if is(SymbolKind::Label) => {
+                Err(Misfit::Late(format!("Label with '.branchtargets' directive {expected}")))
+            }
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// The address of a variable as an operand, which the arguments of a call don't have.
+    fn taken_address(&self, spec: &Spec, symbol: Symbol) -> Result<(), Misfit> {
+        match spec.role {
+            _ if self.call_parameter(symbol) => {
+                let name = self.parser.symbol_name(symbol);
+                Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
+            }
+            Role::Variable => self.variable(symbol),
+            _ => self.moved_address(spec, symbol),
+        }
+    }
+
+    fn variable(&self, symbol: Symbol) -> Result<(), Misfit> {
+        self.address_variable(symbol, self.space(Place::Named(0)))
     }
 
     /// Is it a `.param` variable of the body, which holds an argument of a call and has no address?
@@ -713,15 +469,28 @@ impl Matcher<'_, '_> {
         Misfit::Late(format!("Special register argument not allowed for instruction '{}'", self.mnemonic))
     }
 
-    /// A texture, sampler or surface where the spec wants such a one.
-    fn handle(&self, spec: &Spec, symbol: Symbol, index: usize) -> Result<(), Misfit> {
-        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
-        let (SymbolKind::Variable { ty, .. }, TypeRef::Fixed(need)) = (&info.kind, spec.ty) else {
-            return Err(Misfit::Mismatch);
+    /// A texture, sampler or surface where the spec wants such a one, or a register with its handle.
+    fn handle(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let need = match spec.role {
+            Role::SamplerOf if self.parser.separate_samplers => Type::find("samplerref"),
+            Role::SamplerOf => Type::find("texref"),
+            _ => self.wanted(spec).map(|(ty, _)| ty),
         };
-        match ty.class() {
-            _ if *ty == need => Ok(()),
-            Class::Opaque => Err(self.no_handle(spec, index)),
+        let spec = Spec { ty: need.map_or(TypeRef::Any, TypeRef::Fixed), ..spec.clone() };
+        let symbol = match operand {
+            Operand::Reg(reg) => {
+                let handle = Spec { ty: TypeRef::Fixed(Type::U64), ..spec };
+                return self.register(&handle, self.parser.body.reg_decl(*reg).0.ty);
+            }
+            Operand::Symbol(symbol) => symbol,
+            _ => return Err(Misfit::Mismatch),
+        };
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        match info.kind {
+            SymbolKind::Variable { ty, .. } if Some(ty) == need => Ok(()),
+            SymbolKind::Variable { ty, .. } if ty.class() == Class::Opaque => {
+                Err(self.no_handle(&spec, index))
+            }
             _ => Err(Misfit::Mismatch),
         }
     }
@@ -937,40 +706,5 @@ impl Parser<'_> {
         let (decl, index) = self.body.reg_decl(reg);
         let name = self.names.text(decl.name);
         if decl.range.is_some() { format!("{name}{index}") } else { name.to_string() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    /// What is said about an instruction in a kernel for sm_90a.
-    fn said(instruction: &str) -> Vec<String> {
-        let source = format!(
-            ".version 9.0\n.target sm_90a\n.address_size 64\n.entry k() {{\n.reg .b32 %r<9>; .reg .f32 %f<9>; .reg .s32 %s<9>; \
-             .reg .b64 %rd<3>; .reg .pred %p<2>;\n{instruction}\nret; }}\n"
-        );
-        let parsed = crate::parse(&source, &crate::Options::default());
-        parsed.diagnostics.iter().map(|d| d.message.clone()).collect()
-    }
-
-    #[test]
-    fn a_fragment_has_the_size_of_its_shape_and_type() {
-        let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}";
-        let c = "{%f5,%f6,%f7,%f8}";
-        assert!(said(&format!("{mma},{{%r1,%r2,%r3,%r4}},{{%r5,%r6}},{c};")).is_empty());
-        let wrong = said(&format!("{mma},{{%r1,%r2}},{{%r5,%r6}},{c};"));
-        assert_eq!(wrong, ["Argument vector size mismatch for instruction 'mma'"]);
-        let wgmma = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4},%rd1,%rd2,%p1,1,1,0";
-        assert!(said(&format!("{wgmma},1;")).is_empty());
-        assert!(!said(&format!("{wgmma},2;")).is_empty());
-    }
-
-    #[test]
-    fn a_vector_has_one_type() {
-        let ldmatrix = |d: &str| said(&format!("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {{{d}}},[%rd1];"));
-        assert!(ldmatrix("%r1,%f2").is_empty());
-        assert!(ldmatrix("%r1,_").is_empty());
-        let mixed = "Vector with elements of different types are not allowed in ldmatrix instruction";
-        assert_eq!(ldmatrix("%s1,%f2"), [mixed]);
-        assert_eq!(ldmatrix("%r1,%rd2"), ["Incompatible elements of vector expression"]);
     }
 }
