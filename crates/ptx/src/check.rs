@@ -1,21 +1,21 @@
 //! Checks an instruction's operands against the forms that its opcode may be.
 //!
-//! An instruction is right if one form takes all its operands. The message for a wrong one comes from the form
-//! that got furthest. Register types follow one rule ([`compatible`]), found by trying each register type on
-//! each class of instruction (docs/ptx-language.md).
+//! An instruction is right if one form takes all its operands. As in ptxas, operands of a wrong kind or type end the
+//! check; vectors of a wrong size, constants out of bounds and the like are only told after modifiers and gates.
+//! Register types follow one rule ([`compatible`]), found by trying each register type on each class of instruction
+//! (docs/ptx-language.md).
 
 mod address;
 mod call;
 mod known;
+mod vector;
 
 pub(crate) use known::Shape;
 
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{
-    Count, Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef, Values,
-};
+use crate::table::{Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Word};
 
@@ -45,26 +45,20 @@ fn same_class(need: Type, reg: Type) -> bool {
     }
 }
 
-/// Lanes of a warp.
-const LANES: u32 = 32;
-
 /// Why an operand doesn't fit.
 enum Misfit {
     /// `Arguments mismatch for instruction 'x'`
     Mismatch,
     /// Seen when the operand is read.
     Text(String),
-    /// Only looked at when every operand is of a fitting kind.
+    /// Only looked at when every operand is of a fitting kind; [`Matcher::one`] notes it and goes on.
     Late(String),
 }
 
-/// ptxas's text when no form fits: of the form whose operands are all of the right kind, else a text of its own
-/// if there is one form, else the general one.
+/// ptxas's text when no row takes the operands: the first one's own, unless another one has none.
 fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
-    let general = misfits.len() > 1 && misfits.iter().any(|m| matches!(m, Misfit::Mismatch));
-    let late = misfits.iter().position(|m| matches!(m, Misfit::Late(_))).unwrap_or(0);
-    match misfits.into_iter().nth(late) {
-        Some(Misfit::Late(text)) => text,
+    let general = misfits.iter().any(|m| matches!(m, Misfit::Mismatch));
+    match misfits.into_iter().next() {
         Some(Misfit::Text(text)) if !general => text,
         _ => format!("Arguments mismatch for instruction '{mnemonic}'"),
     }
@@ -86,53 +80,63 @@ impl Parser<'_> {
         if self.opcodes[inst.opcode.0 as usize].fits.is_empty() {
             return Ok(());
         }
-        let table = Table::get();
+        match self.choose(inst) {
+            Ok((i, found)) => {
+                let fit = &self.opcodes[inst.opcode.0 as usize].fits[i];
+                let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                let texts = self.remarks(inst, fit, signs);
+                self.check_found(inst, &found, texts);
+                if calls { self.check_call(inst) } else { Ok(()) }
+            }
+            Err(texts) => {
+                texts.into_iter().for_each(|text| self.error(inst.span, text));
+                Ok(())
+            }
+        }
+    }
+
+    /// What there is to say about the modifiers and signs of an instruction that takes this row.
+    fn remarks(&self, inst: &Inst, fit: &Fit, signs: Signs) -> Vec<String> {
+        let opcode = &self.opcodes[inst.opcode.0 as usize];
+        let arguments = self.body.list(inst.operands).len();
+        let applies = |r: &&Remark| r.operands.is_none_or(|n| n == arguments);
+        let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
+        let late = opcode.late.iter().filter(applies).map(|r| &r.text);
+        let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
+        let negates = Table::get().form(fit.form).operands.iter().any(|s| s.negates);
+        if signs.product != signs.third && !negates {
+            texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
+        }
+        texts
+    }
+
+    /// The number of the row that takes the operands, best without faults, and what they bring to light; `Err` with
+    /// ptxas's words if there is none.
+    fn choose(&self, inst: &Inst) -> Result<(usize, Found), Vec<String>> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
+        let mut best = None;
         let mut misfits = Vec::new();
-        for fit in &opcode.fits {
+        for (i, fit) in opcode.fits.iter().enumerate() {
+            // What a row that takes all words says about the operands goes before a row that doesn't.
+            if fit.misfits > 0 && (best.is_some() || matches!(misfits.first(), Some(Misfit::Text(_)))) {
+                break;
+            }
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
-            match matcher.all(&table.form(fit.form).operands, operands, 0, &mut found) {
-                // What a row that takes all words says about the operands goes before a row that doesn't.
-                Ok(()) if fit.misfits > 0 && !matches!(misfits[..], [] | [Misfit::Mismatch, ..]) => break,
-                Ok(()) => {
-                    let mut texts = self.about_modifiers(inst, fit);
-                    if signs.product != signs.third
-                        && !table.form(fit.form).operands.iter().any(|s| s.negates)
-                    {
-                        texts.push(format!(
-                            "Operand negation not allowed for instruction '{}'",
-                            opcode.mnemonic
-                        ));
-                    }
-                    let calls = table.form(fit.form).operands.iter().any(|s| s.role == Role::Function);
-                    self.check_found(inst, &found, texts);
-                    return if calls { self.check_call(inst) } else { Ok(()) };
-                }
+            match matcher.all(&Table::get().form(fit.form).operands, operands, 0, &mut found) {
+                Ok(()) if found.late.is_empty() => return Ok((i, found)),
+                Ok(()) => best = best.or(Some((i, found))),
                 // A row of vectors has nothing to say about scalars.
                 Err(_) if fit.lacks(Kind::Vector) => misfits.push(Misfit::Mismatch),
                 Err(misfit) => misfits.push(misfit),
             }
         }
-        let unasked = opcode.fits.iter().find_map(|fit| self.unasked_operand(inst, fit));
-        // Operands of the right kinds let ptxas go on to the modifiers, about which it speaks first.
-        let late = misfits.iter().position(|m| matches!(m, Misfit::Late(_)));
-        let modifiers = late.and_then(|i| opcode.fits.get(i)).map(|fit| self.about_modifiers(inst, fit));
-        let text = explain(misfits, opcode.mnemonic);
-        for text in unasked.into_iter().chain(modifiers.unwrap_or_default()).chain([text]) {
-            self.error(inst.span, text);
+        if let Some(best) = best {
+            return Ok(best);
         }
-        Ok(())
-    }
-
-    /// What rules and gates say about the modifiers of an instruction.
-    fn about_modifiers(&self, inst: &Inst, fit: &Fit) -> Vec<String> {
-        let opcode = &self.opcodes[inst.opcode.0 as usize];
-        let applies = |r: &&Remark| r.operands.is_none_or(|n| n == inst.operands.len as usize);
-        let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
-        let late = opcode.late.iter().filter(applies).map(|r| &r.text);
-        rules.chain(&fit.errors).chain(late).cloned().collect()
+        let unasked = opcode.fits.iter().find_map(|fit| self.unasked_operand(inst, fit));
+        Err(unasked.into_iter().chain([explain(misfits, opcode.mnemonic)]).collect())
     }
 
     /// ptxas's words for an operand that only a modifier could ask for.
@@ -144,7 +148,8 @@ impl Parser<'_> {
         let mnemonic = opcode.mnemonic;
         let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic };
         let all: Vec<&Spec> = specs.iter().collect();
-        matcher.rest(&all, operands, 0, &mut Found::default()).ok()?;
+        let mut found = Found::default();
+        matcher.rest(&all, operands, 0, &mut found).ok().filter(|()| found.late.is_empty())?;
         let (word, n) = (word.text(), operands.len());
         Some(format!("{word} modifier required for instruction '{mnemonic}' with {n} arguments"))
     }
@@ -156,7 +161,7 @@ impl Parser<'_> {
         for text in texts.into_iter().chain(refusals.collect::<Vec<_>>()) {
             self.error(inst.span, text);
         }
-        for text in &found.broken {
+        for text in found.late.iter().chain(&found.broken) {
             self.error(inst.span, text.clone());
         }
         let mut specials: smallvec::SmallVec<[u16; 2]> = smallvec::SmallVec::new();
@@ -189,8 +194,23 @@ impl Parser<'_> {
 struct Found {
     /// Gates of optional operands that are there.
     gates: Vec<Gate>,
-    /// Limits that constants don't obey.
+    /// Faults of operands of the right kind: another row may take them.
+    late: Vec<String>,
+    /// Limits that constants and selectors don't obey.
     broken: Vec<String>,
+}
+
+impl Found {
+    fn mark(&self) -> [usize; 3] {
+        [self.gates.len(), self.late.len(), self.broken.len()]
+    }
+
+    /// Forgets what came after the mark.
+    fn back_to(&mut self, [gates, late, broken]: [usize; 3]) {
+        self.gates.truncate(gates);
+        self.late.truncate(late);
+        self.broken.truncate(broken);
+    }
 }
 
 /// What is negated. ptxas keeps one sign for the product of the first two sources and one for the third, whatever
@@ -222,17 +242,6 @@ impl Signs {
 
 fn is_negated(operand: &Operand) -> bool {
     matches!(operand, Operand::Negated(_) | Operand::Part { negated: true, .. })
-}
-
-impl Found {
-    fn note(&mut self, matcher: &Matcher, spec: &Spec, operand: &Operand, index: usize) {
-        self.gates.extend(spec.gate.clone());
-        if let (Role::Pair(pair), Operand::Pair(_)) = (&spec.role, operand) {
-            self.gates.extend(pair.1.gate.clone());
-        }
-        self.broken.extend(matcher.unselectable(spec, operand));
-        self.broken.extend(spec.limits.iter().filter_map(|l| matcher.broken(l, operand, index)));
-    }
 }
 
 struct Matcher<'a, 's> {
@@ -267,8 +276,11 @@ impl Matcher<'_, '_> {
         let Some((spec, others)) = specs.split_first() else {
             return if operands.is_empty() { Ok(()) } else { Err(Misfit::Mismatch) };
         };
+        let mark = found.mark();
         let taken = match operands.split_first() {
-            Some((operand, left)) => self.take(spec, operand, others, left, index, found),
+            Some((operand, left)) => self
+                .one(spec, operand, index, found)
+                .and_then(|()| self.rest(others, left, index + self.arguments(operand), found)),
             None => Err(Misfit::Mismatch),
         };
         match taken {
@@ -276,132 +288,53 @@ impl Matcher<'_, '_> {
             Err(_) if spec.optional && spec.role == Role::Handle && self.parser.separate_samplers => {
                 Err(self.no_handle(spec, index))
             }
-            Err(misfit) if spec.optional => match (misfit, self.rest(others, operands, index, found)) {
-                (Misfit::Late(text), Err(Misfit::Mismatch)) => Err(Misfit::Late(text)),
-                (_, without) => without,
-            },
+            Err(_) if spec.optional => {
+                found.back_to(mark);
+                self.rest(others, operands, index, found)
+            }
             taken => taken,
         }
     }
 
-    /// An operand for this spec, the rest for the others.
-    fn take(
+    fn one(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
+        found.gates.extend(spec.gate.clone());
+        let result = match (&spec.role, operand) {
+            (Role::Pair(pair), _) => self.pair(pair, operand, index, found),
+            (_, Operand::Vector(range)) => self.vector(spec, self.parser.body.list(*range), index, found),
+            _ => self.lone(spec, operand, index, found),
+        };
+        match result {
+            Err(Misfit::Late(text)) => {
+                found.late.push(text);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn pair(
         &self,
-        spec: &Spec,
+        pair: &(Spec, Spec),
         operand: &Operand,
-        others: &[&Spec],
-        left: &[Operand],
         index: usize,
         found: &mut Found,
     ) -> Result<(), Misfit> {
-        let late = match self.one(spec, operand, index) {
-            Ok(()) => None,
-            Err(Misfit::Late(text)) => Some(Misfit::Late(text)),
-            Err(misfit) => return Err(misfit),
-        };
-        let marks = (found.gates.len(), found.broken.len());
-        found.note(self, spec, operand, index);
-        let rest = self.rest(others, left, index + self.arguments(operand), found);
-        if rest.is_err() {
-            found.gates.truncate(marks.0);
-            found.broken.truncate(marks.1);
-        }
-        match (late, rest) {
-            (Some(late), Ok(()) | Err(Misfit::Late(_))) => Err(late),
-            (_, rest) => rest,
-        }
-    }
-
-    fn one(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
-        if let Role::Pair(pair) = &spec.role {
-            return self.pair(pair, operand, index);
-        }
-        if let Operand::Vector(range) = operand {
-            let elements = self.parser.body.list(*range);
-            return self.vector(&self.shared_out(spec, elements.len())?, elements, index);
-        }
-        let width = match operand {
-            Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
-            Operand::Special { row, component: None } if sreg::TABLE[*row as usize].vector => 4,
-            _ => 1,
-        };
-        if let TypeRef::Split(_) = spec.ty {
-            let spec = self.shared_out(spec, width as usize)?;
-            return if width == 1 { Err(Misfit::Mismatch) } else { self.scalar(&spec, operand, index) };
-        }
-        match self.count(spec.count) {
-            // One coordinate stands in braces as well.
-            Some(1) if matches!(spec.count, Count::Dimension { .. }) => {
-                self.scalar(spec, operand, index)?;
-                return Err(Misfit::Late(format!("Vector expected for argument {index}")));
-            }
-            Some(n) if n == width => {}
-            Some(1) if spec.count == Count::One => {
-                self.scalar(spec, operand, index)?;
-                return Err(self.no_vector(spec));
-            }
-            Some(_) if spec.count == Count::Vector && width > 1 => return Err(self.vector_size()),
-            Some(_) if spec.count == Count::Vector && spec.role == Role::Dest => {
-                self.scalar(spec, operand, index)?;
-                return Err(Misfit::Late("Result vector expected".into()));
-            }
-            Some(_) if spec.count == Count::Vector => return Err(self.vector_size()),
-            Some(_) => return Err(Misfit::Mismatch),
-            None => {}
-        }
-        if matches!(operand, Operand::Sink) && spec.count == Count::Vector {
-            return Err(self.no_sink(spec));
-        }
-        self.scalar(spec, operand, index)
-    }
-
-    fn pair(&self, pair: &(Spec, Spec), operand: &Operand, index: usize) -> Result<(), Misfit> {
         let expected =
             || Misfit::Late(format!("Predicate output expected for instruction '{}'", self.mnemonic));
         let Operand::Pair(range) = operand else {
-            self.one(&pair.0, operand, index)?;
+            self.one(&pair.0, operand, index, found)?;
             return if pair.1.optional { Ok(()) } else { Err(expected()) };
         };
         match self.parser.body.list(*range) {
             [first, second] => {
-                self.one(&pair.0, first, index)?;
-                match (second, self.one(&pair.1, second, index)) {
+                self.one(&pair.0, first, index, found)?;
+                match (second, self.one(&pair.1, second, index, found)) {
                     (Operand::Reg(_) | Operand::Unresolved(_) | Operand::Sink, Err(_)) => Err(expected()),
                     (_, second) => second,
                 }
             }
             _ => Err(Misfit::Mismatch),
         }
-    }
-
-    /// The spec for each of so many elements, where they share the bits of a type.
-    fn shared_out(&self, spec: &Spec, elements: usize) -> Result<Spec, Misfit> {
-        let TypeRef::Split(n) = spec.ty else { return Ok(spec.clone()) };
-        let bits = self.fit.types.get(n as usize).copied().flatten().map_or(0, Type::bits);
-        let part = bits.checked_div(elements as u32).and_then(Type::bits_of).ok_or(Misfit::Mismatch)?;
-        if part.bits() * elements as u32 != bits {
-            return Err(Misfit::Mismatch);
-        }
-        Ok(Spec { ty: TypeRef::Fixed(part), ..spec.clone() })
-    }
-
-    /// A vector where a scalar should be. Where vectors can be moved it is their size that is wrong.
-    fn no_vector(&self, spec: &Spec) -> Misfit {
-        let moves = Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Movable);
-        let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
-        match (moves, bits) {
-            (true, true) => Misfit::Mismatch,
-            (true, false) => self.vector_size(),
-            _ => {
-                let mnemonic = self.mnemonic;
-                Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
-            }
-        }
-    }
-
-    fn vector_size(&self) -> Misfit {
-        let mnemonic = self.mnemonic;
-        Misfit::Late(format!("Argument vector size mismatch for instruction '{mnemonic}'"))
     }
 
     fn no_sink(&self, spec: &Spec) -> Misfit {
@@ -414,132 +347,16 @@ impl Matcher<'_, '_> {
         })
     }
 
-    /// How many elements must stand in braces; `None` for any number.
-    fn count(&self, count: Count) -> Option<u32> {
-        match count {
-            Count::One => Some(1),
-            Count::Exactly(n) => Some(u32::from(n)),
-            Count::Vector => Some(self.vector),
-            Count::Shape { key, times, over } => {
-                Some(self.shape(key)? * u32::from(times) / u32::from(over.max(1)))
-            }
-            Count::Fragment { rows, columns, element, times, over } => {
-                let element = self.fit.types.get(element as usize).copied().flatten()?;
-                let register = element.bits().max(32);
-                let bits = self.shape(rows)? * self.shape(columns)? * element.bits() * u32::from(times);
-                Some(bits / (LANES * register * u32::from(over.max(1))))
-            }
-            Count::Dimension { less } => {
-                let word = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Dimension)?;
-                let dims: u32 = word.text().trim_matches(['.', 'd']).parse().ok()?;
-                Some(dims.saturating_sub(u32::from(less)))
-            }
-            Count::Free | Count::AtLeast(_) => None,
-        }
+    /// One operand, and what its value and selector must obey.
+    fn scalar(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
+        self.kind(spec, operand, index, found)?;
+        found.broken.extend(self.unselectable(spec, operand));
+        found.broken.extend(spec.limits.iter().filter_map(|limit| self.broken(limit, operand, index)));
+        Ok(())
     }
 
-    /// The number that a shape word gives to a dimension; `x` is the number of repetitions.
-    fn shape(&self, key: char) -> Option<u32> {
-        let kind = if key == 'x' { Kind::Repeat } else { Kind::Shape };
-        self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
-    }
-
-    /// Its size when it is read, then its elements, then what the size is to the instruction.
-    fn vector(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
-        let sized = matches!(spec.count, Count::One | Count::Vector | Count::AtLeast(_));
-        if sized && !matches!(elements.len(), 1 | 2 | 4 | 8) {
-            return Err(Misfit::Text(format!("Illegal vector size: {}", elements.len())));
-        }
-        self.elements(spec, elements, index)?;
-        match self.wrong_size(spec, elements.len()) {
-            Some(misfit) => Err(misfit),
-            None => Ok(()),
-        }
-    }
-
-    fn wrong_size(&self, spec: &Spec, size: usize) -> Option<Misfit> {
-        let mnemonic = self.mnemonic;
-        match spec.count {
-            Count::One if spec.role == Role::Anything => None,
-            // Only operands of the instruction's own type get far enough to be told.
-            Count::One if matches!(spec.ty, TypeRef::Fixed(_)) => Some(Misfit::Mismatch),
-            Count::One => Some(self.no_vector(spec)),
-            Count::AtLeast(n) if size < n as usize => {
-                let text = format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'");
-                Some(Misfit::Late(text))
-            }
-            Count::Vector if size != self.vector as usize => Some(self.vector_size()),
-            _ if self.count(spec.count).is_some_and(|n| n as usize != size) => Some(Misfit::Mismatch),
-            _ => None,
-        }
-    }
-
-    fn elements(&self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
-        if elements.iter().any(is_negated) {
-            return Err(Misfit::Mismatch);
-        }
-        if elements.iter().all(|e| matches!(e, Operand::Sink)) && !elements.is_empty() && spec.sink {
-            return Err(Misfit::Text("Unable to infer type of vector elements (assuming .b8)".into()));
-        }
-        if let Some((at, layer)) = spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
-            self.layer(layer)?;
-            let plain = Spec { index: None, ..spec.clone() };
-            self.elements(&plain, &elements[..at], index)?;
-            return self.elements(&plain, &elements[at + 1..], index);
-        }
-        if self.untyped(elements)? {
-            // One element of untyped bits makes the whole vector untyped.
-            let bits = Spec { ty: self.untyped_ref(spec), ..spec.clone() };
-            return elements.iter().try_for_each(|e| self.scalar(&bits, e, index));
-        }
-        elements.iter().try_for_each(|e| self.scalar(spec, e, index))
-    }
-
-    /// The index into an array of textures or surfaces.
-    fn layer(&self, operand: &Operand) -> Result<(), Misfit> {
-        let fits = match operand {
-            Operand::Reg(reg) => compatible(Type::U32, self.parser.body.reg_decl(*reg).0.ty),
-            other => matches!(other, Operand::Int { .. }),
-        };
-        let mnemonic = self.mnemonic;
-        let text = "instruction has unexpected type. Expecting type .u32";
-        if fits { Ok(()) } else { Err(Misfit::Text(format!("Array index in the '{mnemonic}' {text}"))) }
-    }
-
-    /// Is there a register of untyped bits in the vector? `Err` if its registers don't go together.
-    fn untyped(&self, elements: &[Operand]) -> Result<bool, Misfit> {
-        let types = elements.iter().filter_map(|e| match e {
-            Operand::Reg(reg) => Some(self.parser.body.reg_decl(*reg).0.ty),
-            _ => None,
-        });
-        let types: smallvec::SmallVec<[Type; 8]> = types.filter(|t| t.class() != Class::Pred).collect();
-        if types.iter().any(|t| t.bits() != types[0].bits()) {
-            return Err(Misfit::Text("Incompatible elements of vector expression".into()));
-        }
-        if types.iter().any(|t| t.class() == Class::Bits) {
-            return Ok(true);
-        }
-        let floats = types.iter().any(|t| t.class() == Class::Float);
-        let ints =
-            types.iter().any(|t| t.is_int()) || elements.iter().any(|e| matches!(e, Operand::Int { .. }));
-        if floats && ints {
-            let mnemonic = self.mnemonic;
-            let text =
-                format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
-            return Err(Misfit::Text(text));
-        }
-        Ok(false)
-    }
-
-    /// The spec's type as untyped bits of the same width.
-    fn untyped_ref(&self, spec: &Spec) -> TypeRef {
-        match self.wanted(spec) {
-            Some((ty, false)) => Type::bits_of(ty.bits()).map_or(spec.ty, TypeRef::Fixed),
-            _ => spec.ty,
-        }
-    }
-
-    fn scalar(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+    /// Is it of a kind and type that the spec takes?
+    fn kind(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         match (&spec.role, operand) {
             (Role::Anything, _) => Ok(()),
@@ -550,72 +367,66 @@ impl Matcher<'_, '_> {
             (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
             (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range, index),
-            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index),
+            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index, found),
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
             (Role::Discard, Operand::Sink) => Ok(()),
             (Role::Discard, Operand::Reg(_)) => {
-                let space = self
-                    .fit
-                    .chosen
-                    .iter()
-                    .flatten()
-                    .find(|w| w.kind() == Kind::Space)
-                    .map_or("", |w| w.text());
+                let space = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Space);
+                let space = space.map_or("", |w| w.text());
                 let text = "Sink '_' is expected as a destination operand for instruction";
                 Err(Misfit::Late(format!("{text} '{mnemonic}' with '{space}'")))
             }
-            (Role::Label, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
-                Ok(())
-            }
-            (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
-            (Role::Label, _) => {
-                Err(Misfit::Late(format!("Label expected for argument {index} of instruction '{mnemonic}'")))
-            }
-            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Targets).is_ok() => {
-                Ok(())
-            }
-            (Role::Targets, Operand::Symbol(s)) if self.symbol(*s, |k| *k == SymbolKind::Label).is_ok() => {
-                let text = format!("expected for argument {index} of instruction '{mnemonic}'");
-                Err(Misfit::Late(format!("Label with '.branchtargets' directive {text}")))
-            }
-            (Role::SamplerOf, _) => {
-                let name = if self.parser.separate_samplers { "samplerref" } else { "texref" };
-                let ty = Type::find(name).map_or(TypeRef::Any, TypeRef::Fixed);
-                self.scalar(&Spec { role: Role::Handle, ty, ..spec.clone() }, operand, index)
-            }
-            (Role::Handle, Operand::Symbol(s)) => self.handle(spec, *s, index),
-            (Role::Handle, Operand::Reg(reg)) => self.register(
-                &Spec { ty: TypeRef::Fixed(Type::U64), ..spec.clone() },
-                self.parser.body.reg_decl(*reg).0.ty,
-            ),
+            (Role::Label | Role::Targets, _) => self.label(spec, operand, index),
+            (Role::Handle | Role::SamplerOf, _) => self.handle(spec, operand, index),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
-            (Role::Movable | Role::Variable, Operand::Symbol(s)) if self.call_parameter(*s) => {
-                let name =
-                    self.parser.symbols.get(s.0 as usize).map_or("", |i| self.parser.names.text(i.name));
-                Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
-            }
-            (Role::Variable, Operand::Symbol(s)) => self.address_variable(*s, self.space(Place::Named(0))),
-            (Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
-                match self.parser.body.list(*range) {
-                    [Operand::Symbol(s), ..] => self.address_variable(*s, self.space(Place::Named(0))),
-                    _ => Ok(()),
-                }
-            }
-            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
-            (Role::Movable, Operand::Symbol(s)) => self.moved_address(spec, *s),
-            (Role::Movable, Operand::Sum(range) | Operand::Element(range)) => {
-                match self.parser.body.list(*range) {
-                    [Operand::Symbol(s), ..] => self.moved_address(spec, *s),
+            (Role::Movable | Role::Variable, Operand::Symbol(s)) => self.taken_address(spec, *s),
+            (Role::Movable | Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
+                match (self.parser.body.list(*range), &spec.role) {
+                    ([Operand::Symbol(s), ..], Role::Variable) => self.variable(*s),
+                    ([Operand::Symbol(s), ..], _) => self.moved_address(spec, *s),
+                    (_, Role::Variable) => Ok(()),
                     _ => Err(Misfit::Mismatch),
                 }
             }
-            (Role::Source | Role::Movable | Role::Register | Role::Pred | Role::Constant(_), _) => {
+            (Role::Dest | Role::PredDest, _) => self.dest(spec, operand, index),
+            (Role::Source | Role::Movable | Role::Register | Role::Pred | Role::Constant, _) => {
                 self.source(spec, operand, index)
             }
             _ => Err(Misfit::Mismatch),
         }
+    }
+
+    fn label(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let is = |kind: SymbolKind| matches!(operand, Operand::Symbol(s) if self.symbol(*s, |k| *k == kind).is_ok());
+        let expected = format!("expected for argument {index} of instruction '{}'", self.mnemonic);
+        match (&spec.role, operand) {
+            (Role::Label, _) if is(SymbolKind::Label) => Ok(()),
+            (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
+            (Role::Label, _) => Err(Misfit::Late(format!("Label {expected}"))),
+            _ if is(SymbolKind::Targets) => Ok(()),
+            _ if is(SymbolKind::Label) => {
+                Err(Misfit::Late(format!("Label with '.branchtargets' directive {expected}")))
+            }
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// The address of a variable as an operand, which the arguments of a call don't have.
+    fn taken_address(&self, spec: &Spec, symbol: Symbol) -> Result<(), Misfit> {
+        match spec.role {
+            _ if self.call_parameter(symbol) => {
+                let name = self.parser.symbol_name(symbol);
+                Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
+            }
+            Role::Variable => self.variable(symbol),
+            _ => self.moved_address(spec, symbol),
+        }
+    }
+
+    fn variable(&self, symbol: Symbol) -> Result<(), Misfit> {
+        self.address_variable(symbol, self.space(Place::Named(0)))
     }
 
     /// Is it a `.param` variable of the body, which holds an argument of a call and has no address?
@@ -661,15 +472,28 @@ impl Matcher<'_, '_> {
         Misfit::Late(format!("Special register argument not allowed for instruction '{}'", self.mnemonic))
     }
 
-    /// A texture, sampler or surface where the spec wants such a one.
-    fn handle(&self, spec: &Spec, symbol: Symbol, index: usize) -> Result<(), Misfit> {
-        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
-        let (SymbolKind::Variable { ty, .. }, TypeRef::Fixed(need)) = (&info.kind, spec.ty) else {
-            return Err(Misfit::Mismatch);
+    /// A texture, sampler or surface where the spec wants such a one, or a register with its handle.
+    fn handle(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        let need = match spec.role {
+            Role::SamplerOf if self.parser.separate_samplers => Type::find("samplerref"),
+            Role::SamplerOf => Type::find("texref"),
+            _ => self.wanted(spec).map(|(ty, _)| ty),
         };
-        match ty.class() {
-            _ if *ty == need => Ok(()),
-            Class::Opaque => Err(self.no_handle(spec, index)),
+        let spec = Spec { ty: need.map_or(TypeRef::Any, TypeRef::Fixed), ..spec.clone() };
+        let symbol = match operand {
+            Operand::Reg(reg) => {
+                let handle = Spec { ty: TypeRef::Fixed(Type::U64), ..spec };
+                return self.register(&handle, self.parser.body.reg_decl(*reg).0.ty);
+            }
+            Operand::Symbol(symbol) => symbol,
+            _ => return Err(Misfit::Mismatch),
+        };
+        let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
+        match info.kind {
+            SymbolKind::Variable { ty, .. } if Some(ty) == need => Ok(()),
+            SymbolKind::Variable { ty, .. } if ty.class() == Class::Opaque => {
+                Err(self.no_handle(&spec, index))
+            }
             _ => Err(Misfit::Mismatch),
         }
     }
@@ -748,9 +572,9 @@ impl Matcher<'_, '_> {
     }
 
     fn source(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
-        let constant = !matches!(spec.role, Role::Register);
+        let constant = spec.role != Role::Register;
         let negates = spec.role == Role::Pred || self.wanted(spec).is_some_and(|(ty, _)| ty == Type::PRED);
-        let register = !matches!(spec.role, Role::Constant(_));
+        let register = spec.role != Role::Constant;
         match operand {
             Operand::Reg(reg) if register => self.register(spec, self.parser.body.reg_decl(*reg).0.ty),
             Operand::Part { reg, .. } | Operand::Negated(reg) if register => {
@@ -761,9 +585,9 @@ impl Matcher<'_, '_> {
             }
             Operand::Sink if spec.sink => Ok(()),
             Operand::Sink => Err(self.no_sink(spec)),
-            Operand::Int { value, .. } if constant => self.integer(spec, *value, index),
+            Operand::Int { .. } if constant => self.integer(spec),
             // An address with an offset is a constant, but one without is not.
-            Operand::Sum(_) if spec.role == Role::Source => self.integer(spec, 0, index),
+            Operand::Sum(_) if spec.role == Role::Source => self.integer(spec),
             Operand::Special { row, .. } if spec.special => self.read_special(spec, *row),
             // ptxas takes the address of a function for a value of the instruction's type, whatever that is.
             Operand::Symbol(s)
@@ -807,39 +631,17 @@ impl Matcher<'_, '_> {
         if fits { Ok(()) } else { Err(Misfit::Mismatch) }
     }
 
-    fn integer(&self, spec: &Spec, value: u64, index: usize) -> Result<(), Misfit> {
-        if let Role::Constant(values) = &spec.role {
-            self.value(values, value as i64, index)?;
-        }
+    fn integer(&self, spec: &Spec) -> Result<(), Misfit> {
         match self.wanted(spec) {
             Some((need, _)) if matches!(need.class(), Class::Float | Class::Packed) => Err(Misfit::Mismatch),
             _ => Ok(()),
         }
     }
 
-    fn value(&self, values: &Values, value: i64, index: usize) -> Result<(), Misfit> {
-        let expected = match values {
-            Values::Range { low, high, .. } if value < *low || value > *high => {
-                let range = format!("expected to be in range [{low}..{high}]");
-                let text = format!("value '{value}' out of range, {range}");
-                return Err(Misfit::Text(format!(
-                    "Argument {index} of instruction '{}': {text}",
-                    self.mnemonic
-                )));
-            }
-            Values::Range { low, step, .. } if (value - low) % step != 0 => format!("multiple of {step}"),
-            Values::OneOf(list) if !list.contains(&value) => {
-                list.iter().map(i64::to_string).collect::<Vec<_>>().join(" or ")
-            }
-            _ => return Ok(()),
-        };
-        let text = format!("unexpected value '{value}', expected to be {expected}");
-        Err(Misfit::Text(format!("Argument {index} of instruction '{}': {text}", self.mnemonic)))
-    }
-
     /// A constant of 32 or 64 bits: any float takes either; untyped bits take one of their width.
     fn float(&self, spec: &Spec, bits: u32) -> Result<(), Misfit> {
         match self.wanted(spec) {
+            _ if spec.role == Role::Constant => Err(Misfit::Mismatch),
             Some((need, _)) if need.class() == Class::Float && need.bits() >= 32 => Ok(()),
             Some((need, _)) if need.class() == Class::Bits && need.bits() == bits => Ok(()),
             None => Ok(()),
@@ -853,15 +655,15 @@ impl Matcher<'_, '_> {
         self.parser.body.list(*range).iter().filter(|o| !matches!(o, Operand::Offset(_))).count()
     }
 
-    fn address(&self, inside: &[Spec], range: Range, index: usize) -> Result<(), Misfit> {
+    fn address(&self, inside: &[Spec], range: Range, index: usize, found: &mut Found) -> Result<(), Misfit> {
         let list = self.parser.body.list(range);
-        self.all(inside, list, index, &mut Found::default())
+        self.all(inside, list, index, found)
     }
 
     /// ptxas's words if a constant breaks the limit.
     fn broken(&self, limit: &Limit, operand: &Operand, index: usize) -> Option<String> {
-        let obeys = match (limit.test, operand) {
-            (Test::Range(low, high), Operand::Int { value, .. }) => (low..=high).contains(&(*value as i64)),
+        let obeys = match (&limit.test, operand) {
+            (Test::Range(low, high), Operand::Int { value, .. }) => (*low..=*high).contains(&(*value as i64)),
             (Test::OneOf(values), Operand::Int { value, .. }) => values.contains(&(*value as i64)),
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,
             (Test::NonZero, Operand::Int { value, .. }) => *value != 0,

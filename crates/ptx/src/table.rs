@@ -13,48 +13,70 @@
 //! late  add/sub .cc .sat          : error 'Modifier '.cc' cannot be combined with modifier '.sat''
 //! ```
 //!
-//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that
-//! fits. Words of different kinds match in any order, as in ptxas; types, spaces, layouts and shapes keep
-//! theirs. `t0`, `t1`, … are the types that stand in the form's type slots, in order.
+//! Modifiers: `.x` is required, `{…}` optional, `.x/.y` one of, `<set>` one of a set, `.m64n*k16` any that fits.
+//! Words of different kinds match in any order, as in ptxas; types, operations, spaces and layouts keep theirs. `t0`,
+//! `t1`, … are the types that stand in the form's type slots, in order.
 //!
-//! Operands, separated by commas: `d` result register, `a` register or constant, `s` the same or a special
-//! register, `x` the same or an address that is a constant, `r` register, `i` constant, `i(0..15)` constant in a range, `i(32..512/32)` with steps, `i(-1|1)` one of, `p` predicate that may be
-//! negated, `q` predicate result, `[m]` address in the opcode's state space (`[m1]` in its second one,
-//! `[m:shared]`, `[m:global]`, `[m:any]`), `[…]` address with what stands in it, `{a*4}` vector of four,
-//! `{a*2+}` of two or more or a lone register, `a*v` vector or scalar by `.v2`/`.v4`, `{…^0}` a vector whose
-//! element 0 is the index into an array, `T` texture, sampler or surface (`T:samplerref?` is needed if and only
-//! if the module tells textures and samplers apart), `P` what holds the sampler, `L` label, `B` label of branch
-//! targets, `F` function, `S` name of a variable, `(*)` argument list, `*` anything. `:type` gives the
-//! type (default `t0`, any for constants): a name, `tN`, `wN` (twice as wide), `/N` (its bits, shared out
-//! among the elements), `~tN` (at least as wide, any
-//! class), `xN` (two to a register if `tN` is half as wide as one), `any`. `?` makes an operand optional, `_`
-//! lets a sink stand there, alone it is one, `x|q` is a pair; `a if .x` stands there if and only if the opcode
-//! has that word; `a#name` obeys `limit name = 0..15 : 'text'` (or `4|8|16`, `/8`, `pow2`, `nonzero`,
-//! `fraction`, `no constant`) when it is a constant, and `limit name = .b0 .hXX : 'text'` (or `no selector`)
-//! when it is a register with a video selector. `-a` may be negated.
+//! Operands, separated by commas:
 //!
-//! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this
-//! lane's part of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that.
+//! | operand | is |
+//! |---|---|
+//! | `d` `r` `i` | result register, register, constant |
+//! | `a` `b` `c` | register or constant; `s` or special register; `x` or an address that is a constant, too |
+//! | `p` `q` | predicate that may be negated, predicate result |
+//! | `[m]` | address in the opcode's space; `[m1]` in its second one, `[m:shared]`, `[m:global]`, `[m:any]` |
+//! | `[…]` | address with what stands in it; `m` in there is the base |
+//! | `{a*4}` | vector of four; `{a}` of any size, `{a*2+}` of two or more or a lone register, `{a*dim}` by `.3d` |
+//! | `{a, r}` | vector whose elements differ; in `{a*4^0}` element 0 is the index into an array |
+//! | `a*v` | vector or scalar by `.v2`, `.v4`, `.v8` |
+//! | `T` `P` | texture, sampler or surface; what holds the sampler |
+//! | `L` `B` `F` `S` | label, label of branch targets, function, name of a variable |
+//! | `_` `(*)` `*` | sink, argument list, anything |
+//!
+//! and what may be said of them:
+//!
+//! | operand | is |
+//! |---|---|
+//! | `a(0..15)` | in this range if a constant; `(32..512/32)` with steps, `(/8)` a multiple, `(-1\|1)` one of |
+//! | `a#name` | within the limit of that name |
+//! | `a:type` | of this type (default `t0`, any for `i`): a name, `any`, `tN` |
+//! | `a:wN` `a:~tN` | twice as wide as `tN`; at least as wide, of any class |
+//! | `a:xN` `a:/N` | two to a register if `tN` is half as wide as one; the bits of `tN`, shared among elements |
+//! | `a_` | perhaps a sink, in a vector each element |
+//! | `a?` | perhaps left out; a sampler if and only if the module doesn't tell it apart from the texture |
+//! | `a\|q` | a pair |
+//! | `a if .x` | there if and only if the opcode has that word |
+//! | `a@gate` | only there if the gate is open |
+//! | `-a` | perhaps negated |
+//!
+//! A matrix fragment is as many registers as hold its elements, spread over a warp: `{a:b32*mk1}` is this lane's part
+//! of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that. `{a*x*2}` is twice as
+//! many as `.x4` says.
+//!
+//! A limit has a test and a text: `limit name = 0..15 : 'text'`. Other tests of constants are `4|8|16`, `/8`, `pow2`,
+//! `nonzero`, `fraction`, `no constant`; `.b0 .hXX` and `no selector` are tests of the video selectors of registers.
+//! In its text `$v` is the value, `$u` the same without a sign, `$n` the number of the operand, `$w` the word in the
+//! row's first slot. `a(0..15)` is a limit with the text that most instructions have.
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
-//! 2. The form: a row that takes the types and the words that choose a form ([`Kind::chooses_form`]). It ends
-//!    here if there is none.
-//! 3. The operands. It ends here if no row takes them.
+//! 2. The form: a row that takes the types and the words that choose a form ([`Kind::chooses_form`]). It ends here if
+//!    there is none.
+//! 3. The operands' kinds and types. It ends here if no row takes them.
 //! 4. `rule` lines, then the gates of the row.
 //! 5. Modifiers that the row doesn't take, and required ones that aren't there.
 //! 6. `late` lines.
+//! 7. The gates of optional operands, sizes of vectors and other faults of operands, limits.
 //!
-//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none; and
-//! perhaps the version from which they apply (`ptx6.4`) or below which (`!ptx8.1`). `t1=.x/.y` asks for the
-//! second type, `args=3` for three operands. `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic,
-//! `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the
-//! shape, `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of
-//! such a word.
+//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4` is
+//! the version from which they apply, `!ptx8.1` the one below which, `t1=.x/.y` asks for the second type, `args=3`
+//! for three operands. `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic,
+//! `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape,
+//! `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of such a word.
 //!
-//! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in
-//! the order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`. In the place of a gate `error 'text'` makes a
-//! row of something that ptxas knows well enough to say what is wrong with it.
+//! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in the
+//! order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`. Several gates have `;` between them. In the place
+//! of a gate `error 'text'` makes a row of something that ptxas knows well enough to say what is wrong with it.
 
 mod opcode;
 mod read;
@@ -95,6 +117,13 @@ pub struct Form {
     pub gates: Vec<Gate>,
     /// The row is there for the sake of this text.
     pub error: Option<String>,
+}
+
+impl Form {
+    /// Is there a place for a word of this kind?
+    pub fn takes(&self, kind: Kind) -> bool {
+        self.slots.iter().any(|slot| slot.kind() == kind)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -139,7 +168,6 @@ impl Spec {
     /// Does the value of a constant matter here?
     fn bounds_constants(&self) -> bool {
         let inside = match &self.role {
-            Role::Constant(_) => true,
             Role::Pair(pair) => pair.0.bounds_constants() || pair.1.bounds_constants(),
             _ => false,
         };
@@ -147,20 +175,19 @@ impl Spec {
     }
 }
 
-/// A bound on a constant or on a register's selector, and what ptxas says when it is broken (`$v` the value, `$u`
-/// the same without a sign, `$n` the number of the operand, `$m` the mnemonic, `$w` the word in the row's first slot).
+/// A bound on a constant or on a register's selector, and what ptxas says when it is broken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub test: Test,
     pub text: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Test {
     /// `0..15`
     Range(i64, i64),
     /// `4|8|16`
-    OneOf([i64; 3]),
+    OneOf(Vec<i64>),
     /// `/8`
     Multiple(i64),
     /// `pow2`
@@ -170,7 +197,7 @@ pub enum Test {
     /// `(0..1]`, of a float.
     Fraction,
     /// `.b0 .hXX`: the selectors that a register may have; `no selector` for none.
-    Selector(&'static str),
+    Selector(String),
     /// `no constant`
     Register,
 }
@@ -185,8 +212,8 @@ pub enum Role {
     Movable,
     /// Register only.
     Register,
-    /// Constant, one of some values.
-    Constant(Values),
+    /// Constant.
+    Constant,
     /// A sink.
     Discard,
     /// Predicate register that is written.
@@ -199,6 +226,8 @@ pub enum Role {
     Base(Place),
     /// `[…]` with more in it than a plain address.
     Address(Vec<Spec>),
+    /// `{x, y}`: a vector whose elements differ.
+    Tuple(Vec<Spec>),
     /// `x|q`: the second is optional when it says so.
     Pair(Box<(Spec, Spec)>),
     Label,
@@ -223,14 +252,6 @@ pub enum Place {
     Global,
     /// A variable of any state space will do.
     Any,
-}
-
-/// The values that a constant may have.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Values {
-    Any,
-    Range { low: i64, high: i64, step: i64 },
-    OneOf(Vec<i64>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,6 +289,13 @@ pub enum Count {
     AtLeast(u16),
     /// Braces or a single register, as many as are there.
     Free,
+}
+
+impl Count {
+    /// Must one register stand in braces, too?
+    pub fn needs_braces(self) -> bool {
+        matches!(self, Count::Shape { .. } | Count::Fragment { .. } | Count::Dimension { .. })
+    }
 }
 
 /// A requirement on target and version, and the name that ptxas gives to what requires it.
@@ -326,9 +354,16 @@ pub struct Condition {
     pub operands: Option<usize>,
 }
 
+impl Condition {
+    /// Is this word one of those that must be there?
+    pub fn names(&self, word: Word) -> bool {
+        self.present.iter().any(|group| group.contains(&word))
+    }
+}
+
 #[derive(Debug)]
 pub enum Consequence {
-    Gate(Gate),
+    Gates(Vec<Gate>),
     Error(String),
 }
 

@@ -118,7 +118,7 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
         "Multiple comparisons set",
         "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan",
     ),
-    (Kind::Exchange, "Multiple instruction post-operation flags set", "inc dec exch"),
+    (Kind::Exchange, "", "inc dec exch"),
     (Kind::Flag, "Duplicate $w modifier", "weak volatile relaxed acquire release acq_rel sc"),
     (Kind::Flag, "Multiple $w modifiers specified", "mmio"),
     (Kind::Flag, "Duplicate $w modifier", "nc"),
@@ -252,6 +252,12 @@ impl Word {
         vocabulary().words[self.0 as usize].1
     }
 
+    /// The word without what tells it from its alternatives: `.cta_group` of `.cta_group::1`.
+    pub fn stem(self) -> &'static str {
+        let text = self.text();
+        text.split_once("::").map_or(text, |(stem, _)| stem)
+    }
+
     /// What ptxas says when this word follows another one of its group.
     pub fn twice(self) -> Option<String> {
         let text = VOCABULARY[self.group()].1;
@@ -313,7 +319,8 @@ impl Kind {
 
     /// May words of this kind stand several times, each with a meaning of its own?
     pub fn repeats(self) -> bool {
-        matches!(self, Kind::Type | Kind::Space | Kind::Layout | Kind::Eviction)
+        let repeats = [Kind::Type, Kind::Op, Kind::Exchange, Kind::Space, Kind::Layout, Kind::Eviction];
+        repeats.contains(&self)
     }
 }
 

@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Role, Spec, Condition, Consequence, Form, Gate, Slot, Step, Table};
+use super::{Condition, Consequence, Form, Gate, Role, Rule, Slot, Spec, Step, Table};
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
@@ -131,6 +131,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         bounds_constants: false,
         takes_lists: false,
     };
+    let forms = mnemonic.and_then(|m| table.forms_of(m));
     let mut at = spelling.len() - tail.len();
     for text in tail.split('.').skip(1) {
         if DIRECTIVE_WORDS.contains(&text) {
@@ -138,28 +139,32 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
             return op;
         }
         match Word::find(text) {
-            Some(word) => op.add_word(table, word, target, version),
+            Some(word) => {
+                op.add_word(word);
+                let about = |rule: &Rule| rule.step == Step::Word && rule.when.names(word);
+                for remark in op.consequences(table, about, target, version) {
+                    op.error(remark.text);
+                }
+            }
             None => op.error(format!("Unknown modifier '.{text}'")),
         }
         at += 1 + text.len();
     }
-    let Some(forms) = mnemonic.and_then(|m| table.forms_of(m)) else {
+    let Some(forms) = forms else {
         let name = spelling.split('.').next().unwrap_or("");
         op.error(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
-    let extra_operations = op.drop_operations(table, forms);
-    op.rules = op.consequences(table, Step::Rule, |_| true, target, version);
-    op.late = op.consequences(table, Step::Late, |_| true, target, version);
+    let operations = |id: &u16| table.form(*id).slots.iter().filter(|s| is_operation(s.kind())).count();
+    let more_operations = op.drop_operations(forms.iter().map(operations).max().unwrap_or(0));
+    op.rules = op.consequences(table, |rule| rule.step == Step::Rule, target, version);
+    op.late = op.consequences(table, |rule| rule.step == Step::Late, target, version);
     op.choose_forms(table, forms, target, version);
-    if extra_operations && op.fits.iter().any(|f| f.chosen.iter().flatten().any(|w| is_operation(*w))) {
+    let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| is_operation(w.kind()));
+    if more_operations && op.fits.iter().any(taken) {
         op.error("Multiple instruction post-operation flags set".into());
     }
     op
-}
-
-fn is_operation(word: Word) -> bool {
-    matches!(word.kind(), Kind::Op | Kind::Exchange)
 }
 
 /// The longest run of leading words that is a mnemonic of the table, and the modifiers behind it.
@@ -180,68 +185,59 @@ impl Opcode {
     }
 
     /// Of two words of a group the last one counts.
-    fn add_word(&mut self, table: &Table, word: Word, target: Target, version: Version) {
-        if word.kind() == Kind::NameOnly {
-            return self.error(word.not_taken(self.mnemonic));
-        }
-        if !word.kind().repeats()
-            && !is_operation(word)
-            && let Some(i) = self.words.iter().position(|w| w.group() == word.group())
-        {
-            self.words.remove(i);
-            if let Some(text) = word.twice() {
-                self.error(text);
+    fn add_word(&mut self, word: Word) {
+        let kind = word.kind();
+        let same_kind = self.words.iter().filter(|w| w.kind() == kind).count();
+        let same_group = self.words.iter().position(|w| w.group() == word.group());
+        match same_group {
+            _ if kind == Kind::NameOnly => return self.error(word.not_taken(self.mnemonic)),
+            _ if kind == Kind::Layout && same_kind == 2 => {
+                let text = format!("Parsing error near '{}': too many layout specifiers", word.text());
+                return self.error(text);
             }
+            Some(i) if !kind.repeats() => {
+                self.words.remove(i);
+                word.twice().into_iter().for_each(|text| self.error(text));
+            }
+            _ => {}
         }
         self.words.push(word);
-        let about = |when: &Condition| when.present.iter().any(|group| group.contains(&word));
-        for remark in self.consequences(table, Step::Word, about, target, version) {
-            self.error(remark.text);
-        }
     }
 
-    /// Of several operations the last one counts, unless a form takes them all. Were there too many?
-    fn drop_operations(&mut self, table: &Table, forms: &[u16]) -> bool {
-        let said = self.words.iter().filter(|w| is_operation(**w)).count();
-        if said < 2
-            || forms
-                .iter()
-                .any(|id| fit(*id, table.form(*id), &self.words).is_some_and(|f| f.extra.is_empty()))
-        {
-            return false;
-        }
-        let last = self.words.iter().rposition(|w| is_operation(*w));
-        let mut i = 0;
+    /// Of more operations than a row takes the last ones count. Were there more?
+    fn drop_operations(&mut self, taken: usize) -> bool {
+        let said = self.words.iter().filter(|w| is_operation(w.kind())).count();
+        let mut extra = said.saturating_sub(taken.max(1));
+        let more = extra > 0;
         self.words.retain(|w| {
-            i += 1;
-            !is_operation(*w) || Some(i - 1) == last
+            let drop = extra > 0 && is_operation(w.kind());
+            extra -= usize::from(drop);
+            !drop
         });
-        true
+        more
     }
 
-    /// What the lines of a step say about this opcode; `test` leaves out some of them.
+    /// What some lines say about this opcode.
     fn consequences(
         &self,
         table: &Table,
-        step: Step,
-        test: impl Fn(&Condition) -> bool,
+        which: impl Fn(&Rule) -> bool,
         target: Target,
         version: Version,
     ) -> Vec<Remark> {
         let mut remarks = Vec::new();
-        for rule in table.rules.iter().filter(|r| r.step == step && test(&r.when)) {
+        for rule in table.rules.iter().filter(|rule| which(rule)) {
             let Some(met) = self.meets(&rule.when, version) else { continue };
-            // Words are looked at in the order in which they are written.
-            let place = self.words.iter().position(|w| step == Step::Word && met.first() == Some(w));
             let texts = match &rule.then {
                 Consequence::Error(text) => vec![self.named(text, &met)],
-                Consequence::Gate(gate) => self.refusals(gate, &met, target, version),
+                Consequence::Gates(gates) => {
+                    gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version)).collect()
+                }
             };
             let operands = rule.when.operands;
-            remarks.extend(texts.into_iter().map(|text| (place, Remark { operands, text })));
+            remarks.extend(texts.into_iter().map(|text| Remark { operands, text }));
         }
-        remarks.sort_by_key(|(place, _)| *place);
-        remarks.into_iter().map(|(_, remark)| remark).collect()
+        remarks
     }
 
     fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
@@ -324,16 +320,19 @@ impl Opcode {
     /// Words that the row doesn't take and required ones that aren't there, in the order of the vocabulary.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
         let mut all: Vec<(Word, String)> = Vec::new();
-        for &word in fit.extra.iter().filter(|w| w.kind() != Kind::Ignored) {
+        all.extend(Word::find("row").zip(self.wrong_layout(form)));
+        let told_above = |kind: Kind| kind == Kind::Layout && form.takes(Kind::Layout);
+        for &word in fit.extra.iter().filter(|w| w.kind() != Kind::Ignored && !told_above(w.kind())) {
             all.push(self.too_much(form, word));
         }
         for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
             let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind());
             match (slot.kind(), slot.flag()) {
+                (Kind::Layout, _) => {}
                 // Rounding or a flag: asked for where the flag is.
                 (_, Some(flag)) => all.push((flag, self.lacking(slot))),
                 // A word of the kind that doesn't fit is complaint enough.
-                (Kind::Rounding | Kind::Compare | Kind::Clamp, _) if wrong => {}
+                (Kind::Rounding | Kind::Compare | Kind::Clamp | Kind::Shape, _) if wrong => {}
                 // Asked for where the other operations of `atom` and `red` are.
                 (Kind::Op, _) => all.extend(Word::find("inc").map(|w| (w, self.lacking(slot)))),
                 _ => all.push((slot.words[0], self.lacking(slot))),
@@ -354,12 +353,35 @@ impl Opcode {
             None if word.text() == ".rs" && has_kind => {
                 (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
             }
-            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
+            None if word.kind() == Kind::Shape && has_kind => {
+                (word, format!("Illegal matrix shape '{}' for instruction '{}'", word.text(), self.mnemonic))
+            }
             None if word.kind() == Kind::Exchange => {
                 let ty = self.types().next().map_or(String::new(), |ty| format!("{ty:?}"));
                 (word, word.not_taken(&format!("{}{ty}", self.mnemonic)))
             }
             None => (word, word.not_taken(self.mnemonic)),
+        }
+    }
+
+    /// What is wrong with the layouts of the matrices, if the row has any.
+    fn wrong_layout(&self, form: &Form) -> Option<String> {
+        let mnemonic = self.mnemonic;
+        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind() == Kind::Layout).collect();
+        let words: SmallVec<[&Word; 2]> = self.words.iter().filter(|w| w.kind() == Kind::Layout).collect();
+        let pairs = slots.iter().zip(&words).zip(["alayout", "blayout"]);
+        match (slots.len(), words.len()) {
+            (0, _) => None,
+            (2, 0) => Some(format!("'.alayout.blayout' modifier required for instruction '{mnemonic}'")),
+            (2, 1) => Some(format!("'.blayout' modifier required for instruction '{mnemonic}'")),
+            (slots, words) if slots != words => {
+                Some(format!("layout modifier required for instruction '{mnemonic}'"))
+            }
+            _ => pairs.into_iter().find(|((slot, word), _)| !slot.words.contains(word)).map(
+                |((_, word), matrix)| {
+                    format!("Illegal {matrix} '{}' for instruction '{mnemonic}'", word.text())
+                },
+            ),
         }
     }
 
@@ -381,7 +403,7 @@ impl Opcode {
     /// The text for a required modifier that is not there.
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
-        let flag = slot.flag().map(Word::text);
+        let flag = slot.flag().map(if slot.words.len() == 1 { Word::text } else { Word::stem });
         let spaces = self.words.iter().any(|w| w.kind() == Kind::Space);
         let boolean = slot.words.iter().all(|w| BOOLEAN.contains(&w.text()));
         let required = match (slot.kind(), flag) {
@@ -395,12 +417,19 @@ impl Opcode {
             }
             (Kind::Space, _) => "State space modifier required".into(),
             (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".into(),
+            (Kind::Shape, _) => "Shape modifier required".into(),
+            (Kind::Repeat, _) => ".num modifier required".into(),
             (Kind::Op, _) if boolean => "Boolean operation is required".into(),
             (Kind::Op, _) => "Reduction operation is required".into(),
             _ => return format!("Unexpected instruction types specified for '{mnemonic}'"),
         };
         format!("{required} for instruction '{mnemonic}'")
     }
+}
+
+/// An operation of an atomic, a reduction or a matrix of bits.
+fn is_operation(kind: Kind) -> bool {
+    matches!(kind, Kind::Op | Kind::Exchange)
 }
 
 const MISMATCH: &str = "Mismatch between instruction type and comparison qualifier";

@@ -167,13 +167,7 @@ impl Reader {
             return Ok(plain(Role::Base(place), TypeRef::Any));
         }
         if let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
-            let (inner, index) = match inner.split_once('^') {
-                Some((inner, index)) => (inner, Some(number(index)? as u8)),
-                None => (inner, None),
-            };
-            let spec = Spec { index, ..self.spec(inner)? };
-            let count = if spec.count == Count::One { Count::Free } else { spec.count };
-            return Ok(Spec { count, ..spec });
+            return self.vector(inner);
         }
         if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
             let role = match place(inner) {
@@ -182,55 +176,48 @@ impl Reader {
             };
             return Ok(plain(role, TypeRef::Any));
         }
+        self.simple(text)
+    }
+
+    /// What stands in braces: `a*4`, `a*4^0`, or `a, b`.
+    fn vector(&self, text: &str) -> Result<Spec> {
+        let (inner, index) = match text.split_once('^') {
+            Some((inner, index)) => (inner, Some(number(index)? as u8)),
+            None => (text, None),
+        };
+        let specs = self.specs(inner)?;
+        let Ok([spec]) = <[Spec; 1]>::try_from(specs.clone()) else {
+            return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) });
+        };
+        let count = if spec.count == Count::One { Count::Free } else { spec.count };
+        Ok(Spec { count, index, ..spec })
+    }
+
+    /// `role(values)#limit:type*count`, of which only the role must be there.
+    fn simple(&self, text: &str) -> Result<Spec> {
         let (text, count) = match text.split_once('*').filter(|(before, _)| !before.is_empty()) {
             Some((before, count)) if !before.ends_with('(') => (before, self.count(count)?),
             _ => (text, Count::One),
         };
-        if let Some((before, name)) = text.split_once('#') {
-            let (name, ty) =
-                name.split_once(':').map_or((name, String::new()), |(n, t)| (n, format!(":{t}")));
-            let mut spec = self.spec(&format!("{before}{ty}"))?;
-            for name in name.split('#') {
-                spec.limits.push(self.limits.get(name).ok_or(format!("no limit {name}"))?.clone());
-            }
-            return Ok(Spec { count, ..spec });
+        let (text, ty) = match text.split_once(':') {
+            Some((text, ty)) => (text, Some(self.type_ref(ty)?)),
+            None => (text, None),
+        };
+        let (text, names) = text.split_once('#').unwrap_or((text, ""));
+        let (role, mut limits) = match text.strip_suffix(')').and_then(|t| t.split_once('(')) {
+            Some((role, values)) if !role.is_empty() => (role, usual_limits(values)?),
+            _ => (text, Vec::new()),
+        };
+        for name in names.split('#').filter(|n| !n.is_empty()) {
+            limits.push(self.limits.get(name).ok_or(format!("no limit {name}"))?.clone());
         }
-        let (role, ty) = match text.split_once(':') {
-            Some((role, ty)) => (role, self.type_ref(ty)?),
-            None if text.starts_with('i') => (text, TypeRef::Any),
-            None => (text, TypeRef::Slot(0)),
+        let ty = match role {
+            "p" | "q" => TypeRef::Fixed(Type::PRED),
+            "i" => ty.unwrap_or(TypeRef::Any),
+            _ => ty.unwrap_or(TypeRef::Slot(0)),
         };
-        let role = match role {
-            "d" => Role::Dest,
-            "a" | "b" | "c" => Role::Source,
-            "s" => return Ok(Spec { count, special: true, ..plain(Role::Source, ty) }),
-            "x" => return Ok(Spec { count, special: true, ..plain(Role::Movable, ty) }),
-            "r" => Role::Register,
-            "i" => Role::Constant(Values::Any),
-            "p" => return Ok(Spec { count, ..plain(Role::Pred, TypeRef::Fixed(Type::PRED)) }),
-            "q" => return Ok(Spec { count, ..plain(Role::PredDest, TypeRef::Fixed(Type::PRED)) }),
-            "L" => Role::Label,
-            "B" => Role::Targets,
-            "F" => Role::Function,
-            "S" => Role::Variable,
-            "T" => Role::Handle,
-            "P" => Role::SamplerOf,
-            "(*)" => Role::List,
-            "*" => Role::Anything,
-            _ => self.bounded(role)?,
-        };
-        Ok(Spec { count, ..plain(role, ty) })
-    }
-
-    fn bounded(&self, text: &str) -> Result<Role> {
-        let inner = text.strip_prefix("i(").and_then(|t| t.strip_suffix(')'));
-        let inner = inner.ok_or(format!("'{text}' is no operand"))?;
-        let number = |t: &str| t.parse::<i64>().map_err(|e| format!("'{t}': {e}"));
-        let Some((low, high)) = inner.split_once("..") else {
-            return Ok(Role::Constant(Values::OneOf(inner.split('|').map(number).collect::<Result<_>>()?)));
-        };
-        let (high, step) = high.split_once('/').unwrap_or((high, "1"));
-        Ok(Role::Constant(Values::Range { low: number(low)?, high: number(high)?, step: number(step)? }))
+        let special = matches!(role, "s" | "x");
+        Ok(Spec { count, limits, special, ..plain(named_role(role)?, ty) })
     }
 
     fn count(&self, text: &str) -> Result<Count> {
@@ -308,10 +295,15 @@ impl Reader {
         }
         let then = match then.trim().strip_prefix("error ") {
             Some(text) => Consequence::Error(quoted(text.trim())?.to_string()),
-            None => Consequence::Gate(self.gate(then.trim())?),
+            None => Consequence::Gates(self.gates(then)?),
         };
         self.table.rules.push(Rule { step, when, then });
         Ok(())
+    }
+
+    /// Gates with `;` between.
+    fn gates(&self, text: &str) -> Result<Vec<Gate>> {
+        text.split(';').map(str::trim).filter(|g| !g.is_empty()).map(|g| self.gate(g)).collect()
     }
 
     /// `F'name' >=90 in:SET ptx8.0`
@@ -371,24 +363,64 @@ fn number(text: &str) -> Result<i64> {
     text.parse().map_err(|e| format!("'{text}': {e}"))
 }
 
-fn limit_test(text: &'static str) -> Result<Test> {
+fn named_role(text: &str) -> Result<Role> {
+    Ok(match text {
+        "d" => Role::Dest,
+        "a" | "b" | "c" | "s" => Role::Source,
+        "x" => Role::Movable,
+        "r" => Role::Register,
+        "i" => Role::Constant,
+        "p" => Role::Pred,
+        "q" => Role::PredDest,
+        "L" => Role::Label,
+        "B" => Role::Targets,
+        "F" => Role::Function,
+        "S" => Role::Variable,
+        "T" => Role::Handle,
+        "P" => Role::SamplerOf,
+        "(*)" => Role::List,
+        "*" => Role::Anything,
+        _ => return Err(format!("'{text}' is no operand")),
+    })
+}
+
+/// `0..15`, `0|2`, `/8`, `pow2`, `nonzero`, `fraction`
+fn limit_test(text: &str) -> Result<Test> {
     Ok(match text {
         "no constant" => Test::Register,
-        "no selector" => Test::Selector(""),
-        _ if text.starts_with('.') => Test::Selector(text),
+        "no selector" => Test::Selector(String::new()),
+        _ if text.starts_with('.') => Test::Selector(text.to_string()),
         "pow2" => Test::PowerOfTwo,
         "nonzero" => Test::NonZero,
         "fraction" => Test::Fraction,
-        _ if text.contains('|') => {
-            let numbers = text.split('|').map(number).collect::<Result<Vec<_>>>()?;
-            Test::OneOf(numbers.try_into().map_err(|_| format!("'{text}': three numbers"))?)
-        }
         _ => match (text.strip_prefix('/'), text.split_once("..")) {
             (Some(multiple), _) => Test::Multiple(number(multiple)?.max(1)),
             (None, Some((low, high))) => Test::Range(number(low)?, number(high)?),
-            (None, None) => return Err(format!("'{text}' is no test")),
+            (None, None) => Test::OneOf(text.split('|').map(number).collect::<Result<_>>()?),
         },
     })
+}
+
+/// The limits in `i(0..15)`, with the words that ptxas has for most instructions.
+fn usual_limits(text: &str) -> Result<Vec<Limit>> {
+    let limit = |test: Test| {
+        let words = match &test {
+            Test::Range(low, high) => {
+                format!("value '$v' out of range, expected to be in range [{low}..{high}]")
+            }
+            Test::Multiple(n) => format!("unexpected value '$v', expected to be multiple of {n}"),
+            Test::OneOf(values) => {
+                let values: Vec<String> = values.iter().map(i64::to_string).collect();
+                format!("unexpected value '$v', expected to be {}", values.join(" or "))
+            }
+            _ => return Err(format!("'{text}' needs a text")),
+        };
+        Ok(Limit { test, text: format!("Argument $n of instruction '$m': {words}") })
+    };
+    match text.find('/').filter(|i| *i > 0) {
+        Some(step) => Ok(vec![limit(limit_test(&text[..step])?)?, limit(limit_test(&text[step..])?)?]),
+        None => Ok(vec![limit(limit_test(text)?)?]),
+    }
 }
 
 fn version_number(text: &str) -> Result<Version> {

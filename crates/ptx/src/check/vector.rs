@@ -1,0 +1,297 @@
+//! Checks vectors, and what stands where a vector should be.
+//!
+//! As in ptxas, a vector is read first, which says whether its size is legal at all and what type its elements make
+//! together. That type must fit. Whether the size is the one that the instruction wants is a later question, which
+//! [`Misfit::Late`] leaves to the end.
+
+use super::{Found, Matcher, Misfit, compatible, is_negated};
+use crate::ast::*;
+use crate::sreg;
+use crate::table::{Count, Role, Spec, Table, TypeRef};
+use crate::types::{Class, Type};
+use crate::words::Kind;
+use std::borrow::Cow;
+
+/// Lanes of a warp.
+const LANES: u32 = 32;
+
+impl Matcher<'_, '_> {
+    /// An operand without braces. A register of a vector type stands for a vector.
+    pub(super) fn lone(
+        &self,
+        spec: &Spec,
+        operand: &Operand,
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        let width = match operand {
+            Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
+            Operand::Special { row, component: None } if sreg::TABLE[*row as usize].vector => 4,
+            _ => 1,
+        };
+        let spec = &self.shared_out(spec, width as usize)?;
+        let count = self.count(spec.count);
+        let fits = count.is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
+        match spec.count {
+            Count::Vector if matches!(operand, Operand::Sink) => return Err(self.no_sink(spec)),
+            _ if !fits && spec.optional && width == 1 => return Err(Misfit::Mismatch),
+            _ => self.scalar(spec, operand, index, found)?,
+        }
+        match spec.count {
+            _ if fits => Ok(()),
+            Count::One => Err(self.no_vector(spec)),
+            Count::Vector if spec.role == Role::Dest && width == 1 => {
+                Err(Misfit::Late("Result vector expected".into()))
+            }
+            Count::Vector => Err(self.wrong_size()),
+            _ if width > 1 => Err(self.wrong_size()),
+            _ => Err(Misfit::Late(format!("Vector expected for argument {index}"))),
+        }
+    }
+
+    /// The spec for each of so many elements, where they share the bits of a type.
+    fn shared_out<'s>(&self, spec: &'s Spec, elements: usize) -> Result<Cow<'s, Spec>, Misfit> {
+        let TypeRef::Split(n) = spec.ty else { return Ok(Cow::Borrowed(spec)) };
+        let bits = self.fit.types.get(n as usize).copied().flatten().map_or(0, Type::bits);
+        let part = bits.checked_div(elements as u32).and_then(Type::bits_of).ok_or(Misfit::Mismatch)?;
+        if part.bits() * elements as u32 != bits {
+            return Err(Misfit::Mismatch);
+        }
+        Ok(Cow::Owned(Spec { ty: TypeRef::Fixed(part), ..spec.clone() }))
+    }
+
+    /// A vector where a scalar should be. Where vectors can be moved it is their size that is wrong.
+    fn no_vector(&self, spec: &Spec) -> Misfit {
+        let moves = Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Movable);
+        let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
+        match (moves, bits) {
+            (true, true) => Misfit::Mismatch,
+            (true, false) => self.wrong_size(),
+            _ => {
+                let mnemonic = self.mnemonic;
+                Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
+            }
+        }
+    }
+
+    fn wrong_size(&self) -> Misfit {
+        Misfit::Late(format!("Argument vector size mismatch for instruction '{}'", self.mnemonic))
+    }
+
+    /// How many elements must stand in braces; `None` for any number.
+    fn count(&self, count: Count) -> Option<u32> {
+        match count {
+            Count::One => Some(1),
+            Count::Exactly(n) => Some(u32::from(n)),
+            Count::Vector => Some(self.vector),
+            Count::Shape { key, times, over } => {
+                Some(self.shape(key)? * u32::from(times) / u32::from(over.max(1)))
+            }
+            Count::Fragment { rows, columns, element, times, over } => {
+                let element = self.fit.types.get(element as usize).copied().flatten()?;
+                let register = element.bits().max(32);
+                let bits = self.shape(rows)? * self.shape(columns)? * element.bits() * u32::from(times);
+                Some(bits / (LANES * register * u32::from(over.max(1))))
+            }
+            Count::Dimension { less } => {
+                let word = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Dimension)?;
+                let dims: u32 = word.text().trim_matches(['.', 'd']).parse().ok()?;
+                Some(dims.saturating_sub(u32::from(less)))
+            }
+            Count::Free | Count::AtLeast(_) => None,
+        }
+    }
+
+    /// The number that a shape word gives to a dimension; `x` is the number of repetitions.
+    fn shape(&self, key: char) -> Option<u32> {
+        let kind = if key == 'x' { Kind::Repeat } else { Kind::Shape };
+        self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
+    }
+
+    pub(super) fn vector(
+        &self,
+        spec: &Spec,
+        elements: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        match &spec.role {
+            Role::Tuple(specs) if specs.len() == elements.len() => {
+                return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index, found));
+            }
+            Role::Tuple(_) => return Err(Misfit::Mismatch),
+            Role::Anything => return Ok(()),
+            _ => {}
+        }
+        let spec = &self.shared_out(spec, elements.len())?;
+        let right = self.count(spec.count).is_none_or(|n| n as usize == elements.len());
+        self.legal_size(spec, elements.len(), right)?;
+        match spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
+            Some((at, layer)) => {
+                self.layer(layer)?;
+                self.elements(spec, &elements[..at], index, found)?;
+                self.elements(spec, &elements[at + 1..], index, found)?;
+            }
+            None => self.elements(spec, elements, index, found)?,
+        }
+        let mnemonic = self.mnemonic;
+        let text = match spec.count {
+            // Only operands of the instruction's own type get far enough to be told.
+            Count::One if matches!(spec.ty, TypeRef::Fixed(_)) => return Err(Misfit::Mismatch),
+            Count::One => return Err(self.no_vector(spec)),
+            Count::AtLeast(least) if elements.len() < least as usize => {
+                format!("Operand vector size doesn't match geometry for instruction '{mnemonic}'")
+            }
+            _ if right => return Ok(()),
+            Count::Dimension { .. } => {
+                format!("Argument {index} of instruction '{mnemonic}': Argument vector size mismatch")
+            }
+            _ => return Err(self.wrong_size()),
+        };
+        Err(Misfit::Late(text))
+    }
+
+    /// May there be a vector of this many elements at all? `right`: it is what is wanted.
+    fn legal_size(&self, spec: &Spec, n: usize, right: bool) -> Result<(), Misfit> {
+        let any = match spec.count {
+            Count::Free | Count::Dimension { .. } => true,
+            Count::One | Count::AtLeast(_) => false,
+            _ => right,
+        };
+        match any || matches!(n, 1 | 2 | 4 | 8) {
+            true => Ok(()),
+            false => Err(Misfit::Text(format!("Illegal vector size: {n}"))),
+        }
+    }
+
+    /// The elements of a vector: it is registers of one type, or they are looked at one by one.
+    fn elements(
+        &self,
+        spec: &Spec,
+        elements: &[Operand],
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        if elements.iter().any(is_negated) {
+            return Err(Misfit::Mismatch);
+        }
+        let fragment = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
+        match self.whole_type(elements)? {
+            // Without a register in it, a fragment has no type.
+            None if fragment => Err(Misfit::Mismatch),
+            // Elsewhere .f16x2 counts as an integer of 32 bits, but not in the fragment of a matrix.
+            Some(ty)
+                if fragment && ty.name() == "f16x2" && self.wanted(spec).is_some_and(|(t, _)| t.is_int()) =>
+            {
+                Err(Misfit::Mismatch)
+            }
+            Some(ty) if matches!(spec.role, Role::Dest | Role::Source | Role::Register) => {
+                elements.iter().try_for_each(|e| self.element(spec, e))?;
+                self.register(spec, ty)
+            }
+            _ => elements.iter().try_for_each(|e| self.scalar(spec, e, index, found)),
+        }
+    }
+
+    /// May it stand in a vector of registers? Their types are [`Matcher::whole_type`]'s business.
+    fn element(&self, spec: &Spec, operand: &Operand) -> Result<(), Misfit> {
+        let mnemonic = self.mnemonic;
+        match (&spec.role, operand) {
+            (_, Operand::Reg(_) | Operand::Part { .. }) => Ok(()),
+            (Role::Dest, Operand::Sink) if spec.sink => Ok(()),
+            (_, Operand::Sink) => Err(self.no_sink(spec)),
+            (Role::Dest, _) => {
+                Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))
+            }
+            (_, Operand::Special { .. }) => Ok(()),
+            (Role::Source, Operand::Int { .. } | Operand::F32(_) | Operand::F64(_)) => Ok(()),
+            _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// The type that a vector has as a whole; none if there is no register in it.
+    ///
+    /// Registers of different types make a vector of untyped bits if one of them is untyped or both are
+    /// integers. Constants go with registers of their class. Predicates among others don't count.
+    fn whole_type(&self, elements: &[Operand]) -> Result<Option<Type>, Misfit> {
+        if !elements.is_empty() && elements.iter().all(|e| matches!(e, Operand::Sink)) {
+            return Err(Misfit::Mismatch);
+        }
+        let mixed = || {
+            let mnemonic = self.mnemonic;
+            let text =
+                format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
+            Err(Misfit::Text(text))
+        };
+        let types = elements.iter().filter_map(|e| match e {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.parser.body.reg_decl(*reg).0.ty),
+            Operand::Special { .. } => Some(Type::B32),
+            _ => None,
+        });
+        let mut whole: Option<Type> = None;
+        for ty in types.filter(|ty| ty.class() != Class::Pred) {
+            whole = match whole {
+                None => Some(ty),
+                Some(t) if t.bits() != ty.bits() => {
+                    return Err(Misfit::Text("Incompatible elements of vector expression".into()));
+                }
+                Some(t) if t == ty || t.class() == Class::Bits => Some(t),
+                Some(_) if ty.class() == Class::Bits => Some(ty),
+                Some(t) if t.is_int() && ty.is_int() => Type::bits_of(ty.bits()),
+                Some(_) => return mixed(),
+            };
+        }
+        let untyped = whole.is_some_and(|ty| ty.class() == Class::Bits);
+        let ints =
+            elements.iter().any(|e| matches!(e, Operand::Int { .. })) || whole.is_some_and(Type::is_int);
+        let floats = elements.iter().any(|e| matches!(e, Operand::F32(_) | Operand::F64(_)))
+            || whole.is_some_and(|ty| ty.class() == Class::Float);
+        if ints && floats && !untyped { mixed() } else { Ok(whole) }
+    }
+
+    /// The index into an array of textures or surfaces.
+    fn layer(&self, operand: &Operand) -> Result<(), Misfit> {
+        let fits = match operand {
+            Operand::Reg(reg) => compatible(Type::U32, self.parser.body.reg_decl(*reg).0.ty),
+            other => matches!(other, Operand::Int { .. }),
+        };
+        let mnemonic = self.mnemonic;
+        let text = "instruction has unexpected type. Expecting type .u32";
+        if fits { Ok(()) } else { Err(Misfit::Text(format!("Array index in the '{mnemonic}' {text}"))) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// What is said about an instruction in a kernel for sm_90a.
+    fn said(instruction: &str) -> Vec<String> {
+        let source = format!(
+            ".version 9.0\n.target sm_90a\n.address_size 64\n.entry k() {{\n.reg .b32 %r<9>; .reg .f32 %f<9>; .reg .s32 %s<9>; \
+             .reg .b64 %rd<3>; .reg .pred %p<2>;\n{instruction}\nret; }}\n"
+        );
+        let parsed = crate::parse(&source, &crate::Options::default());
+        parsed.diagnostics.iter().map(|d| d.message.clone()).collect()
+    }
+
+    #[test]
+    fn a_fragment_has_the_size_of_its_shape_and_type() {
+        let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}";
+        let c = "{%f5,%f6,%f7,%f8}";
+        assert!(said(&format!("{mma},{{%r1,%r2,%r3,%r4}},{{%r5,%r6}},{c};")).is_empty());
+        let wrong = said(&format!("{mma},{{%r1,%r2}},{{%r5,%r6}},{c};"));
+        assert_eq!(wrong, ["Argument vector size mismatch for instruction 'mma'"]);
+        let wgmma = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4},%rd1,%rd2,%p1,1,1,0";
+        assert!(said(&format!("{wgmma},1;")).is_empty());
+        assert!(!said(&format!("{wgmma},2;")).is_empty());
+    }
+
+    #[test]
+    fn a_vector_has_one_type() {
+        let ldmatrix = |d: &str| said(&format!("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {{{d}}},[%rd1];"));
+        assert!(ldmatrix("%r1,%f2").is_empty());
+        assert!(ldmatrix("%r1,_").is_empty());
+        let mixed = "Vector with elements of different types are not allowed in ldmatrix instruction";
+        assert_eq!(ldmatrix("%s1,%f2"), [mixed]);
+        assert_eq!(ldmatrix("%r1,%rd2"), ["Incompatible elements of vector expression"]);
+    }
+}
