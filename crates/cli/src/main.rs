@@ -76,6 +76,9 @@ fn compile_file(request: &Request, input: &str) -> Result<(), String> {
     let Some(module) = parsed.module.as_ref().filter(|_| !parsed.failed()) else {
         return Err(format!("{front_end}{ABORTED}\n"));
     };
+    if let Some(refusal) = parsed.refused_for(&request.arch) {
+        return Err(format!("{front_end}ptxas fatal   : {refusal}\n"));
+    }
     eprint!("{front_end}");
     if request.parse_only {
         // The process ends here: giving back the tree piece by piece would take longer than some parses.

@@ -47,6 +47,13 @@ pub struct Parsed<'s> {
 }
 
 impl Parsed<'_> {
+    /// Why the module cannot be compiled for `-arch=NAME`, in ptxas's words. It says so only after the front end
+    /// has found nothing wrong.
+    pub fn refused_for(&self, arch: &str) -> Option<String> {
+        let machine = Target::find(arch)?;
+        self.module.as_ref().and_then(|m| m.target.refusal(machine, arch))
+    }
+
     /// Was anything worse than a warning reported?
     pub fn failed(&self) -> bool {
         self.diagnostics.iter().any(|d| d.severity >= Severity::Error)
