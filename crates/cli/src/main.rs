@@ -1,6 +1,7 @@
 //! The `sassafras` command: called with ptxas's words it does what ptxas does.
 
 mod disasm;
+mod inspect;
 mod listing;
 mod options;
 
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     match words.split_first() {
         Some((first, rest)) if first == "disasm" => return tool(disasm::disasm(rest)),
         Some((first, rest)) if first == "asm" => return tool(disasm::asm(rest)),
+        Some((first, rest)) if first == "inspect" => return tool(inspect::inspect(rest)),
         _ => {}
     }
     let command = match options::parse(std::env::args_os().skip(1)) {
@@ -76,6 +78,8 @@ fn compile_file(request: &Request, input: &str) -> Result<(), String> {
     };
     eprint!("{front_end}");
     if request.parse_only {
+        // The process ends here: giving back the tree piece by piece would take longer than some parses.
+        std::mem::forget(parsed);
         return Ok(());
     }
     let options = sassafras::Options {

@@ -7,7 +7,10 @@
 
 mod address;
 mod call;
+mod known;
 mod vector;
+
+pub(crate) use known::Shape;
 
 use crate::ast::*;
 use crate::parse::{Parse, Parser};
@@ -62,7 +65,7 @@ fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
 }
 
 impl Parser<'_> {
-    pub(crate) fn check_instruction(&mut self, inst: &Inst) -> Parse<()> {
+    fn check_in_full(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let signs = Signs::of(self.body.list(inst.operands));
         let errors = opcode.errors.clone();
@@ -124,8 +127,8 @@ impl Parser<'_> {
             match matcher.all(&Table::get().form(fit.form).operands, operands, 0, &mut found) {
                 Ok(()) if found.late.is_empty() => return Ok((i, found)),
                 Ok(()) => best = best.or(Some((i, found))),
-                // A row that lacks words has nothing to say where another one takes them all.
-                Err(_) if fit.misfits > opcode.fits[0].misfits => misfits.push(Misfit::Mismatch),
+                // A row of vectors has nothing to say about scalars.
+                Err(_) if fit.lacks(Kind::Vector) => misfits.push(Misfit::Mismatch),
                 Err(misfit) => misfits.push(misfit),
             }
         }
@@ -590,6 +593,7 @@ impl Matcher<'_, '_> {
             Operand::Symbol(s)
                 if spec.role == Role::Source
                     && !matches!(spec.ty, TypeRef::Fixed(_))
+                    && self.wanted(spec).is_none_or(|(need, _)| need.class() != Class::Packed)
                     && self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() =>
             {
                 Ok(())
@@ -617,6 +621,12 @@ impl Matcher<'_, '_> {
     fn register(&self, spec: &Spec, reg: Type) -> Result<(), Misfit> {
         let fits = match self.wanted(spec) {
             Some((need, true)) => compatible_wider(need, reg),
+            // Where a type is fixed, and in a matrix, two halves don't pass for an integer.
+            Some((need, false))
+                if matches!(spec.ty, TypeRef::Fixed(_) | TypeRef::Paired(_)) && need.is_int() =>
+            {
+                compatible(need, reg) && reg.class() != Class::Packed
+            }
             Some((need, false)) => compatible(need, reg),
             None => true,
         };

@@ -2,10 +2,11 @@
 //!
 //! A name is interned once; its meaning is a slot indexed by the name, and leaving a scope restores the slots
 //! that the scope changed. Looking a name up is therefore one array access however deep the nesting is.
-//! Members of a range (`%r<100>`) get their slot when they are first used.
+//! Members of a range (`%r<100>`) get their slot when they are first used; those of register ranges, which most
+//! names of a file are, need not even be interned ([`Names::register`]).
 
 use crate::ast::{Name, Reg, Symbol};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
@@ -64,6 +65,20 @@ struct Uses {
     member: bool,
 }
 
+/// A register range with a short prefix.
+#[derive(Clone, Copy)]
+struct ShortRange {
+    /// The bytes of the prefix, the last one lowest; 0 once something else has a name like a member's.
+    prefix: u64,
+    first: Reg,
+    count: u32,
+}
+
+/// The bytes of a short text in a number; 0 if it is too long.
+fn packed(text: &[u8]) -> u64 {
+    if text.len() > 8 { 0 } else { text.iter().fold(0, |n, b| n << 8 | u64::from(*b)) }
+}
+
 /// The depth of a meaning that comes from a range.
 const FROM_RANGE: u32 = u32::MAX;
 
@@ -78,7 +93,12 @@ pub struct Names<'s> {
     ranges: Vec<RangeOfNames>,
     /// What each open scope changed: the name and its slot before.
     changes: Vec<(Name, Slot)>,
-    scopes: Vec<usize>,
+    /// The register ranges in scope, inner ones last.
+    short_ranges: Vec<ShortRange>,
+    /// The prefixes of all names that end in a number and were declared one by one.
+    numbered: FxHashSet<u64>,
+    /// For each open scope, how many changes and short ranges there were before it.
+    scopes: Vec<(usize, usize)>,
 }
 
 impl<'s> Names<'s> {
@@ -139,11 +159,12 @@ impl<'s> Names<'s> {
     }
 
     pub fn open(&mut self) {
-        self.scopes.push(self.changes.len());
+        self.scopes.push((self.changes.len(), self.short_ranges.len()));
     }
 
     pub fn close(&mut self) {
-        let keep = self.scopes.pop().unwrap_or(0);
+        let (keep, ranges) = self.scopes.pop().unwrap_or((0, 0));
+        self.short_ranges.truncate(ranges);
         while self.changes.len() > keep {
             if let Some((name, slot)) = self.changes.pop() {
                 self.slots[name.0 as usize] = slot;
@@ -171,6 +192,7 @@ impl<'s> Names<'s> {
             return Err(member);
         }
         self.save(name);
+        self.shadow(name);
         self.uses[name.0 as usize].declared = true;
         let slot = &mut self.slots[name.0 as usize];
         slot.meaning = meaning;
@@ -180,6 +202,7 @@ impl<'s> Names<'s> {
 
     /// Gives a name a meaning in the module, whatever scope is open.
     pub fn define_module(&mut self, name: Name, meaning: Meaning) {
+        self.shadow(name);
         self.uses[name.0 as usize].declared = true;
         let hidden = self.changes.iter_mut().find(|(n, _)| *n == name).map(|(_, slot)| slot);
         let slot = &mut self.slots[name.0 as usize];
@@ -215,7 +238,52 @@ impl<'s> Names<'s> {
         self.save(prefix);
         self.slots[prefix.0 as usize].range = Some(self.ranges.len() as u32);
         self.ranges.push(RangeOfNames { first, count, depth, outer });
+        self.add_short_range(prefix, first, count);
         Ok(taken)
+    }
+
+    fn add_short_range(&mut self, prefix: Name, first: Meaning, count: u32) {
+        let prefix = packed(self.text(prefix).as_bytes());
+        match first {
+            Meaning::Reg(first) if prefix != 0 && !self.numbered.contains(&prefix) => {
+                self.short_ranges.push(ShortRange { prefix, first, count });
+            }
+            // What hides a range of registers, or looks like it, is looked up the long way.
+            _ => self.no_short_range(prefix),
+        }
+    }
+
+    /// A name with a meaning of its own must not be taken for a member of a range.
+    fn shadow(&mut self, name: Name) {
+        let text = self.text(name);
+        let prefix = text.trim_end_matches(|c: char| c.is_ascii_digit());
+        if prefix.len() < text.len() {
+            self.no_short_range(packed(prefix.as_bytes()));
+        }
+    }
+
+    fn no_short_range(&mut self, prefix: u64) {
+        if self.numbered.insert(prefix) {
+            self.short_ranges.iter_mut().filter(|r| r.prefix == prefix).for_each(|r| r.prefix = 0);
+        }
+    }
+
+    /// The register that a text names, if it can only be a member of a register range. Interns nothing.
+    pub fn register(&self, text: &str) -> Option<Reg> {
+        let bytes = text.as_bytes();
+        let (mut at, mut index, mut scale) = (bytes.len(), 0u32, 1u32);
+        while at > 0 && bytes[at - 1].is_ascii_digit() {
+            at -= 1;
+            index = index.wrapping_add(u32::from(bytes[at] - b'0').wrapping_mul(scale));
+            scale = scale.wrapping_mul(10);
+        }
+        // More digits than a range can have are left to the long way.
+        if at == bytes.len() || bytes.len() - at > 8 {
+            return None;
+        }
+        let prefix = packed(&bytes[..at]);
+        let found = self.short_ranges.iter().rev().find(|r| r.prefix == prefix && index < r.count)?;
+        (prefix != 0).then_some(Reg(found.first.0 + index))
     }
 
     /// Names of this scope, declared by themselves, that a range would declare again. A label is none of them.
@@ -231,7 +299,9 @@ impl<'s> Names<'s> {
                 && index.and_then(|i| i.parse::<u32>().ok()).is_some_and(|i| i < count)
         };
         let mut members: Vec<Name> = match self.scopes.last() {
-            Some(start) => self.changes[*start..].iter().map(|(n, _)| *n).filter(|n| is_member(*n)).collect(),
+            Some((start, _)) => {
+                self.changes[*start..].iter().map(|(n, _)| *n).filter(|n| is_member(*n)).collect()
+            }
             None => (0..self.texts.len() as u32).map(Name).filter(|n| is_member(*n)).collect(),
         };
         members.sort();

@@ -21,7 +21,7 @@ use crate::lex::{Lexer, Marker, Token, TokenKind};
 use crate::names::{Meaning, Names};
 use crate::target::{HeaderSpans, Target, Version};
 use crate::{Options, Parsed};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The parse cannot go on; the reason has been reported.
 pub(crate) struct Stop;
@@ -36,6 +36,8 @@ pub(crate) struct Parser<'s> {
     pub symbols: Vec<SymbolInfo>,
     pub opcodes: Vec<crate::table::Opcode>,
     opcode_ids: FxHashMap<&'s str, OpcodeId>,
+    /// Shapes of instructions that are right.
+    pub known_shapes: FxHashSet<crate::check::Shape>,
     pub diagnostics: Vec<Diagnostic>,
     lines: LineCursor,
     pub version: Version,
@@ -128,6 +130,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         symbols: Vec::new(),
         opcodes: Vec::new(),
         opcode_ids: FxHashMap::default(),
+        known_shapes: FxHashSet::default(),
         diagnostics: Vec::new(),
         lines: LineCursor::default(),
         version: Version::CURRENT,
@@ -161,7 +164,7 @@ pub fn source_text(bytes: &[u8]) -> Result<&str, Diagnostic> {
 fn unreadable(bytes: &[u8]) -> Option<Diagnostic> {
     let too_long = u32::try_from(bytes.len()).is_err();
     let bad = if bytes.is_ascii() { None } else { bytes.iter().position(|b| !b.is_ascii()) };
-    let nul = bytes.iter().position(|b| *b == 0);
+    let nul = if bytes.contains(&0) { bytes.iter().position(|b| *b == 0) } else { None };
     let line = |at: usize| bytes[..at].iter().filter(|b| **b == b'\n').count() + 1;
     let message = match (bad, nul) {
         _ if too_long => "Input is larger than 4 GiB".to_string(),
@@ -223,6 +226,16 @@ impl<'s> Parser<'s> {
         }
         let token = self.bump();
         Ok((self.names.intern(self.text(token)), token.span()))
+    }
+
+    /// Takes the name here if it plainly is a member of a register range.
+    pub fn eat_register(&mut self) -> Option<Reg> {
+        if self.tok.kind != TokenKind::Ident {
+            return None;
+        }
+        let reg = self.names.register(self.text(self.tok))?;
+        self.bump();
+        Some(reg)
     }
 
     /// The name of the file at a place: that of the last line marker before it, or of the module.

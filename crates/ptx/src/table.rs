@@ -164,6 +164,16 @@ pub struct Spec {
     pub index: Option<u8>,
 }
 
+impl Spec {
+    /// Does the value of a constant matter here?
+    fn bounds_constants(&self) -> bool {
+        match &self.role {
+            Role::Pair(pair) => pair.0.bounds_constants() || pair.1.bounds_constants(),
+            _ => !self.limits.is_empty(),
+        }
+    }
+}
+
 /// A bound on a constant or on a register's selector, and what ptxas says when it is broken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {

@@ -105,6 +105,11 @@ impl Type {
         TYPES.iter().position(|t| u32::from(t.1) == bits && t.2 == Class::Bits).map(|i| Type(i as u8))
     }
 
+    /// Its place in the list of types.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
     /// Without the dot.
     pub fn name(self) -> &'static str {
         TYPES[self.0 as usize].0

@@ -33,6 +33,15 @@ impl<'s> Parser<'s> {
         }
     }
 
+    /// The body that was parsed, in memory of just its size; the parser keeps its own for the next one.
+    pub(super) fn take_body(&mut self) -> Body<'s> {
+        Body {
+            stmts: self.body.stmts.drain(..).collect(),
+            operands: self.body.operands.drain(..).collect(),
+            regs: self.body.regs.drain(..).collect(),
+        }
+    }
+
     fn statement(&mut self) -> Parse<()> {
         match self.tok.kind {
             TokenKind::Ident => self.label_or_instruction(),
@@ -217,8 +226,15 @@ impl<'s> Parser<'s> {
     fn guarded(&mut self) -> Parse<()> {
         self.bump();
         let negated = self.eat(b'!');
-        let (name, span) = self.expect_name()?;
-        let guard = match self.names.lookup(name) {
+        let span = self.tok.span();
+        let (name, meaning) = match self.eat_register() {
+            Some(reg) => (Name(0), Meaning::Reg(reg)),
+            None => {
+                let (name, _) = self.expect_name()?;
+                (name, self.names.lookup(name))
+            }
+        };
+        let guard = match meaning {
             Meaning::Reg(reg) => {
                 if self.body.reg_decl(reg).0.ty != crate::types::Type::PRED {
                     self.error(span, "Predicate expression expected");
@@ -227,7 +243,7 @@ impl<'s> Parser<'s> {
             }
             _ => {
                 self.error(span, "Predicate expression expected");
-                if self.names.lookup(name) == Meaning::Nothing {
+                if meaning == Meaning::Nothing {
                     self.function.unknown.push(Unknown { name, span, declared_later: false });
                 }
                 None

@@ -121,7 +121,7 @@ impl<'s> Parser<'s> {
     /// `.entry …` or `.func …` at module scope.
     pub(super) fn function(&mut self, linkage: Linkage, start: Span) -> Parse<Function<'s>> {
         self.function = FunctionState::default();
-        self.body = Body::default();
+        self.take_body();
         let (mut function, name) = self.function_head(linkage, start)?;
         let entry = function.entry;
         if !entry {
@@ -161,7 +161,7 @@ impl<'s> Parser<'s> {
         } else if function.returns.len() > 1 {
             self.module.many_returns.push(symbol);
         }
-        function.body = Some(std::mem::take(&mut self.body));
+        function.body = Some(self.take_body());
         Ok(())
     }
 

@@ -15,7 +15,7 @@ type Waiting = SmallVec<[(u32, Name, Span); 2]>;
 impl Parser<'_> {
     /// The operands of an instruction, to the semicolon.
     pub(super) fn operands(&mut self, opcode: OpcodeId) -> Parse<Range> {
-        if self.opcodes[opcode.0 as usize].mnemonic == "call" {
+        if self.opcodes[opcode.0 as usize].takes_lists {
             return self.call_operands();
         }
         if self.tok.is(b';') {
@@ -129,6 +129,9 @@ impl Parser<'_> {
 
     /// A name by itself.
     fn bare_name(&mut self) -> Parse<Operand> {
+        if let Some(reg) = self.eat_register() {
+            return Ok(Operand::Reg(reg));
+        }
         let (name, _) = self.expect_name()?;
         Ok(match self.names.lookup(name) {
             Meaning::Reg(reg) => Operand::Reg(reg),
@@ -237,6 +240,9 @@ impl Parser<'_> {
 
     /// A register, special register, variable, function or label, with what may follow each.
     fn named(&mut self) -> Parse<Operand> {
+        if let Some(reg) = self.eat_register() {
+            return self.register(reg);
+        }
         let (name, span) = self.expect_name()?;
         match self.names.lookup(name) {
             Meaning::Reg(reg) => self.register(reg),

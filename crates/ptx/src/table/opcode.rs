@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Rule, Slot, Step, Table};
+use super::{Condition, Consequence, Form, Gate, Role, Rule, Slot, Spec, Step, Table};
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
@@ -26,6 +26,10 @@ pub struct Opcode {
     /// What `rule` lines say, and what `late` lines say.
     pub rules: Vec<Remark>,
     pub late: Vec<Remark>,
+    /// Some row minds the value of a constant.
+    pub bounds_constants: bool,
+    /// Some row of the instruction takes argument lists in parentheses.
+    pub takes_lists: bool,
 }
 
 /// What a rule says about an opcode, if the instruction has so many operands.
@@ -57,6 +61,14 @@ pub struct Fit {
     pub misfits: usize,
     /// Gates that are shut, words that the row doesn't take, required words that aren't there.
     pub errors: Vec<String>,
+}
+
+impl Fit {
+    /// Does the row ask for a word of this kind that isn't there?
+    pub fn lacks(&self, kind: Kind) -> bool {
+        let slots = &Table::get().form(self.form).slots;
+        slots.iter().zip(&self.chosen).any(|(s, w)| s.kind() == kind && !s.optional && w.is_none())
+    }
 }
 
 /// Dotted words that ptxas's scanner takes for directives wherever they stand.
@@ -116,6 +128,8 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         errors: Vec::new(),
         rules: Vec::new(),
         late: Vec::new(),
+        bounds_constants: false,
+        takes_lists: false,
     };
     let forms = mnemonic.and_then(|m| table.forms_of(m));
     let mut at = spelling.len() - tail.len();
@@ -288,6 +302,9 @@ impl Opcode {
             }
         }
         self.fits.sort_by_key(|f| f.misfits);
+        let specs = |id: &u16| table.form(*id).operands.iter();
+        self.takes_lists = forms.iter().flat_map(specs).any(|s| s.role == Role::List);
+        self.bounds_constants = self.fits.iter().flat_map(|f| specs(&f.form)).any(Spec::bounds_constants);
         if !self.fits.is_empty() {
             return;
         }
