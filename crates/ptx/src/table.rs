@@ -167,11 +167,10 @@ pub struct Spec {
 impl Spec {
     /// Does the value of a constant matter here?
     fn bounds_constants(&self) -> bool {
-        let inside = match &self.role {
+        match &self.role {
             Role::Pair(pair) => pair.0.bounds_constants() || pair.1.bounds_constants(),
-            _ => false,
-        };
-        inside || !self.limits.is_empty()
+            _ => !self.limits.is_empty(),
+        }
     }
 }
 
