@@ -36,6 +36,14 @@ pub use types::Type;
 pub struct Options {
     /// The name of the file; some messages have it.
     pub file: String,
+    /// Only the diagnostics are wanted: bodies are forgotten once they are checked, and memory stays small.
+    pub check_only: bool,
+}
+
+impl Options {
+    pub fn for_file(file: &str) -> Options {
+        Options { file: file.to_string(), ..Options::default() }
+    }
 }
 
 /// What came of a source text.

@@ -79,7 +79,7 @@ fn read_cases(text: &str) -> Vec<Case> {
 
 /// What the command would print when it only checks the module, and its exit code.
 fn check(case: &Case) -> (i32, String) {
-    let parsed = ptx::parse(&case.source, &ptx::Options { file: FILE.into() });
+    let parsed = ptx::parse(&case.source, &ptx::Options::for_file(FILE));
     let mut stderr = render_ptxas(FILE, &parsed.diagnostics);
     if parsed.failed() {
         return (255, format!("{stderr}{ABORTED}\n"));

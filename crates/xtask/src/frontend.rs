@@ -13,7 +13,7 @@ pub struct Checked {
 
 /// `arch` is the value of `-arch`; `None` for the module's own target.
 pub fn check(file: &str, source: &str, arch: Option<&str>) -> Checked {
-    let options = Options { file: file.into() };
+    let options = Options { check_only: true, ..Options::for_file(file) };
     let parsed = ptx::parse(source, &options);
     let mut stderr = render_ptxas(file, &parsed.diagnostics);
     let mut first_error = first_error(&parsed);
