@@ -93,5 +93,6 @@ fn compile_file(request: &Request, input: &str) -> Result<(), String> {
     eprint!("{}", output.log);
     let Some(cubin) = output.cubin else { return Err(render(&output.diagnostics)) };
     let path = &request.output;
-    std::fs::write(path, cubin).map_err(|_| format!("ptxas fatal   : Output file '{path}' could not be opened\n"))
+    std::fs::write(path, cubin)
+        .map_err(|_| format!("ptxas fatal   : Output file '{path}' could not be opened\n"))
 }

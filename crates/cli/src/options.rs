@@ -152,7 +152,8 @@ fn split(word: &str) -> (&str, Option<String>) {
         return (name, Some(value.to_string()));
     }
     for glued in GLUED {
-        if let Some(value) = word.strip_prefix(glued).filter(|v| v.starts_with(|c: char| c.is_ascii_digit())) {
+        if let Some(value) = word.strip_prefix(glued).filter(|v| v.starts_with(|c: char| c.is_ascii_digit()))
+        {
             return (glued, Some(value.to_string()));
         }
     }
