@@ -206,7 +206,7 @@ impl Parser<'_> {
     fn check_special(&mut self, inst: &Inst, row: u16) {
         let reg = &sreg::TABLE[row as usize];
         let name = reg.name;
-        if self.version < reg.version {
+        if !self.version.reaches(reg.version) {
             let v = reg.version;
             self.error(inst.span, format!("Feature '{name}' requires PTX ISA .version {v} or later"));
         }

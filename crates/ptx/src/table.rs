@@ -66,7 +66,7 @@
 //! 3. The operands' kinds and types. It ends here if no row takes them.
 //! 4. `rule` lines, then the gates of the row.
 //! 5. Modifiers that the row doesn't take, required ones that aren't there, some faults of operands and `amid` lines,
-//!    in the order of the vocabulary ([`Turn`]): an `amid` line has the turn of the first word that it names.
+//!    in the order of the vocabulary ([`Turn`]): an `amid` line has the turn of the group of the first word that it names.
 //! 6. `late` lines.
 //! 7. The gates of optional operands, sizes of vectors and other faults of operands, limits.
 //!
@@ -387,7 +387,7 @@ impl Rule {
     pub fn turn(&self) -> Turn {
         match self.step {
             Step::Word | Step::Rule => Turn::FIRST,
-            Step::Amid => self.when.first_word().map_or(Turn::FIRST, Turn::of),
+            Step::Amid => self.when.first_word().map_or(Turn::FIRST, Turn::of_group),
             Step::Late => Turn::LAST,
         }
     }

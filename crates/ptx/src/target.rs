@@ -14,6 +14,9 @@ impl Version {
         Version { major, minor }
     }
 
+    /// The oldest one: what needs no more needs no version.
+    pub const FIRST: Version = Version::new(1, 0);
+
     /// The newest one that the front end knows.
     pub const CURRENT: Version = Version::new(9, 0);
 

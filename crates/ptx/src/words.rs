@@ -225,9 +225,15 @@ impl Turn {
         Turn(word.0 + 1)
     }
 
-    /// The same for a text without its dot; the last turn if there is no such word.
+    /// The same for a word without its dot; the last turn if there is no such word.
     pub fn of_text(text: &str) -> Turn {
         Word::find(text).map_or(Turn::LAST, Turn::of)
+    }
+
+    /// The turn of what is said about the words of the same group.
+    pub fn of_group(word: Word) -> Turn {
+        let group = VOCABULARY[word.group()].2;
+        Turn::of_text(group.split(' ').next().unwrap_or(""))
     }
 }
 

@@ -120,9 +120,10 @@ impl Opcode {
     }
 }
 
-pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
+/// `glued` bytes of the spelling were written without a blank: the mnemonic is among them.
+pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -> Opcode {
     let table = Table::get();
-    let (mnemonic, tail) = split_mnemonic(table, spelling);
+    let (mnemonic, tail) = split_mnemonic(table, spelling, glued);
     let mut op = Opcode {
         spelling: spelling.to_string(),
         mnemonic: mnemonic.unwrap_or(""),
@@ -171,10 +172,10 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
 }
 
 /// The longest run of leading words that is a mnemonic of the table, and the modifiers behind it.
-fn split_mnemonic<'a>(table: &Table, spelling: &'a str) -> (Option<&'static str>, &'a str) {
+fn split_mnemonic<'a>(table: &Table, spelling: &'a str, glued: usize) -> (Option<&'static str>, &'a str) {
     let mut best = (None, spelling.find('.').map_or("", |i| &spelling[i..]));
     let ends = spelling.match_indices('.').map(|(i, _)| i).chain([spelling.len()]);
-    for end in ends.take(6) {
+    for end in ends.take(6).filter(|end| *end <= glued) {
         if let Some(ids) = table.forms_of(&spelling[..end]) {
             best = (ids.first().map(|id| table.form(*id).mnemonic), &spelling[end..]);
         }
@@ -334,7 +335,7 @@ impl Opcode {
             self.too_much(form, word, &mut all);
         }
         for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
-            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind());
+            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind() || self.instead(*w, slot.kind()));
             match (slot.kind(), slot.flag()) {
                 (Kind::Layout | Kind::Space, _) => {}
                 // Rounding or a flag: asked for where the flag is.
@@ -347,6 +348,14 @@ impl Opcode {
             }
         }
         all
+    }
+
+    /// Do other rows of the instruction take this word instead of one of that kind?
+    fn instead(&self, word: Word, kind: Kind) -> bool {
+        let table = Table::get();
+        let rows = table.forms_of(self.mnemonic).unwrap_or_default().iter();
+        let mut slots = rows.flat_map(|id| &table.form(*id).slots).filter(|slot| slot.kind() == kind);
+        slots.any(|slot| slot.words.contains(&word))
     }
 
     /// The complaints about a word that has no place in a row.
@@ -381,9 +390,19 @@ impl Opcode {
                 let text = "Vector type too large, exceeds 128 bit limit";
                 all.extend((bits > 128).then(|| (Turn::of(word), text.to_string())));
             }
+            Kind::Eviction if has_kind => {
+                let level = word.stem();
+                say(format!(
+                    "Duplicate '{level}::eviction_priority' modifier specified for instruction '{mnemonic}'"
+                ));
+                say(format!(
+                    "Incorrect '.level::eviction_priority' modifier specified for instruction '{mnemonic}'"
+                ));
+            }
             _ => {
                 say(word.not_taken(mnemonic));
-                all.extend(word.not_taken_again(mnemonic));
+                let group = form.slots.iter().any(|s| s.words.iter().any(|w| w.group() == word.group()));
+                all.extend(word.not_taken_again(mnemonic).filter(|_| !group));
             }
         }
     }
@@ -429,12 +448,11 @@ impl Opcode {
             (1, 2) if slots.iter().all(|slot| !slot.optional) => number,
             _ => {
                 let misplaced = words.iter().zip(&slots).filter(|(w, s)| !s.words.contains(w)).count();
-                let turn = words.first().map_or(Turn::FIRST, |w| Turn::of(*w));
+                let turn = Turn::of_text("global");
                 return all.extend(std::iter::repeat_n((turn, incorrect), misplaced.max(1)));
             }
         };
-        let first = words.first().or(slots.first().and_then(|slot| slot.words.first()));
-        all.push((first.map_or(Turn::FIRST, |w| Turn::of(*w)), text));
+        all.push((Turn::of_text("global"), text));
     }
 
     /// The text for a required modifier that is not there.
