@@ -120,8 +120,9 @@ impl Matcher<'_, '_> {
             Place::Any => return None,
             Place::Named(n) => n,
         };
-        let mut spaces = self.fit.chosen.iter().flatten().filter(|w| w.kind() == Kind::Space);
-        let word = spaces.nth(n as usize)?.text();
+        // A space that the row doesn't take counts, too.
+        let words = self.fit.chosen.iter().flatten().chain(&self.fit.extra);
+        let word = words.filter(|w| w.kind() == Kind::Space).nth(n as usize)?.text();
         let all = [Space::Global, Space::Const, Space::Shared, Space::Local, Space::Param];
         all.into_iter().find(|s| word.split("::").next() == Some(s.text()))
     }
