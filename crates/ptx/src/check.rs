@@ -654,8 +654,10 @@ impl Matcher<'_, '_> {
     fn register(&self, spec: &Spec, reg: Type) -> Result<(), Misfit> {
         let fits = match self.wanted(spec) {
             Some((need, true)) => compatible_wider(need, reg),
-            // Where a type is fixed, two halves don't pass for an integer.
-            Some((need, false)) if matches!(spec.ty, TypeRef::Fixed(_)) && need.is_int() => {
+            // Where a type is fixed, and in a matrix, two halves don't pass for an integer.
+            Some((need, false))
+                if matches!(spec.ty, TypeRef::Fixed(_) | TypeRef::Paired(_)) && need.is_int() =>
+            {
                 compatible(need, reg) && reg.class() != Class::Packed
             }
             Some((need, false)) => compatible(need, reg),

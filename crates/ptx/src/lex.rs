@@ -109,9 +109,7 @@ impl<'s> Lexer<'s> {
     /// Moves past white space, comments and line markers; `false` when a comment doesn't end.
     fn skip_blank(&mut self) -> bool {
         loop {
-            while class(self.at(self.pos)) & SPACE != 0 {
-                self.pos += 1;
-            }
+            self.pos += self.run_of(SPACE);
             match self.at(self.pos) {
                 b'/' if self.at(self.pos + 1) == b'/' => self.skip_line(),
                 b'/' if self.at(self.pos + 1) == b'*' => {
@@ -221,9 +219,13 @@ impl<'s> Lexer<'s> {
     }
 
     fn skip_name(&mut self) {
-        while class(self.at(self.pos)) & NAME != 0 {
-            self.pos += 1;
-        }
+        self.pos += self.run_of(NAME);
+    }
+
+    /// How many bytes of a class stand here.
+    fn run_of(&self, wanted: u8) -> usize {
+        let rest = self.source.get(self.pos..).unwrap_or(&[]);
+        rest.iter().position(|b| class(*b) & wanted == 0).unwrap_or(rest.len())
     }
 
     /// `.word` or `.word::word::word`; a lone colon is not part of it.

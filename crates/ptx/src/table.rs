@@ -114,7 +114,6 @@ const FILES: &[(&str, &str)] = &[
 /// One row: the modifiers and operands of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Form {
-    pub mnemonic: &'static str,
     pub slots: Vec<Slot>,
     pub operands: Vec<Spec>,
     pub gates: Vec<Gate>,
@@ -170,11 +169,10 @@ pub struct Spec {
 impl Spec {
     /// Does the value of a constant matter here?
     fn bounds_constants(&self) -> bool {
-        let inside = match &self.role {
+        match &self.role {
             Role::Pair(pair) => pair.0.bounds_constants() || pair.1.bounds_constants(),
-            _ => false,
-        };
-        inside || !self.limits.is_empty()
+            _ => !self.limits.is_empty(),
+        }
     }
 }
 
@@ -400,17 +398,26 @@ pub enum Consequence {
     Warning(String),
 }
 
+#[derive(Default)]
 pub struct Table {
-    pub forms: Vec<Form>,
+    rows: Vec<Row>,
     pub rules: Vec<Rule>,
     by_mnemonic: FxHashMap<&'static str, Vec<u16>>,
+    definitions: read::Definitions,
+}
+
+/// A line of the table for one of its mnemonics; read when an opcode asks for it.
+struct Row {
+    line: &'static str,
+    place: (&'static str, usize),
+    form: OnceLock<Form>,
 }
 
 impl Table {
     /// The table, read on first use.
     ///
     /// # Panics
-    /// If a row of the table itself is malformed, which a test rules out.
+    /// If a line of the table itself is malformed, which a test rules out.
     pub fn get() -> &'static Table {
         static CELL: OnceLock<Table> = OnceLock::new();
         CELL.get_or_init(|| read::table(FILES).unwrap_or_else(|e| panic!("instruction table: {e}")))
@@ -420,8 +427,17 @@ impl Table {
         self.by_mnemonic.get(mnemonic).map(Vec::as_slice)
     }
 
+    /// The mnemonic of the table that is spelled like this.
+    pub fn mnemonic(&self, spelling: &str) -> Option<&'static str> {
+        self.by_mnemonic.get_key_value(spelling).map(|(m, _)| *m)
+    }
+
+    /// # Panics
+    /// If the row is malformed, which a test rules out.
     pub fn form(&self, id: u16) -> &Form {
-        &self.forms[id as usize]
+        let row = &self.rows[id as usize];
+        let read = || self.definitions.form(row.line);
+        row.form.get_or_init(|| read().unwrap_or_else(|e| panic!("{}:{}: {e}", row.place.0, row.place.1)))
     }
 }
 
@@ -456,7 +472,14 @@ mod tests {
     #[test]
     fn the_table_reads() {
         match read::table(FILES) {
-            Ok(table) => assert!(table.forms.len() > 100),
+            Ok(table) => {
+                assert!(table.rows.len() > 500);
+                for row in &table.rows {
+                    if let Err(e) = table.definitions.form(row.line) {
+                        panic!("{}:{}: {e}", row.place.0, row.place.1);
+                    }
+                }
+            }
             Err(e) => panic!("{e}"),
         }
     }

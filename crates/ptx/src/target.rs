@@ -142,6 +142,36 @@ impl Target {
     }
 }
 
+/// Machines that run each other's family-specific code.
+const FAMILIES: &[&[u16]] = &[&[100, 103], &[101, 110], &[120, 121]];
+
+impl Target {
+    /// Why code for this target cannot be compiled for the machine that the command line names, in ptxas's words.
+    /// Read off all pairs of targets and machines.
+    pub fn refusal(self, arch: Target, arch_name: &str) -> Option<String> {
+        let name = self.name();
+        // sm_101 is sm_110 by its older name.
+        let machine = |t: Target| if t.sm() == 101 { 110 } else { t.sm() };
+        let family = |t: Target| FAMILIES.iter().position(|f| f.contains(&t.sm()));
+        if self.sm() > arch.sm() {
+            return Some("SM version specified by .target is higher than default SM version assumed".into());
+        }
+        match self.suffix() {
+            Suffix::Arch if machine(self) != machine(arch) => {
+                Some(format!("Program with .target '{name}' cannot be compiled to future architecture"))
+            }
+            Suffix::Arch if arch.suffix() != Suffix::Arch => {
+                Some(format!("PTX with .target '{name}' cannot be compiled for architecture '{arch_name}'"))
+            }
+            Suffix::Family if family(self) != family(arch) => {
+                let text = "cannot be compiled to different SM-family architecture";
+                Some(format!("Program with .target '{name}' {text}"))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Default for Target {
     /// ptxas's default machine.
     fn default() -> Target {

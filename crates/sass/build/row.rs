@@ -337,6 +337,7 @@ impl Table {
         let (token, hide) = match token.split_once('?') {
             Some((token, "!")) => (token, "NotTrue"),
             Some((token, "")) => (token, "Default"),
+            Some((token, "1")) => (token, "Ones"),
             Some((_, other)) => return Err(format!("`?{other}`")),
             None => (token, "Never"),
         };
@@ -404,7 +405,11 @@ impl Table {
             "KB" => ("ConstB".into(), vec![(54, 5), (38, 16)]),
             "KR" => ("ConstR".into(), vec![(54, 5), (38, 16), (24, 8)]),
             "KU" => ("ConstU".into(), vec![(54, 5), (38, 16), (24, uniform_width)]),
-            "X" => ("Bindless".into(), vec![(32, uniform_width), (40, 14)]),
+            "X" => {
+                slot.shift = 2;
+                ("Bindless".into(), vec![(32, uniform_width), (40, 14)])
+            }
+            "XB" => ("Bindless".into(), vec![(24, uniform_width), (38, 16)]),
             "s" => ("Signed".into(), pieces(digits)?),
             "t" => {
                 slot.signed_alone = true;

@@ -138,7 +138,7 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         }
         Kind::Bindless => {
             operand.index = get_register(at.piece(0), word);
-            operand.value = (at.piece(1).get(word) << 2) as i64;
+            operand.value = (at.piece(1).get(word) << slot.shift) as i64;
         }
         Kind::Signed | Kind::Relative => operand.value = sign_extend(at.get(word), at.width()) << slot.shift,
         Kind::Name => {
@@ -191,7 +191,11 @@ fn put(slot: &Slot, operand: &Operand, word: &mut u128) -> Option<()> {
         Kind::Bindless => {
             put_register(at.piece(0), i64::from(operand.index), word)?;
             // Unlike the offset of a bank, this one is unsigned.
-            at.piece(1).put(word, offset(i64::from(u16::try_from(operand.value).ok()? as i16), at.piece(1))?);
+            let offset = u64::from(u16::try_from(operand.value).ok()?);
+            if offset >> slot.shift << slot.shift != offset {
+                return None;
+            }
+            at.piece(1).put(word, offset >> slot.shift);
         }
         _ if fits(slot, operand.value) => at.put(word, (operand.value >> slot.shift) as u64),
         _ => return None,

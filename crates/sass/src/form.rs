@@ -20,6 +20,11 @@ impl Bits {
         self.width.iter().map(|&width| u32::from(width)).sum()
     }
 
+    /// The field's largest value.
+    pub(crate) fn ones(self) -> i64 {
+        (1 << self.width()) - 1
+    }
+
     pub(crate) fn get(self, word: u128) -> u64 {
         let mut value = 0u128;
         for (&lo, &width) in self.lo.iter().zip(&self.width) {
@@ -164,7 +169,7 @@ pub enum Kind {
     Relative,
     /// A set of small numbers: `{3,1}`.
     Set,
-    /// Eight two-bit choices of FSWZADD.
+    /// Four two-bit choices of FSWZADD.
     Swizzle,
     /// A value with a name.
     Name,
@@ -195,6 +200,8 @@ pub enum Hide {
     Default,
     /// !PT.
     NotTrue,
+    /// A mask with all bits set.
+    Ones,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -236,7 +243,7 @@ impl Op {
 pub struct Slot {
     pub kind: Kind,
     pub at: Bits,
-    /// An immediate is stored divided by `1 << shift`; a register printed `again` is this much higher.
+    /// An immediate or offset is stored divided by `1 << shift`; a register printed `again` is this much higher.
     pub shift: u8,
     /// The values of a `Name`.
     pub names: &'static [(M, u8)],

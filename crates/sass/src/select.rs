@@ -166,6 +166,7 @@ fn match_operands(inst: &mut Inst, index: usize, given: &[Given]) -> bool {
         Hide::Never if unwanted => Operand::of(slot.kind, 7),
         Hide::Never if slot.kind != Kind::Literal => return false,
         Hide::NotTrue => Operand::of(slot.kind, 7).not(),
+        Hide::Ones => Operand::of(slot.kind, slot.at.ones()),
         _ => match slot.kind {
             Kind::R | Kind::U => Operand::of(slot.kind, 255),
             Kind::P | Kind::V => Operand::of(slot.kind, 7),

@@ -66,13 +66,24 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
-            output.diagnostics.push(Diagnostic { severity: Severity::Fatal, file: None, line, span, message });
+            output.diagnostics.push(Diagnostic {
+                severity: Severity::Fatal,
+                file: None,
+                line,
+                span,
+                message,
+            });
         }
     }
     output
 }
 
-fn cubin(source: &str, module: &ptx::Module, options: &Options, log: &mut String) -> Result<Vec<u8>, Failure> {
+fn cubin(
+    source: &str,
+    module: &ptx::Module,
+    options: &Options,
+    log: &mut String,
+) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let mut functions = Vec::new();

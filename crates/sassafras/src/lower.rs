@@ -321,7 +321,8 @@ impl<'a> Lower<'a> {
         let predicate = self.read(guard.reg);
         let kept = kept.map_or(smallvec![], |v| smallvec![v]);
         if let Some(inst) = self.kernel.code.blocks[self.block].insts.last() {
-            self.kernel.code.insts[*inst].guard = Some(ori::Guard { predicate, negated: guard.negated, kept });
+            self.kernel.code.insts[*inst].guard =
+                Some(ori::Guard { predicate, negated: guard.negated, kept });
         }
     }
 }

@@ -179,12 +179,6 @@ impl Matcher<'_, '_> {
         match self.whole_type(elements)? {
             // Without a register in it, a fragment has no type.
             None if fragment => Err(Misfit::Mismatch),
-            // Elsewhere .f16x2 counts as an integer of 32 bits, but not in the fragment of a matrix.
-            Some(ty)
-                if fragment && ty.name() == "f16x2" && self.wanted(spec).is_some_and(|(t, _)| t.is_int()) =>
-            {
-                Err(Misfit::Mismatch)
-            }
             Some(ty) if matches!(spec.role, Role::Dest | Role::Source | Role::Register) => {
                 elements.iter().try_for_each(|e| self.element(spec, e))?;
                 self.register(spec, ty)

@@ -35,11 +35,21 @@ impl<'s> Parser<'s> {
 
     /// The body that was parsed, in memory of just its size; the parser keeps its own for the next one.
     pub(super) fn take_body(&mut self) -> Body<'s> {
+        if self.check_only {
+            self.clear_body();
+            return Body::default();
+        }
         Body {
             stmts: self.body.stmts.drain(..).collect(),
             operands: self.body.operands.drain(..).collect(),
             regs: self.body.regs.drain(..).collect(),
         }
+    }
+
+    pub(super) fn clear_body(&mut self) {
+        self.body.stmts.clear();
+        self.body.operands.clear();
+        self.body.regs.clear();
     }
 
     fn statement(&mut self) -> Parse<()> {
@@ -206,11 +216,10 @@ impl<'s> Parser<'s> {
     fn prototype(&mut self, label: Symbol, span: Span) -> Parse<Stmt<'s>> {
         let word = self.bump().span();
         self.gate(".callprototype directive", Version::new(2, 1), 20, word);
-        let regs = (self.body.regs.len(), self.function.next_reg);
+        let mark = self.registers_so_far();
         let inside = self.prototype_inside(label, span);
         // Registers of a prototype are formal: they take no number of the function.
-        self.body.regs.truncate(regs.0);
-        self.function.next_reg = regs.1;
+        self.forget_registers(mark);
         inside
     }
 

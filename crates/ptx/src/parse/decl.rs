@@ -479,18 +479,16 @@ impl<'s> Parser<'s> {
         spec: &Spec,
         scope: Scope,
     ) -> Parse<()> {
-        let first = Reg(self.function.next_reg);
-        let Some(next) = first.0.checked_add(range.unwrap_or(1)) else {
+        if self.function.next_reg.checked_add(range.unwrap_or(1)).is_none() {
             return self.fatal(span, "Too many registers declared");
-        };
+        }
         if scope == Scope::Module {
             // An error already; what is left is that the name is taken.
             let kind = variable_kind(Space::Reg, spec.ty, spec.vector, None, &[]);
             self.declare_variable(name, kind, Linkage::default(), &[], scope, span);
             return Ok(());
         }
-        self.function.next_reg = next;
-        self.body.regs.push(RegDecl { name, ty: spec.ty, vector: spec.vector, range, first });
+        let first = self.add_registers(name, spec.ty, spec.vector, range);
         match range {
             Some(count) => self.declare_range(name, Meaning::Reg(first), count),
             None => self.declare(name, Meaning::Reg(first), "variable"),

@@ -176,8 +176,8 @@ fn split_mnemonic<'a>(table: &Table, spelling: &'a str, glued: usize) -> (Option
     let mut best = (None, spelling.find('.').map_or("", |i| &spelling[i..]));
     let ends = spelling.match_indices('.').map(|(i, _)| i).chain([spelling.len()]);
     for end in ends.take(6).filter(|end| *end <= glued) {
-        if let Some(ids) = table.forms_of(&spelling[..end]) {
-            best = (ids.first().map(|id| table.form(*id).mnemonic), &spelling[end..]);
+        if let Some(mnemonic) = table.mnemonic(&spelling[..end]) {
+            best = (Some(mnemonic), &spelling[end..]);
         }
     }
     best

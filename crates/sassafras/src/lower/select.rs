@@ -18,7 +18,8 @@ impl Lower<'_> {
         let opcode = &module.opcodes[inst.opcode.0 as usize];
         let body = self.body;
         let operands = body.list(inst.operands);
-        let unsupported = |l: &Self| l.unsupported_at(inst.span, &format!("Instruction '{}'", opcode.spelling));
+        let unsupported =
+            |l: &Self| l.unsupported_at(inst.span, &format!("Instruction '{}'", opcode.spelling));
         let result = self.value(opcode, operands).ok_or_else(|| unsupported(self))?;
         match (operands.first(), result) {
             (_, Lowered::Effect) => {
@@ -116,7 +117,11 @@ impl Lower<'_> {
         }
         let mut args = Vec::new();
         for operand in operands.get(1..)? {
-            args.push(if args.len() == 2 && mnemonic == "mad.wide" { return None } else { self.word(operand)? });
+            args.push(if args.len() == 2 && mnemonic == "mad.wide" {
+                return None;
+            } else {
+                self.word(operand)?
+            });
         }
         if !matches!(mnemonic, "shr") {
             self.first_in_register(&mut args);
@@ -182,7 +187,9 @@ impl Lower<'_> {
     fn mov(&mut self, operand: &Operand) -> Option<Value> {
         match operand {
             Operand::Reg(reg) => Some(self.read(*reg)),
-            Operand::Special { row, component } => self.special(ptx::sreg::TABLE[*row as usize].name, *component),
+            Operand::Special { row, component } => {
+                self.special(ptx::sreg::TABLE[*row as usize].name, *component)
+            }
             Operand::Symbol(symbol) => self.shared_address(*symbol),
             _ => {
                 let constant = self.word(operand)?;
@@ -271,7 +278,8 @@ impl Lower<'_> {
         if self.descriptor.is_none() {
             let offset = self.machine.descriptor?;
             let value = self.kernel.code.value(File::UR, 2);
-            let data = self.data(ori::Op::Machine(Op::ULDC), &[M::_64], &[value], &[Arg::Const { bank: 0, offset }]);
+            let data =
+                self.data(ori::Op::Machine(Op::ULDC), &[M::_64], &[value], &[Arg::Const { bank: 0, offset }]);
             self.kernel.code.append(ori::Function::ENTRY, data);
             self.descriptor = Some(value);
         }
