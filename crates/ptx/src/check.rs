@@ -13,11 +13,12 @@ mod vector;
 pub(crate) use known::Shape;
 
 use crate::ast::*;
+use crate::diag::Severity;
 use crate::parse::{Parse, Parser};
 use crate::sreg;
 use crate::table::{Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
-use crate::words::{Kind, Word};
+use crate::words::{Kind, Turn, Word};
 
 /// May a register of type `reg` stand where an instruction wants `need`?
 pub fn compatible(need: Type, reg: Type) -> bool {
@@ -52,8 +53,23 @@ enum Misfit {
     /// Seen when the operand is read.
     Text(String),
     /// Only looked at when every operand is of a fitting kind; [`Matcher::one`] notes it and goes on.
-    Late(String),
+    Late(Turn, String),
 }
+
+impl Misfit {
+    /// A fault that is told after everything else.
+    fn late(text: impl Into<String>) -> Misfit {
+        Misfit::Late(Turn::LAST, text.into())
+    }
+
+    /// A fault that is told after what there is to say about this word.
+    fn after(word: &str, text: impl Into<String>) -> Misfit {
+        Misfit::Late(Turn::of_text(word), text.into())
+    }
+}
+
+/// Something to say about an instruction.
+type Said = (Turn, Severity, String);
 
 /// ptxas's text when no row takes the operands: the first one's own, unless another one has none.
 fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
@@ -84,8 +100,8 @@ impl Parser<'_> {
             Ok((i, found)) => {
                 let fit = &self.opcodes[inst.opcode.0 as usize].fits[i];
                 let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
-                let texts = self.remarks(inst, fit, signs);
-                self.check_found(inst, &found, texts);
+                let said = self.remarks(inst, fit, signs);
+                self.check_found(inst, &found, said);
                 if calls { self.check_call(inst) } else { Ok(()) }
             }
             Err(texts) => {
@@ -96,18 +112,29 @@ impl Parser<'_> {
     }
 
     /// What there is to say about the modifiers and signs of an instruction that takes this row.
-    fn remarks(&self, inst: &Inst, fit: &Fit, signs: Signs) -> Vec<String> {
+    fn remarks(&self, inst: &Inst, fit: &Fit, signs: Signs) -> Vec<Said> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        let arguments = self.body.list(inst.operands).len();
-        let applies = |r: &&Remark| r.operands.is_none_or(|n| n == arguments);
-        let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
-        let late = opcode.late.iter().filter(applies).map(|r| &r.text);
-        let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
-        let negates = Table::get().form(fit.form).operands.iter().any(|s| s.negates);
-        if signs.product != signs.third && !negates {
-            texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
+        let operands = self.body.list(inst.operands);
+        let specs = &Table::get().form(fit.form).operands;
+        let said = |remarks: &[Remark]| -> Vec<Said> {
+            let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
+            remarks.iter().filter(applies).map(|r| (r.turn, r.severity, r.text.clone())).collect()
+        };
+        let error = |(turn, text): &(Turn, String)| (*turn, Severity::Error, text.clone());
+        let mut all = said(&opcode.rules);
+        all.extend(fit.errors.iter().map(error));
+        all.extend(said(&opcode.late));
+        let result = matches!(operands.first(), Some(o) if !matches!(o, Operand::Vector(_)))
+            && specs.first().is_some_and(|s| s.role == Role::Dest);
+        if result && fit.extra.iter().any(|w| w.kind() == Kind::Vector) {
+            let size = format!("Argument vector size mismatch for instruction '{}'", opcode.mnemonic);
+            all.extend(["Result vector expected".into(), size].map(|t| error(&(Turn::of_text("exch"), t))));
         }
-        texts
+        if signs.product != signs.third && !specs.iter().any(|s| s.negates) {
+            let text = format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic);
+            all.push(error(&(Turn::of_text("po"), text)));
+        }
+        all
     }
 
     /// The number of the row that takes the operands, best without faults, and what they bring to light; `Err` with
@@ -156,13 +183,14 @@ impl Parser<'_> {
 
     /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
     /// constants, its special registers.
-    fn check_found(&mut self, inst: &Inst, found: &Found, texts: Vec<String>) {
+    fn check_found(&mut self, inst: &Inst, found: &Found, mut said: Vec<Said>) {
         let refusals = found.gates.iter().flat_map(|g| g.refusals(self.target, self.version));
-        for text in texts.into_iter().chain(refusals.collect::<Vec<_>>()) {
-            self.error(inst.span, text);
-        }
-        for text in found.late.iter().chain(&found.broken) {
-            self.error(inst.span, text.clone());
+        said.extend(refusals.map(|text| (Turn::LAST, Severity::Error, text)));
+        said.extend(found.late.iter().map(|(turn, text)| (*turn, Severity::Error, text.clone())));
+        said.extend(found.broken.iter().map(|text| (Turn::LAST, Severity::Error, text.clone())));
+        said.sort_by_key(|(turn, _, _)| *turn);
+        for (_, severity, text) in said {
+            self.report(severity, inst.span, text);
         }
         let mut specials: smallvec::SmallVec<[u16; 2]> = smallvec::SmallVec::new();
         for operand in self.body.list(inst.operands) {
@@ -178,7 +206,7 @@ impl Parser<'_> {
     fn check_special(&mut self, inst: &Inst, row: u16) {
         let reg = &sreg::TABLE[row as usize];
         let name = reg.name;
-        if self.version < reg.version {
+        if !self.version.reaches(reg.version) {
             let v = reg.version;
             self.error(inst.span, format!("Feature '{name}' requires PTX ISA .version {v} or later"));
         }
@@ -195,7 +223,7 @@ struct Found {
     /// Gates of optional operands that are there.
     gates: Vec<Gate>,
     /// Faults of operands of the right kind: another row may take them.
-    late: Vec<String>,
+    late: Vec<(Turn, String)>,
     /// Limits that constants and selectors don't obey.
     broken: Vec<String>,
 }
@@ -304,8 +332,8 @@ impl Matcher<'_, '_> {
             _ => self.lone(spec, operand, index, found),
         };
         match result {
-            Err(Misfit::Late(text)) => {
-                found.late.push(text);
+            Err(Misfit::Late(turn, text)) => {
+                found.late.push((turn, text));
                 Ok(())
             }
             result => result,
@@ -320,7 +348,7 @@ impl Matcher<'_, '_> {
         found: &mut Found,
     ) -> Result<(), Misfit> {
         let expected =
-            || Misfit::Late(format!("Predicate output expected for instruction '{}'", self.mnemonic));
+            || Misfit::after("gl", format!("Predicate output expected for instruction '{}'", self.mnemonic));
         let Operand::Pair(range) = operand else {
             self.one(&pair.0, operand, index, found)?;
             return if pair.1.optional { Ok(()) } else { Err(expected()) };
@@ -376,7 +404,7 @@ impl Matcher<'_, '_> {
                 let space = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Space);
                 let space = space.map_or("", |w| w.text());
                 let text = "Sink '_' is expected as a destination operand for instruction";
-                Err(Misfit::Late(format!("{text} '{mnemonic}' with '{space}'")))
+                Err(Misfit::late(format!("{text} '{mnemonic}' with '{space}'")))
             }
             (Role::Label | Role::Targets, _) => self.label(spec, operand, index),
             (Role::Handle | Role::SamplerOf, _) => self.handle(spec, operand, index),
@@ -404,10 +432,10 @@ impl Matcher<'_, '_> {
         match (&spec.role, operand) {
             (Role::Label, _) if is(SymbolKind::Label) => Ok(()),
             (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
-            (Role::Label, _) => Err(Misfit::Late(format!("Label {expected}"))),
+            (Role::Label, _) => Err(Misfit::late(format!("Label {expected}"))),
             _ if is(SymbolKind::Targets) => Ok(()),
             _ if is(SymbolKind::Label) => {
-                Err(Misfit::Late(format!("Label with '.branchtargets' directive {expected}")))
+                Err(Misfit::late(format!("Label with '.branchtargets' directive {expected}")))
             }
             _ => Err(Misfit::Mismatch),
         }
@@ -418,7 +446,7 @@ impl Matcher<'_, '_> {
         match spec.role {
             _ if self.call_parameter(symbol) => {
                 let name = self.parser.symbol_name(symbol);
-                Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
+                Err(Misfit::late(format!("Illegal to take address of parameter '{name}'")))
             }
             Role::Variable => self.variable(symbol),
             _ => self.moved_address(spec, symbol),
@@ -448,7 +476,7 @@ impl Matcher<'_, '_> {
                 Some(Type::U64) | None => Ok(()),
                 _ => {
                     let kind = if ty.name() == "surfref" { "surface" } else { "texture" };
-                    Err(Misfit::Late(format!("Indirect access to {kind} requires .u64 type")))
+                    Err(Misfit::late(format!("Indirect access to {kind} requires .u64 type")))
                 }
             },
             SymbolKind::Variable { .. } if need.is_none_or(|t| t.is_int() || t.class() == Class::Bits) => {
@@ -469,7 +497,8 @@ impl Matcher<'_, '_> {
     }
 
     fn no_special(&self) -> Misfit {
-        Misfit::Late(format!("Special register argument not allowed for instruction '{}'", self.mnemonic))
+        let text = format!("Special register argument not allowed for instruction '{}'", self.mnemonic);
+        Misfit::after("col", text)
     }
 
     /// A texture, sampler or surface where the spec wants such a one, or a register with its handle.
@@ -526,13 +555,17 @@ impl Matcher<'_, '_> {
                 // A constant must be one that could be read there.
                 let source = if spec.role == Role::PredDest { Role::Pred } else { Role::Source };
                 self.source(&Spec { role: source, ..spec.clone() }, operand, index)?;
-                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
+                Err(self.no_result())
             }
             Operand::Symbol(s) if self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() => {
-                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
+                Err(self.no_result())
             }
             _ => Err(self.no_register(spec, operand, index)),
         }
+    }
+
+    fn no_result(&self) -> Misfit {
+        Misfit::after("exch", format!("Result register required for instruction '{}'", self.mnemonic))
     }
 
     /// What is wrong with an operand that is neither register nor constant. Where the instruction's own type
@@ -549,7 +582,7 @@ impl Matcher<'_, '_> {
                     (false, _) => Misfit::Mismatch,
                     (true, false) => self.no_special(),
                     (true, true) => {
-                        Misfit::Late("Read-only special register cannot be destination argument".into())
+                        Misfit::after("col", "Read-only special register cannot be destination argument")
                     }
                 };
             }
@@ -566,7 +599,7 @@ impl Matcher<'_, '_> {
             _ => false,
         };
         match looks_right {
-            true => Misfit::Late(format!("Argument {index} of instruction '{mnemonic}': must be register")),
+            true => Misfit::late(format!("Argument {index} of instruction '{mnemonic}': must be register")),
             false => Misfit::Mismatch,
         }
     }

@@ -242,7 +242,7 @@ impl<'s> Lexer<'s> {
 
     /// Extends an opcode: all dotted words that follow without a blank. Returns the end of the last.
     pub fn opcode_tail(&mut self) -> u32 {
-        while self.at(self.pos) == b'.' && class(self.at(self.pos + 1)) & NAME != 0 {
+        while self.at(self.pos) == b'.' && class(self.at(self.pos + 1)) & NAME != 0 && !self.at_number() {
             self.pos += 1;
             self.skip_dotted_word();
         }
@@ -260,6 +260,13 @@ impl<'s> Lexer<'s> {
         let readable = self.skip_blank();
         let next = std::mem::replace(&mut self.pos, here);
         if readable { self.source.get(next..).unwrap_or(&[]) } else { &[] }
+    }
+
+    /// Does the dot here begin a number?
+    fn at_number(&self) -> bool {
+        let rest = self.source.get(self.pos + 1..).unwrap_or(&[]);
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        digits > 0 && !matches!(rest.get(digits), Some(b'd' | b'x' | b'b'))
     }
 
     /// `.5`, `.5e3` are numbers; `.1d`, `.2dms`, `.128x256b`, `.16x64b` are words.

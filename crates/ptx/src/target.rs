@@ -14,8 +14,16 @@ impl Version {
         Version { major, minor }
     }
 
+    /// The oldest one: what needs no more needs no version.
+    pub const FIRST: Version = Version::new(1, 0);
+
     /// The newest one that the front end knows.
     pub const CURRENT: Version = Version::new(9, 0);
+
+    /// Has this version what came with that one? ptxas takes 5.1 for 6.0.
+    pub fn reaches(self, other: Version) -> bool {
+        self >= other || self == Version::new(5, 1) && other == Version::new(6, 0)
+    }
 
     /// Every version that ptxas 13.0 accepts (`ptxas --list-version`).
     pub fn known(self) -> bool {

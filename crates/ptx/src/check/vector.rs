@@ -41,11 +41,11 @@ impl Matcher<'_, '_> {
             _ if fits => Ok(()),
             Count::One => Err(self.no_vector(spec)),
             Count::Vector if spec.role == Role::Dest && width == 1 => {
-                Err(Misfit::Late("Result vector expected".into()))
+                Err(Misfit::after("exch", "Result vector expected"))
             }
             Count::Vector => Err(self.wrong_size()),
             _ if width > 1 => Err(self.wrong_size()),
-            _ => Err(Misfit::Late(format!("Vector expected for argument {index}"))),
+            _ => Err(Misfit::late(format!("Vector expected for argument {index}"))),
         }
     }
 
@@ -69,13 +69,13 @@ impl Matcher<'_, '_> {
             (true, false) => self.wrong_size(),
             _ => {
                 let mnemonic = self.mnemonic;
-                Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
+                Misfit::late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
             }
         }
     }
 
     fn wrong_size(&self) -> Misfit {
-        Misfit::Late(format!("Argument vector size mismatch for instruction '{}'", self.mnemonic))
+        Misfit::after("exch", format!("Argument vector size mismatch for instruction '{}'", self.mnemonic))
     }
 
     /// How many elements must stand in braces; `None` for any number.
@@ -148,7 +148,7 @@ impl Matcher<'_, '_> {
             }
             _ => return Err(self.wrong_size()),
         };
-        Err(Misfit::Late(text))
+        Err(Misfit::late(text))
     }
 
     /// May there be a vector of this many elements at all? `right`: it is what is wanted.

@@ -297,6 +297,13 @@ impl<'s> Parser<'s> {
         }
         let Some(ty) = declared_type(self.dot()) else { return self.syntax_error() };
         let token = self.bump();
+        if ty.name() == "f16x2" {
+            self.gate(".f16x2 packed data-type", Version::FIRST, 53, token.span());
+            self.gate(".f16x2 packed data-type", Version::new(4, 2), 0, token.span());
+        }
+        if ty.class() == Class::Opaque {
+            self.gate("opaque type", Version::new(1, 5), 0, token.span());
+        }
         self.check_vector(ty, vector, token.span());
         Ok(Spec { space: storage, align, attributes, vector, ty })
     }
@@ -338,9 +345,7 @@ impl<'s> Parser<'s> {
     /// `.attribute(.managed, .unified(1, 2))`; a function can't be managed.
     pub(super) fn attributes(&mut self, variable: bool) -> Parse<Vec<Attribute>> {
         let start = self.bump().span();
-        if self.version < Version::new(4, 0) {
-            self.error(start, "Feature '.attribute' requires PTX ISA .version 4.0 or later");
-        }
+        self.gate(".attribute", Version::new(4, 0), 0, start);
         self.expect(b'(')?;
         let mut attributes = Vec::new();
         loop {
@@ -458,6 +463,9 @@ impl<'s> Parser<'s> {
     }
 
     pub(super) fn check_storage(&mut self, checked: &Checked) {
+        if checked.ty.bits() == 128 {
+            self.gate("Type .b128", Version::new(8, 3), 70, self.tok.span());
+        }
         for text in checked.storage_errors(!self.module.independent_textures) {
             self.error(self.tok.span(), text);
         }

@@ -260,7 +260,10 @@ impl<'s> Parser<'s> {
                 break;
             }
         }
-        self.expect(b')')?;
+        let end = self.expect(b')')?.span();
+        if owner == Owner::Entry {
+            self.gate("kernel parameter list", Version::new(1, 4), 0, end);
+        }
         Ok(params)
     }
 
@@ -272,6 +275,10 @@ impl<'s> Parser<'s> {
         let dims = self.dims()?;
         if ptr.is_some() && owner != Owner::Entry {
             self.error(ptr_span, "Illegal placement of kernel parameter attribute");
+        }
+        if incomplete(&dims) {
+            self.gate("Unsized Array Parameter", Version::FIRST, 30, span);
+            self.gate("Unsized Array Parameter", Version::new(6, 0), 0, span);
         }
         if incomplete(&dims) && spec.space != Some(Space::Param) {
             self.error(span, "Incomplete array parameters must be in '.param' space");
@@ -306,6 +313,7 @@ impl<'s> Parser<'s> {
         if !self.eat_dot(".ptr") {
             return Ok(None);
         }
+        self.gate("kernel parameter pointer attribute", Version::new(2, 2), 0, self.tok.span());
         let space = decl::space(self.dot()).filter(|s| !matches!(s, Space::Param | Space::Reg));
         if space.is_some() {
             self.bump();
@@ -554,9 +562,9 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Reports that a feature needs a newer version or target.
-    pub(super) fn gate(&mut self, feature: &str, version: Version, sm: u16, span: Span) {
-        if self.version < version {
+    /// Reports that a feature needs a newer version or target, in this order.
+    pub(crate) fn gate(&mut self, feature: &str, version: Version, sm: u16, span: Span) {
+        if !self.version.reaches(version) {
             self.error(span, format!("Feature '{feature}' requires PTX ISA .version {version} or later"));
         }
         if self.target.sm() < sm {

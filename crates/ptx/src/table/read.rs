@@ -66,8 +66,12 @@ impl Table {
                 define(&mut self.definitions.limits, name.trim(), limit)?;
             }
             "word" => self.rules.push(self.definitions.rule(Step::Word, &["*"], rest)?),
-            "rule" | "late" => {
-                let step = if head == "rule" { Step::Rule } else { Step::Late };
+            "rule" | "amid" | "late" => {
+                let step = match head {
+                    "rule" => Step::Rule,
+                    "amid" => Step::Amid,
+                    _ => Step::Late,
+                };
                 let (mnemonics, rest) =
                     rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
                 let mnemonics: Vec<_> = mnemonics.split('/').collect();
@@ -280,8 +284,13 @@ impl Definitions {
         let mut when = Condition { mnemonics, ..Condition::default() };
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
+            let target = |text: &str| text.parse::<u16>().map_err(|e| format!("'{part}': {e}"));
             if let Some(version) = part.strip_prefix("!ptx") {
                 when.until = Some(version_number(version)?);
+            } else if let Some(sm) = part.strip_prefix("!sm") {
+                when.until_sm = Some(target(sm)?);
+            } else if let Some(sm) = part.strip_prefix("sm") {
+                when.from_sm = Some(target(sm)?);
             } else if let Some(words) = part.strip_prefix('!') {
                 when.absent.extend(self.words(words)?);
             } else if let Some(n) = part.strip_prefix("args=") {
@@ -294,9 +303,10 @@ impl Definitions {
                 when.present.push(self.words(part)?);
             }
         }
-        let then = match then.trim().strip_prefix("error ") {
-            Some(text) => Consequence::Error(quoted(text.trim())?.to_string()),
-            None => Consequence::Gates(self.gates(then)?),
+        let then = match then.trim().split_once(' ') {
+            Some(("error", text)) => Consequence::Error(quoted(text.trim())?.to_string()),
+            Some(("warn", text)) => Consequence::Warning(quoted(text.trim())?.to_string()),
+            _ => Consequence::Gates(self.gates(then)?),
         };
         Ok(Rule { step, when, then })
     }
