@@ -138,7 +138,8 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         }
         Kind::Bindless => {
             operand.index = get_register(at.piece(0), word);
-            operand.value = (at.piece(1).get(word) << slot.shift) as i64;
+            let offset = at.piece(1).get(word) << slot.shift;
+            operand.value = if slot.signed_alone { sign_extend(offset, at.piece(1).width()) } else { offset as i64 };
         }
         Kind::Signed | Kind::Relative => operand.value = sign_extend(at.get(word), at.width()) << slot.shift,
         Kind::Name => {
@@ -190,12 +191,18 @@ fn put(slot: &Slot, operand: &Operand, word: &mut u128) -> Option<()> {
         }
         Kind::Bindless => {
             put_register(at.piece(0), i64::from(operand.index), word)?;
-            // Unlike the offset of a bank, this one is unsigned.
-            let offset = u64::from(u16::try_from(operand.value).ok()?);
-            if offset >> slot.shift << slot.shift != offset {
+            // Unlike the offset of a bank, this one is unsigned, but for LDCU.
+            let offset = operand.value >> slot.shift;
+            let width = at.piece(1).width();
+            let fits = if slot.signed_alone {
+                sign_extend(offset as u64, width) == offset
+            } else {
+                (0..1i64 << width).contains(&offset)
+            };
+            if !fits || offset << slot.shift != operand.value {
                 return None;
             }
-            at.piece(1).put(word, offset >> slot.shift);
+            at.piece(1).put(word, offset as u64);
         }
         _ if fits(slot, operand.value) => at.put(word, (operand.value >> slot.shift) as u64),
         _ => return None,

@@ -199,8 +199,11 @@ fn take(inst: &mut Inst, index: usize, slot: &Slot, given: &Given) -> bool {
     }
     let suffixes = operand.suffixes;
     operand.suffixes = [M::Empty; 4];
-    if slot.again && index > 0 && follows(slot, inst.operands[index - 1].value) != operand.value {
-        return false;
+    if slot.again {
+        let first = inst.form.slots.iter().position(|other| !other.again && other.at == slot.at);
+        if first.is_none_or(|first| follows(slot, inst.operands[first].value) != operand.value) {
+            return false;
+        }
     }
     inst.operands[index] = operand;
     let given = suffixes.split(|&m| m == M::Empty).next().unwrap_or(&[]);

@@ -217,7 +217,9 @@ impl At<'_> {
             Kind::Bindless => {
                 f.write_str("cx[")?;
                 register(f, "UR", operand.index)?;
-                write!(f, "]{}[{:#x}]", if slot.spaced_bank { " " } else { "" }, operand.value)
+                f.write_str(if slot.spaced_bank { "] [" } else { "][" })?;
+                signed_hex(f, operand.value)?;
+                f.write_char(']')
             }
             Kind::Signed => signed_hex(f, operand.value),
             Kind::Unsigned => write!(f, "{:#x}", operand.value),
