@@ -151,7 +151,7 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         }
         _ => operand.value = (at.get(word) << slot.shift) as i64,
     }
-    if slot.nonzero && operand.value == 255 {
+    if slot.forbids(operand.value) {
         return None;
     }
     let neg = if slot.inverts { flag::INV } else { flag::NEG };
@@ -167,7 +167,7 @@ fn put(slot: &Slot, operand: &Operand, word: &mut u128) -> Option<()> {
     let at = slot.at;
     match slot.kind {
         _ if slot.again => return Some(()),
-        _ if slot.nonzero && operand.value == 255 => return None,
+        _ if slot.forbids(operand.value) => return None,
         Kind::Literal => return Some(()),
         Kind::R | Kind::U => put_register(at, operand.value, word)?,
         Kind::P | Kind::V => {

@@ -238,6 +238,14 @@ impl Op {
     }
 }
 
+impl Slot {
+    /// Whether the slot is closed to this register because it reads as a constant.
+    pub(crate) fn forbids(&self, value: i64) -> bool {
+        let constant = if matches!(self.kind, Kind::P | Kind::V) { 7 } else { 255 };
+        self.nonzero && value == constant
+    }
+}
+
 /// One operand position.
 #[derive(Debug)]
 pub struct Slot {
@@ -272,7 +280,7 @@ pub struct Slot {
     pub outside: bool,
     /// In the word, but not in nvdisasm's text: the descriptor register of sm_80 to sm_89.
     pub silent: bool,
-    /// RZ or URZ may not stand here.
+    /// RZ, URZ or PT may not stand here.
     pub nonzero: bool,
     /// An offset that is printed signed even when it stands alone in its brackets.
     pub signed_alone: bool,

@@ -260,7 +260,7 @@ fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
         (kind, Kind::Double) if kind.is_immediate() => {
             taken.value = number::bits(kind, f64::from_bits(operand.value as u64))?;
         }
-        (kind, other) if kind == other && !(slot.nonzero && operand.value == 255) => (),
+        (kind, other) if kind == other && !slot.forbids(operand.value) => (),
         _ => return None,
     }
     let allowed = [

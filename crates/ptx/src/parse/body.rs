@@ -305,7 +305,12 @@ impl<'s> Parser<'s> {
         if let Some(id) = self.opcode_ids.get(spelling) {
             return Ok((*id, next));
         }
-        let id = self.new_opcode(spelling, spelling.len(), start)?;
+        // It may have been met with blanks in it.
+        let spaced = self.opcodes.iter().position(|o| o.spelling == spelling && o.errors.is_empty());
+        let id = match spaced {
+            Some(i) => OpcodeId(i as u32),
+            None => self.new_opcode(spelling, spelling.len(), start)?,
+        };
         self.opcode_ids.insert(spelling, id);
         Ok((id, next))
     }
