@@ -372,7 +372,10 @@ impl BodyPrinter<'_, '_, '_> {
         if let Some(guard) = inst.guard {
             let not = if guard.negated { "!" } else { "" };
             put!(self.p, "@{not}");
-            self.reg(guard.reg);
+            match guard.predicate {
+                Predicate::Reg(reg) => self.reg(reg),
+                Predicate::Special(row) => self.special(row, None),
+            }
             self.p.out.push(' ');
         }
         self.p.out.push_str(&self.p.module.opcodes[inst.opcode.0 as usize].spelling);

@@ -1,19 +1,16 @@
 //! Checks vectors, and what stands where a vector should be.
 //!
-//! As in ptxas, a vector is read first, which says whether its size is legal at all and what type its elements make
-//! together. That type must fit. Whether the size is the one that the instruction wants is a later question, which
+//! As in ptxas, a vector is read first, which says whether its size is legal at all and its elements are equally wide
+//! (`parse/operand.rs`). The type that its elements make together must fit. Whether the size is the one that the instruction wants is a later question, which
 //! [`Misfit::Late`] leaves to the end.
 
 use super::{Found, Matcher, Misfit, compatible, is_negated};
 use crate::ast::*;
 use crate::sreg;
-use crate::table::{Count, Role, Spec, Table, TypeRef};
+use crate::table::{Count, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::Kind;
 use std::borrow::Cow;
-
-/// Lanes of a warp.
-const LANES: u32 = 32;
 
 impl Matcher<'_, '_> {
     /// An operand without braces. A register of a vector type stands for a vector.
@@ -30,8 +27,9 @@ impl Matcher<'_, '_> {
             _ => 1,
         };
         let spec = &self.shared_out(spec, width as usize)?;
-        let count = self.count(spec.count);
-        let fits = count.is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
+        let wanted = self.count(spec.count);
+        self.vector_limits(spec, (width > 1).then_some(width as usize), index, found);
+        let fits = wanted.is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
         match spec.count {
             Count::Vector if matches!(operand, Operand::Sink) => return Err(self.no_sink(spec)),
             _ if !fits && spec.optional && width == 1 => return Err(Misfit::Mismatch),
@@ -40,11 +38,10 @@ impl Matcher<'_, '_> {
         match spec.count {
             _ if fits => Ok(()),
             Count::One => Err(self.no_vector(spec)),
-            Count::Vector if spec.role == Role::Dest && width == 1 => {
-                Err(Misfit::Late("Result vector expected".into()))
-            }
-            Count::Vector => Err(self.wrong_size()),
-            _ if width > 1 => Err(self.wrong_size()),
+            Count::Vector => Err(Misfit::Size),
+            _ if width > 1 => Err(Misfit::Size),
+            // The limit has said it.
+            _ if spec.limits.iter().any(|l| l.test == Test::Vector) => Ok(()),
             _ => Err(Misfit::Late(format!("Vector expected for argument {index}"))),
         }
     }
@@ -66,7 +63,7 @@ impl Matcher<'_, '_> {
         let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
         match (moves, bits) {
             (true, true) => Misfit::Mismatch,
-            (true, false) => self.wrong_size(),
+            (true, false) => Misfit::Size,
             _ => {
                 let mnemonic = self.mnemonic;
                 Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
@@ -74,8 +71,20 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn wrong_size(&self) -> Misfit {
-        Misfit::Late(format!("Argument vector size mismatch for instruction '{}'", self.mnemonic))
+    /// Notes what the limits on vectors say about an operand that is a vector of this size, or none.
+    fn vector_limits(&self, spec: &Spec, size: Option<usize>, index: usize, found: &mut Found) {
+        let Some(wanted) = self.count(spec.count) else { return };
+        for limit in &spec.limits {
+            let broken = match limit.test {
+                Test::Size => size.is_some_and(|n| n != wanted as usize) && wanted > 1,
+                Test::Vector => size.is_none() && (wanted > 1 || spec.count.needs_braces()),
+                _ => false,
+            };
+            if broken {
+                let wanted = Operand::Int { value: u64::from(wanted), unsigned: false };
+                found.late.push(self.limit_text(limit, &wanted, index));
+            }
+        }
     }
 
     /// How many elements must stand in braces; `None` for any number.
@@ -87,11 +96,9 @@ impl Matcher<'_, '_> {
             Count::Shape { key, times, over } => {
                 Some(self.shape(key)? * u32::from(times) / u32::from(over.max(1)))
             }
-            Count::Fragment { rows, columns, element, times, over } => {
+            Count::Fragment { element, .. } => {
                 let element = self.fit.types.get(element as usize).copied().flatten()?;
-                let register = element.bits().max(32);
-                let bits = self.shape(rows)? * self.shape(columns)? * element.bits() * u32::from(times);
-                Some(bits / (LANES * register * u32::from(over.max(1))))
+                count.fragment(|key| self.shape(key), element)
             }
             Count::Dimension { less } => {
                 let word = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Dimension)?;
@@ -104,7 +111,7 @@ impl Matcher<'_, '_> {
 
     /// The number that a shape word gives to a dimension; `x` is the number of repetitions.
     fn shape(&self, key: char) -> Option<u32> {
-        let kind = if key == 'x' { Kind::Repeat } else { Kind::Shape };
+        let kind = Count::shape_kind(key);
         self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
     }
 
@@ -125,7 +132,7 @@ impl Matcher<'_, '_> {
         }
         let spec = &self.shared_out(spec, elements.len())?;
         let right = self.count(spec.count).is_none_or(|n| n as usize == elements.len());
-        self.legal_size(spec, elements.len(), right)?;
+        self.vector_limits(spec, Some(elements.len()), index, found);
         match spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
             Some((at, layer)) => {
                 self.layer(layer)?;
@@ -146,22 +153,9 @@ impl Matcher<'_, '_> {
             Count::Dimension { .. } => {
                 format!("Argument {index} of instruction '{mnemonic}': Argument vector size mismatch")
             }
-            _ => return Err(self.wrong_size()),
+            _ => return Err(Misfit::Size),
         };
         Err(Misfit::Late(text))
-    }
-
-    /// May there be a vector of this many elements at all? `right`: it is what is wanted.
-    fn legal_size(&self, spec: &Spec, n: usize, right: bool) -> Result<(), Misfit> {
-        let any = match spec.count {
-            Count::Free | Count::Dimension { .. } => true,
-            Count::One | Count::AtLeast(_) => false,
-            _ => right,
-        };
-        match any || matches!(n, 1 | 2 | 4 | 8) {
-            true => Ok(()),
-            false => Err(Misfit::Text(format!("Illegal vector size: {n}"))),
-        }
     }
 
     /// The elements of a vector: it is registers of one type, or they are looked at one by one.
@@ -223,18 +217,12 @@ impl Matcher<'_, '_> {
                 format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
             Err(Misfit::Text(text))
         };
-        let types = elements.iter().filter_map(|e| match e {
-            Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Special { .. } => Some(Type::B32),
-            _ => None,
-        });
         let mut whole: Option<Type> = None;
-        for ty in types.filter(|ty| ty.class() != Class::Pred) {
+        for ty in elements.iter().filter_map(|e| self.parser.element_type(e)) {
             whole = match whole {
                 None => Some(ty),
-                Some(t) if t.bits() != ty.bits() => {
-                    return Err(Misfit::Text("Incompatible elements of vector expression".into()));
-                }
+                // That was told when the vector was read.
+                Some(t) if t.bits() != ty.bits() => Some(t),
                 Some(t) if t == ty || t.class() == Class::Bits => Some(t),
                 Some(_) if ty.class() == Class::Bits => Some(ty),
                 Some(t) if t.is_int() && ty.is_int() => Type::bits_of(ty.bits()),

@@ -15,6 +15,7 @@ type Waiting = SmallVec<[(u32, Name, Span); 2]>;
 impl Parser<'_> {
     /// The operands of an instruction, to the semicolon.
     pub(super) fn operands(&mut self, opcode: OpcodeId) -> Parse<Range> {
+        self.function.negated.clear();
         if self.opcodes[opcode.0 as usize].takes_lists {
             return self.call_operands();
         }
@@ -26,13 +27,13 @@ impl Parser<'_> {
         loop {
             let span = self.tok.span();
             let operand = match self.tok.kind {
-                TokenKind::Punct(b'[') => self.address()?,
-                TokenKind::Punct(b'{') => self.vector()?,
+                TokenKind::Punct(b'[') => self.address(opcode)?,
+                TokenKind::Punct(b'{') => self.vector(opcode)?,
                 TokenKind::Reserved if all.is_empty() && self.at_sink() => self.sink(),
-                _ => self.plain()?,
+                _ => self.plain(all.len())?,
             };
-            let operand =
-                if all.is_empty() && self.tok.is(b'|') { self.pair(operand, span)? } else { operand };
+            let paired = all.is_empty() && self.tok.is(b'|') && !matches!(operand, Operand::Address(_));
+            let operand = if paired { self.pair(operand, span)? } else { operand };
             push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
@@ -76,20 +77,21 @@ impl Parser<'_> {
             self.bump();
             return Ok(Operand::List(Range { first: self.body.operands.len() as u32, len: 0 }));
         }
-        let range = self.elements(false)?;
+        let range = self.elements(None)?;
         self.expect(b')')?;
         Ok(Operand::List(range))
     }
 
-    fn vector(&mut self) -> Parse<Operand> {
+    fn vector(&mut self, opcode: OpcodeId) -> Parse<Operand> {
         self.expect(b'{')?;
-        let range = self.elements(true)?;
+        let range = self.elements(Some(opcode))?;
         self.expect(b'}')?;
         Ok(Operand::Vector(range))
     }
 
-    /// What stands in braces, or in the parentheses of a call, where a register has no parts.
-    fn elements(&mut self, braces: bool) -> Parse<Range> {
+    /// What stands in the braces of an instruction, or in the parentheses of a call, where a register has no
+    /// parts.
+    fn elements(&mut self, braces: Option<OpcodeId>) -> Parse<Range> {
         let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
         let mut waiting = Waiting::new();
         loop {
@@ -99,14 +101,19 @@ impl Parser<'_> {
                 TokenKind::Reserved if self.at_sink() => self.sink(),
                 _ => constant(self.constant()?),
             };
-            let operand = if braces { self.selected(operand)? } else { operand };
+            let operand = if braces.is_some() { self.selected(operand)? } else { operand };
             push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
             }
         }
-        if braces {
+        if let Some(opcode) = braces {
             self.check_elements(&mut all);
+            self.check_widths(&all);
+            let known = matches!(all.len(), 1 | 2 | 4 | 8) || self.opcodes[opcode.0 as usize].odd_vectors;
+            if !known {
+                self.error(self.tok.span(), format!("Illegal vector size: {}", all.len()));
+            }
         }
         Ok(self.store(&all, &waiting))
     }
@@ -125,6 +132,25 @@ impl Parser<'_> {
         if typed.is_none() {
             self.error(self.tok.span(), "Unable to infer type of vector elements (assuming .b8)");
         }
+    }
+
+    /// The registers of a vector are as wide as its first one; predicates don't count.
+    fn check_widths(&mut self, all: &[Operand]) {
+        let widths = all.iter().filter_map(|e| self.element_type(e)).map(Type::bits);
+        let widths: SmallVec<[u32; 8]> = widths.collect();
+        for _ in widths.iter().filter(|bits| Some(*bits) != widths.first()) {
+            self.error(self.tok.span(), "Incompatible elements of vector expression");
+        }
+    }
+
+    /// The type that an element gives to a vector.
+    pub(crate) fn element_type(&self, element: &Operand) -> Option<Type> {
+        let ty = match element {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => self.body.reg_decl(*reg).0.ty,
+            Operand::Special { .. } => Type::B32,
+            _ => return None,
+        };
+        Some(ty).filter(|ty| ty.class() != Class::Pred)
     }
 
     /// A name by itself.
@@ -178,7 +204,8 @@ impl Parser<'_> {
     fn pair(&mut self, first: Operand, first_span: Span) -> Parse<Operand> {
         self.expect(b'|')?;
         let span = self.tok.span();
-        let second = if self.at_sink() { self.sink() } else { self.bare_name()? };
+        let second =
+            if self.at_sink() && first != Operand::Sink { self.sink() } else { self.bare_name()? };
         let mut both: SmallVec<[Operand; 2]> = SmallVec::new();
         let mut waiting = Waiting::new();
         push(&mut both, &mut waiting, first, first_span);
@@ -186,8 +213,8 @@ impl Parser<'_> {
         Ok(Operand::Pair(self.store(&both, &waiting)))
     }
 
-    /// A constant or something with a name.
-    fn plain(&mut self) -> Parse<Operand> {
+    /// A constant or something with a name; `place` among the operands.
+    fn plain(&mut self, place: usize) -> Parse<Operand> {
         let before_name = matches!(self.tok.kind, TokenKind::Punct(b'!' | b'-')) && self.next_is_name();
         match self.tok.kind {
             TokenKind::Ident => self.named(),
@@ -202,33 +229,33 @@ impl Parser<'_> {
             }
             TokenKind::Punct(b'-') if before_name => {
                 self.bump();
-                let span = self.tok.span();
-                match self.named()? {
-                    Operand::Reg(reg) => {
-                        self.check_negation(reg, span);
-                        Ok(Operand::Negated(reg))
-                    }
-                    Operand::Part { reg, part, .. } => {
-                        self.check_negation(reg, span);
-                        Ok(Operand::Part { reg, part, negated: true })
-                    }
-                    other => {
-                        if matches!(other, Operand::Symbol(_) | Operand::Unresolved(_)) {
-                            self.error(self.tok.span(), "Illegal argument to unary minus");
-                        }
-                        Ok(other)
-                    }
-                }
+                self.function.negated.push(place);
+                self.negated()
             }
             _ => Ok(constant(self.constant()?)),
         }
     }
 
-    fn check_negation(&mut self, reg: Reg, span: Span) {
-        let ty = self.body.reg_decl(reg).0.ty;
-        if ty.bits() != 32 || !(ty.is_int() || ty.class() == Class::Bits) {
+    /// What follows a minus: only words of 32 bits can be negated.
+    fn negated(&mut self) -> Parse<Operand> {
+        let start = self.tok.span();
+        let operand = self.named()?;
+        let (ty, span) = match operand {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => (Some(self.body.reg_decl(reg).0.ty), start),
+            Operand::Special { row, component } => {
+                let reg = &sreg::TABLE[row as usize];
+                (Some(reg.ty).filter(|_| component.is_some() || !reg.vector), self.tok.span())
+            }
+            _ => (None, self.tok.span()),
+        };
+        if !ty.is_some_and(|ty| ty.bits() == 32 && (ty.is_int() || ty.class() == Class::Bits)) {
             self.error(span, "Illegal argument to unary minus");
         }
+        Ok(match operand {
+            Operand::Reg(reg) => Operand::Negated(reg),
+            Operand::Part { reg, part, .. } => Operand::Part { reg, part, negated: true },
+            other => other,
+        })
     }
 
     /// Does a name (not `WARP_SZ`) follow the current token?
@@ -392,7 +419,7 @@ impl Parser<'_> {
     }
 
     /// `[base]`, `[base + 4]`, `[base, {…}]`, `[base, name]`, `[base, name, {…}]`
-    fn address(&mut self) -> Parse<Operand> {
+    fn address(&mut self, opcode: OpcodeId) -> Parse<Operand> {
         self.expect(b'[')?;
         let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
         let mut waiting = Waiting::new();
@@ -406,18 +433,23 @@ impl Parser<'_> {
             let offset = self.offset()?;
             all.push(offset);
         } else {
-            self.coordinates(&mut all, &mut waiting)?;
+            self.coordinates(opcode, &mut all, &mut waiting)?;
         }
         self.expect(b']')?;
         Ok(Operand::Address(self.store(&all, &waiting)))
     }
 
     /// What follows a texture, surface or tensor map in brackets: a sampler or a coordinate, and a vector.
-    fn coordinates(&mut self, all: &mut SmallVec<[Operand; 4]>, waiting: &mut Waiting) -> Parse<()> {
+    fn coordinates(
+        &mut self,
+        opcode: OpcodeId,
+        all: &mut SmallVec<[Operand; 4]>,
+        waiting: &mut Waiting,
+    ) -> Parse<()> {
         while self.eat(b',') {
             let span = self.tok.span();
             if self.tok.is(b'{') {
-                let vector = self.vector()?;
+                let vector = self.vector(opcode)?;
                 all.push(vector);
                 break;
             }

@@ -21,7 +21,7 @@ pub struct Opcode {
     /// The rows that take the types and the other words that choose a form: first those that take them best,
     /// in the table's order. Empty if there are none: `errors` says why.
     pub fits: SmallVec<[Fit; 1]>,
-    /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
+    /// What is wrong with the spelling itself, in ptxas's order.
     pub errors: Vec<OpcodeError>,
     /// What `rule` lines say, and what `late` lines say.
     pub rules: Vec<Remark>,
@@ -30,6 +30,8 @@ pub struct Opcode {
     pub bounds_constants: bool,
     /// Some row of the instruction takes argument lists in parentheses.
     pub takes_lists: bool,
+    /// Some row of the instruction has vectors of other sizes than 1, 2, 4 and 8.
+    pub odd_vectors: bool,
 }
 
 /// What a rule says about an opcode, if the instruction has so many operands.
@@ -41,8 +43,12 @@ pub struct Remark {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpcodeError {
-    /// Reported as an error; other checks go on.
-    Message(String),
+    /// A wrong modifier, said before the operands are read.
+    Word(String),
+    /// A modifier at a wrong place, which does no harm.
+    Warning(String),
+    /// There is no such form, said when the operands have been read; they are not checked then.
+    Form(String),
     /// A directive's word in the place of a modifier: the parse ends at this byte of the spelling.
     Syntax { at: usize, word: String },
 }
@@ -130,6 +136,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         late: Vec::new(),
         bounds_constants: false,
         takes_lists: false,
+        odd_vectors: false,
     };
     let forms = mnemonic.and_then(|m| table.forms_of(m));
     let mut at = spelling.len() - tail.len();
@@ -143,16 +150,17 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
                 op.add_word(word);
                 let about = |rule: &Rule| rule.step == Step::Word && rule.when.names(word);
                 for remark in op.consequences(table, about, target, version) {
-                    op.error(remark.text);
+                    op.wrong_word(remark.text);
                 }
             }
-            None => op.error(format!("Unknown modifier '.{text}'")),
+            None => op.wrong_word(format!("Unknown modifier '.{text}'")),
         }
         at += 1 + text.len();
     }
+    op.warn_of_vector();
     let Some(forms) = forms else {
         let name = spelling.split('.').next().unwrap_or("");
-        op.error(format!("Not a name of any known instruction: '{name}'"));
+        op.no_form(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
     let operations = |id: &u16| table.form(*id).slots.iter().filter(|s| is_operation(s.kind())).count();
@@ -162,7 +170,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
     op.choose_forms(table, forms, target, version);
     let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| is_operation(w.kind()));
     if more_operations && op.fits.iter().any(taken) {
-        op.error("Multiple instruction post-operation flags set".into());
+        op.no_form("Multiple instruction post-operation flags set".into());
     }
     op
 }
@@ -180,8 +188,21 @@ fn split_mnemonic<'a>(table: &Table, spelling: &'a str) -> (Option<&'static str>
 }
 
 impl Opcode {
-    fn error(&mut self, message: String) {
-        self.errors.push(OpcodeError::Message(message));
+    fn wrong_word(&mut self, message: String) {
+        self.errors.push(OpcodeError::Word(message));
+    }
+
+    fn no_form(&mut self, message: String) {
+        self.errors.push(OpcodeError::Form(message));
+    }
+
+    /// `.v2` belongs before a type.
+    fn warn_of_vector(&mut self) {
+        let at = self.words.iter().position(|w| w.kind() == Kind::Vector);
+        let before = at.and_then(|i| self.words.get(i + 1)).map(|w| w.kind());
+        if at.is_some() && before != Some(Kind::Type) {
+            self.errors.push(OpcodeError::Warning("Vector Type not specified properly".into()));
+        }
     }
 
     /// Of two words of a group the last one counts.
@@ -190,14 +211,14 @@ impl Opcode {
         let same_kind = self.words.iter().filter(|w| w.kind() == kind).count();
         let same_group = self.words.iter().position(|w| w.group() == word.group());
         match same_group {
-            _ if kind == Kind::NameOnly => return self.error(word.not_taken(self.mnemonic)),
+            _ if kind == Kind::NameOnly => return self.wrong_word(word.not_taken(self.mnemonic)),
             _ if kind == Kind::Layout && same_kind == 2 => {
                 let text = format!("Parsing error near '{}': too many layout specifiers", word.text());
-                return self.error(text);
+                return self.wrong_word(text);
             }
             Some(i) if !kind.repeats() => {
                 self.words.remove(i);
-                word.twice().into_iter().for_each(|text| self.error(text));
+                word.twice().into_iter().for_each(|text| self.wrong_word(text));
             }
             _ => {}
         }
@@ -304,6 +325,7 @@ impl Opcode {
         self.fits.sort_by_key(|f| f.misfits);
         let specs = |id: &u16| table.form(*id).operands.iter();
         self.takes_lists = forms.iter().flat_map(specs).any(|s| s.role == Role::List);
+        self.odd_vectors = forms.iter().any(|id| table.form(*id).has_odd_vectors());
         self.bounds_constants = self.fits.iter().flat_map(|f| specs(&f.form)).any(Spec::bounds_constants);
         if !self.fits.is_empty() {
             return;
@@ -312,8 +334,8 @@ impl Opcode {
             |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
         let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
         match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
-            Some(word) => self.error(word.not_taken(self.mnemonic)),
-            None => self.error(format!("Unexpected instruction types specified for '{}'", self.mnemonic)),
+            Some(word) => self.no_form(word.not_taken(self.mnemonic)),
+            None => self.no_form(format!("Unexpected instruction types specified for '{}'", self.mnemonic)),
         }
     }
 
