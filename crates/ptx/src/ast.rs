@@ -375,7 +375,7 @@ pub enum Operand {
     Offset(i64),
     /// Base and [`Operand::Offset`] of `variable + 4` outside brackets.
     Sum(Range),
-    /// `variable[2]`: base and index, scaled by the size of an element.
+    /// `variable[2]`, `variable[%r1 + 2]`: base and index, scaled by the size of an element; what is added to it.
     Element(Range),
     /// `[base + offset, more…]`
     Address(Range),

@@ -371,13 +371,16 @@ impl Matcher<'_, '_> {
         match self.parser.body.list(*range) {
             [first, second] => {
                 self.one(&pair.0, first, index, found)?;
+                if *second == Operand::Sink && !pair.1.sink {
+                    return Err(Misfit::Late(self.predicate_expected()));
+                }
                 match (second, self.one(&pair.1, second, index, found)) {
                     // It is told twice of a name without a meaning.
                     (Operand::Unresolved(_), Err(_)) => {
                         found.late.push(self.predicate_expected());
                         Err(Misfit::Late(self.predicate_expected()))
                     }
-                    (Operand::Reg(_) | Operand::Sink, Err(_)) => Err(Misfit::Late(self.predicate_expected())),
+                    (Operand::Reg(_), Err(_)) => Err(Misfit::Late(self.predicate_expected())),
                     (_, second) => second,
                 }
             }
@@ -428,7 +431,9 @@ impl Matcher<'_, '_> {
             },
             (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
-            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range, index),
+            (Role::Memory(place), Operand::Element(range)) => {
+                self.memory(*place, Range { first: range.first, len: 1 }, index)
+            }
             (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index, found),
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
@@ -471,9 +476,21 @@ impl Matcher<'_, '_> {
             (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
             (Role::Label, _) => {
                 found.late.push(format!("Label {expected}"));
-                match self.no_register(spec, operand, index) {
-                    Misfit::Mismatch => Ok(()),
-                    misfit => Err(misfit),
+                let variable = |k: &SymbolKind| match k {
+                    SymbolKind::Variable { array, .. } => Some(*array),
+                    _ => None,
+                };
+                let register =
+                    format!("Argument {index} of instruction '{}': must be register", self.mnemonic);
+                match operand {
+                    Operand::Address(_) => Err(Misfit::Late(register)),
+                    Operand::Symbol(s) if self.symbol(*s, |k| variable(k) == Some(true)).is_ok() => {
+                        Err(Misfit::Mismatch)
+                    }
+                    Operand::Symbol(s) if self.symbol(*s, |k| variable(k) == Some(false)).is_ok() => {
+                        Err(Misfit::Late(register))
+                    }
+                    _ => Ok(()),
                 }
             }
             _ if is(SymbolKind::Targets) => Ok(()),

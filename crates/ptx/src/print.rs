@@ -434,13 +434,14 @@ impl BodyPrinter<'_, '_, '_> {
             Operand::Offset(n) => put!(self.p, "+{n}"),
             Operand::Sum(range) => self.list(*range),
             Operand::Element(range) => {
-                if let [base, index] = self.body.list(*range) {
+                if let [base, index, more @ ..] = self.body.list(*range) {
                     self.operand(base);
                     self.p.out.push('[');
                     match index {
                         Operand::Offset(n) => put!(self.p, "{n}"),
                         index => self.operand(index),
                     }
+                    more.iter().for_each(|o| self.operand(o));
                     self.p.out.push(']');
                 }
             }

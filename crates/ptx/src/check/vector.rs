@@ -170,7 +170,12 @@ impl Matcher<'_, '_> {
             return Err(Misfit::Mismatch);
         }
         let fragment = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
-        match self.whole_type(elements)? {
+        // Only there do integers differ from untyped bits.
+        let whole = self.whole_type(elements)?.map(|ty| match Type::bits_of(ty.bits()) {
+            Some(bits) if ty.is_int() && !fragment => bits,
+            _ => ty,
+        });
+        match whole {
             // Without a register in it, a fragment has no type.
             None if fragment => Err(Misfit::Mismatch),
             // Elsewhere .f16x2 counts as an integer of 32 bits, but not in the fragment of a matrix.

@@ -118,19 +118,31 @@ impl Parser<'_> {
         Ok(self.store(&all, &waiting))
     }
 
-    /// A vector has the type of its elements: names without a meaning are refused here already, and count as
-    /// the first element that has one.
+    /// A vector has the type of its elements: what isn't a scalar is refused here already, and counts as the
+    /// first element that is one.
     fn check_elements(&mut self, all: &mut [Operand]) {
-        let typed = all.iter().copied().find(|o| !matches!(o, Operand::Unresolved(_) | Operand::Sink));
-        for element in all {
-            if let Operand::Unresolved(name) = *element {
-                let text = self.names.text(name);
-                self.error(self.tok.span(), format!("Illegal expression '{text}'"));
-                *element = typed.unwrap_or(*element);
+        let typed = all.iter().copied().find(|o| *o != Operand::Sink && self.not_scalar(o).is_none());
+        for element in all.iter_mut() {
+            if let Some(name) = self.not_scalar(element) {
+                self.error(self.tok.span(), format!("Illegal expression '{name}'"));
+                *element = typed.unwrap_or(Operand::Sink);
             }
         }
         if typed.is_none() {
             self.error(self.tok.span(), "Unable to infer type of vector elements (assuming .b8)");
+        }
+    }
+
+    /// The name of an element that is no register or constant, or a vector itself.
+    fn not_scalar(&self, element: &Operand) -> Option<String> {
+        match element {
+            Operand::Unresolved(name) => Some(self.names.text(*name).to_string()),
+            Operand::Symbol(symbol) => Some(self.symbol_name(*symbol)),
+            Operand::Reg(reg) if self.body.reg_decl(*reg).0.vector > 1 => Some(self.reg_name(*reg)),
+            Operand::Special { row, component: None } if sreg::TABLE[*row as usize].vector => {
+                Some(sreg::TABLE[*row as usize].name.to_string())
+            }
+            _ => None,
         }
     }
 
@@ -344,35 +356,51 @@ impl Parser<'_> {
         let (ty, vector) = (decl.ty, decl.vector);
         let found = Part::find(text);
         let element = found.and_then(Part::element);
-        let fits = match vector {
-            1 => found.is_some() && (element.is_none() || text == ".b"),
-            n => element.is_some_and(|e| e < n),
-        };
-        let message = match (vector, found) {
-            (1, _) if ty.bits() != 32 && ty != Type::PRED => format!("Unknown field '{text}'"),
-            _ if fits => return Operand::Part { reg, part: found.unwrap_or(Part::UNKNOWN), negated: false },
-            (1, _) => format!("Unknown video selector: '{text}'"),
-            (_, Some(_)) if element.is_none() => "Unimplemented feature: vector swizzle".to_string(),
-            _ => format!("Unknown vector selector: '{}'", &text[1..]),
+        if vector > 1 {
+            let part = self.vector_selector(word).filter(|e| *e < vector);
+            let unknown = part.is_none() && element.is_some();
+            if unknown {
+                self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..]));
+            }
+            let part = part.and(found).unwrap_or(Part::UNKNOWN);
+            return Operand::Part { reg, part, negated: false };
+        }
+        let fits = found.is_some() && (element.is_none() || text == ".b");
+        let message = match found {
+            _ if ty.bits() != 32 && ty != Type::PRED => format!("Unknown field '{text}'"),
+            Some(part) if fits => return Operand::Part { reg, part, negated: false },
+            _ => format!("Unknown video selector: '{text}'"),
         };
         self.error(word.span(), message);
-        match found.filter(|_| vector == 1 && ty.bits() == 32) {
+        match found.filter(|_| ty.bits() == 32) {
             Some(part) => Operand::Part { reg, part, negated: false },
             None => Operand::Reg(reg),
         }
+    }
+
+    /// The element that a selector of a vector names. Its first letter counts; there are no others yet.
+    fn vector_selector(&mut self, word: Token) -> Option<u8> {
+        let text = self.text(word);
+        let first = text.get(..2).unwrap_or(text);
+        let element = Part::find(first).and_then(Part::element);
+        if element.is_none() {
+            self.error(word.span(), format!("Unknown vector selector: '{}'", &first[1..]));
+        }
+        if text.len() > 2 {
+            self.error(word.span(), "Unimplemented feature: vector swizzle");
+        }
+        element
     }
 
     fn special(&mut self, row: u16, number: Option<u8>) -> Parse<Operand> {
         let mut component = number;
         if self.tok.kind == TokenKind::Dot {
             let word = self.bump();
-            let text = self.text(word);
-            match Part::find(text).and_then(Part::element) {
-                _ if !sreg::TABLE[row as usize].vector => {
-                    self.error(word.span(), format!("Unknown field '{text}'"));
-                }
-                Some(element) => component = Some(element),
-                None => self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..])),
+            if sreg::TABLE[row as usize].vector {
+                component = Some(self.vector_selector(word).unwrap_or(0));
+            } else {
+                let text = self.text(word);
+                self.error(word.span(), format!("Unknown field '{text}'"));
             }
         }
         Ok(Operand::Special { row, component })
@@ -392,19 +420,51 @@ impl Parser<'_> {
             return Ok(Operand::Sum(range));
         }
         if self.eat(b'[') {
-            let index = match self.tok.kind {
-                TokenKind::Ident => self.bare_name()?,
-                _ => self.offset()?,
-            };
-            self.expect(b']')?;
-            if !self.is_variable(symbol) {
-                self.error(self.tok.span(), "Array indexing on non-array");
-                return Ok(Operand::Symbol(symbol));
-            }
-            let range = self.store(&[Operand::Symbol(symbol), index], &[]);
-            return Ok(Operand::Element(range));
+            return self.element_of(symbol);
         }
         Ok(Operand::Symbol(symbol))
+    }
+
+    /// `2]`, `%r1]` or `%r1 + 2]` after a variable.
+    fn element_of(&mut self, symbol: Symbol) -> Parse<Operand> {
+        let mut all: SmallVec<[Operand; 3]> = SmallVec::from_slice(&[Operand::Symbol(symbol)]);
+        if self.tok.kind == TokenKind::Ident {
+            all.push(self.array_index()?);
+            if self.eat(b'+') {
+                all.push(self.offset()?);
+            }
+        } else {
+            all.push(self.offset()?);
+        }
+        self.expect(b']')?;
+        if !self.is_variable(symbol) {
+            self.error(self.tok.span(), "Array indexing on non-array");
+            return Ok(Operand::Symbol(symbol));
+        }
+        Ok(Operand::Element(self.store(&all, &[])))
+    }
+
+    fn array_index(&mut self) -> Parse<Operand> {
+        let span = self.tok.span();
+        let index = self.bare_name()?;
+        match index {
+            Operand::Unresolved(name) => {
+                self.function.unknown.push(Unknown { name, span, declared_later: false });
+                return Ok(Operand::Symbol(Symbol::UNKNOWN));
+            }
+            Operand::Reg(reg) => {
+                let ty = self.body.reg_decl(reg).0.ty;
+                if !(ty.is_int() || ty.class() == Class::Bits) {
+                    let name = self.reg_name(reg);
+                    let text = format!(
+                        "Illegal to use symbol '{name}' of type {ty:?} as array index. Use integer or bit only."
+                    );
+                    self.error(span, text);
+                }
+            }
+            _ => {}
+        }
+        Ok(index)
     }
 
     fn is_variable(&self, symbol: Symbol) -> bool {

@@ -342,7 +342,8 @@ impl Opcode {
     /// Words that the row doesn't take and required ones that aren't there, in the order of the vocabulary.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
         let mut all: Vec<(Word, String)> = Vec::new();
-        all.extend(Word::find("row").zip(self.wrong_layout(form)));
+        let row = Word::find("row").into_iter();
+        all.extend(row.flat_map(|row| self.wrong_layouts(form).into_iter().map(move |text| (row, text))));
         let told_above = |kind: Kind| kind == Kind::Layout && form.takes(Kind::Layout);
         for &word in fit.extra.iter().filter(|w| w.kind() != Kind::Ignored && !told_above(w.kind())) {
             all.push(self.too_much(form, word));
@@ -387,23 +388,27 @@ impl Opcode {
     }
 
     /// What is wrong with the layouts of the matrices, if the row has any.
-    fn wrong_layout(&self, form: &Form) -> Option<String> {
+    fn wrong_layouts(&self, form: &Form) -> Vec<String> {
         let mnemonic = self.mnemonic;
         let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind() == Kind::Layout).collect();
         let words: SmallVec<[&Word; 2]> = self.words.iter().filter(|w| w.kind() == Kind::Layout).collect();
         let pairs = slots.iter().zip(&words).zip(["alayout", "blayout"]);
+        let required = |what: &[&str]| {
+            what.iter().map(|what| format!("{what} modifier required for instruction '{mnemonic}'")).collect()
+        };
         match (slots.len(), words.len()) {
-            (0, _) => None,
-            (2, 0) => Some(format!("'.alayout.blayout' modifier required for instruction '{mnemonic}'")),
-            (2, 1) => Some(format!("'.blayout' modifier required for instruction '{mnemonic}'")),
-            (slots, words) if slots != words => {
-                Some(format!("layout modifier required for instruction '{mnemonic}'"))
+            (0, _) => Vec::new(),
+            (2, 0) => required(&["'.alayout.blayout'", "alayout", "blayout"]),
+            (2, 1) => required(&["'.blayout'", "blayout"]),
+            (slots, words) if slots != words => required(&["layout"]),
+            _ => {
+                let wrong = pairs.filter(|((slot, word), _)| !slot.words.contains(word));
+                wrong
+                    .map(|((_, word), matrix)| {
+                        format!("Illegal {matrix} '{}' for instruction '{mnemonic}'", word.text())
+                    })
+                    .collect()
             }
-            _ => pairs.into_iter().find(|((slot, word), _)| !slot.words.contains(word)).map(
-                |((_, word), matrix)| {
-                    format!("Illegal {matrix} '{}' for instruction '{mnemonic}'", word.text())
-                },
-            ),
         }
     }
 
