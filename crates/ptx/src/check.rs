@@ -429,10 +429,10 @@ impl Matcher<'_, '_> {
                 Role::Label | Role::Function | Role::Variable => Ok(()),
                 _ => Err(Misfit::Mismatch),
             },
-            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index),
+            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index, found),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
             (Role::Memory(place), Operand::Element(range)) => {
-                self.memory(*place, Range { first: range.first, len: 1 }, index)
+                self.memory(*place, Range { first: range.first, len: 1 }, index, found)
             }
             (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index, found),
             (Role::Base(_), Operand::Reg(_)) => Ok(()),

@@ -299,7 +299,9 @@ impl<'s> Names<'s> {
                 && index.and_then(|i| i.parse::<u32>().ok()).is_some_and(|i| i < count)
         };
         let mut members: Vec<Name> = match self.scopes.last() {
-            Some((start, _)) => self.changes[*start..].iter().map(|(n, _)| *n).filter(|n| is_member(*n)).collect(),
+            Some((start, _)) => {
+                self.changes[*start..].iter().map(|(n, _)| *n).filter(|n| is_member(*n)).collect()
+            }
             None => (0..self.texts.len() as u32).map(Name).filter(|n| is_member(*n)).collect(),
         };
         members.sort();

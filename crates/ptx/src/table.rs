@@ -127,15 +127,19 @@ impl Form {
         self.slots.iter().any(|slot| slot.kind() == kind)
     }
 
-    /// Can a vector have a size that ptxas's grammar doesn't know?
-    fn has_odd_vectors(&self) -> bool {
-        fn any(specs: &[Spec], odd: &impl Fn(Count) -> bool) -> bool {
-            specs.iter().any(|spec| match &spec.role {
-                Role::Address(inside) => any(inside, odd),
-                _ => odd(spec.count),
-            })
+    /// The sizes of its vectors, other than 1, 2 and 4, which every vector may have when it is read.
+    fn vector_sizes(&self) -> Vec<u32> {
+        fn add(form: &Form, specs: &[Spec], sizes: &mut Vec<u32>) {
+            for spec in specs {
+                match &spec.role {
+                    Role::Address(inside) => add(form, inside, sizes),
+                    _ => sizes.extend(form.sizes(spec.count).into_iter().filter(|n| !matches!(n, 1 | 2 | 4))),
+                }
+            }
         }
-        any(&self.operands, &|count| self.sizes(count).iter().any(|n| !matches!(n, 1 | 2 | 4 | 8)))
+        let mut sizes = Vec::new();
+        add(self, &self.operands, &mut sizes);
+        sizes
     }
 
     /// The sizes of a vector with the words that the row takes; none where it can't tell.
@@ -154,11 +158,14 @@ impl Form {
                 let types = types.iter().flat_map(|s| s.words.iter()).filter_map(|w| Type::of_word(*w));
                 let types: Vec<Type> = types.collect();
                 of_kind(Kind::Shape)
-                    .flat_map(|shape| types.iter().filter_map(move |ty| count.fragment(|key| shape.number(key), *ty)))
+                    .flat_map(|shape| {
+                        types.iter().filter_map(move |ty| count.fragment(|key| shape.number(key), *ty))
+                    })
                     .collect()
             }
-            Count::Dimension { .. } => vec![3],
-            Count::One | Count::Vector | Count::AtLeast(_) | Count::Free => Vec::new(),
+            Count::Dimension { .. } => (1..=5).collect(),
+            Count::Vector => of_kind(Kind::Vector).filter_map(|w| w.number('v')).collect(),
+            Count::One | Count::AtLeast(_) | Count::Free => Vec::new(),
         }
     }
 }

@@ -35,13 +35,15 @@ impl Matcher<'_, '_> {
             _ if !fits && spec.optional && width == 1 => return Err(Misfit::Mismatch),
             _ => self.scalar(spec, operand, index, found)?,
         }
+        let told = width == 1 && spec.limits.iter().any(|l| l.test == Test::Vector);
         match spec.count {
             _ if fits => Ok(()),
             Count::One => Err(self.no_vector(spec)),
+            // ptxas takes a scalar here, whatever that means; it is refused if nothing else is wrong.
+            Count::Vector if spec.role != Role::Dest && (told || width == 1 && found.sizes > 0) => Ok(()),
             Count::Vector => Err(Misfit::Size),
             _ if width > 1 => Err(Misfit::Size),
-            // The limit has said it.
-            _ if spec.limits.iter().any(|l| l.test == Test::Vector) => Ok(()),
+            _ if told => Ok(()),
             _ => Err(Misfit::Late(format!("Vector expected for argument {index}"))),
         }
     }
@@ -286,5 +288,26 @@ mod tests {
         let mixed = "Vector with elements of different types are not allowed in ldmatrix instruction";
         assert_eq!(ldmatrix("%s1,%f2"), [mixed]);
         assert_eq!(ldmatrix("%r1,%rd2"), ["Incompatible elements of vector expression"]);
+    }
+
+    #[test]
+    fn a_vector_is_read_before_it_is_checked() {
+        let size = "Argument vector size mismatch for instruction 'ld'";
+        assert_eq!(
+            said("ld.foo.v2.u32 {%r1,%rd1,%r2},[%rd1];"),
+            [
+                "Unknown modifier '.foo'",
+                "Incompatible elements of vector expression",
+                "Illegal vector size: 3",
+                size,
+                size
+            ]
+        );
+        assert_eq!(said("ld.v2.u32 %r1,[%rd1];"), ["Result vector expected", size, size]);
+        assert_eq!(
+            said("add.pred {%r3,%r2,%r1},%r1,%r2;"),
+            ["Illegal vector size: 3", "Unexpected instruction types specified for 'add'"]
+        );
+        assert!(said("st.v2.f32 [%rd1],{%s1,%s2};").is_empty());
     }
 }

@@ -110,8 +110,7 @@ impl Parser<'_> {
         if let Some(opcode) = braces {
             self.check_elements(&mut all);
             self.check_widths(&all);
-            let known = matches!(all.len(), 1 | 2 | 4 | 8) || self.opcodes[opcode.0 as usize].odd_vectors;
-            if !known {
+            if !self.opcodes[opcode.0 as usize].reads_vector(all.len()) {
                 self.error(self.tok.span(), format!("Illegal vector size: {}", all.len()));
             }
         }
@@ -216,8 +215,7 @@ impl Parser<'_> {
     fn pair(&mut self, first: Operand, first_span: Span) -> Parse<Operand> {
         self.expect(b'|')?;
         let span = self.tok.span();
-        let second =
-            if self.at_sink() && first != Operand::Sink { self.sink() } else { self.bare_name()? };
+        let second = if self.at_sink() && first != Operand::Sink { self.sink() } else { self.bare_name()? };
         let mut both: SmallVec<[Operand; 2]> = SmallVec::new();
         let mut waiting = Waiting::new();
         push(&mut both, &mut waiting, first, first_span);

@@ -30,8 +30,8 @@ pub struct Opcode {
     pub bounds_constants: bool,
     /// Some row of the instruction takes argument lists in parentheses.
     pub takes_lists: bool,
-    /// Some row of the instruction has vectors of other sizes than 1, 2, 4 and 8.
-    pub odd_vectors: bool,
+    /// The sizes of the vectors that rows of the instruction have, other than 1, 2 and 4; in order.
+    pub vector_sizes: Vec<u32>,
 }
 
 /// What a rule says about an opcode, if the instruction has so many operands.
@@ -117,6 +117,12 @@ impl Opcode {
         self.words.iter().filter(|w| w.kind() == Kind::Type).filter_map(|w| Type::of_word(*w))
     }
 
+    /// Can a vector of this size be read at all? Any can where one holds a large matrix.
+    pub fn reads_vector(&self, size: usize) -> bool {
+        let matrix = self.vector_sizes.last().is_some_and(|n| *n > 8);
+        matrix || matches!(size, 1 | 2 | 4) || self.vector_sizes.iter().any(|n| *n as usize == size)
+    }
+
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
     pub fn vector(&self) -> u32 {
         self.first(Kind::Vector).and_then(|w| w.number('v')).unwrap_or(1)
@@ -136,7 +142,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
         late: Vec::new(),
         bounds_constants: false,
         takes_lists: false,
-        odd_vectors: false,
+        vector_sizes: Vec::new(),
     };
     let forms = mnemonic.and_then(|m| table.forms_of(m));
     let mut at = spelling.len() - tail.len();
@@ -325,7 +331,9 @@ impl Opcode {
         self.fits.sort_by_key(|f| f.misfits);
         let specs = |id: &u16| table.form(*id).operands.iter();
         self.takes_lists = forms.iter().flat_map(specs).any(|s| s.role == Role::List);
-        self.odd_vectors = forms.iter().any(|id| table.form(*id).has_odd_vectors());
+        self.vector_sizes = forms.iter().flat_map(|id| table.form(*id).vector_sizes()).collect();
+        self.vector_sizes.sort_unstable();
+        self.vector_sizes.dedup();
         self.bounds_constants = self.fits.iter().flat_map(|f| specs(&f.form)).any(Spec::bounds_constants);
         if !self.fits.is_empty() {
             return;
