@@ -55,9 +55,9 @@
 //!
 //! A limit has a test and a text: `limit name = 0..15 : 'text'`. Other tests of constants are `4|8|16`, `/8`, `pow2`,
 //! `nonzero`, `fraction`, `no constant`; `.b0 .hXX` and `no selector` are tests of the video selectors of registers.
-//! `size` asks for a vector of the right size if it is one, `vector` for a vector where the opcode wants one.
-//! In its text `$v` is the value or the right size, `$u` the same without a sign, `$n` the number of the operand, `$w` the word in the
-//! row's first slot. `a(0..15)` is a limit with the text that most instructions have.
+//! `size` asks for a vector of the right size if it is one, `vector` for a vector where the opcode wants one. In its
+//! text `$v` is the value or the right size, `$u` the same without a sign, `$n` the number of the operand, `$w` the
+//! word in the row's first slot. `a(0..15)` is a limit with the text that most instructions have.
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.

@@ -1,8 +1,8 @@
 //! Checks vectors, and what stands where a vector should be.
 //!
 //! As in ptxas, a vector is read first, which says whether its size is legal at all and its elements are equally wide
-//! (`parse/operand.rs`). The type that its elements make together must fit. Whether the size is the one that the instruction wants is a later question, which
-//! [`Misfit::Late`] leaves to the end.
+//! (`parse/operand.rs`). The type that its elements make together must fit. Whether the size is the one that the
+//! instruction wants is a later question, which [`Misfit::Size`] leaves to the end.
 
 use super::{Found, Matcher, Misfit, compatible, is_negated};
 use crate::ast::*;
