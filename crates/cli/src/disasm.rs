@@ -94,7 +94,11 @@ pub fn asm(words: &[String]) -> Result<String, String> {
     }
     let [(_, words)] = &sections[..] else {
         let names: Vec<_> = sections.iter().map(|(n, _)| n.as_str()).collect();
-        return Err(format!("{file} has {} sections: choose one with --section ({})", names.len(), names.join(", ")));
+        return Err(format!(
+            "{file} has {} sections: choose one with --section ({})",
+            names.len(),
+            names.join(", ")
+        ));
     };
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
     std::fs::write(output, &bytes).map_err(|e| format!("{output}: {e}"))?;

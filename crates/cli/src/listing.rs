@@ -15,7 +15,7 @@ use sass::{Inst, Isa, Kind, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-const WORD: u64 = sass::WORD_BYTES as u64;
+const WORD: u64 = sass::WORD_BYTES;
 
 /// A run of instructions of one section.
 pub struct Image {
@@ -73,7 +73,13 @@ impl Image {
             if labels.contains(&i) {
                 let _ = writeln!(out, "{}:", label(i));
             }
-            let _ = write!(out, "        /*{:04x}*/ {}  {} ;", Self::address(i), inst.control, self.text(i, true));
+            let _ = write!(
+                out,
+                "        /*{:04x}*/ {}  {} ;",
+                Self::address(i),
+                inst.control,
+                self.text(i, true)
+            );
             if let Some(live) = &live {
                 let _ = write!(out, "  // live {:>3}: {}", live[i].len(), ranges(&live[i]));
             }
@@ -84,7 +90,12 @@ impl Image {
     /// nvdisasm's text alone, one instruction a line, addresses in place of labels.
     pub fn like_nvdisasm(&self, out: &mut String) {
         for (i, inst) in self.insts.iter().enumerate() {
-            let _ = writeln!(out, "        /*{:04x}*/ {} ;", Self::address(i), inst.at(Self::address(i)).like_nvdisasm());
+            let _ = writeln!(
+                out,
+                "        /*{:04x}*/ {} ;",
+                Self::address(i),
+                inst.at(Self::address(i)).like_nvdisasm()
+            );
         }
     }
 
@@ -171,9 +182,10 @@ fn registers(inst: &Inst, role: Role) -> String {
         Kind::B => "B",
         _ => "R",
     };
-    let each = inst.registers().filter(|a| a.role == role).flat_map(|a| {
-        (0..a.count).map(move |w| format!("\"{}{}\"", file(a.file), u16::from(a.first) + w))
-    });
+    let each = inst
+        .registers()
+        .filter(|a| a.role == role)
+        .flat_map(|a| (0..a.count).map(move |w| format!("\"{}{}\"", file(a.file), u16::from(a.first) + w)));
     each.collect::<Vec<_>>().join(",")
 }
 
@@ -189,10 +201,18 @@ pub fn quoted(text: &str) -> String {
     format!("\"{escaped}\"")
 }
 
+/// A section of a listing: its name, its lines with their numbers, and the addresses of its labels.
+#[derive(Default)]
+struct Section {
+    name: String,
+    lines: Vec<(usize, String)>,
+    labels: BTreeMap<String, u64>,
+}
+
 /// The words of each section of a listing. Errors name the line.
 pub fn assemble(text: &str, isa: Option<Isa>) -> Result<Vec<(String, Vec<u128>)>, String> {
     let mut isa = isa;
-    let mut sections: Vec<(String, Vec<(usize, String)>, BTreeMap<String, u64>)> = Vec::new();
+    let mut sections: Vec<Section> = Vec::new();
     for (i, line) in text.lines().enumerate() {
         let code = without_comments(line);
         let code = code.trim();
@@ -200,12 +220,12 @@ pub fn assemble(text: &str, isa: Option<Isa>) -> Result<Vec<(String, Vec<u128>)>
             let sm = name.trim().trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().ok();
             isa = Some(sm.and_then(Isa::of_sm).ok_or(format!("line {}: unknown target {name}", i + 1))?);
         } else if let Some(name) = code.strip_prefix(".section ") {
-            sections.push((name.trim().to_string(), Vec::new(), BTreeMap::new()));
+            sections.push(Section { name: name.trim().to_string(), ..Section::default() });
         } else if !code.is_empty() {
             if sections.is_empty() {
-                sections.push((String::new(), Vec::new(), BTreeMap::new()));
+                sections.push(Section::default());
             }
-            let Some((_, lines, labels)) = sections.last_mut() else { continue };
+            let Some(Section { lines, labels, .. }) = sections.last_mut() else { continue };
             match code.strip_suffix(':') {
                 Some(label) => drop(labels.insert(label.to_string(), lines.len() as u64 * WORD)),
                 None => lines.push((i + 1, code.trim_end_matches(';').trim().to_string())),
@@ -213,7 +233,7 @@ pub fn assemble(text: &str, isa: Option<Isa>) -> Result<Vec<(String, Vec<u128>)>
         }
     }
     let isa = isa.ok_or("no target: the listing needs a .target line")?;
-    sections.into_iter().map(|(name, lines, labels)| Ok((name, words(isa, &lines, &labels)?))).collect()
+    sections.into_iter().map(|s| Ok((s.name, words(isa, &s.lines, &s.labels)?))).collect()
 }
 
 fn words(isa: Isa, lines: &[(usize, String)], labels: &BTreeMap<String, u64>) -> Result<Vec<u128>, String> {

@@ -66,7 +66,7 @@ fn compile_file(request: &Request, input: &str) -> Result<(), String> {
     let unreadable = |_| format!("ptxas fatal   : Input file '{input}' could not be opened\n{ABORTED}\n");
     let bytes = std::fs::read(input).map_err(unreadable)?;
     let source = ptx::source_text(&bytes).map_err(|d| format!("{}{ABORTED}\n", render_ptxas(input, &[d])))?;
-    let options = ptx::Options { file: input.to_string() };
+    let options = ptx::Options { file: input.to_string(), check_only: request.parse_only };
     let parsed = ptx::parse(source, &options);
     let render = |diagnostics: &[ptx::Diagnostic]| match request.rich {
         true => render_rich(input, source, diagnostics),
@@ -76,10 +76,11 @@ fn compile_file(request: &Request, input: &str) -> Result<(), String> {
     let Some(module) = parsed.module.as_ref().filter(|_| !parsed.failed()) else {
         return Err(format!("{front_end}{ABORTED}\n"));
     };
+    if let Some(refusal) = parsed.refused_for(&request.arch) {
+        return Err(format!("{front_end}ptxas fatal   : {refusal}\n"));
+    }
     eprint!("{front_end}");
     if request.parse_only {
-        // The process ends here: giving back the tree piece by piece would take longer than some parses.
-        std::mem::forget(parsed);
         return Ok(());
     }
     let options = sassafras::Options {
@@ -92,5 +93,6 @@ fn compile_file(request: &Request, input: &str) -> Result<(), String> {
     eprint!("{}", output.log);
     let Some(cubin) = output.cubin else { return Err(render(&output.diagnostics)) };
     let path = &request.output;
-    std::fs::write(path, cubin).map_err(|_| format!("ptxas fatal   : Output file '{path}' could not be opened\n"))
+    std::fs::write(path, cubin)
+        .map_err(|_| format!("ptxas fatal   : Output file '{path}' could not be opened\n"))
 }

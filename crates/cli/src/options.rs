@@ -16,6 +16,8 @@ pub struct Request {
     pub inputs: Vec<String>,
     pub output: String,
     pub target: Target,
+    /// The machine as it was named.
+    pub arch: String,
     /// `-arch=compute_XX`: check, write nothing.
     pub parse_only: bool,
     /// `--diagnostics=rich`
@@ -42,6 +44,10 @@ Compiles PTX to a cubin, taking ptxas's options:
   -V, --version   -h, --help
 
 and, of its own:
+
+  sassafras disasm FILE         a listing with control codes; also --life, --json, --like-nvdisasm, --raw SM
+  sassafras asm LISTING -o FILE a listing back to words
+  sassafras inspect FILE        what is in a cubin, a fat binary or a host file; also --json, --extract DIR
 
   --diagnostics=rich            errors with the source line and help
   --verify                      check the IR after every pass
@@ -80,6 +86,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
         inputs: Vec::new(),
         output: "elf.o".into(),
         target: Target::default(),
+        arch: Target::default().name().to_string(),
         parse_only: false,
         rich: false,
         verify: false,
@@ -95,7 +102,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
         }
         let (name, mut value) = split(&word);
         let option = OPTIONS.iter().find(|(long, short, _)| name == *long || name == *short);
-        let Some(&(long, short, takes)) = option else {
+        let Some(&(long, _, takes)) = option else {
             return Err(format!("Unknown option '{}'", &word[1..]));
         };
         if takes == Takes::Nothing && value.is_some() {
@@ -119,6 +126,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
                 let undefined = || format!("Value '{value}' is not defined for option 'gpu-name'");
                 r.target = Target::find(&value).filter(|t| t.sm() >= 75).ok_or_else(undefined)?;
                 r.parse_only = value.starts_with("compute_");
+                r.arch = value;
             }
             "--machine" if value != "64" => {
                 return Err(format!("Value '{value}' is not defined for option 'machine'"));
@@ -128,7 +136,6 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
             }
             _ => {}
         }
-        let _ = short;
     }
     if empty || help {
         return Ok(Command::Help);
@@ -145,7 +152,8 @@ fn split(word: &str) -> (&str, Option<String>) {
         return (name, Some(value.to_string()));
     }
     for glued in GLUED {
-        if let Some(value) = word.strip_prefix(glued).filter(|v| v.starts_with(|c: char| c.is_ascii_digit())) {
+        if let Some(value) = word.strip_prefix(glued).filter(|v| v.starts_with(|c: char| c.is_ascii_digit()))
+        {
             return (glued, Some(value.to_string()));
         }
     }

@@ -1,32 +1,37 @@
-//! `Module` to `Object`: an executable cubin of plain SASS.
+//! `Module` to `Object`: an executable or a relocatable cubin of plain SASS.
 //!
 //! The file is planned first (`Part`s in the order of ptxas), which fixes every section index; then the symbols
 //! are listed, which fixes every symbol index; then each part is filled in. Targets from sm_100 on get no
 //! capsule for the finalizer: the driver and the tools take plain SASS, which runs on its own SM only.
+//!
+//! A relocatable file leaves to the linker what an executable decides: where variables are (the value of a symbol
+//! of shared or common memory is its alignment), what is reserved, what a kernel needs of stack. Its sections and
+//! symbols say which memory they belong to by their types, and addresses in `.debug_frame` are relocations.
+
+mod attrs;
+mod symbols;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use crate::attr::{Attr, Code, MAX_V1_PARAM_BYTES, PARAM_BANK_UNSPECIFIED};
-use crate::attr::{ParamBank, ParamInfo, ParamInfoV2, Value};
-use crate::callgraph::CallGraph;
-use crate::compat::{Compat, CompatCode, CompatValue};
+use crate::callgraph::{CallGraph, Prototype, StringOffset};
+use crate::elf::symbol_home::FIRST_RESERVED;
 use crate::elf::{PHDR_SIZE, REL_SIZE, RELA_SIZE, SYM_SIZE, section_flags, segment_flags};
 use crate::error::WriteError;
-use crate::frame::{self, Frame};
-use crate::module::{Function, Kernel, Module, Params, Pool, SymbolicReloc, Variable, layout};
-use crate::names::{Binding, FileType, MemorySpace, RelocType, SectionType, SegmentType, SymbolType};
-use crate::note::{CudaInfo, Note, ToolInfo};
-use crate::object::{
-    Abi, Body, Extent, Flags, Header, Home, Object, Reloc, Section, Segment, Symbol, SymbolOther,
+use crate::frame::{self, Fields, Frame, Returns};
+use crate::module::{
+    Function, Kernel, Linkage, Module, Origin, Pool, SharedHome, SharedVariable, SymbolicReloc, Variable,
+    append, layout,
 };
-use crate::strings::StringTable;
+use crate::names::{Binding, FileType, RelocType, SectionType, SegmentType};
+use crate::object::{Abi, Body, Extent, Flags, Header, Home, Object, Reloc, Section, Segment, Symbol};
+use crate::strings::{Interner, StringTable};
 use crate::target::{Generation, Traits};
 
-/// The version of the CUDA API that a kernel is for, and the toolkit in `.note.nv.cuinfo`: 13.0.
-const API_VERSION: u32 = 130;
-const NOTE_VERSION: u16 = 2;
 /// Code is fetched in lines of this size.
 const TEXT_ALIGN: u64 = 128;
+/// The place of `Part::SymbolHomes`, behind the symbols.
+const SYMBOL_HOMES_AT: usize = 3;
 /// Variables with values fill no more than this of a file.
 const MAX_POOL: u64 = 1 << 31;
 /// `.nv.rel.action`, the same in every file up to sm_89: how to apply `R_CUDA_CONST_FIELD22_37`.
@@ -38,6 +43,8 @@ enum Part {
     SectionNames,
     SymbolNames,
     Symbols,
+    /// The sections of symbols, in a file with so many that they don't fit into the symbols.
+    SymbolHomes,
     DebugFrame,
     Debug(usize),
     ToolNote,
@@ -46,6 +53,7 @@ enum Part {
     Compat,
     FunctionInfo(usize),
     CallGraph,
+    Prototypes,
     RelAction,
     /// Relocations without addends, where the target keeps them apart. An index into `Builder::relocs`.
     Rel(usize),
@@ -56,13 +64,15 @@ enum Part {
     Constant0(usize),
     Text(usize),
     GlobalInit,
+    /// The shared variables of no kernel in particular. Its name notwithstanding it is no debug information.
+    ModuleShared,
     ReservedShared,
     Shared(usize),
     Global,
 }
 
 impl Module {
-    /// The executable cubin of the module. Fails if the module contradicts itself: a symbol that is not there,
+    /// The cubin of the module. Fails if the module contradicts itself: a symbol that is not there,
     /// a name used twice, a size that its field can't hold.
     pub fn to_object(&self) -> Result<Object, WriteError> {
         let traits = self.target.traits().ok_or_else(|| {
@@ -86,6 +96,10 @@ struct Builder<'a> {
     /// Relocations by the section that they patch; only those that are not empty.
     relocs: Vec<(Part, Vec<SymbolicReloc>)>,
     debug_frame: Vec<u8>,
+    /// The variables of `.nv.shared.reserved.0`, with their offsets.
+    reserved: Vec<(SharedVariable, u64)>,
+    /// `.strtab` as it starts: with the prototypes, which other sections name by offset.
+    prototypes: Interner,
     parts: Vec<Part>,
     section_indices: HashMap<Part, usize>,
     symbols: Vec<Symbol>,
@@ -95,12 +109,8 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(module: &'a Module, traits: &'static Traits) -> Result<Builder<'a>, WriteError> {
-        let frames = module.functions.iter().map(|function| Frame {
-            code_size: function.code.len() as u64,
-            frame_size: function.frame_size,
-            ready_at: function.frame_ready_at,
-        });
-        let (debug_frame, addresses) = frame::encode(&frames.collect::<Vec<_>>());
+        let frames: Vec<_> = module.functions.iter().flat_map(frames).collect();
+        let (debug_frame, fields) = frame::encode(&frames);
         let mut builder = Builder {
             module,
             traits,
@@ -108,17 +118,27 @@ impl<'a> Builder<'a> {
             offsets: layout(&module.variables),
             relocs: Vec::new(),
             debug_frame,
+            reserved: symbols::reserved_variables(module, traits),
+            prototypes: Interner::new(StringTable::new()),
             parts: Vec::new(),
             section_indices: HashMap::new(),
             symbols: Vec::new(),
             symbol_indices: HashMap::new(),
         };
-        builder.relocs = builder.collect_relocs(&addresses);
+        let calls = &module.calls;
+        for (_, text) in calls.address_taken.iter().chain(&calls.indirect).chain(&calls.prototypes) {
+            builder.prototypes.offset(text);
+        }
+        builder.relocs = builder.collect_relocs(&fields);
         builder.parts = builder.plan();
         builder.section_indices = builder.parts.iter().copied().zip(1..).collect();
         builder.check()?;
         builder.list_symbols()?;
         Ok(builder)
+    }
+
+    fn is_relocatable(&self) -> bool {
+        self.module.linkage == Linkage::Relocatable
     }
 
     fn object(&self) -> Result<Object, WriteError> {
@@ -128,27 +148,33 @@ impl<'a> Builder<'a> {
         }
         let cuinfo = u8::try_from(self.index(Part::CudaNote)).unwrap_or(0);
         let header = Header {
-            file_type: FileType::EXECUTABLE,
+            file_type: match self.module.linkage {
+                Linkage::Executable => FileType::EXECUTABLE,
+                Linkage::Relocatable => FileType::RELOCATABLE,
+            },
             abi: Abi::CURRENT,
             version: 1,
             flags: Flags::new(Flags::SASS, self.module.target.sm, cuinfo),
             section_names: 1,
-            segment_header_size: PHDR_SIZE as u16,
+            segment_header_size: match self.module.linkage {
+                Linkage::Executable => PHDR_SIZE as u16,
+                Linkage::Relocatable => self.generation.unused_segment_header_size,
+            },
         };
-        Ok(Object { header, sections, segments: self.segments() })
+        let segments = if self.is_relocatable() { Vec::new() } else { self.segments() };
+        Ok(Object { header, sections, segments })
     }
 
     /// Refuses what would be written wrong without notice.
     fn check(&self) -> Result<(), WriteError> {
-        for variable in &self.module.variables {
-            let Variable { name, align, size, init, .. } = variable;
-            if !align.is_power_of_two() {
-                let message = format!("variable {name}: alignment {align} is no power of two");
-                return Err(WriteError::in_file(message));
-            }
-            if init.len() as u64 > *size {
-                let message = format!("variable {name}: {} bytes do not fit into {size}", init.len());
-                return Err(WriteError::in_file(message));
+        let module = self.module;
+        module.variables.iter().try_for_each(|variable| self.check_variable(variable))?;
+        module.shared.iter().try_for_each(|variable| self.check_shared(variable))?;
+        for function in &module.functions {
+            let size = function.constant2.len() as u64;
+            if let Some(piece) = function.literals.iter().find(|piece| piece.end > size || piece.is_empty()) {
+                let name = function.literal_name(piece);
+                return Err(WriteError::in_file(format!("literal {name}: constant bank 2 has {size} bytes")));
             }
         }
         for (patched, relocs) in &self.relocs {
@@ -162,6 +188,41 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    fn check_variable(&self, variable: &Variable) -> Result<(), WriteError> {
+        let Variable { name, align, size, init, .. } = variable;
+        if variable.origin != Origin::Here && !self.is_relocatable() {
+            return Err(WriteError::in_file(format!(
+                "variable {name}: an executable has to give it a place"
+            )));
+        }
+        if !align.is_power_of_two() {
+            let message = format!("variable {name}: alignment {align} is no power of two");
+            return Err(WriteError::in_file(message));
+        }
+        if init.len() as u64 > *size {
+            let message = format!("variable {name}: {} bytes do not fit into {size}", init.len());
+            return Err(WriteError::in_file(message));
+        }
+        Ok(())
+    }
+
+    fn check_shared(&self, variable: &SharedVariable) -> Result<(), WriteError> {
+        let SharedVariable { name, align, .. } = variable;
+        if !align.is_power_of_two() {
+            let message = format!("variable {name}: alignment {align} is no power of two");
+            return Err(WriteError::in_file(message));
+        }
+        let home = match variable.home {
+            SharedHome::Kernel(index) => Part::Shared(index),
+            SharedHome::System => Part::ReservedShared,
+            SharedHome::Module | SharedHome::Launch => return Ok(()),
+        };
+        if self.index(home) == 0 {
+            return Err(WriteError::in_file(format!("variable {name}: there is no shared memory for it")));
+        }
+        Ok(())
+    }
+
     // ── The plan ────────────────────────────────────────────────────────────────────────────────────────
 
     /// The sections of the file in order.
@@ -170,7 +231,7 @@ impl<'a> Builder<'a> {
         let functions = 0..module.functions.len();
         let each = |part: fn(usize) -> Part| functions.clone().map(part);
         let kernels = || module.kernels().map(|(index, ..)| index);
-        let has_pool = |pool| module.variables.iter().any(|variable| variable.pool() == pool);
+        let has_pool = |pool| module.variables.iter().any(|variable| variable.pool() == Some(pool));
 
         let mut parts = vec![Part::SectionNames, Part::SymbolNames, Part::Symbols, Part::DebugFrame];
         parts.extend((0..module.debug.len()).map(Part::Debug));
@@ -178,7 +239,9 @@ impl<'a> Builder<'a> {
         parts.extend(self.generation.has_compat.then_some(Part::Compat));
         parts.extend(each(Part::FunctionInfo));
         parts.push(Part::CallGraph);
-        parts.extend(self.generation.has_rel_action.then_some(Part::RelAction));
+        parts.extend((!module.calls.prototypes.is_empty()).then_some(Part::Prototypes));
+        let has_rel_action = self.generation.has_rel_action && !self.is_relocatable();
+        parts.extend(has_rel_action.then_some(Part::RelAction));
         for (index, (_, relocs)) in self.relocs.iter().enumerate() {
             let (without, with) = self.split(relocs);
             parts.extend((!without.is_empty()).then_some(Part::Rel(index)));
@@ -193,14 +256,36 @@ impl<'a> Builder<'a> {
         }
         parts.extend(each(Part::Text));
         parts.extend(has_pool(Pool::Initialized).then_some(Part::GlobalInit));
-        parts.extend(self.generation.has_reserved_shared.then_some(Part::ReservedShared));
+        let is_module_shared = |variable: &SharedVariable| match variable.home {
+            SharedHome::Module => true,
+            SharedHome::Launch => !self.is_relocatable(),
+            SharedHome::Kernel(_) | SharedHome::System => false,
+        };
+        parts.extend(module.shared.iter().any(is_module_shared).then_some(Part::ModuleShared));
+        let has_reserved = match module.linkage {
+            Linkage::Executable => self.generation.has_reserved_shared,
+            Linkage::Relocatable => !self.reserved.is_empty(),
+        };
+        parts.extend(has_reserved.then_some(Part::ReservedShared));
         let with_shared = module.kernels().filter(|(_, _, kernel)| kernel.shared.is_some());
         parts.extend(with_shared.map(|(index, ..)| Part::Shared(index)));
         parts.extend(has_pool(Pool::Zero).then_some(Part::Global));
         if self.generation.constant0_last {
             parts.extend(kernels().map(Part::Constant0));
         }
+        if parts.len() + 1 >= FIRST_RESERVED.into() {
+            parts.insert(SYMBOL_HOMES_AT, Part::SymbolHomes);
+        }
         parts
+    }
+
+    /// The section of each symbol, as ptxas lists them: near ones too, 0 for none.
+    fn symbol_homes(&self) -> Vec<u8> {
+        let index = |symbol: &Symbol| match symbol.home {
+            Home::Section(index) => index,
+            _ => 0,
+        };
+        self.symbols.iter().flat_map(|symbol| index(symbol).to_le_bytes()).collect()
     }
 
     /// The section index of a part; 0, the null section, for a part that is not in the file.
@@ -208,21 +293,16 @@ impl<'a> Builder<'a> {
         self.section_indices.get(&part).copied().unwrap_or(0)
     }
 
-    fn collect_relocs(&self, frame_addresses: &[u64]) -> Vec<(Part, Vec<SymbolicReloc>)> {
+    fn collect_relocs(&self, frame_fields: &[Fields]) -> Vec<(Part, Vec<SymbolicReloc>)> {
         let module = self.module;
-        let data = |offset, symbol: &str, addend| SymbolicReloc {
-            offset,
-            kind: RelocType::DATA_64,
-            symbol: symbol.to_string(),
-            addend,
-        };
         let mut all = Vec::new();
         for (index, function) in module.functions.iter().enumerate() {
             all.push((Part::Text(index), function.relocs.clone()));
             all.push((Part::Constant2(index), function.constant2_relocs.clone()));
+            all.push((Part::Constant0(index), function.constant0_relocs.clone()));
         }
         let slots = module.address_table.iter().enumerate();
-        let slots = slots.map(|(slot, (symbol, addend))| data(8 * slot as u64, symbol, *addend));
+        let slots = slots.map(|(slot, (symbol, addend))| address(8 * slot as u64, symbol, *addend));
         all.push((Part::AddressTable, slots.collect()));
         for (patched, pool) in [(Part::GlobalInit, Pool::Initialized), (Part::Constants, Pool::Constant)] {
             let mut relocs = Vec::new();
@@ -237,91 +317,38 @@ impl<'a> Builder<'a> {
         for (index, section) in module.debug.iter().enumerate() {
             all.push((Part::Debug(index), section.relocs.clone()));
         }
-        let frames = module.functions.iter().zip(frame_addresses);
-        let frames = frames.map(|(function, &offset)| data(offset, &function.name, 0));
-        all.push((Part::DebugFrame, frames.collect()));
+        all.push((Part::DebugFrame, self.frame_relocs(frame_fields)));
         all.retain(|(_, relocs)| !relocs.is_empty());
         all
     }
 
+    /// The linker drops the description of a function that it drops: it clears the size of the code.
+    fn frame_relocs(&self, fields: &[Fields]) -> Vec<SymbolicReloc> {
+        let functions = self.module.functions.iter();
+        let starts = functions.flat_map(|function| {
+            let clones = function.clones.iter().map(|clone| clone.offset);
+            std::iter::once(0).chain(clones).map(|start| (function.name.as_str(), start))
+        });
+        let mut relocs = Vec::new();
+        for ((function, start), fields) in starts.zip(fields) {
+            relocs.push(address(fields.code_start, function, start as i64));
+            relocs.extend(fields.return_base.map(|base| address(base, function, 0)));
+            if self.is_relocatable() {
+                let (common, common_at) = fields.common;
+                relocs.push(address(common_at, &self.name(Part::DebugFrame), common as i64));
+                let kind = RelocType::UNUSED_CLEAR64;
+                relocs.push(SymbolicReloc { kind, ..address(fields.code_size, function, 0) });
+            }
+        }
+        relocs
+    }
+
     /// Splits into relocations for a `REL` section and for a `RELA` section.
     fn split<'r>(&self, relocs: &'r [SymbolicReloc]) -> (Vec<&'r SymbolicReloc>, Vec<&'r SymbolicReloc>) {
-        relocs.iter().partition(|reloc| self.generation.rel_without_addend && reloc.addend == 0)
-    }
-
-    // ── Symbols ─────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Lists the symbols: null, one per section that others refer to, then locals, then the rest.
-    fn list_symbols(&mut self) -> Result<(), WriteError> {
-        let mut symbols = vec![Symbol::null()];
-        for &part in &self.parts {
-            if has_section_symbol(part) {
-                symbols.push(Symbol {
-                    name: self.name(part),
-                    kind: SymbolType::SECTION,
-                    home: self.home(part),
-                    ..Symbol::null()
-                });
-            }
-        }
-        let (locals, others): (Vec<_>, Vec<_>) =
-            self.named_symbols().into_iter().partition(|symbol| symbol.binding == Binding::LOCAL);
-        symbols.extend(locals);
-        symbols.extend(others);
-        for (index, symbol) in symbols.iter().enumerate() {
-            if self.symbol_indices.insert(symbol.name.clone(), index as u32).is_some() {
-                return Err(WriteError::in_file(format!("symbol {} is defined twice", symbol.name)));
-            }
-        }
-        self.symbols = symbols;
-        Ok(())
-    }
-
-    fn named_symbols(&self) -> Vec<Symbol> {
-        let mut symbols = Vec::new();
-        let mut add = |name: &str, binding, kind, other, home, value, size| {
-            symbols.push(Symbol { name: name.to_string(), kind, binding, other, home, value, size });
-        };
-        let plain = SymbolOther(0);
-        if self.generation.has_reserved_shared {
-            let offset = self.traits.reserved_shared.offset;
-            let reserved = SymbolOther::in_space(MemorySpace::RESERVED_SHARED);
-            let home = self.home(Part::ReservedShared);
-            let (offset_name, alias) = (".nv.reservedSmem.offset0", "__nv_reservedSMEM_offset_0_alias");
-            add(offset_name, Binding::WEAK, SymbolType::OBJECT, plain, Home::Undefined, offset, 4);
-            add(alias, Binding::WEAK, SymbolType::NONE, reserved, home, offset, 0);
-        }
-        for (variable, &offset) in self.module.variables.iter().zip(&self.offsets) {
-            let home = self.home(match variable.pool() {
-                Pool::Initialized => Part::GlobalInit,
-                Pool::Zero => Part::Global,
-                Pool::Constant => Part::Constants,
-            });
-            add(&variable.name, variable.binding, SymbolType::OBJECT, plain, home, offset, variable.size);
-        }
-        for (index, function) in self.module.functions.iter().enumerate() {
-            let home = self.home(Part::Text(index));
-            let other = if function.kernel.is_some() { SymbolOther::ENTRY } else { plain };
-            let size = function.code.len() as u64;
-            add(&function.name, function.binding, SymbolType::FUNCTION, other, home, 0, size);
-            for clone in &function.clones {
-                let (offset, size) = (clone.offset, clone.size);
-                add(&clone.name, clone.binding, SymbolType::FUNCTION, plain, home, offset, size);
-            }
-        }
-        for name in &self.module.external_functions {
-            add(name, Binding::GLOBAL, SymbolType::FUNCTION, plain, Home::Undefined, 0, 0);
-        }
-        symbols
-    }
-
-    fn home(&self, part: Part) -> Home {
-        Home::from_index(self.index(part) as u16)
-    }
-
-    fn symbol(&self, name: &str) -> Result<u32, WriteError> {
-        let index = self.symbol_indices.get(name).copied();
-        index.ok_or_else(|| WriteError::in_file(format!("symbol {name} is not defined")))
+        relocs.iter().partition(|reloc| {
+            let clears = reloc.kind == RelocType::UNUSED_CLEAR64;
+            self.generation.rel_without_addend && reloc.addend == 0 && !clears
+        })
     }
 
     // ── Sections ────────────────────────────────────────────────────────────────────────────────────────
@@ -332,6 +359,7 @@ impl<'a> Builder<'a> {
             Part::SectionNames => ".shstrtab".into(),
             Part::SymbolNames => ".strtab".into(),
             Part::Symbols => ".symtab".into(),
+            Part::SymbolHomes => ".symtab_shndx".into(),
             Part::DebugFrame => ".debug_frame".into(),
             Part::Debug(index) => self.module.debug[index].name.clone(),
             Part::ToolNote => ".note.nv.tkinfo".into(),
@@ -340,6 +368,7 @@ impl<'a> Builder<'a> {
             Part::Compat => ".nv.compat".into(),
             Part::FunctionInfo(index) => format!(".nv.info.{}", function(index)),
             Part::CallGraph => ".nv.callgraph".into(),
+            Part::Prototypes => ".nv.prototype".into(),
             Part::RelAction => ".nv.rel.action".into(),
             Part::Rel(index) => format!(".rel{}", self.name(self.relocs[index].0)),
             Part::Rela(index) => format!(".rela{}", self.name(self.relocs[index].0)),
@@ -349,6 +378,7 @@ impl<'a> Builder<'a> {
             Part::Constant0(index) => format!(".nv.constant0.{}", function(index)),
             Part::Text(index) => format!(".text.{}", function(index)),
             Part::GlobalInit => ".nv.global.init".into(),
+            Part::ModuleShared => ".nv_debug.shared".into(),
             Part::ReservedShared => ".nv.shared.reserved.0".into(),
             Part::Shared(index) => format!(".nv.shared.{}", function(index)),
             Part::Global => ".nv.global".into(),
@@ -360,11 +390,13 @@ impl<'a> Builder<'a> {
         let (flags, link, info) = self.links(part)?;
         let entry_size = match part {
             Part::Symbols => SYM_SIZE,
+            Part::SymbolHomes => 4,
             Part::Rel(_) => REL_SIZE,
             Part::Rela(_) => RELA_SIZE,
-            Part::CallGraph | Part::RelAction => 8,
+            Part::CallGraph | Part::Prototypes | Part::RelAction => 8,
             _ => 0,
         } as u64;
+        let kind = memory_type(part).filter(|_| self.is_relocatable()).unwrap_or(kind);
         Ok(Section { flags, link, info, entry_size, ..Section::new(self.name(part), kind, align, body) })
     }
 
@@ -372,11 +404,12 @@ impl<'a> Builder<'a> {
         let module = self.module;
         let function = |index: usize| &module.functions[index];
         let bits = |align, bytes| (SectionType::PROGBITS, align, Body::Bytes(bytes));
+        let zeros = |(align, size)| (SectionType::NOBITS, align, Body::Zeros(size));
         Ok(match part {
-            Part::SectionNames | Part::SymbolNames => {
-                (SectionType::STRTAB, 1, Body::Strings(StringTable::new()))
-            }
+            Part::SectionNames => (SectionType::STRTAB, 1, Body::Strings(StringTable::new())),
+            Part::SymbolNames => (SectionType::STRTAB, 1, Body::Strings(self.prototypes.table().clone())),
             Part::Symbols => (SectionType::SYMTAB, 8, Body::Symbols(self.symbols.clone())),
+            Part::SymbolHomes => (SectionType::SYMTAB_SHNDX, 4, Body::Bytes(self.symbol_homes())),
             Part::DebugFrame => bits(1, self.debug_frame.clone()),
             Part::Debug(index) => bits(1, module.debug[index].bytes.clone()),
             Part::ToolNote => (SectionType::NOTE, 4, Body::Notes(vec![self.tool_note()])),
@@ -387,6 +420,7 @@ impl<'a> Builder<'a> {
                 (SectionType::CUDA_INFO, 4, Body::Info(self.function_attrs(function(index))?))
             }
             Part::CallGraph => (SectionType::CUDA_CALLGRAPH, 4, Body::CallGraph(self.call_graph()?)),
+            Part::Prototypes => (SectionType::CUDA_PROTOTYPE, 4, Body::Prototypes(self.prototype_list()?)),
             Part::RelAction => (SectionType::CUDA_RELOCINFO, 8, Body::Bytes(REL_ACTION.to_vec())),
             Part::Rel(index) => (SectionType::REL, 8, self.reloc_body(&self.split(&self.relocs[index].1).0)?),
             Part::Rela(index) => {
@@ -394,27 +428,23 @@ impl<'a> Builder<'a> {
             }
             Part::AddressTable => bits(8, vec![0; 8 * module.address_table.len()]),
             Part::Constants => self.pool_body(Pool::Constant)?,
-            Part::Constant2(index) => bits(4, function(index).constant2.clone()),
+            Part::Constant2(index) => {
+                bits(literal_align(&function(index).literals), function(index).constant2.clone())
+            }
             Part::Constant0(index) => bits(4, vec![0; constant0_size(function(index))]),
             Part::Text(index) => bits(TEXT_ALIGN, function(index).code.clone()),
             Part::GlobalInit => self.pool_body(Pool::Initialized)?,
-            Part::ReservedShared => {
-                let reserved = self.traits.reserved_shared;
-                (SectionType::NOBITS, reserved.align, Body::Zeros(reserved.size))
+            Part::ModuleShared => {
+                let variables = module.shared.iter();
+                zeros(self.module_shared_extent(variables.filter(|shared| shared.home == SharedHome::Module)))
             }
+            Part::ReservedShared => zeros(self.reserved_extent()),
             Part::Shared(index) => {
                 let shared = function(index).kernel.as_ref().and_then(|kernel| kernel.shared);
-                let (size, align) = shared.map_or((0, 1), |shared| (shared.size, shared.align));
-                (
-                    SectionType::NOBITS,
-                    align.max(1),
-                    Body::Zeros(self.generation.shared_base.saturating_add(size)),
-                )
+                let (align, size) = shared.map_or((1, 0), |shared| (shared.align, shared.size));
+                zeros((align.max(1), self.shared_base().saturating_add(size)))
             }
-            Part::Global => {
-                let (align, size) = self.pool_size(Pool::Zero);
-                (SectionType::NOBITS, align, Body::Zeros(size))
-            }
+            Part::Global => zeros(self.pool_size(Pool::Zero)),
         })
     }
 
@@ -433,7 +463,7 @@ impl<'a> Builder<'a> {
                 (NOTE_CUINFO | INFO_LINK, index(Part::ToolNote), index(Part::Compat))
             }
             Part::CudaNote => (NOTE_CUINFO, index(Part::ToolNote), 0),
-            Part::Info | Part::CallGraph => (0, symbols, 0),
+            Part::SymbolHomes | Part::Info | Part::CallGraph | Part::Prototypes => (0, symbols, 0),
             Part::FunctionInfo(function) => (INFO_LINK, symbols, index(Part::Text(function))),
             Part::Rel(relocs) | Part::Rela(relocs) => (INFO_LINK, symbols, index(self.relocs[relocs].0)),
             Part::AddressTable | Part::Constants => (ALLOC, 0, 0),
@@ -441,7 +471,9 @@ impl<'a> Builder<'a> {
                 (ALLOC | INFO_LINK, 0, index(Part::Text(function)))
             }
             Part::Text(function) => (ALLOC | EXEC, symbols, self.text_info(function)?),
-            Part::GlobalInit | Part::Global | Part::ReservedShared => (ALLOC | WRITE, 0, 0),
+            Part::GlobalInit | Part::Global | Part::ModuleShared | Part::ReservedShared => {
+                (ALLOC | WRITE, 0, 0)
+            }
             Part::Shared(function) => (ALLOC | WRITE | INFO_LINK, 0, index(Part::Text(function))),
             Part::SectionNames
             | Part::SymbolNames
@@ -464,11 +496,36 @@ impl<'a> Builder<'a> {
     /// The variables of a pool, with their offsets.
     fn members(&self, pool: Pool) -> impl Iterator<Item = (&'a Variable, u64)> {
         let variables = self.module.variables.iter().zip(self.offsets.iter().copied());
-        variables.filter(move |(variable, _)| variable.pool() == pool)
+        variables.filter(move |(variable, _)| variable.pool() == Some(pool))
     }
 
     fn pool_size(&self, pool: Pool) -> (u64, u64) {
         self.members(pool).fold((1, 0), |(align, size), (variable, offset)| {
+            (align.max(variable.align), size.max(offset.saturating_add(variable.size)))
+        })
+    }
+
+    /// Where the shared memory of a kernel starts; in a relocatable file the linker adds what is reserved.
+    fn shared_base(&self) -> u64 {
+        if self.is_relocatable() { 0 } else { self.generation.shared_base }
+    }
+
+    /// Alignment and size of `.nv_debug.shared`.
+    fn module_shared_extent<'s>(&self, variables: impl Iterator<Item = &'s SharedVariable>) -> (u64, u64) {
+        variables.fold((1, self.shared_base()), |(align, mut end), variable| {
+            if self.is_relocatable() {
+                append(&mut end, variable.align, variable.size);
+            } else {
+                end = end.max(variable.address.saturating_add(variable.size));
+            }
+            (align.max(variable.align), end)
+        })
+    }
+
+    /// Alignment and size of `.nv.shared.reserved.0`.
+    fn reserved_extent(&self) -> (u64, u64) {
+        let base = if self.is_relocatable() { 0 } else { self.traits.reserved_shared };
+        self.reserved.iter().fold((1, base), |(align, size), (variable, offset)| {
             (align.max(variable.align), size.max(offset.saturating_add(variable.size)))
         })
     }
@@ -496,118 +553,29 @@ impl<'a> Builder<'a> {
     }
 
     fn call_graph(&self) -> Result<CallGraph, WriteError> {
+        let calls = &self.module.calls;
         let edge = |(caller, callee): &(String, String)| Ok((self.symbol(caller)?, self.symbol(callee)?));
-        let calls = self.module.calls.iter().map(edge).collect::<Result<_, WriteError>>()?;
-        Ok(CallGraph { calls, ..CallGraph::default() })
-    }
-
-    // ── Notes and attributes ────────────────────────────────────────────────────────────────────────────
-
-    fn tool_note(&self) -> Note {
-        let tool = &self.module.tool;
-        Note::Tool(ToolInfo {
-            note_version: NOTE_VERSION.into(),
-            object_name: tool.object_name.clone(),
-            tool_name: tool.name.clone(),
-            tool_version: tool.version.clone(),
-            branch: tool.branch.clone(),
-            command_line: tool.command_line.clone(),
+        let typed = |(function, text): &(String, String)| Ok((self.symbol(function)?, self.prototype(text)?));
+        Ok(CallGraph {
+            calls: calls.direct.iter().map(edge).collect::<Result<_, WriteError>>()?,
+            address_taken: calls.address_taken.iter().map(typed).collect::<Result<_, WriteError>>()?,
+            indirect_calls: calls.indirect.iter().map(typed).collect::<Result<_, WriteError>>()?,
+            takes_address: calls.takes_address.iter().map(edge).collect::<Result<_, WriteError>>()?,
         })
     }
 
-    fn cuda_note(&self) -> Note {
-        let virtual_sm = self.module.virtual_sm;
-        Note::Cuda(CudaInfo { note_version: NOTE_VERSION, virtual_sm, toolkit: API_VERSION })
+    fn prototype_list(&self) -> Result<Vec<Prototype>, WriteError> {
+        let prototypes = self.module.calls.prototypes.iter();
+        prototypes
+            .map(|(function, text)| {
+                Ok(Prototype { symbol: self.symbol(function)?, text: self.prototype(text)? })
+            })
+            .collect()
     }
 
-    fn compat(&self) -> Vec<Compat> {
-        let features = self.module.features;
-        let byte = |code, value| Compat { code, value: CompatValue::Byte(value) };
-        let finalize = CompatValue::Words(vec![self.traits.fastpath_finalize, 0]);
-        vec![
-            byte(CompatCode::CUDA_ACCELERATOR_TARGET, self.module.target.accelerated.into()),
-            byte(CompatCode::ISA_CLASS, features.isa_class),
-            byte(CompatCode::INST_TCGEN05_MMA, 5),
-            Compat {
-                code: CompatCode::MERCURY_ISA_MAJOR_MINOR_VERSION,
-                value: CompatValue::Half(self.generation.mercury_isa),
-            },
-            byte(CompatCode::INST_TENSORMAP_V1, features.tensormap),
-            byte(CompatCode::ENABLE_OPPORTUNISTIC_FINALIZATION, 1),
-            Compat { code: CompatCode::CAN_FASTPATH_FINALIZE, value: finalize },
-        ]
-    }
-
-    /// The attributes of `.nv.info`.
-    fn global_attrs(&self) -> Result<Vec<Attr>, WriteError> {
-        let mut attrs = Vec::new();
-        for function in &self.module.functions {
-            let symbol = self.symbol(&function.name)?;
-            attrs.push(Attr::per_symbol(Code::REGCOUNT, symbol, function.registers.into()));
-            for clone in &function.clones {
-                let clone_symbol = self.symbol(&clone.name)?;
-                attrs.push(Attr::per_symbol(Code::FRAME_SIZE, clone_symbol, clone.frame_size));
-            }
-            attrs.push(Attr::per_symbol(Code::FRAME_SIZE, symbol, function.frame_size));
-        }
-        for (_, function, kernel) in self.module.kernels() {
-            let symbol = self.symbol(&function.name)?;
-            attrs.push(Attr::per_symbol(Code::MIN_STACK_SIZE, symbol, kernel.min_stack_size));
-        }
-        attrs.extend(self.module.attrs.iter().cloned());
-        Ok(attrs)
-    }
-
-    /// The attributes of `.nv.info.<function>`.
-    fn function_attrs(&self, function: &Function) -> Result<Vec<Attr>, WriteError> {
-        let traits = self.traits;
-        let mut attrs = vec![Attr::words(Code::CUDA_API_VERSION, [API_VERSION])];
-        attrs.extend(traits.sw_war.map(|war| Attr::words(Code::SW_WAR, [war])));
-        attrs.extend(traits.sw2861232_war.then(|| Attr::flag(Code::SW2861232_WAR)));
-        attrs.extend(traits.reserved_shared_used.then(|| Attr::flag(Code::RESERVED_SMEM_USED)));
-        attrs.extend(self.generation.has_sparse_mma_mask.then(|| Attr::half(Code::SPARSE_MMA_MASK, 0)));
-        attrs.extend(traits.vrc_cta_init_count.then(|| Attr::byte(Code::VRC_CTA_INIT_COUNT, 0)));
-        attrs.push(Attr::half(Code::MERCURY_ISA_VERSION, self.generation.mercury_isa));
-        if !function.exits.is_empty() {
-            attrs.push(Attr::words(Code::EXIT_INSTR_OFFSETS, function.exits.clone()));
-        }
-        if !function.externs.is_empty() {
-            let symbols = function.externs.iter().map(|name| self.symbol(name));
-            let symbols = symbols.collect::<Result<Vec<_>, _>>()?;
-            attrs.push(Attr { code: Code::EXTERNS, value: Value::Symbols(symbols) });
-        }
-        if let Some(kernel) = &function.kernel {
-            self.kernel_attrs(function, kernel, &mut attrs)?;
-        }
-        // What the caller gives replaces what the target has by default.
-        attrs.retain(|attr| function.attrs.iter().all(|given| given.code != attr.code));
-        attrs.extend(function.attrs.iter().cloned());
-        attrs.sort_by_key(|attr| self.generation.attr_rank(attr.code));
-        Ok(attrs.into_iter().flat_map(split_long_table).collect())
-    }
-
-    fn kernel_attrs(
-        &self,
-        function: &Function,
-        kernel: &Kernel,
-        attrs: &mut Vec<Attr>,
-    ) -> Result<(), WriteError> {
-        attrs.push(Attr::half(Code::MAXREG_COUNT, kernel.max_registers));
-        if kernel.barriers > 0 {
-            attrs.push(Attr::byte(Code::NUM_BARRIERS, kernel.barriers));
-        }
-        attrs.extend(kernel.max_threads.map(|threads| Attr::words(Code::MAX_THREADS, threads)));
-        attrs.extend(kernel.required_threads.map(|threads| Attr::words(Code::REQNTID, threads)));
-        let params = &kernel.params;
-        if params.list.is_empty() {
-            return Ok(());
-        }
-        attrs.extend(param_attrs(params)?);
-        let symbol = self.symbol(&format!(".nv.constant0.{}", function.name))?;
-        let bank = ParamBank { symbol, base: params.base, size: params.size };
-        attrs.push(Attr::half(Code::CBANK_PARAM_SIZE, params.size));
-        attrs.push(Attr { code: Code::PARAM_CBANK, value: Value::ParamBank(bank) });
-        Ok(())
+    fn prototype(&self, text: &str) -> Result<StringOffset, WriteError> {
+        let offset = self.prototypes.find(text).map(StringOffset);
+        offset.ok_or_else(|| WriteError::in_file(format!("prototype {text} is not listed")))
     }
 
     // ── Segments ────────────────────────────────────────────────────────────────────────────────────────
@@ -633,8 +601,10 @@ impl<'a> Builder<'a> {
                     | Part::Text(_)
             )
         };
-        let is_writable =
-            |part| matches!(part, Part::GlobalInit | Part::ReservedShared | Part::Shared(_) | Part::Global);
+        let is_writable = |part| {
+            use Part::{Global, GlobalInit, ModuleShared, ReservedShared, Shared};
+            matches!(part, GlobalInit | ModuleShared | ReservedShared | Shared(_) | Global)
+        };
         let headers = |kind, flags| Some(segment(kind, flags, Extent::ProgramHeaders));
         let planned = if self.generation.constant0_last {
             vec![
@@ -657,32 +627,50 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn has_section_symbol(part: Part) -> bool {
-    !matches!(
-        part,
-        Part::SectionNames
-            | Part::SymbolNames
-            | Part::Symbols
-            | Part::Info
-            | Part::Compat
-            | Part::FunctionInfo(_)
-            | Part::Rel(_)
-            | Part::Rela(_)
-            | Part::ReservedShared
-    )
+/// The type of a section of memory in a relocatable file.
+fn memory_type(part: Part) -> Option<SectionType> {
+    match part {
+        Part::Constant0(_) => Some(SectionType::CUDA_CONSTANT_B0),
+        Part::Constant2(_) => Some(SectionType::CUDA_CONSTANT_B2),
+        Part::Constants => Some(SectionType::CUDA_CONSTANT_B3),
+        Part::AddressTable => Some(SectionType::CUDA_CONSTANT_B4),
+        Part::GlobalInit => Some(SectionType::CUDA_GLOBAL_INIT),
+        Part::Global => Some(SectionType::CUDA_GLOBAL),
+        Part::Shared(_) | Part::ModuleShared => Some(SectionType::CUDA_SHARED),
+        Part::ReservedShared => Some(SectionType::CUDA_RESERVED_SHARED),
+        _ => None,
+    }
 }
 
-/// A record holds no more than 65535 bytes: a longer table becomes several records of the same code. (ptxas 13.0
-/// drops the high bits of the size, and most of the table with them.)
-fn split_long_table(attr: Attr) -> Vec<Attr> {
-    /// Divides by 2 and by 4, so that tables of pairs and of quadruples stay whole.
-    const MAX_WORDS: usize = 0xfff0 / 4;
-    match &attr.value {
-        Value::Words(words) if words.len() > MAX_WORDS => {
-            words.chunks(MAX_WORDS).map(|chunk| Attr::words(attr.code, chunk)).collect()
-        }
-        _ => vec![attr],
-    }
+/// The relocation of an address in data.
+fn address(offset: u64, symbol: &str, addend: i64) -> SymbolicReloc {
+    SymbolicReloc { offset, kind: RelocType::DATA_64, symbol: symbol.to_string(), addend }
+}
+
+/// The frames of a function and of its clones.
+fn frames(function: &Function) -> Vec<Frame> {
+    let end = function.clones.iter().map(|clone| clone.offset).min();
+    let own = Frame {
+        code_start: 0,
+        code_size: end.unwrap_or(function.code.len() as u64),
+        frame_size: function.frame_size,
+        ready_at: function.frame_ready_at,
+        returns: if function.kernel.is_some() { Returns::Never } else { Returns::ToAddress },
+    };
+    let clones = function.clones.iter().map(|clone| Frame {
+        code_start: clone.offset,
+        code_size: clone.size,
+        frame_size: clone.frame_size,
+        ready_at: 0,
+        returns: Returns::ToOffset(clone.return_register),
+    });
+    std::iter::once(own).chain(clones).collect()
+}
+
+/// Doubles are aligned as such where the linker may move them.
+fn literal_align(literals: &[Range<u64>]) -> u64 {
+    let is_double = |piece: &Range<u64>| piece.end.checked_sub(piece.start) == Some(8);
+    if literals.iter().any(is_double) { 8 } else { 4 }
 }
 
 /// Bank 0 holds what the driver keeps before the parameters, the parameters, and the handles.
@@ -691,34 +679,4 @@ fn constant0_size(function: &Function) -> usize {
     params.map_or(0, |params| {
         usize::from(params.base) + usize::from(params.size) + params.handle_bytes as usize
     })
-}
-
-/// One attribute per parameter, the last parameter first.
-fn param_attrs(params: &Params) -> Result<Vec<Attr>, WriteError> {
-    let mut attrs = Vec::with_capacity(params.list.len());
-    for (ordinal, param) in params.list.iter().enumerate().rev() {
-        let ordinal = u16::try_from(ordinal)
-            .map_err(|_| WriteError::in_file(format!("{} parameters are too many", params.list.len())))?;
-        if !param.align.is_power_of_two() {
-            let message = format!("parameter {ordinal}: alignment {} is no power of two", param.align);
-            return Err(WriteError::in_file(message));
-        }
-        let (index, offset) = (0, param.offset);
-        attrs.push(if u32::from(params.size) > MAX_V1_PARAM_BYTES {
-            let info = ParamInfoV2 { index, ordinal, offset, size: param.size.into() };
-            Attr { code: Code::KPARAM_INFO_V2, value: Value::ParamV2(info) }
-        } else {
-            let info = ParamInfo {
-                index,
-                ordinal,
-                offset,
-                size: param.size,
-                bank: PARAM_BANK_UNSPECIFIED,
-                space: param.space,
-                log_align: param.align.trailing_zeros() as u8,
-            };
-            Attr { code: Code::KPARAM_INFO, value: Value::Param(info) }
-        });
-    }
-    Ok(attrs)
 }

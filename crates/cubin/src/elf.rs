@@ -2,6 +2,8 @@
 
 pub const EHDR_SIZE: usize = 64;
 pub const SHDR_SIZE: usize = 64;
+/// Where in the header of the null section the number of sections stands if `e_shnum` is too small for it.
+pub const SHDR_SECTION_COUNT: usize = 32;
 pub const PHDR_SIZE: usize = 56;
 pub const SYM_SIZE: usize = 24;
 pub const REL_SIZE: usize = 16;
@@ -38,4 +40,6 @@ pub mod symbol_home {
     pub const FIRST_RESERVED: u16 = 0xff00;
     pub const ABSOLUTE: u16 = 0xfff1;
     pub const COMMON: u16 = 0xfff2;
+    /// The section index has no place here and stands in `.symtab_shndx`.
+    pub const ELSEWHERE: u16 = 0xffff;
 }

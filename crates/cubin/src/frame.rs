@@ -1,54 +1,116 @@
-//! `.debug_frame`: where the frame of a function is. Debuggers read it; the driver does not.
+//! `.debug_frame`: where the frame of a function is, and where it returns to. Debuggers read it; the driver does not.
 //!
-//! 64-bit DWARF, one common entry and one description per function. Register n is number 0x05000000 + n.
+//! 64-bit DWARF, one common entry and one description per function. Register n is number 0x05000000 + n. What
+//! ptxas 13.0 says beyond this (where a function tears its frame down, and to which register a clone moves its
+//! return address) is left out.
 
 use crate::bytes::Put;
 use crate::line::put_uleb;
 
-const DEF_CFA: u8 = 0x0c;
-const SAME_VALUE: u8 = 0x08;
 const ADVANCE_LOC4: u8 = 0x04;
-const NO_RETURN_REGISTER: [u8; 5] = [0xff, 0xff, 0xff, 0xff, 0x0f];
+const SAME_VALUE: u8 = 0x08;
+const DEF_CFA: u8 = 0x0c;
+const VAL_EXPRESSION: u8 = 0x16;
+const OP_ADDR: u8 = 0x03;
+const OP_PLUS: u8 = 0x22;
+const OP_BREGX: u8 = 0x92;
+
 const CODE_ALIGN: u32 = 4;
 const DATA_ALIGN: u8 = 0x7c; // -4
+const STACK_POINTER: u64 = 1;
+const ZERO: u64 = 255;
+/// The register pair with the return address of a function that follows the calling convention.
+const RETURN_ADDRESS: u64 = 20;
+/// Not a register: a name for a return address that has to be computed.
+const COMPUTED_ADDRESS: u64 = 256;
+/// A kernel returns to nobody.
+const NO_ADDRESS: u64 = u32::MAX as u64;
 
 /// One function as the section describes it.
 pub struct Frame {
+    /// Where its code starts in its section.
+    pub code_start: u64,
     pub code_size: u64,
     pub frame_size: u32,
     /// Where the stack pointer has moved down, in bytes of code.
     pub ready_at: u32,
+    pub returns: Returns,
 }
 
-/// The section, and for each frame the offset of the field that holds the function's address.
-pub fn encode(frames: &[Frame]) -> (Vec<u8>, Vec<u64>) {
+/// How a function finds its way back.
+#[derive(Clone, Copy)]
+pub enum Returns {
+    Never,
+    /// By the calling convention.
+    ToAddress,
+    /// By an offset from the start of the section, in this register.
+    ToOffset(u8),
+}
+
+/// Where the description of one function has fields for the linker.
+#[derive(Default)]
+pub struct Fields {
+    /// The offset of the common entry, and where it is written.
+    pub common: (u64, u64),
+    pub code_start: u64,
+    pub code_size: u64,
+    /// The start of the section in the return address.
+    pub return_base: Option<u64>,
+}
+
+/// The section, and the fields of each frame.
+pub fn encode(frames: &[Frame]) -> (Vec<u8>, Vec<Fields>) {
     let mut out = Vec::new();
-    let mut addresses = Vec::with_capacity(frames.len());
-    for frame in frames {
-        let common = out.len() as u64;
-        entry(&mut out, |out| {
-            out.put_u64(u64::MAX); // this is a common entry
-            out.extend_from_slice(&[3, 0, CODE_ALIGN as u8, DATA_ALIGN]);
-            out.extend_from_slice(&NO_RETURN_REGISTER);
-            define_frame(out, 0);
-            for register in [255, 1] {
-                out.put_u8(SAME_VALUE);
-                put_uleb(out, register_number(register));
+    let fields = frames.iter().map(|frame| describe(frame, &mut out)).collect();
+    (out, fields)
+}
+
+fn describe(frame: &Frame, out: &mut Vec<u8>) -> Fields {
+    let common = out.len() as u64;
+    let mut fields = Fields::default();
+    entry(out, |out| {
+        out.put_u64(u64::MAX); // this is a common entry
+        out.extend_from_slice(&[3, 0, CODE_ALIGN as u8, DATA_ALIGN]);
+        put_uleb(
+            out,
+            match frame.returns {
+                Returns::Never => NO_ADDRESS,
+                Returns::ToAddress => register(RETURN_ADDRESS),
+                Returns::ToOffset(_) => register(COMPUTED_ADDRESS),
+            },
+        );
+        define_frame(out, 0);
+        same_value(out, ZERO);
+        same_value(out, STACK_POINTER);
+        match frame.returns {
+            Returns::Never => {}
+            Returns::ToAddress => {
+                same_value(out, RETURN_ADDRESS);
+                same_value(out, RETURN_ADDRESS + 1);
             }
-        });
-        entry(&mut out, |out| {
-            out.put_u64(common);
-            addresses.push(out.len() as u64);
-            out.put_u64(0);
-            out.put_u64(frame.code_size);
-            if frame.ready_at > 0 {
-                out.put_u8(ADVANCE_LOC4);
-                out.put_u32(frame.ready_at / CODE_ALIGN);
+            Returns::ToOffset(offset) => {
+                same_value(out, offset.into());
+                fields.return_base = Some(put_computed_address(out, offset));
             }
-            define_frame(out, frame.frame_size);
-        });
-    }
-    (out, addresses)
+        }
+    });
+    entry(out, |out| {
+        fields.common = (common, out.len() as u64);
+        out.put_u64(common);
+        fields.code_start = out.len() as u64;
+        out.put_u64(frame.code_start);
+        fields.code_size = out.len() as u64;
+        out.put_u64(frame.code_size);
+        if matches!(frame.returns, Returns::ToOffset(_)) {
+            return; // It lives in the frame of its caller.
+        }
+        if frame.ready_at > 0 {
+            out.put_u8(ADVANCE_LOC4);
+            out.put_u32(frame.ready_at / CODE_ALIGN);
+        }
+        define_frame(out, frame.frame_size);
+    });
+    fields
 }
 
 /// Writes an entry with its length before it, padded with no-operations to 8 bytes.
@@ -63,12 +125,32 @@ fn entry(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     out[length_at..start].copy_from_slice(&length.to_le_bytes());
 }
 
+/// The return address is the start of the section plus a register. Tells where the start is to be written.
+fn put_computed_address(out: &mut Vec<u8>, offset: u8) -> u64 {
+    let mut expression = vec![OP_ADDR];
+    expression.put_u64(0);
+    expression.put_u8(OP_BREGX);
+    put_uleb(&mut expression, register(offset.into()));
+    expression.extend_from_slice(&[0, OP_PLUS]);
+    out.put_u8(VAL_EXPRESSION);
+    put_uleb(out, register(COMPUTED_ADDRESS));
+    put_uleb(out, expression.len() as u64);
+    let start = out.len() as u64 + 1;
+    out.extend_from_slice(&expression);
+    start
+}
+
 fn define_frame(out: &mut Vec<u8>, offset: u32) {
     out.put_u8(DEF_CFA);
-    put_uleb(out, register_number(1));
+    put_uleb(out, register(STACK_POINTER));
     put_uleb(out, offset.into());
 }
 
-fn register_number(register: u64) -> u64 {
-    0x0500_0000 + register
+fn same_value(out: &mut Vec<u8>, number: u64) {
+    out.put_u8(SAME_VALUE);
+    put_uleb(out, register(number));
+}
+
+fn register(number: u64) -> u64 {
+    0x0500_0000 + number
 }

@@ -208,10 +208,13 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The static shared memory of a kernel, without what the system reserves.
+    /// The static shared memory of a kernel, without what the system reserves. Relocatable files leave that to the
+    /// linker.
     fn shared_bytes(&self, kernel: &str) -> u64 {
-        let target = Target { sm: self.object.header.sm(), accelerated: false };
-        let reserved = target.traits().map_or(0, |traits| traits.generation.shared_base);
+        let header = &self.object.header;
+        let traits = Target { sm: header.sm(), accelerated: false }.traits();
+        let traits = traits.filter(|_| header.file_type != FileType::RELOCATABLE);
+        let reserved = traits.map_or(0, |traits| traits.generation.shared_base);
         match self.sections.get(format!(".nv.shared.{kernel}").as_str()).map(|section| &section.body) {
             Some(Body::Zeros(size)) => size.saturating_sub(reserved),
             _ => 0,
@@ -310,7 +313,7 @@ fn symbol_reports(object: &Object) -> Vec<SymbolReport> {
             Home::Absolute => "absolute".to_string(),
             Home::Common => "common".to_string(),
             Home::Reserved(index) => format!("{index:#x}"),
-            Home::Section(index) => section_name(object, index.into()),
+            Home::Section(index) => section_name(object, index as usize),
         },
         value: symbol.value,
         size: symbol.size,

@@ -1,14 +1,17 @@
-//! What a compiler hands over: kernels, functions, variables. `Module::to_object` turns it into an executable
-//! cubin (see `build`).
+//! What a compiler hands over: kernels, functions, variables. `Module::to_object` turns it into an executable or
+//! a relocatable cubin (see `build`).
+
+use std::ops::Range;
 
 use crate::attr::{Attr, PointerSpace};
 use crate::names::{Binding, RelocType};
 use crate::target::Target;
 
-/// Everything that goes into one executable cubin.
+/// Everything that goes into one cubin.
 #[derive(Clone, Debug)]
 pub struct Module {
     pub target: Target,
+    pub linkage: Linkage,
     /// The SM number of the PTX `.target`.
     pub virtual_sm: u16,
     pub tool: Tool,
@@ -16,12 +19,15 @@ pub struct Module {
     pub functions: Vec<Function>,
     /// `.global` and `.const` variables, in the order in which they are laid out (see `layout`).
     pub variables: Vec<Variable>,
+    /// `.shared` variables. An executable can do without: its code contains their addresses.
+    pub shared: Vec<SharedVariable>,
+    /// Textures, samplers and surfaces that are not parameters.
+    pub images: Vec<Image>,
     /// The slots of constant bank 4: the address at offset 8·i is that of the i-th symbol plus its addend.
     pub address_table: Vec<(String, i64)>,
     /// Functions that are called but not defined here.
     pub external_functions: Vec<String>,
-    /// (caller, callee) of direct calls between sections.
-    pub calls: Vec<(String, String)>,
+    pub calls: Calls,
     pub features: Features,
     /// Debug sections, such as `.debug_line`; written as they are.
     pub debug: Vec<DebugSection>,
@@ -34,18 +40,46 @@ impl Module {
     pub fn new(target: Target, virtual_sm: u16) -> Module {
         Module {
             target,
+            linkage: Linkage::Executable,
             virtual_sm,
             tool: Tool::default(),
             functions: Vec::new(),
             variables: Vec::new(),
+            shared: Vec::new(),
+            images: Vec::new(),
             address_table: Vec::new(),
             external_functions: Vec::new(),
-            calls: Vec::new(),
+            calls: Calls::default(),
             features: Features::default(),
             debug: Vec::new(),
             attrs: Vec::new(),
         }
     }
+}
+
+/// Whether the driver takes the file, or `nvlink` does first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linkage {
+    Executable,
+    /// `ptxas -c`
+    Relocatable,
+}
+
+/// Who calls whom beyond the bounds of a section. All are names of functions; a prototype is a text such as `#ii`:
+/// the result and the parameters, `i` for 32 bits and `l` for 64.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// (caller, callee).
+    pub direct: Vec<(String, String)>,
+    /// (caller through a pointer, prototype).
+    pub indirect: Vec<(String, String)>,
+    /// (function whose address is taken, prototype).
+    pub address_taken: Vec<(String, String)>,
+    /// (function, function whose address its code takes).
+    pub takes_address: Vec<(String, String)>,
+    /// (function, prototype) of what is defined here for other files or there for this one, unless it is in
+    /// `address_taken`.
+    pub prototypes: Vec<(String, String)>,
 }
 
 /// Who made the file. The driver asks for the note, not for what it says.
@@ -90,10 +124,15 @@ pub struct Function {
     pub exits: Vec<u32>,
     /// `.nv.constant2.<name>`: jump tables, and literals before sm_90.
     pub constant2: Vec<u8>,
+    /// The pieces of `constant2` that relocations of the code name (`Function::literal_name`). In a relocatable
+    /// file the linker places each by itself.
+    pub literals: Vec<Range<u64>>,
     /// Relocations of the code.
     pub relocs: Vec<SymbolicReloc>,
     /// Relocations of `constant2`.
     pub constant2_relocs: Vec<SymbolicReloc>,
+    /// Relocations of constant bank 0: the handles of images (`Params::handle_bytes`).
+    pub constant0_relocs: Vec<SymbolicReloc>,
     /// Functions that were cloned into this section.
     pub clones: Vec<ClonedFunction>,
     /// External functions that are called from here (`EXTERNS`).
@@ -116,13 +155,20 @@ impl Function {
             frame_ready_at: 0,
             exits: Vec::new(),
             constant2: Vec::new(),
+            literals: Vec::new(),
             relocs: Vec::new(),
             constant2_relocs: Vec::new(),
+            constant0_relocs: Vec::new(),
             clones: Vec::new(),
             externs: Vec::new(),
             attrs: Vec::new(),
             kernel: None,
         }
+    }
+
+    /// The symbol of a piece of `constant2`.
+    pub fn literal_name(&self, piece: &Range<u64>) -> String {
+        format!("{}.const_opt.{}.{}", self.name, piece.start, piece.end)
     }
 }
 
@@ -200,6 +246,8 @@ pub struct ClonedFunction {
     pub offset: u64,
     pub size: u64,
     pub frame_size: u32,
+    /// The register with the offset in the section that it returns to. For debuggers.
+    pub return_register: u8,
 }
 
 /// A relocation against a symbol that is named.
@@ -211,12 +259,15 @@ pub struct SymbolicReloc {
     pub addend: i64,
 }
 
-/// A variable of the module.
+/// A `.global` or `.const` variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     pub name: String,
     pub binding: Binding,
     pub memory: Memory,
+    pub origin: Origin,
+    /// `.attribute(.managed)`
+    pub managed: bool,
     pub align: u64,
     pub size: u64,
     /// The first bytes; the rest is zero. With none at all, a global variable takes no place in the file.
@@ -230,6 +281,58 @@ pub enum Memory {
     Global,
     /// Constant bank 3.
     Constant,
+}
+
+/// Who gives a variable its place. An executable gives all of them theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Here,
+    /// `.common`: the linker, once for all files that declare it.
+    Common,
+    /// `.extern`: another file.
+    Elsewhere,
+}
+
+/// A `.shared` variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedVariable {
+    pub name: String,
+    pub binding: Binding,
+    pub home: SharedHome,
+    pub align: u64,
+    pub size: u64,
+    /// Where the code of an executable expects it. In a relocatable file the linker decides.
+    pub address: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedHome {
+    /// One kernel, by its index in `Module::functions`.
+    Kernel(usize),
+    /// Any function that names it.
+    Module,
+    /// `.extern .shared`: what the launch adds.
+    Launch,
+    /// The memory of the system (sm_90 and later); the address is ignored. `TCGEN05_PARTITION` is one.
+    System,
+}
+
+/// The name, size and alignment of the variable that code with `tcgen05.alloc` keeps in the memory of the system.
+pub const TCGEN05_PARTITION: (&str, u64, u64) = ("__nv_reservedSMEM_tcgen05_partition", 0x20, 1);
+
+/// `.texref`, `.samplerref` or `.surfref`: a symbol that the host binds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub name: String,
+    pub kind: ImageKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageKind {
+    Texture,
+    /// With the word of `SAMPLER_INIT`: what the declaration sets.
+    Sampler(u32),
+    Surface,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -251,24 +354,33 @@ pub enum Pool {
 }
 
 impl Variable {
-    pub fn pool(&self) -> Pool {
-        match self.memory {
-            Memory::Constant => Pool::Constant,
-            Memory::Global if self.init.is_empty() && self.relocs.is_empty() => Pool::Zero,
-            Memory::Global => Pool::Initialized,
+    /// `None` if another file has the variable, or the linker makes it.
+    pub fn pool(&self) -> Option<Pool> {
+        match (self.origin, self.memory) {
+            (Origin::Common | Origin::Elsewhere, _) => None,
+            (Origin::Here, Memory::Constant) => Some(Pool::Constant),
+            (Origin::Here, Memory::Global) if self.init.is_empty() && self.relocs.is_empty() => {
+                Some(Pool::Zero)
+            }
+            (Origin::Here, Memory::Global) => Some(Pool::Initialized),
         }
     }
 }
 
-/// The offset of each variable in its section: in order, each at its alignment. Code that reads bank 3
-/// directly gets its offsets from here.
+/// The offset of each variable in its section: in order, each at its alignment; 0 for those that have no section.
+/// Code that reads bank 3 directly gets its offsets from here.
 pub fn layout(variables: &[Variable]) -> Vec<u64> {
     let mut ends = [0u64; 3];
-    let place = |variable: &Variable| {
-        let end = &mut ends[variable.pool() as usize];
-        let offset = end.checked_next_multiple_of(variable.align.max(1)).unwrap_or(*end);
-        *end = offset.saturating_add(variable.size);
-        offset
+    let place = |variable: &Variable| match variable.pool() {
+        Some(pool) => append(&mut ends[pool as usize], variable.align, variable.size),
+        None => 0,
     };
     variables.iter().map(place).collect()
+}
+
+/// Where something goes that follows what ends at `end`; moves `end` behind it.
+pub(crate) fn append(end: &mut u64, align: u64, size: u64) -> u64 {
+    let offset = end.checked_next_multiple_of(align.max(1)).unwrap_or(*end);
+    *end = offset.saturating_add(size);
+    offset
 }

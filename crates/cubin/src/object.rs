@@ -151,6 +151,10 @@ pub struct SymbolOther(pub u8);
 
 impl SymbolOther {
     pub const ENTRY: SymbolOther = SymbolOther(0x10);
+    /// Of a variable.
+    pub const MANAGED: SymbolOther = SymbolOther(4);
+    /// In constant memory, with internal visibility: parameters and literals of a relocatable file.
+    pub const INTERNAL_CONSTANT: SymbolOther = SymbolOther(MemorySpace::CONSTANT.0 << 5 | 1);
 
     pub fn in_space(space: MemorySpace) -> SymbolOther {
         SymbolOther(space.0 << 5)
@@ -180,7 +184,8 @@ impl SymbolOther {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     Undefined,
-    Section(u16),
+    /// By index. Indices from 0xff00 on are in `.symtab_shndx` too, a section of `Bytes` that has to agree.
+    Section(u32),
     Absolute,
     Common,
     Reserved(u16),
@@ -193,7 +198,7 @@ impl Home {
             symbol_home::ABSOLUTE => Home::Absolute,
             symbol_home::COMMON => Home::Common,
             symbol_home::FIRST_RESERVED.. => Home::Reserved(index),
-            _ => Home::Section(index),
+            _ => Home::Section(index.into()),
         }
     }
 
@@ -202,7 +207,11 @@ impl Home {
             Home::Undefined => symbol_home::UNDEFINED,
             Home::Absolute => symbol_home::ABSOLUTE,
             Home::Common => symbol_home::COMMON,
-            Home::Section(index) | Home::Reserved(index) => index,
+            Home::Reserved(index) => index,
+            Home::Section(index) => match u16::try_from(index) {
+                Ok(index) if index < symbol_home::FIRST_RESERVED => index,
+                _ => symbol_home::ELSEWHERE,
+            },
         }
     }
 }

@@ -41,7 +41,7 @@ impl Object {
         for (index, (header, name)) in headers.iter().zip(names).enumerate() {
             let body = match owners[index] {
                 Some(owner) => Body::SameAs(owner),
-                None => decode_body(header, &headers, data, &mut budget)
+                None => decode_body(index, &headers, data, &mut budget)
                     .map_err(|flaw| ReadError::in_section(index, &name, flaw))?,
             };
             let gap = match &body {
@@ -136,7 +136,13 @@ impl RawHeader {
     }
 
     fn section_headers(&self, data: &[u8]) -> Result<Vec<RawSection>, ReadError> {
-        let table = table(data, self.section_headers, self.section_count, SHDR_SIZE, "section headers")?;
+        let mut count = self.section_count;
+        if count == 0 && self.section_headers > 0 {
+            // There are too many to count in the file header.
+            let null = table(data, self.section_headers, 1, SHDR_SIZE, "section headers")?;
+            count = usize::try_from(RawSection::read(null)?.size).unwrap_or(usize::MAX);
+        }
+        let table = table(data, self.section_headers, count, SHDR_SIZE, "section headers")?;
         table.chunks_exact(SHDR_SIZE).map(|bytes| Ok(RawSection::read(bytes)?)).collect()
     }
 
@@ -176,12 +182,11 @@ fn table<'a>(
     entry_size: usize,
     what: &str,
 ) -> Result<&'a [u8], ReadError> {
-    let size = count * entry_size;
-    if size == 0 {
+    if count == 0 {
         return Ok(&[]);
     }
     let start = usize::try_from(offset).ok();
-    let range = start.and_then(|start| Some(start..start.checked_add(size)?));
+    let range = start.and_then(|start| Some(start..start.checked_add(count.checked_mul(entry_size)?)?));
     range.and_then(|range| data.get(range)).ok_or_else(|| {
         ReadError::in_file(offset, format!("{count} {what} do not fit into {} bytes", data.len()))
     })
@@ -235,12 +240,15 @@ impl RawSection {
     }
 
     /// Whether the section takes bytes of the file. Relocatable files keep variables that start as zero under
-    /// types of their own.
+    /// types of their own. The capsule's copy of reserved shared memory has bytes, which mean nothing.
     fn in_file(&self) -> bool {
-        !matches!(
-            self.kind,
-            SectionType::NULL | SectionType::NOBITS | SectionType::CUDA_GLOBAL | SectionType::CUDA_SHARED
-        )
+        match self.kind {
+            SectionType::NULL | SectionType::NOBITS | SectionType::CUDA_GLOBAL | SectionType::CUDA_SHARED => {
+                false
+            }
+            SectionType::CUDA_RESERVED_SHARED => self.flags & elf::section_flags::MERCURY != 0,
+            _ => true,
+        }
     }
 
     fn place(&self) -> Placement {
@@ -333,11 +341,12 @@ fn section_names(
 }
 
 fn decode_body(
-    header: &RawSection,
+    index: usize,
     headers: &[RawSection],
     data: &[u8],
     budget: &mut NameBudget,
 ) -> Result<Body, Flaw> {
+    let header = &headers[index];
     if header.kind == SectionType::NULL {
         return Ok(Body::Bytes(Vec::new()));
     }
@@ -350,7 +359,8 @@ fn decode_body(
         SectionType::SYMTAB | SectionType::MERCURY_SYMTAB => {
             let table = headers.get(header.link as usize).filter(|table| table.kind == SectionType::STRTAB);
             let message = || Flaw::new(0, format!("section {} is no string table", header.link));
-            Body::Symbols(decode_symbols(bytes, table.ok_or_else(message)?.bytes(data)?, budget)?)
+            let names = table.ok_or_else(message)?.bytes(data)?;
+            Body::Symbols(decode_symbols(bytes, names, far_homes(index, headers, data)?, budget)?)
         }
         SectionType::REL => Body::Relocs(decode_relocs(bytes, elf::REL_SIZE)?),
         SectionType::RELA | SectionType::MERCURY_RELA => Body::Relocs(decode_relocs(bytes, elf::RELA_SIZE)?),
@@ -366,7 +376,20 @@ fn decode_body(
     })
 }
 
-fn decode_symbols(bytes: &[u8], names: &[u8], budget: &mut NameBudget) -> Result<Vec<Symbol>, Flaw> {
+/// The words of `.symtab_shndx`, the sections of symbols, for those whose index has no place in the symbol.
+fn far_homes<'a>(symtab: usize, headers: &[RawSection], data: &'a [u8]) -> Result<&'a [[u8; 4]], Flaw> {
+    let is_own =
+        |header: &&RawSection| header.kind == SectionType::SYMTAB_SHNDX && header.link as usize == symtab;
+    let Some(header) = headers.iter().find(is_own) else { return Ok(&[]) };
+    Ok(header.bytes(data)?.as_chunks().0)
+}
+
+fn decode_symbols(
+    bytes: &[u8],
+    names: &[u8],
+    far_homes: &[[u8; 4]],
+    budget: &mut NameBudget,
+) -> Result<Vec<Symbol>, Flaw> {
     whole_entries(bytes, elf::SYM_SIZE, "symbol")?;
     let mut symbols = Vec::with_capacity(bytes.len() / elf::SYM_SIZE);
     let mut cursor = Cursor::new(bytes);
@@ -380,7 +403,10 @@ fn decode_symbols(bytes: &[u8], names: &[u8], budget: &mut NameBudget) -> Result
             kind: SymbolType(info & 0xf),
             binding: Binding(info >> 4),
             other: SymbolOther(cursor.u8()?),
-            home: Home::from_index(cursor.u16()?),
+            home: match (cursor.u16()?, far_homes.get(index)) {
+                (elf::symbol_home::ELSEWHERE, Some(home)) => Home::Section(u32::from_le_bytes(*home)),
+                (home, _) => Home::from_index(home),
+            },
             value: cursor.u64()?,
             size: cursor.u64()?,
         });

@@ -55,6 +55,15 @@ impl Interner {
         offset
     }
 
+    /// The offset of a string that is in the table.
+    pub fn find(&self, text: &str) -> Option<u32> {
+        self.offsets.get(text.as_bytes()).copied()
+    }
+
+    pub fn table(&self) -> &StringTable {
+        &self.table
+    }
+
     pub fn finish(self) -> StringTable {
         self.table
     }

@@ -4,6 +4,7 @@
 //! memory, variables and calls). Where the code finds its parameters is not decided here: see `Params::base`.
 
 use crate::attr::Code;
+use crate::elf::PHDR_SIZE;
 
 /// A real architecture, as in `-arch sm_90a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,30 +23,35 @@ pub struct Traits {
     pub sw_war: Option<u32>,
     /// `SW2861232_WAR` is there.
     pub sw2861232_war: bool,
-    /// `RESERVED_SMEM_USED` is there, whatever the kernel does.
-    pub reserved_shared_used: bool,
     /// `VRC_CTA_INIT_COUNT` is there, and zero where tcgen05 isn't used.
     pub vrc_cta_init_count: bool,
-    pub reserved_shared: ReservedShared,
+    /// The bytes of `.nv.shared.reserved.0` that have no name: the value of `.nv.reservedSmem.offset0`.
+    pub reserved_shared: u64,
+    /// A variable behind them that every kernel uses, which `RESERVED_SMEM_USED` says.
+    pub reserved_variable: Option<&'static ReservedVariable>,
     /// The first word of `CAN_FASTPATH_FINALIZE`.
     pub fastpath_finalize: u32,
 }
 
-/// `.nv.shared.reserved.0`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReservedShared {
+/// A variable in `.nv.shared.reserved.0`.
+pub struct ReservedVariable {
+    pub name: &'static str,
     pub size: u64,
     pub align: u64,
-    /// The value of `.nv.reservedSmem.offset0`.
-    pub offset: u64,
 }
 
 /// A layout of files. There are two: up to sm_89, and since sm_90.
 pub struct Generation {
     /// `.nv.compat` is there, and `.note.nv.cuinfo` names it.
     pub has_compat: bool,
-    /// `.nv.rel.action` is there.
+    /// `.nv.rel.action` is there, in executables.
     pub has_rel_action: bool,
+    /// Relocatable files name the parameters of a kernel: `_param`, or `_SREG` where there are none.
+    pub names_params: bool,
+    /// Relocatable files know the table of unified functions (`__UFT` and others).
+    pub has_unified_functions: bool,
+    /// `e_phentsize` of a file without segments.
+    pub unused_segment_header_size: u16,
     /// `.nv.shared.reserved.0` and its symbols are there.
     pub has_reserved_shared: bool,
     /// Relocations without an addend go into a `REL` section of their own.
@@ -70,6 +76,9 @@ const OFFSET_TABLES: Code = Code::PAD;
 const UP_TO_89: Generation = Generation {
     has_compat: false,
     has_rel_action: true,
+    names_params: true,
+    has_unified_functions: false,
+    unused_segment_header_size: PHDR_SIZE as u16,
     has_reserved_shared: false,
     rel_without_addend: true,
     registers_in_text_info: true,
@@ -88,8 +97,8 @@ const UP_TO_89: Generation = Generation {
         Code::MAXREG_COUNT,
         Code::EXTERNS,
         Code::NUM_BARRIERS,
-        Code::BINDLESS_TEXTURE_BANK,
         Code::BINDLESS_SURFACE_BANK,
+        Code::BINDLESS_TEXTURE_BANK,
         Code::MERCURY_ISA_VERSION,
         OFFSET_TABLES,
         Code::EXIT_INSTR_OFFSETS,
@@ -103,6 +112,9 @@ const UP_TO_89: Generation = Generation {
 const SINCE_90: Generation = Generation {
     has_compat: true,
     has_rel_action: false,
+    names_params: false,
+    has_unified_functions: true,
+    unused_segment_header_size: 0,
     has_reserved_shared: true,
     rel_without_addend: false,
     registers_in_text_info: false,
@@ -118,6 +130,7 @@ const SINCE_90: Generation = Generation {
         Code::MAX_CLUSTER_RANK,
         Code::KPARAM_INFO,
         Code::KPARAM_INFO_V2,
+        Code::AT_ENTRY_FRAGMENTS,
         Code::RESERVED_SMEM_USED,
         Code::SPARSE_MMA_MASK,
         Code::TCGEN05_1CTA_USED,
@@ -148,21 +161,20 @@ const SINCE_90: Generation = Generation {
     ],
 };
 
-const NO_RESERVED: ReservedShared = ReservedShared { size: 0, align: 1, offset: 0 };
-const RESERVED_40: ReservedShared = ReservedShared { size: 0x40, align: 1, offset: 0x40 };
-const RESERVED_C0: ReservedShared = ReservedShared { size: 0xc0, align: 16, offset: 0x40 };
+const GB10B_WAR: ReservedVariable =
+    ReservedVariable { name: "__nv_reservedSMEM_gb10b_war_var", size: 0x80, align: 16 };
 
-/// A row of `TARGETS`: SM, generation, SW_WAR, SW2861232_WAR, RESERVED_SMEM_USED, VRC_CTA_INIT_COUNT, reserved
-/// shared memory, fastpath.
+/// A row of `TARGETS`: SM, generation, SW_WAR, SW2861232_WAR, VRC_CTA_INIT_COUNT, reserved shared memory and its
+/// variable, fastpath.
 #[allow(clippy::too_many_arguments)]
 const fn row(
     sm: u16,
     generation: &'static Generation,
     sw_war: Option<u32>,
     sw2861232_war: bool,
-    reserved_shared_used: bool,
     vrc_cta_init_count: bool,
-    reserved_shared: ReservedShared,
+    reserved_shared: u64,
+    reserved_variable: Option<&'static ReservedVariable>,
     fastpath_finalize: u32,
 ) -> Traits {
     Traits {
@@ -170,27 +182,27 @@ const fn row(
         generation,
         sw_war,
         sw2861232_war,
-        reserved_shared_used,
         vrc_cta_init_count,
         reserved_shared,
+        reserved_variable,
         fastpath_finalize,
     }
 }
 
 #[rustfmt::skip]
 static TARGETS: [Traits; 12] = [
-    row( 75, &UP_TO_89, Some(1), false, false, false, NO_RESERVED, 0),
-    row( 80, &UP_TO_89, None,    true,  false, false, NO_RESERVED, 0),
-    row( 86, &UP_TO_89, None,    true,  false, false, NO_RESERVED, 0),
-    row( 87, &UP_TO_89, Some(2), true,  false, false, NO_RESERVED, 0),
-    row( 88, &UP_TO_89, None,    true,  false, false, NO_RESERVED, 0),
-    row( 89, &UP_TO_89, None,    false, false, false, NO_RESERVED, 0),
-    row( 90, &SINCE_90, Some(8), false, false, false, NO_RESERVED, 0),
-    row(100, &SINCE_90, Some(8), false, false, true,  RESERVED_40, 9),
-    row(103, &SINCE_90, Some(8), false, false, true,  RESERVED_40, 0),
-    row(110, &SINCE_90, Some(8), false, true,  true,  RESERVED_C0, 0),
-    row(120, &SINCE_90, Some(0), false, false, true,  RESERVED_40, 0x50),
-    row(121, &SINCE_90, Some(0), false, false, true,  RESERVED_40, 0),
+    row( 75, &UP_TO_89, Some(1), false, false, 0,    None,             0),
+    row( 80, &UP_TO_89, None,    true,  false, 0,    None,             0),
+    row( 86, &UP_TO_89, None,    true,  false, 0,    None,             0),
+    row( 87, &UP_TO_89, Some(2), true,  false, 0,    None,             0),
+    row( 88, &UP_TO_89, None,    true,  false, 0,    None,             0),
+    row( 89, &UP_TO_89, None,    false, false, 0,    None,             0),
+    row( 90, &SINCE_90, Some(8), false, false, 0,    None,             0),
+    row(100, &SINCE_90, Some(8), false, true,  0x40, None,             9),
+    row(103, &SINCE_90, Some(8), false, true,  0x40, None,             0),
+    row(110, &SINCE_90, Some(8), false, true,  0x40, Some(&GB10B_WAR), 0),
+    row(120, &SINCE_90, Some(0), false, true,  0x40, None,             0x50),
+    row(121, &SINCE_90, Some(0), false, true,  0x40, None,             0),
 ];
 
 impl Target {

@@ -1,7 +1,7 @@
 //! `Object` to bytes: header, section data, section headers, program headers, in that order.
 
 use crate::bytes::Put;
-use crate::elf::{self, EHDR_SIZE, PHDR_SIZE, SHDR_SIZE};
+use crate::elf::{self, EHDR_SIZE, PHDR_SIZE, SHDR_SECTION_COUNT, SHDR_SIZE};
 use crate::error::WriteError;
 use crate::names::SectionType;
 use crate::object::{Body, Extent, Object, Reloc, Section, Segment, Symbol};
@@ -17,9 +17,6 @@ const MAX_FILE: u64 = 1 << 32;
 impl Object {
     /// The file. Equal models give equal bytes.
     pub fn write(&self) -> Result<Vec<u8>, WriteError> {
-        if self.sections.len() >= elf::symbol_home::FIRST_RESERVED.into() {
-            return Err(WriteError::in_file(format!("{} sections are too many", self.sections.len())));
-        }
         let mut names = Names::new(&self.sections);
         let name_offsets = names.of_sections(self)?;
         let mut contents = self.encode_bodies(&mut names)?;
@@ -37,12 +34,21 @@ impl Object {
         for ((section, place), name) in self.sections.iter().zip(&layout.places).zip(name_offsets) {
             write_section_header(&mut out, section, place, name);
         }
+        if self.short_section_count().is_none() {
+            let first = layout.section_headers as usize + SHDR_SECTION_COUNT;
+            out[first..first + 8].copy_from_slice(&(self.sections.len() as u64).to_le_bytes());
+        }
         for segment in &self.segments {
             self.write_segment(&mut out, segment, &layout);
         }
         let header = self.encode_header(&layout)?;
         out[..EHDR_SIZE].copy_from_slice(&header);
         Ok(out)
+    }
+
+    /// `e_shnum`; without it the count stands in the header of the null section.
+    fn short_section_count(&self) -> Option<u16> {
+        u16::try_from(self.sections.len()).ok().filter(|&count| count < elf::symbol_home::FIRST_RESERVED)
     }
 
     /// The bytes of each section that owns bytes of the file, but for string tables.
@@ -88,7 +94,7 @@ impl Object {
         out.put_u16(header.segment_header_size);
         out.put_u16(segment_count);
         out.put_u16(SHDR_SIZE as u16);
-        out.put_u16(self.sections.len() as u16);
+        out.put_u16(self.short_section_count().unwrap_or(0));
         out.put_u16(header.section_names);
         let mut bytes = [0; EHDR_SIZE];
         bytes.copy_from_slice(&out);

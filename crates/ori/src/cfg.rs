@@ -19,8 +19,11 @@ pub struct Cfg {
 impl Cfg {
     pub fn new(function: &Function) -> Cfg {
         let n = function.blocks.len();
-        let succs: Vec<Vec<Block>> =
-            function.blocks.keys().map(|b| function.blocks[b].end.edges().iter().map(|e| e.to).collect()).collect();
+        let succs: Vec<Vec<Block>> = function
+            .blocks
+            .keys()
+            .map(|b| function.blocks[b].end.edges().iter().map(|e| e.to).collect())
+            .collect();
         let order = reverse_post_order(n, &[Function::ENTRY], &succs);
         let mut preds = vec![Vec::new(); n];
         for &b in &order {
@@ -134,7 +137,12 @@ fn meet(idom: &[Option<Block>], place: &[usize], mut a: Block, mut b: Block) -> 
 
 /// Post-dominators are dominators of the reversed graph, whose root is a node of its own: every block that
 /// exits leads to it, and so does one block of every endless loop.
-fn post_dominators(n: usize, order: &[Block], succs: &[Vec<Block>], preds: &[Vec<Block>]) -> Vec<Option<Block>> {
+fn post_dominators(
+    n: usize,
+    order: &[Block],
+    succs: &[Vec<Block>],
+    preds: &[Vec<Block>],
+) -> Vec<Option<Block>> {
     let end = Block::new(n);
     let mut ends: Vec<Block> = order.iter().copied().filter(|b| succs[b.index()].is_empty()).collect();
     let mut backward = preds.to_vec();

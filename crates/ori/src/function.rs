@@ -61,9 +61,15 @@ pub enum Arg {
     Use(Use),
     Imm(i64),
     /// `c[bank][offset]` as an operand of arithmetic.
-    Const { bank: u8, offset: u32 },
+    Const {
+        bank: u8,
+        offset: u32,
+    },
     /// `c[bank][RZ+offset]` as the address of a load from a constant bank.
-    Bank { bank: u8, offset: u32 },
+    Bank {
+        bank: u8,
+        offset: u32,
+    },
     /// A special register or another operand that is a name.
     Name(M),
     /// RZ, URZ
@@ -132,7 +138,8 @@ impl InstData {
             Arg::Use(u) => Some(u.value),
             _ => None,
         });
-        let guard = self.guard.iter().flat_map(|g| std::iter::once(g.predicate).chain(g.kept.iter().copied()));
+        let guard =
+            self.guard.iter().flat_map(|g| std::iter::once(g.predicate).chain(g.kept.iter().copied()));
         args.chain(guard)
     }
 }
@@ -155,7 +162,13 @@ pub enum Terminator {
     Jump(Edge),
     /// To `yes` where the predicate holds (or doesn't, if negated), else to `no`. `uniform` promises that all
     /// threads of the warp go the same way.
-    Branch { predicate: Value, negated: bool, uniform: bool, yes: Edge, no: Edge },
+    Branch {
+        predicate: Value,
+        negated: bool,
+        uniform: bool,
+        yes: Edge,
+        no: Edge,
+    },
     Exit,
 }
 

@@ -79,7 +79,9 @@ impl fmt::Display for Arg {
             }
             Arg::Imm(n) if *n < 0 => write!(f, "-{:#x}", n.unsigned_abs()),
             Arg::Imm(n) => write!(f, "{n:#x}"),
-            Arg::Const { bank, offset } | Arg::Bank { bank, offset } => write!(f, "c[{bank:#x}][{offset:#x}]"),
+            Arg::Const { bank, offset } | Arg::Bank { bank, offset } => {
+                write!(f, "c[{bank:#x}][{offset:#x}]")
+            }
             Arg::Name(m) => f.write_str(m.name()),
             Arg::Zero(file) => write!(f, "{file:?}Z"),
             Arg::True(true) => f.write_str("PT"),

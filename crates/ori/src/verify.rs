@@ -104,7 +104,12 @@ impl Verifier<'_> {
     fn edge(&self, edge: &Edge) -> Result<(), String> {
         let params = &self.function.blocks[edge.to].params;
         if params.len() != edge.args.len() {
-            return Err(format!("{} arguments for {} parameters of {}", edge.args.len(), params.len(), edge.to));
+            return Err(format!(
+                "{} arguments for {} parameters of {}",
+                edge.args.len(),
+                params.len(),
+                edge.to
+            ));
         }
         params.iter().zip(&edge.args).try_for_each(|(p, a)| self.same(*p, *a))
     }

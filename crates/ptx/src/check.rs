@@ -13,12 +13,12 @@ mod vector;
 pub(crate) use known::Shape;
 
 use crate::ast::*;
-use crate::diag::Span;
+use crate::diag::{Severity, Span};
 use crate::parse::{Parse, Parser};
 use crate::sreg;
 use crate::table::{Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
-use crate::words::{Kind, Word};
+use crate::words::{Kind, Turn, Word};
 
 /// May a register of type `reg` stand where an instruction wants `need`?
 pub fn compatible(need: Type, reg: Type) -> bool {
@@ -52,13 +52,31 @@ enum Misfit {
     Mismatch,
     /// Seen when the operand is read.
     Text(String),
-    /// Only looked at when every operand is of a fitting kind; [`Matcher::one`] notes it and goes on.
-    Late(String),
-    /// A vector of a wrong size; as above, but told after the others.
-    Size,
+    /// Only looked at when every operand is of a fitting kind; [`Found::note`] keeps it and goes on.
+    Late(Turn, String),
+    /// A vector of a wrong size; as above.
+    Size(Turn),
     /// A sink where a result must be; the end of everything if nothing else is wrong with the operands.
     Discard,
 }
+
+impl Misfit {
+    /// A fault that is told after everything else.
+    fn late(text: impl Into<String>) -> Misfit {
+        Misfit::Late(Turn::LAST, text.into())
+    }
+
+    /// A fault that is told after what there is to say about this word.
+    fn after(word: &str, text: impl Into<String>) -> Misfit {
+        Misfit::Late(Turn::of_text(word), text.into())
+    }
+}
+
+/// What a row's limits say about vectors is told after what there is to say about this word.
+const VECTOR_LIMITS: &str = "exch";
+
+/// Something to say about an instruction.
+type Said = (Turn, Severity, String);
 
 /// ptxas's text when no row takes the operands: the first one's own, unless another one has none.
 fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
@@ -90,11 +108,12 @@ impl Parser<'_> {
                 let fit = &self.opcodes[inst.opcode.0 as usize].fits[i];
                 let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
                 if found.discards {
-                    let texts = fit.errors.iter().chain(&found.broken).cloned().collect();
-                    return self.no_result(inst, texts);
+                    let texts =
+                        fit.errors.iter().map(|(_, text)| text).chain(&found.broken).cloned().collect();
+                    return self.no_discard(inst, texts);
                 }
-                let texts = self.remarks(inst, fit, signs);
-                self.check_found(inst, &found, texts);
+                let said = self.remarks(inst, fit, signs);
+                self.check_found(inst, &found, said);
                 if calls { self.check_call(inst) } else { Ok(()) }
             }
             Err(texts) => {
@@ -105,25 +124,36 @@ impl Parser<'_> {
     }
 
     /// Nothing can be discarded here: the end of the parse.
-    fn no_result(&mut self, inst: &Inst, texts: Vec<String>) -> Parse<()> {
+    fn no_discard(&mut self, inst: &Inst, texts: Vec<String>) -> Parse<()> {
         texts.into_iter().for_each(|text| self.error(inst.span, text));
         let mnemonic = self.opcodes[inst.opcode.0 as usize].mnemonic;
         self.fatal(inst.span, format!("Result discard mode is not allowed for instruction '{mnemonic}'"))
     }
 
     /// What there is to say about the modifiers and signs of an instruction that takes this row.
-    fn remarks(&self, inst: &Inst, fit: &Fit, signs: Signs) -> Vec<String> {
+    fn remarks(&self, inst: &Inst, fit: &Fit, signs: Signs) -> Vec<Said> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        let arguments = self.body.list(inst.operands).len();
-        let applies = |r: &&Remark| r.operands.is_none_or(|n| n == arguments);
-        let rules = opcode.rules.iter().filter(applies).map(|r| &r.text);
-        let late = opcode.late.iter().filter(applies).map(|r| &r.text);
-        let mut texts: Vec<String> = rules.chain(&fit.errors).chain(late).cloned().collect();
-        let negates = Table::get().form(fit.form).operands.iter().any(|s| s.negates);
-        if signs.product != signs.third && !negates {
-            texts.push(format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic));
+        let operands = self.body.list(inst.operands);
+        let specs = &Table::get().form(fit.form).operands;
+        let said = |remarks: &[Remark]| -> Vec<Said> {
+            let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
+            remarks.iter().filter(applies).map(|r| (r.turn, r.severity, r.text.clone())).collect()
+        };
+        let error = |(turn, text): &(Turn, String)| (*turn, Severity::Error, text.clone());
+        let mut all = said(&opcode.rules);
+        all.extend(fit.errors.iter().map(error));
+        all.extend(said(&opcode.late));
+        let result = matches!(operands.first(), Some(o) if !matches!(o, Operand::Vector(_)))
+            && specs.first().is_some_and(|s| s.role == Role::Dest);
+        if result && fit.extra.iter().any(|w| w.kind() == Kind::Vector) {
+            let size = format!("Argument vector size mismatch for instruction '{}'", opcode.mnemonic);
+            all.extend(["Result vector expected".into(), size].map(|t| error(&(Turn::of_text("exch"), t))));
         }
-        texts
+        if signs.product != signs.third && !specs.iter().any(|s| s.negates) {
+            let text = format!("Operand negation not allowed for instruction '{}'", opcode.mnemonic);
+            all.push(error(&(Turn::of_text("po"), text)));
+        }
+        all
     }
 
     /// The number of the row that takes the operands, best without faults, and what they bring to light; `Err` with
@@ -172,16 +202,17 @@ impl Parser<'_> {
 
     /// What is wrong with an instruction whose operands fit: its modifiers, the gates of its operands, its
     /// constants, its special registers.
-    fn check_found(&mut self, inst: &Inst, found: &Found, texts: Vec<String>) {
+    fn check_found(&mut self, inst: &Inst, found: &Found, mut said: Vec<Said>) {
         let refusals = found.gates.iter().flat_map(|g| g.refusals(self.target, self.version));
-        for text in texts.into_iter().chain(refusals.collect::<Vec<_>>()) {
-            self.error(inst.span, text);
-        }
+        said.extend(refusals.map(|text| (Turn::LAST, Severity::Error, text)));
+        said.extend(found.late.iter().map(|(turn, text)| (*turn, Severity::Error, text.clone())));
         let mnemonic = self.opcodes[inst.opcode.0 as usize].mnemonic;
         let size = format!("Argument vector size mismatch for instruction '{mnemonic}'");
-        let sizes = std::iter::repeat_n(&size, found.sizes);
-        for text in found.late.iter().chain(sizes).chain(&found.broken) {
-            self.error(inst.span, text.clone());
+        said.extend(found.sizes.iter().map(|turn| (*turn, Severity::Error, size.clone())));
+        said.extend(found.broken.iter().map(|text| (Turn::LAST, Severity::Error, text.clone())));
+        said.sort_by_key(|(turn, _, _)| *turn);
+        for (_, severity, text) in said {
+            self.report(severity, inst.span, text);
         }
         if found.odd_address {
             let text = "Unexpected instruction types specified for";
@@ -201,7 +232,7 @@ impl Parser<'_> {
     pub(crate) fn check_special(&mut self, span: Span, row: u16) {
         let reg = &sreg::TABLE[row as usize];
         let name = reg.name;
-        if self.version < reg.version {
+        if !self.version.reaches(reg.version) {
             let v = reg.version;
             self.error(span, format!("Feature '{name}' requires PTX ISA .version {v} or later"));
         }
@@ -218,9 +249,9 @@ struct Found {
     /// Gates of optional operands that are there.
     gates: Vec<Gate>,
     /// Faults of operands of the right kind: another row may take them.
-    late: Vec<String>,
-    /// How many vectors have a wrong size.
-    sizes: usize,
+    late: Vec<(Turn, String)>,
+    /// Vectors of a wrong size.
+    sizes: Vec<Turn>,
     /// A sink stands where there must be a result.
     discards: bool,
     /// The address of a function is taken for something else than a word of untyped or unsigned bits.
@@ -232,18 +263,29 @@ struct Found {
 impl Found {
     /// Can no other row be better?
     fn faultless(&self) -> bool {
-        self.late.is_empty() && self.sizes == 0 && !self.discards
+        self.late.is_empty() && self.sizes.is_empty() && !self.discards
+    }
+
+    /// Keeps a fault for later, unless it is one that is seen at once.
+    fn note(&mut self, misfit: Misfit) -> Result<(), Misfit> {
+        match misfit {
+            Misfit::Late(turn, text) => self.late.push((turn, text)),
+            Misfit::Size(turn) => self.sizes.push(turn),
+            Misfit::Discard => self.discards = true,
+            Misfit::Mismatch | Misfit::Text(_) => return Err(misfit),
+        }
+        Ok(())
     }
 
     fn mark(&self) -> [usize; 4] {
-        [self.gates.len(), self.late.len(), self.sizes, self.broken.len()]
+        [self.gates.len(), self.late.len(), self.sizes.len(), self.broken.len()]
     }
 
     /// Forgets what came after the mark.
     fn back_to(&mut self, [gates, late, sizes, broken]: [usize; 4]) {
         self.gates.truncate(gates);
         self.late.truncate(late);
-        self.sizes = sizes;
+        self.sizes.truncate(sizes);
         self.broken.truncate(broken);
     }
 }
@@ -340,21 +382,7 @@ impl Matcher<'_, '_> {
             (_, Operand::Vector(range)) => self.vector(spec, self.parser.body.list(*range), index, found),
             _ => self.lone(spec, operand, index, found),
         };
-        match result {
-            Err(Misfit::Late(text)) => {
-                found.late.push(text);
-                Ok(())
-            }
-            Err(Misfit::Size) => {
-                found.sizes += 1;
-                Ok(())
-            }
-            Err(Misfit::Discard) => {
-                found.discards = true;
-                Ok(())
-            }
-            result => result,
-        }
+        result.or_else(|misfit| found.note(misfit))
     }
 
     fn pair(
@@ -366,21 +394,21 @@ impl Matcher<'_, '_> {
     ) -> Result<(), Misfit> {
         let Operand::Pair(range) = operand else {
             self.one(&pair.0, operand, index, found)?;
-            return if pair.1.optional { Ok(()) } else { Err(Misfit::Late(self.predicate_expected())) };
+            return if pair.1.optional { Ok(()) } else { Err(self.predicate_expected()) };
         };
         match self.parser.body.list(*range) {
             [first, second] => {
                 self.one(&pair.0, first, index, found)?;
                 if *second == Operand::Sink && !pair.1.sink {
-                    return Err(Misfit::Late(self.predicate_expected()));
+                    return Err(self.predicate_expected());
                 }
                 match (second, self.one(&pair.1, second, index, found)) {
                     // It is told twice of a name without a meaning.
                     (Operand::Unresolved(_), Err(_)) => {
-                        found.late.push(self.predicate_expected());
-                        Err(Misfit::Late(self.predicate_expected()))
+                        found.note(self.predicate_expected())?;
+                        Err(self.predicate_expected())
                     }
-                    (Operand::Reg(_), Err(_)) => Err(Misfit::Late(self.predicate_expected())),
+                    (Operand::Reg(_), Err(_)) => Err(self.predicate_expected()),
                     (_, second) => second,
                 }
             }
@@ -388,18 +416,19 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn predicate_expected(&self) -> String {
-        format!("Predicate output expected for instruction '{}'", self.mnemonic)
+    fn predicate_expected(&self) -> Misfit {
+        Misfit::after("gl", format!("Predicate output expected for instruction '{}'", self.mnemonic))
     }
 
     /// `%r|%p` where there is one result only.
     fn unasked_pair(&self, spec: &Spec, pair: Range, index: usize, found: &mut Found) -> Result<(), Misfit> {
         let [first, second] = self.parser.body.list(pair) else { return Err(Misfit::Mismatch) };
         self.one(spec, first, index, found)?;
-        found.late.push(format!("Predicate output not allowed for instruction '{}'", self.mnemonic));
+        let text = format!("Predicate output not allowed for instruction '{}'", self.mnemonic);
+        found.note(Misfit::after("gl", text))?;
         match second {
             Operand::Reg(reg) if self.parser.body.reg_decl(*reg).0.ty != Type::PRED => {
-                Err(Misfit::Late(self.predicate_expected()))
+                Err(self.predicate_expected())
             }
             _ => Ok(()),
         }
@@ -443,7 +472,7 @@ impl Matcher<'_, '_> {
                 let space = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Space);
                 let space = space.map_or("", |w| w.text());
                 let text = "Sink '_' is expected as a destination operand for instruction";
-                Err(Misfit::Late(format!("{text} '{mnemonic}' with '{space}'")))
+                Err(Misfit::late(format!("{text} '{mnemonic}' with '{space}'")))
             }
             (Role::Label | Role::Targets, _) => self.label(spec, operand, index, found),
             (Role::Handle | Role::SamplerOf, _) => self.handle(spec, operand, index),
@@ -475,7 +504,7 @@ impl Matcher<'_, '_> {
             (Role::Label, _) if is(SymbolKind::Label) => Ok(()),
             (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
             (Role::Label, _) => {
-                found.late.push(format!("Label {expected}"));
+                found.note(Misfit::late(format!("Label {expected}")))?;
                 let variable = |k: &SymbolKind| match k {
                     SymbolKind::Variable { array, .. } => Some(*array),
                     _ => None,
@@ -483,19 +512,19 @@ impl Matcher<'_, '_> {
                 let register =
                     format!("Argument {index} of instruction '{}': must be register", self.mnemonic);
                 match operand {
-                    Operand::Address(_) => Err(Misfit::Late(register)),
+                    Operand::Address(_) => Err(Misfit::late(register)),
                     Operand::Symbol(s) if self.symbol(*s, |k| variable(k) == Some(true)).is_ok() => {
                         Err(Misfit::Mismatch)
                     }
                     Operand::Symbol(s) if self.symbol(*s, |k| variable(k) == Some(false)).is_ok() => {
-                        Err(Misfit::Late(register))
+                        Err(Misfit::late(register))
                     }
                     _ => Ok(()),
                 }
             }
             _ if is(SymbolKind::Targets) => Ok(()),
             _ if is(SymbolKind::Label) => {
-                Err(Misfit::Late(format!("Label with '.branchtargets' directive {expected}")))
+                Err(Misfit::late(format!("Label with '.branchtargets' directive {expected}")))
             }
             _ => Err(Misfit::Mismatch),
         }
@@ -506,7 +535,7 @@ impl Matcher<'_, '_> {
         match spec.role {
             _ if self.call_parameter(symbol) => {
                 let name = self.parser.symbol_name(symbol);
-                Err(Misfit::Late(format!("Illegal to take address of parameter '{name}'")))
+                Err(Misfit::late(format!("Illegal to take address of parameter '{name}'")))
             }
             Role::Variable => self.variable(symbol),
             _ => self.moved_address(spec, symbol),
@@ -543,7 +572,7 @@ impl Matcher<'_, '_> {
                 Some(Type::U64) | None => Ok(()),
                 _ => {
                     let kind = if ty.name() == "surfref" { "surface" } else { "texture" };
-                    Err(Misfit::Late(format!("Indirect access to {kind} requires .u64 type")))
+                    Err(Misfit::late(format!("Indirect access to {kind} requires .u64 type")))
                 }
             },
             SymbolKind::Variable { .. } if need.is_none_or(|t| t.is_int() || t.class() == Class::Bits) => {
@@ -564,7 +593,8 @@ impl Matcher<'_, '_> {
     }
 
     fn no_special(&self) -> Misfit {
-        Misfit::Late(format!("Special register argument not allowed for instruction '{}'", self.mnemonic))
+        let text = format!("Special register argument not allowed for instruction '{}'", self.mnemonic);
+        Misfit::after("col", text)
     }
 
     /// A texture, sampler or surface where the spec wants such a one, or a register with its handle.
@@ -621,13 +651,17 @@ impl Matcher<'_, '_> {
                 // A constant must be one that could be read there.
                 let source = if spec.role == Role::PredDest { Role::Pred } else { Role::Source };
                 self.source(&Spec { role: source, ..spec.clone() }, operand, index)?;
-                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
+                Err(self.no_result())
             }
             Operand::Symbol(s) if self.symbol(*s, |k| matches!(k, SymbolKind::Function { .. })).is_ok() => {
-                Err(Misfit::Late(format!("Result register required for instruction '{}'", self.mnemonic)))
+                Err(self.no_result())
             }
             _ => Err(self.no_register(spec, operand, index)),
         }
+    }
+
+    fn no_result(&self) -> Misfit {
+        Misfit::after("exch", format!("Result register required for instruction '{}'", self.mnemonic))
     }
 
     /// What is wrong with an operand that is neither register nor constant. Where the instruction's own type
@@ -644,7 +678,7 @@ impl Matcher<'_, '_> {
                     (false, _) => Misfit::Mismatch,
                     (true, false) => self.no_special(),
                     (true, true) => {
-                        Misfit::Late("Read-only special register cannot be destination argument".into())
+                        Misfit::after("col", "Read-only special register cannot be destination argument")
                     }
                 };
             }
@@ -661,7 +695,7 @@ impl Matcher<'_, '_> {
             _ => false,
         };
         match looks_right {
-            true => Misfit::Late(format!("Argument {index} of instruction '{mnemonic}': must be register")),
+            true => Misfit::late(format!("Argument {index} of instruction '{mnemonic}': must be register")),
             false => Misfit::Mismatch,
         }
     }
@@ -716,8 +750,10 @@ impl Matcher<'_, '_> {
     fn register(&self, spec: &Spec, reg: Type) -> Result<(), Misfit> {
         let fits = match self.wanted(spec) {
             Some((need, true)) => compatible_wider(need, reg),
-            // Where a type is fixed, two halves don't pass for an integer.
-            Some((need, false)) if matches!(spec.ty, TypeRef::Fixed(_)) && need.is_int() => {
+            // Where a type is fixed, and in a matrix, two halves don't pass for an integer.
+            Some((need, false))
+                if matches!(spec.ty, TypeRef::Fixed(_) | TypeRef::Paired(_)) && need.is_int() =>
+            {
                 compatible(need, reg) && reg.class() != Class::Packed
             }
             Some((need, false)) => compatible(need, reg),

@@ -109,9 +109,7 @@ impl<'s> Lexer<'s> {
     /// Moves past white space, comments and line markers; `false` when a comment doesn't end.
     fn skip_blank(&mut self) -> bool {
         loop {
-            while class(self.at(self.pos)) & SPACE != 0 {
-                self.pos += 1;
-            }
+            self.pos += self.run_of(SPACE);
             match self.at(self.pos) {
                 b'/' if self.at(self.pos + 1) == b'/' => self.skip_line(),
                 b'/' if self.at(self.pos + 1) == b'*' => {
@@ -221,9 +219,13 @@ impl<'s> Lexer<'s> {
     }
 
     fn skip_name(&mut self) {
-        while class(self.at(self.pos)) & NAME != 0 {
-            self.pos += 1;
-        }
+        self.pos += self.run_of(NAME);
+    }
+
+    /// How many bytes of a class stand here.
+    fn run_of(&self, wanted: u8) -> usize {
+        let rest = self.source.get(self.pos..).unwrap_or(&[]);
+        rest.iter().position(|b| class(*b) & wanted == 0).unwrap_or(rest.len())
     }
 
     /// `.word` or `.word::word::word`; a lone colon is not part of it.
@@ -240,7 +242,7 @@ impl<'s> Lexer<'s> {
 
     /// Extends an opcode: all dotted words that follow without a blank. Returns the end of the last.
     pub fn opcode_tail(&mut self) -> u32 {
-        while self.at(self.pos) == b'.' && class(self.at(self.pos + 1)) & NAME != 0 {
+        while self.at(self.pos) == b'.' && class(self.at(self.pos + 1)) & NAME != 0 && !self.at_number() {
             self.pos += 1;
             self.skip_dotted_word();
         }
@@ -258,6 +260,13 @@ impl<'s> Lexer<'s> {
         let readable = self.skip_blank();
         let next = std::mem::replace(&mut self.pos, here);
         if readable { self.source.get(next..).unwrap_or(&[]) } else { &[] }
+    }
+
+    /// Does the dot here begin a number?
+    fn at_number(&self) -> bool {
+        let rest = self.source.get(self.pos + 1..).unwrap_or(&[]);
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        digits > 0 && !matches!(rest.get(digits), Some(b'd' | b'x' | b'b'))
     }
 
     /// `.5`, `.5e3` are numbers; `.1d`, `.2dms`, `.128x256b`, `.16x64b` are words.

@@ -36,6 +36,14 @@ pub use types::Type;
 pub struct Options {
     /// The name of the file; some messages have it.
     pub file: String,
+    /// Only the diagnostics are wanted: bodies are forgotten once they are checked, and memory stays small.
+    pub check_only: bool,
+}
+
+impl Options {
+    pub fn for_file(file: &str) -> Options {
+        Options { file: file.to_string(), ..Options::default() }
+    }
 }
 
 /// What came of a source text.
@@ -47,6 +55,13 @@ pub struct Parsed<'s> {
 }
 
 impl Parsed<'_> {
+    /// Why the module cannot be compiled for `-arch=NAME`, in ptxas's words. It says so only after the front end
+    /// has found nothing wrong.
+    pub fn refused_for(&self, arch: &str) -> Option<String> {
+        let machine = Target::find(arch)?;
+        self.module.as_ref().and_then(|m| m.target.refusal(machine, arch))
+    }
+
     /// Was anything worse than a warning reported?
     pub fn failed(&self) -> bool {
         self.diagnostics.iter().any(|d| d.severity >= Severity::Error)

@@ -20,6 +20,7 @@ use crate::diag::{Diagnostic, Severity, Span};
 use crate::lex::{Lexer, Marker, Token, TokenKind};
 use crate::names::{Meaning, Names};
 use crate::target::{HeaderSpans, Target, Version};
+use crate::types::Type;
 use crate::{Options, Parsed};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -49,6 +50,8 @@ pub(crate) struct Parser<'s> {
     pub signatures: FxHashMap<Symbol, Signature>,
     /// The name of the file for messages.
     file: String,
+    /// Forget bodies once they are checked.
+    check_only: bool,
     pub module: header::ModuleState,
     /// The functions behind each label of a `.calltargets`.
     pub call_targets: FxHashMap<Symbol, Vec<Symbol>>,
@@ -57,9 +60,14 @@ pub(crate) struct Parser<'s> {
     pub body: Body<'s>,
 }
 
+/// How many registers of a function have their kind at hand; the rest is searched.
+const KNOWN_KINDS: usize = 4096;
+
 #[derive(Default)]
 pub(crate) struct FunctionState {
     pub next_reg: u32,
+    /// Type and vector size of the first registers, so that most need no search.
+    pub kinds: Vec<(Type, u8)>,
     /// Names that had no meaning when they were used: their place in the operand arena and in the source.
     pub unresolved: Vec<(u32, Name, Span)>,
     /// Names that can mean nothing in this function.
@@ -142,6 +150,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         signatures: FxHashMap::default(),
         call_targets: FxHashMap::default(),
         file: options.file.clone(),
+        check_only: options.check_only,
         module: header::ModuleState::default(),
         function: FunctionState::default(),
         body: Body::default(),
@@ -154,12 +163,10 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
     Parsed { module, diagnostics }
 }
 
-/// The text of a file, if it has nothing but ASCII in it.
+/// The text of a file. [`parse`] says what is wrong with text that is not ASCII; this, with bytes that are no text.
 pub fn source_text(bytes: &[u8]) -> Result<&str, Diagnostic> {
-    if let Some(fatal) = unreadable(bytes) {
-        return Err(fatal);
-    }
-    std::str::from_utf8(bytes).map_err(|_| fatal_without_place("Input is not text".into()))
+    let no_text = || fatal_without_place("Input is not text".into());
+    std::str::from_utf8(bytes).map_err(|_| unreadable(bytes).unwrap_or_else(no_text))
 }
 
 /// Bytes that end everything before the first token.
@@ -238,6 +245,42 @@ impl<'s> Parser<'s> {
         let reg = self.names.register(self.text(self.tok))?;
         self.bump();
         Some(reg)
+    }
+
+    /// Declares registers of this function: one, or a range. Returns the first.
+    pub fn add_registers(&mut self, name: Name, ty: Type, vector: u8, range: Option<u32>) -> Reg {
+        let first = Reg(self.function.next_reg);
+        let count = range.unwrap_or(1);
+        self.function.next_reg = first.0.saturating_add(count);
+        self.body.regs.push(RegDecl { name, ty, vector, range, first });
+        let known = self.function.kinds.len();
+        if known == first.0 as usize {
+            let end = (known + count as usize).min(KNOWN_KINDS.max(known));
+            self.function.kinds.resize(end, (ty, vector));
+        }
+        first
+    }
+
+    pub fn registers_so_far(&self) -> (usize, u32) {
+        (self.body.regs.len(), self.function.next_reg)
+    }
+
+    /// Takes back what has been declared since `mark`.
+    pub fn forget_registers(&mut self, (declarations, next): (usize, u32)) {
+        self.body.regs.truncate(declarations);
+        self.function.next_reg = next;
+        self.function.kinds.truncate(next as usize);
+    }
+
+    /// Type and vector size of a register.
+    pub fn reg_kind(&self, reg: Reg) -> (Type, u8) {
+        match self.function.kinds.get(reg.0 as usize) {
+            Some(kind) => *kind,
+            None => {
+                let decl = self.body.reg_decl(reg).0;
+                (decl.ty, decl.vector)
+            }
+        }
     }
 
     /// The name of the file at a place: that of the last line marker before it, or of the module.

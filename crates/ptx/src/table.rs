@@ -10,6 +10,7 @@
 //! add   .s16x2/.u16x2             | d:b32, a:b32, b:b32 | F'add.$t0' >=90 ptx8.0
 //! word  .bf16                     : F'.bf16' >=80 ptx7.0
 //! rule  add/sub .sat !.s32/.f32   : error 'Modifier '.sat' does not apply to '.$t0' type'
+//! amid  ld/st .volatile .ca       : error 'Modifier '$1' cannot be combined with modifier '$2''
 //! late  add/sub .cc .sat          : error 'Modifier '.cc' cannot be combined with modifier '.sat''
 //! ```
 //!
@@ -65,19 +66,21 @@
 //!    there is none.
 //! 3. The operands' kinds and types. It ends here if no row takes them.
 //! 4. `rule` lines, then the gates of the row.
-//! 5. Modifiers that the row doesn't take, and required ones that aren't there.
+//! 5. Modifiers that the row doesn't take, required ones that aren't there, some faults of operands and `amid` lines,
+//!    in the order of the vocabulary ([`Turn`]): an `amid` line has the turn of the group of the first word that it names.
 //! 6. `late` lines.
 //! 7. The gates of optional operands, sizes of vectors and other faults of operands, limits.
 //!
-//! `word`, `rule` and `late` lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4` is
-//! the version from which they apply, `!ptx8.1` the one below which, `t1=.x/.y` asks for the second type, `args=3`
-//! for three operands. `rule` and `late` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic,
+//! These lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4` is the version from which
+//! they apply, `!ptx8.1` the one below which, `sm70` and `!sm70` say the same of targets, `t1=.x/.y` asks for the
+//! second type, `args=3` for three operands. All but `word` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic,
 //! `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape,
 //! `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of such a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in the
 //! order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`. Several gates have `;` between them. In the place
-//! of a gate `error 'text'` makes a row of something that ptxas knows well enough to say what is wrong with it.
+//! of a gate `error 'text'` makes a row of something that ptxas knows well enough to say what is wrong with it. In a
+//! rule, `warn 'text'` is a warning.
 
 mod opcode;
 mod read;
@@ -86,7 +89,7 @@ pub use opcode::{Fit, Opcode, OpcodeError, Remark, resolve};
 
 use crate::target::{Target, Version};
 use crate::types::Type;
-use crate::words::{Kind, Word};
+use crate::words::{Kind, Turn, Word};
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
 
@@ -113,7 +116,6 @@ const FILES: &[(&str, &str)] = &[
 /// One row: the modifiers and operands of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Form {
-    pub mnemonic: &'static str,
     pub slots: Vec<Slot>,
     pub operands: Vec<Spec>,
     pub gates: Vec<Gate>,
@@ -211,11 +213,10 @@ pub struct Spec {
 impl Spec {
     /// Does the value of a constant matter here?
     fn bounds_constants(&self) -> bool {
-        let inside = match &self.role {
+        match &self.role {
             Role::Pair(pair) => pair.0.bounds_constants() || pair.1.bounds_constants(),
-            _ => false,
-        };
-        inside || self.limits.iter().any(|l| !l.test.of_vector())
+            _ => self.limits.iter().any(|l| !l.test.of_vector()),
+        }
     }
 }
 
@@ -391,7 +392,7 @@ pub enum Need {
     Version(Version),
 }
 
-/// A `word`, `rule` or `late` line.
+/// A `word`, `rule`, `amid` or `late` line.
 #[derive(Debug)]
 pub struct Rule {
     pub step: Step,
@@ -399,11 +400,13 @@ pub struct Rule {
     pub then: Consequence,
 }
 
-/// When a rule is checked: while the modifiers are read, before the row's gates, or at the end.
+/// When a rule is checked: while the modifiers are read, before the row's gates, among the modifiers that don't
+/// belong, or after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Word,
     Rule,
+    Amid,
     Late,
 }
 
@@ -415,6 +418,9 @@ pub struct Condition {
     pub from: Option<Version>,
     /// The version below which it applies.
     pub until: Option<Version>,
+    /// The lowest target, and the one below which.
+    pub from_sm: Option<u16>,
+    pub until_sm: Option<u16>,
     /// Of each group one must be there.
     pub present: Vec<Vec<Word>>,
     /// None of these may be there.
@@ -430,25 +436,59 @@ impl Condition {
     pub fn names(&self, word: Word) -> bool {
         self.present.iter().any(|group| group.contains(&word))
     }
+
+    /// The first word that it names.
+    fn first_word(&self) -> Option<Word> {
+        self.present.iter().flatten().chain(&self.absent).next().copied()
+    }
+
+    /// Does it ask for no other version and target than these?
+    pub fn is_current(&self, target: Target, version: Version) -> bool {
+        self.from.is_none_or(|v| version.reaches(v))
+            && self.until.is_none_or(|v| !version.reaches(v))
+            && self.from_sm.is_none_or(|sm| target.sm() >= sm)
+            && self.until_sm.is_none_or(|sm| target.sm() < sm)
+    }
+}
+
+impl Rule {
+    /// When what it says is said.
+    pub fn turn(&self) -> Turn {
+        match self.step {
+            Step::Word | Step::Rule => Turn::FIRST,
+            Step::Amid => self.when.first_word().map_or(Turn::FIRST, Turn::of_group),
+            Step::Late => Turn::LAST,
+        }
+    }
 }
 
 #[derive(Debug)]
 pub enum Consequence {
     Gates(Vec<Gate>),
     Error(String),
+    Warning(String),
 }
 
+#[derive(Default)]
 pub struct Table {
-    pub forms: Vec<Form>,
+    rows: Vec<Row>,
     pub rules: Vec<Rule>,
     by_mnemonic: FxHashMap<&'static str, Vec<u16>>,
+    definitions: read::Definitions,
+}
+
+/// A line of the table for one of its mnemonics; read when an opcode asks for it.
+struct Row {
+    line: &'static str,
+    place: (&'static str, usize),
+    form: OnceLock<Form>,
 }
 
 impl Table {
     /// The table, read on first use.
     ///
     /// # Panics
-    /// If a row of the table itself is malformed, which a test rules out.
+    /// If a line of the table itself is malformed, which a test rules out.
     pub fn get() -> &'static Table {
         static CELL: OnceLock<Table> = OnceLock::new();
         CELL.get_or_init(|| read::table(FILES).unwrap_or_else(|e| panic!("instruction table: {e}")))
@@ -458,8 +498,17 @@ impl Table {
         self.by_mnemonic.get(mnemonic).map(Vec::as_slice)
     }
 
+    /// The mnemonic of the table that is spelled like this.
+    pub fn mnemonic(&self, spelling: &str) -> Option<&'static str> {
+        self.by_mnemonic.get_key_value(spelling).map(|(m, _)| *m)
+    }
+
+    /// # Panics
+    /// If the row is malformed, which a test rules out.
     pub fn form(&self, id: u16) -> &Form {
-        &self.forms[id as usize]
+        let row = &self.rows[id as usize];
+        let read = || self.definitions.form(row.line);
+        row.form.get_or_init(|| read().unwrap_or_else(|e| panic!("{}:{}: {e}", row.place.0, row.place.1)))
     }
 }
 
@@ -473,7 +522,7 @@ impl Gate {
         };
         let name = &self.name;
         self.needs.iter().filter_map(move |need| match need {
-            Need::Version(v) if version < *v => {
+            Need::Version(v) if !version.reaches(*v) => {
                 Some(format!("{subject} {name} requires PTX ISA .version {v} or later"))
             }
             Need::AtLeast(sm) if target.sm() < *sm => {
@@ -494,7 +543,14 @@ mod tests {
     #[test]
     fn the_table_reads() {
         match read::table(FILES) {
-            Ok(table) => assert!(table.forms.len() > 100),
+            Ok(table) => {
+                assert!(table.rows.len() > 500);
+                for row in &table.rows {
+                    if let Err(e) = table.definitions.form(row.line) {
+                        panic!("{}:{}: {e}", row.place.0, row.place.1);
+                    }
+                }
+            }
             Err(e) => panic!("{e}"),
         }
     }

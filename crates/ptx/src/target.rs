@@ -14,8 +14,16 @@ impl Version {
         Version { major, minor }
     }
 
+    /// The oldest one: what needs no more needs no version.
+    pub const FIRST: Version = Version::new(1, 0);
+
     /// The newest one that the front end knows.
     pub const CURRENT: Version = Version::new(9, 0);
+
+    /// Has this version what came with that one? ptxas takes 5.1 for 6.0.
+    pub fn reaches(self, other: Version) -> bool {
+        self >= other || self == Version::new(5, 1) && other == Version::new(6, 0)
+    }
 
     /// Every version that ptxas 13.0 accepts (`ptxas --list-version`).
     pub fn known(self) -> bool {
@@ -131,6 +139,36 @@ impl Target {
 
     pub fn since(self) -> Version {
         self.info().since
+    }
+}
+
+/// Machines that run each other's family-specific code.
+const FAMILIES: &[&[u16]] = &[&[100, 103], &[101, 110], &[120, 121]];
+
+impl Target {
+    /// Why code for this target cannot be compiled for the machine that the command line names, in ptxas's words.
+    /// Read off all pairs of targets and machines.
+    pub fn refusal(self, arch: Target, arch_name: &str) -> Option<String> {
+        let name = self.name();
+        // sm_101 is sm_110 by its older name.
+        let machine = |t: Target| if t.sm() == 101 { 110 } else { t.sm() };
+        let family = |t: Target| FAMILIES.iter().position(|f| f.contains(&t.sm()));
+        if self.sm() > arch.sm() {
+            return Some("SM version specified by .target is higher than default SM version assumed".into());
+        }
+        match self.suffix() {
+            Suffix::Arch if machine(self) != machine(arch) => {
+                Some(format!("Program with .target '{name}' cannot be compiled to future architecture"))
+            }
+            Suffix::Arch if arch.suffix() != Suffix::Arch => {
+                Some(format!("PTX with .target '{name}' cannot be compiled for architecture '{arch_name}'"))
+            }
+            Suffix::Family if family(self) != family(arch) => {
+                let text = "cannot be compiled to different SM-family architecture";
+                Some(format!("Program with .target '{name}' {text}"))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -183,6 +183,27 @@ const VOCABULARY: &[(Kind, &str, &str)] = &[
     ),
 ];
 
+/// Words that ptxas complains about a second time where they don't belong: the words, what it says (`$w` is the word,
+/// `$::` what follows its `::`), and the word with whose turn it says so, if not with the word's own.
+const TOLD_TWICE: &[(&str, &str, &str)] = &[
+    ("L1 L2 tensormap ca cg cs lu cv wb wt", "Illegal modifier '$w'", ""),
+    ("sp::ordered_metadata async a1d a2d cube acube", "Illegal modifier '$w'", ""),
+    ("cta cluster gpu sys gl", "Illegal modifier '$w'", "mmio"),
+    (
+        "L1::evict_first L1::evict_last L1::evict_normal L1::evict_unchanged L1::no_allocate L2::evict_first L2::evict_last L2::evict_normal L2::evict_unchanged",
+        "Illegal modifier '$::'",
+        "param::func",
+    ),
+    ("2dms a2dms", "Illegal modifier 'Multi-sample geometry'", ""),
+    ("clamp wrap zero trap", "Illegal modifier 'Clamp'", ""),
+    ("rs", "Illegal modifier '.rs'", ""),
+    (
+        "width height depth channel_data_type channel_order normalized_coords array_size num_mipmap_levels num_samples filter_mode addr_mode_0 addr_mode_1 addr_mode_2 force_unnormalized_coords",
+        "Illegal query modifier",
+        "",
+    ),
+];
+
 const MATRIX_SHAPES: &str = "m8n8 m16n8 m16n16 m8n16 m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 \
     m16n8k32 m16n8k64 m16n8k128 m16n8k256 m16n16k8 m16n16k16 m32n8k16 m8n32k16 \
     16x64b 16x128b 16x256b 32x32b 16x32bx2 128x256b 4x256b 128x128b 64x128b 32x128b";
@@ -190,6 +211,31 @@ const MATRIX_SHAPES: &str = "m8n8 m16n8 m16n16 m8n16 m8n8k4 m8n8k16 m8n8k32 m8n8
 /// A word of the vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Word(pub u16);
+
+/// When ptxas says something about an instruction: each remark has its turn, whatever the instruction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn(u16);
+
+impl Turn {
+    pub const FIRST: Turn = Turn(0);
+    pub const LAST: Turn = Turn(u16::MAX);
+
+    /// The turn of what is said about a word that doesn't belong.
+    pub fn of(word: Word) -> Turn {
+        Turn(word.0 + 1)
+    }
+
+    /// The same for a word without its dot; the last turn if there is no such word.
+    pub fn of_text(text: &str) -> Turn {
+        Word::find(text).map_or(Turn::LAST, Turn::of)
+    }
+
+    /// The turn of what is said about the words of the same group.
+    pub fn of_group(word: Word) -> Turn {
+        let group = VOCABULARY[word.group()].2;
+        Turn::of_text(group.split(' ').next().unwrap_or(""))
+    }
+}
 
 struct Vocabulary {
     /// Text with the leading dot, and the group in [`VOCABULARY`], by word number.
@@ -299,6 +345,16 @@ impl Word {
             _ => self.printed(),
         };
         format!("Illegal modifier '{name}' for instruction '{instruction}'")
+    }
+
+    /// What ptxas adds to that for some words, and when.
+    pub fn not_taken_again(self, instruction: &str) -> Option<(Turn, String)> {
+        let (_, text, turn) =
+            *TOLD_TWICE.iter().find(|(words, _, _)| words.split(' ').any(|w| w == &self.text()[1..]))?;
+        let short = self.text().rsplit("::").next().unwrap_or("").trim_start_matches('.');
+        let text = text.replace("$::", &format!(".{short}")).replace("$w", self.text());
+        let turn = if turn.is_empty() { Turn::of(self) } else { Turn::of_text(turn) };
+        Some((turn, format!("{text} for instruction '{instruction}'")))
     }
 
     /// The number that stands behind `key` in the word: `n` of `.m64n128k16` is 128, `x` of `.x4` is 4.

@@ -79,9 +79,9 @@ impl Slot {
     /// Where packed-half operands keep their half selection (`@slot`): it follows the register field.
     fn half_suffix(&self) -> &'static str {
         match self.at[0].0 {
-            24 => "@75:74",
-            64 => "@82:81",
-            _ => "@61:60",
+            24 => "75:74",
+            64 => "82:81",
+            _ => "61:60",
         }
     }
 }
@@ -318,10 +318,15 @@ impl Table {
             form.slots.push(slot);
             return Ok(());
         }
-        if token == "again" || token == "next" {
-            let mut slot = form.slots.last().cloned().ok_or("`again` before any operand")?;
+        if token == "again" || token.starts_with("next") {
+            let registers = form.slots.iter().rev().find(|slot| matches!(slot.kind.as_str(), "R" | "U"));
+            let mut slot = registers.cloned().ok_or(format!("`{token}` before any register"))?;
             slot.again = true;
-            slot.shift = u8::from(token == "next");
+            slot.shift = match token.strip_prefix("next") {
+                None => 0,
+                Some("") => 1,
+                Some(distance) => number(distance)? as u8,
+            };
             (slot.closes, slot.outside) = (false, false);
             form.slots.push(slot);
             return Ok(());
@@ -337,6 +342,7 @@ impl Table {
         let (token, hide) = match token.split_once('?') {
             Some((token, "!")) => (token, "NotTrue"),
             Some((token, "")) => (token, "Default"),
+            Some((token, "1")) => (token, "Ones"),
             Some((_, other)) => return Err(format!("`?{other}`")),
             None => (token, "Never"),
         };
@@ -356,7 +362,7 @@ impl Table {
         slot.hide = hide;
         let index = form.slots.len();
         slot.suffix = suffix.iter().find(|part| !part.contains('@')).unwrap_or(&"").to_string();
-        slot.half = half || suffix.iter().any(|part| part.ends_with("@slot"));
+        slot.half = half || suffix.iter().any(|part| part.ends_with("slot"));
         slot.inside = suffix.iter().any(|part| part.starts_with('^'));
         let fields = suffix.iter().any(|part| part.contains('@'));
         if !self.flexible(form, &mut slot, token, &flags, flex, uniform_width, fields)? {
@@ -372,7 +378,7 @@ impl Table {
             return Ok(()); // a suffix of a register operand has no place in an immediate
         }
         for part in suffix.iter().filter(|part| part.contains('@')) {
-            let part = part.trim_start_matches('^').replace("@slot", form.slots[index].half_suffix());
+            let part = part.trim_start_matches('^').replace("slot", form.slots[index].half_suffix());
             form.mods.push(self.field(&part, Some(index))?);
         }
         Ok(())
@@ -395,6 +401,7 @@ impl Table {
         let lo = || number(digits).map(|lo| lo as u8);
         (slot.kind, slot.at) = match letters {
             "R" => ("R".into(), vec![(lo()?, 8)]),
+            "U" if digits.contains(':') => ("U".into(), pieces(digits)?),
             "U" => ("U".into(), vec![(lo()?, uniform_width)]),
             "P" | "Q" => ("P".into(), vec![(lo()?, 3)]),
             "V" | "W" => ("V".into(), vec![(lo()?, 3)]),
@@ -404,7 +411,15 @@ impl Table {
             "KB" => ("ConstB".into(), vec![(54, 5), (38, 16)]),
             "KR" => ("ConstR".into(), vec![(54, 5), (38, 16), (24, 8)]),
             "KU" => ("ConstU".into(), vec![(54, 5), (38, 16), (24, uniform_width)]),
-            "X" => ("Bindless".into(), vec![(32, uniform_width), (40, 14)]),
+            "X" => {
+                slot.shift = 2;
+                ("Bindless".into(), vec![(32, uniform_width), (40, 14)])
+            }
+            "XB" => ("Bindless".into(), vec![(24, uniform_width), (38, 16)]),
+            "XL" => {
+                slot.signed_alone = true;
+                ("Bindless".into(), vec![(24, uniform_width), (37, 17)])
+            }
             "s" => ("Signed".into(), pieces(digits)?),
             "t" => {
                 slot.signed_alone = true;

@@ -138,7 +138,8 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         }
         Kind::Bindless => {
             operand.index = get_register(at.piece(0), word);
-            operand.value = (at.piece(1).get(word) << 2) as i64;
+            let offset = at.piece(1).get(word) << slot.shift;
+            operand.value = if slot.signed_alone { sign_extend(offset, at.piece(1).width()) } else { offset as i64 };
         }
         Kind::Signed | Kind::Relative => operand.value = sign_extend(at.get(word), at.width()) << slot.shift,
         Kind::Name => {
@@ -150,7 +151,7 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         }
         _ => operand.value = (at.get(word) << slot.shift) as i64,
     }
-    if slot.nonzero && operand.value == 255 {
+    if slot.forbids(operand.value) {
         return None;
     }
     let neg = if slot.inverts { flag::INV } else { flag::NEG };
@@ -166,7 +167,7 @@ fn put(slot: &Slot, operand: &Operand, word: &mut u128) -> Option<()> {
     let at = slot.at;
     match slot.kind {
         _ if slot.again => return Some(()),
-        _ if slot.nonzero && operand.value == 255 => return None,
+        _ if slot.forbids(operand.value) => return None,
         Kind::Literal => return Some(()),
         Kind::R | Kind::U => put_register(at, operand.value, word)?,
         Kind::P | Kind::V => {
@@ -190,8 +191,18 @@ fn put(slot: &Slot, operand: &Operand, word: &mut u128) -> Option<()> {
         }
         Kind::Bindless => {
             put_register(at.piece(0), i64::from(operand.index), word)?;
-            // Unlike the offset of a bank, this one is unsigned.
-            at.piece(1).put(word, offset(i64::from(u16::try_from(operand.value).ok()? as i16), at.piece(1))?);
+            // Unlike the offset of a bank, this one is unsigned, but for LDCU.
+            let offset = operand.value >> slot.shift;
+            let width = at.piece(1).width();
+            let fits = if slot.signed_alone {
+                sign_extend(offset as u64, width) == offset
+            } else {
+                (0..1i64 << width).contains(&offset)
+            };
+            if !fits || offset << slot.shift != operand.value {
+                return None;
+            }
+            at.piece(1).put(word, offset as u64);
         }
         _ if fits(slot, operand.value) => at.put(word, (operand.value >> slot.shift) as u64),
         _ => return None,

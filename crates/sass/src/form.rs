@@ -20,6 +20,11 @@ impl Bits {
         self.width.iter().map(|&width| u32::from(width)).sum()
     }
 
+    /// The field's largest value.
+    pub(crate) fn ones(self) -> i64 {
+        (1 << self.width()) - 1
+    }
+
     pub(crate) fn get(self, word: u128) -> u64 {
         let mut value = 0u128;
         for (&lo, &width) in self.lo.iter().zip(&self.width) {
@@ -164,7 +169,7 @@ pub enum Kind {
     Relative,
     /// A set of small numbers: `{3,1}`.
     Set,
-    /// Eight two-bit choices of FSWZADD.
+    /// Four two-bit choices of FSWZADD.
     Swizzle,
     /// A value with a name.
     Name,
@@ -195,6 +200,8 @@ pub enum Hide {
     Default,
     /// !PT.
     NotTrue,
+    /// A mask with all bits set.
+    Ones,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -231,12 +238,20 @@ impl Op {
     }
 }
 
+impl Slot {
+    /// Whether the slot is closed to this register because it reads as a constant.
+    pub(crate) fn forbids(&self, value: i64) -> bool {
+        let constant = if matches!(self.kind, Kind::P | Kind::V) { 7 } else { 255 };
+        self.nonzero && value == constant
+    }
+}
+
 /// One operand position.
 #[derive(Debug)]
 pub struct Slot {
     pub kind: Kind,
     pub at: Bits,
-    /// An immediate is stored divided by `1 << shift`; a register printed `again` is this much higher.
+    /// An immediate or offset is stored divided by `1 << shift`; a register printed `again` is this much higher.
     pub shift: u8,
     /// The values of a `Name`.
     pub names: &'static [(M, u8)],
@@ -265,7 +280,7 @@ pub struct Slot {
     pub outside: bool,
     /// In the word, but not in nvdisasm's text: the descriptor register of sm_80 to sm_89.
     pub silent: bool,
-    /// RZ or URZ may not stand here.
+    /// RZ, URZ or PT may not stand here.
     pub nonzero: bool,
     /// An offset that is printed signed even when it stands alone in its brackets.
     pub signed_alone: bool,

@@ -166,6 +166,7 @@ fn match_operands(inst: &mut Inst, index: usize, given: &[Given]) -> bool {
         Hide::Never if unwanted => Operand::of(slot.kind, 7),
         Hide::Never if slot.kind != Kind::Literal => return false,
         Hide::NotTrue => Operand::of(slot.kind, 7).not(),
+        Hide::Ones => Operand::of(slot.kind, slot.at.ones()),
         _ => match slot.kind {
             Kind::R | Kind::U => Operand::of(slot.kind, 255),
             Kind::P | Kind::V => Operand::of(slot.kind, 7),
@@ -198,8 +199,11 @@ fn take(inst: &mut Inst, index: usize, slot: &Slot, given: &Given) -> bool {
     }
     let suffixes = operand.suffixes;
     operand.suffixes = [M::Empty; 4];
-    if slot.again && index > 0 && follows(slot, inst.operands[index - 1].value) != operand.value {
-        return false;
+    if slot.again {
+        let first = inst.form.slots.iter().position(|other| !other.again && other.at == slot.at);
+        if first.is_none_or(|first| follows(slot, inst.operands[first].value) != operand.value) {
+            return false;
+        }
     }
     inst.operands[index] = operand;
     let given = suffixes.split(|&m| m == M::Empty).next().unwrap_or(&[]);
@@ -256,7 +260,7 @@ fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
         (kind, Kind::Double) if kind.is_immediate() => {
             taken.value = number::bits(kind, f64::from_bits(operand.value as u64))?;
         }
-        (kind, other) if kind == other && !(slot.nonzero && operand.value == 255) => (),
+        (kind, other) if kind == other && !slot.forbids(operand.value) => (),
         _ => return None,
     }
     let allowed = [

@@ -137,6 +137,7 @@ impl At<'_> {
             Hide::Never => false,
             Hide::Default => operand.is_default(),
             Hide::NotTrue => operand.value == i64::from(PT) && operand.is_not(),
+            Hide::Ones => operand.value == slot.at.ones(),
         };
         // `IADD3 R0, P1, …`: the first or the second carry? The listing says `PT, P1` for the second.
         let unclear = || {
@@ -216,7 +217,9 @@ impl At<'_> {
             Kind::Bindless => {
                 f.write_str("cx[")?;
                 register(f, "UR", operand.index)?;
-                write!(f, "]{}[{:#x}]", if slot.spaced_bank { " " } else { "" }, operand.value)
+                f.write_str(if slot.spaced_bank { "] [" } else { "][" })?;
+                signed_hex(f, operand.value)?;
+                f.write_char(']')
             }
             Kind::Signed => signed_hex(f, operand.value),
             Kind::Unsigned => write!(f, "{:#x}", operand.value),
@@ -284,11 +287,19 @@ fn set(f: &mut fmt::Formatter, members: i64) -> fmt::Result {
     f.write_char('}')
 }
 
-/// The letters of FSWZADD's lanes, most significant pair first.
-const SWIZZLE: [char; 4] = ['P', 'N', 'R', 'Z'];
+/// The signs that FSWZADD gives its two sources in each lane of a quad, the last lane first.
+const SWIZZLE: [&str; 4] = ["PP", "PN", "NP", "ZP"];
 
 fn swizzle(f: &mut fmt::Formatter, lanes: i64) -> fmt::Result {
-    (0..8).rev().try_for_each(|lane| f.write_char(SWIZZLE[(lanes >> (2 * lane) & 3) as usize]))
+    (0..4).rev().try_for_each(|lane| f.write_str(SWIZZLE[(lanes >> (2 * lane) & 3) as usize]))
+}
+
+fn parse_swizzle(word: &str) -> Option<i64> {
+    let signs = |lane: usize| word.get(2 * lane..2 * lane + 2);
+    let value = |signs: &str| SWIZZLE.iter().position(|&known| known == signs);
+    (0..4)
+        .try_fold(0, |lanes, lane| Some(lanes << 2 | value(signs(lane)?)? as i64))
+        .filter(|_| word.len() == 8)
 }
 
 /// Why a line is not an instruction.
@@ -427,8 +438,7 @@ impl<'a> Operands<'a> {
             }
             return Ok(&rest[end..]);
         }
-        let constant = text.trim_start_matches(['-', '|', '~']);
-        if text.starts_with('{') || constant.starts_with("c[") || constant.starts_with("cx[") {
+        if is_compound(text) {
             let mut end = if text.starts_with('{') {
                 text.find('}')
             } else {
@@ -470,6 +480,9 @@ impl<'a> Operands<'a> {
 fn parse_operand(word: &str) -> Option<Operand> {
     if let Some(value) = parse_integer(word) {
         return Some(Operand::of(Kind::Signed, value));
+    }
+    if let Some(lanes) = parse_swizzle(word) {
+        return Some(Operand::of(Kind::Signed, lanes));
     }
     if let Some(value) = number::parse(word) {
         return Some(Operand::of(Kind::Double, value.to_bits() as i64));
@@ -523,6 +536,13 @@ fn parse_integer(text: &str) -> Option<i64> {
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let value = u64::from_str_radix(digits.strip_prefix("0x")?, 16).ok()? as i64;
     Some(if negative { value.wrapping_neg() } else { value })
+}
+
+/// What `parse_compound` reads; `cx[UR4][R2+0x10]` has operands in brackets instead.
+fn is_compound(text: &str) -> bool {
+    let constant = text.trim_start_matches(['-', '|', '~']);
+    let indexed = || constant.split_once("][").is_some_and(|(_, address)| address.starts_with(['R', 'U']));
+    text.starts_with('{') || constant.starts_with("c[") || constant.starts_with("cx[") && !indexed()
 }
 
 /// `c[0x0][0x210]`, `c[0x3][R4+0x8]`, `cx[UR4][0x10]`, with sign and bars; `{2,0}`.

@@ -47,7 +47,8 @@ fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
             continue;
         }
         let inside = blocks_between(cfg, from, to);
-        let entered_twice = inside.iter().any(|b| cfg.succs[b.index()].contains(&from)) && inside.contains(&from);
+        let entered_twice =
+            inside.iter().any(|b| cfg.succs[b.index()].contains(&from)) && inside.contains(&from);
         let side_door = inside.iter().any(|b| !cfg.dominates(from, *b));
         if !entered_twice && !side_door {
             return Some((from, to));

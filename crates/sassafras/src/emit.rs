@@ -15,14 +15,20 @@ const WORD: usize = sass::WORD_BYTES as usize;
 pub fn function(kernel: &Kernel, target: &'static Machine) -> Result<CubinFunction, Failure> {
     let name = &kernel.code.name;
     let allocation = regalloc::run(&kernel.code).map_err(|e| Failure::internal("regalloc", name, e))?;
-    let code = Emitter::run(&kernel.code, &allocation, target).map_err(|e| Failure::internal("emit", name, e))?;
+    let code =
+        Emitter::run(&kernel.code, &allocation, target).map_err(|e| Failure::internal("emit", name, e))?;
     let params = Params {
         base: target.params as u16,
         size: kernel.param_bytes as u16,
         list: kernel
             .params
             .iter()
-            .map(|p| Param { offset: p.offset as u16, size: p.size as u16, space: PointerSpace::NONE, align: 1 })
+            .map(|p| Param {
+                offset: p.offset as u16,
+                size: p.size as u16,
+                space: PointerSpace::NONE,
+                align: 1,
+            })
             .collect(),
         handle_bytes: 0,
     };
@@ -33,7 +39,8 @@ pub fn function(kernel: &Kernel, target: &'static Machine) -> Result<CubinFuncti
         kernel: Some(CubinKernel {
             params,
             barriers: kernel.barriers,
-            shared: (kernel.shared_bytes > 0).then_some(Shared { size: kernel.shared_bytes, align: kernel.shared_align }),
+            shared: (kernel.shared_bytes > 0)
+                .then_some(Shared { size: kernel.shared_bytes, align: kernel.shared_align }),
             max_threads: kernel.max_threads,
             ..CubinKernel::default()
         }),
@@ -41,12 +48,17 @@ pub fn function(kernel: &Kernel, target: &'static Machine) -> Result<CubinFuncti
     })
 }
 
-pub fn module(functions: Vec<CubinFunction>, module: &ptx::Module, options: &Options) -> Result<Vec<u8>, String> {
+pub fn module(
+    functions: Vec<CubinFunction>,
+    module: &ptx::Module,
+    options: &Options,
+) -> Result<Vec<u8>, String> {
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
     };
-    let tool = Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
+    let tool =
+        Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
     let module = Module { tool, functions, ..Module::new(target, module.target.sm()) };
     let object = module.to_object().map_err(|e| e.to_string())?;
     object.write().map_err(|e| e.to_string())
@@ -80,7 +92,14 @@ struct Emitter<'a> {
 impl Emitter<'_> {
     fn run(function: &Function, allocation: &Allocation, target: &'static Machine) -> Result<Code, String> {
         let starts = vec![0; function.blocks.len()];
-        let mut e = Emitter { function, allocation, target, code: Vec::new(), starts, registers: allocation.registers };
+        let mut e = Emitter {
+            function,
+            allocation,
+            target,
+            code: Vec::new(),
+            starts,
+            registers: allocation.registers,
+        };
         let order = &allocation.cfg.order;
         for (i, &block) in order.iter().enumerate() {
             e.starts[block.index()] = e.code.len();
@@ -212,7 +231,8 @@ impl Emitter<'_> {
                 }
             }
             let spare = self.allocation.spare(block, file, &wanted);
-            let sequence = moves::sequence(&wanted, spare).ok_or("no register is free to break a cycle of moves")?;
+            let sequence =
+                moves::sequence(&wanted, spare).ok_or("no register is free to break a cycle of moves")?;
             sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))?;
         }
         Ok(())

@@ -14,7 +14,9 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
             let mut data = function.insts[inst].clone();
             while !is_legal(function, target, &data) {
                 let at = data.args.iter().rposition(|a| matches!(a, Arg::Imm(_) | Arg::Const { .. }));
-                let Some(at) = at else { return Err(format!("no form of {:?} takes these operands", data.op)) };
+                let Some(at) = at else {
+                    return Err(format!("no form of {:?} takes these operands", data.op));
+                };
                 let value = function.value(File::R, 1);
                 let constant = std::mem::replace(&mut data.args[at], value.into());
                 legal.push(function.insts.push(InstData {

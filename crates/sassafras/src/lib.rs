@@ -66,21 +66,35 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
-            output.diagnostics.push(Diagnostic { severity: Severity::Fatal, file: None, line, span, message });
+            output.diagnostics.push(Diagnostic {
+                severity: Severity::Fatal,
+                file: None,
+                line,
+                span,
+                message,
+            });
         }
     }
     output
 }
 
-fn cubin(source: &str, module: &ptx::Module, options: &Options, log: &mut String) -> Result<Vec<u8>, Failure> {
+fn cubin(
+    source: &str,
+    module: &ptx::Module,
+    options: &Options,
+    log: &mut String,
+) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let mut functions = Vec::new();
     for item in &module.items {
-        let ptx::ast::Item::Function(function) = item else { continue };
-        if function.body.is_none() {
-            continue;
-        }
+        let function = match item {
+            ptx::ast::Item::Function(function) if function.body.is_some() => function,
+            ptx::ast::Item::Function(_) => continue,
+            // Line tables are not written yet; the code is the same without them.
+            ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
+            _ => return Err(unsupported_module()),
+        };
         let mut kernel = lower::function(module, function, machine, &lines)?;
         passes::run(&mut kernel.code, machine, options, log)?;
         functions.push(emit::function(&kernel, machine)?);
@@ -88,6 +102,11 @@ fn cubin(source: &str, module: &ptx::Module, options: &Options, log: &mut String
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
     emit::module(functions, module, options).map_err(|e| Failure::internal("emit", "module", e))
+}
+
+fn unsupported_module() -> Failure {
+    let message = "A variable, alias or pragma of the module is not supported yet".to_string();
+    Failure { line: 0, span: Span::default(), message }
 }
 
 fn unsupported_target(target: ptx::Target) -> Failure {

@@ -67,6 +67,9 @@ pub fn function(
         Some(body) if function.entry => body,
         _ => return Err(refuse("A device function")),
     };
+    if let Some(directive) = function.directives.iter().find(|d| d.name != ".maxntid") {
+        return Err(refuse(&format!("Directive '{}'", directive.name)));
+    }
     let mut lower = Lower::new(module, body, machine, lines, name);
     lower.params(function);
     lower.variables()?;
@@ -149,11 +152,14 @@ impl<'a> Lower<'a> {
     fn variables(&mut self) -> Result<(), Failure> {
         for stmt in &self.body.stmts {
             let ast::Stmt::Variable(v) = stmt else { continue };
-            let ast::SymbolKind::Variable { space: ast::Space::Shared, ty, bytes, .. } =
-                self.module.symbols[v.symbol.0 as usize].kind
+            let kind = &self.module.symbols[v.symbol.0 as usize].kind;
+            let ast::SymbolKind::Variable { space: ast::Space::Shared, ty, bytes: bytes @ 1.., .. } = *kind
             else {
                 return Err(self.unsupported_at(v.span, "This variable"));
             };
+            if v.linkage != ast::Linkage::default() || v.range.is_some() {
+                return Err(self.unsupported_at(v.span, "This variable"));
+            }
             let align = v.align.map_or(u64::from(ty.bytes()), u64::from).max(1);
             let offset = self.kernel.shared_bytes.next_multiple_of(align);
             self.shared.insert(v.symbol, offset);
@@ -334,7 +340,8 @@ impl<'a> Lower<'a> {
         let predicate = self.read(reg);
         let kept = kept.map_or(smallvec![], |v| smallvec![v]);
         if let Some(inst) = self.kernel.code.blocks[self.block].insts.last() {
-            self.kernel.code.insts[*inst].guard = Some(ori::Guard { predicate, negated: guard.negated, kept });
+            self.kernel.code.insts[*inst].guard =
+                Some(ori::Guard { predicate, negated: guard.negated, kept });
         }
     }
 }

@@ -44,7 +44,9 @@ impl Bank {
         let words = usize::from(words);
         (0..usize::from(self.size))
             .step_by(align)
-            .find(|at| at + words <= usize::from(self.size) && !self.taken[*at..at + words].iter().any(|t| *t))
+            .find(|at| {
+                at + words <= usize::from(self.size) && !self.taken[*at..at + words].iter().any(|t| *t)
+            })
             .map(|at| at as u8)
     }
 
@@ -96,7 +98,8 @@ impl Allocation {
     pub fn spare(&self, block: ori::Block, file: File, used: &[(u8, u8)]) -> Option<u8> {
         let bits = self.free_at_end[block.index()][usize::from(file == File::P)];
         (0..=255u8).find(|n| {
-            bits[usize::from(n / 64)] >> (n % 64) & 1 != 0 && !used.iter().any(|(to, from)| to == n || from == n)
+            bits[usize::from(n / 64)] >> (n % 64) & 1 != 0
+                && !used.iter().any(|(to, from)| to == n || from == n)
         })
     }
 

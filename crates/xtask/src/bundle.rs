@@ -20,7 +20,7 @@ if [ $# -gt 0 ]; then
         ./sassafras -arch="$1" "$kernel" -o "${kernel%.ptx}.cubin"
     done
 fi
-exec ./gpu-run kernels/*.cubin
+exec ./gpu-run --cubins kernels kernels/*.ptx
 "#;
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {

@@ -11,15 +11,21 @@ pub struct Checked {
     pub exit_code: i32,
 }
 
-pub fn check(file: &str, source: &str) -> Checked {
-    let options = Options { file: file.into() };
+/// `arch` is the value of `-arch`; `None` for the module's own target.
+pub fn check(file: &str, source: &str, arch: Option<&str>) -> Checked {
+    let options = Options { check_only: true, ..Options::for_file(file) };
     let parsed = ptx::parse(source, &options);
     let mut stderr = render_ptxas(file, &parsed.diagnostics);
+    let mut first_error = first_error(&parsed);
     if parsed.failed() {
         stderr += ABORTED;
         stderr.push('\n');
+    } else if let Some(refusal) = arch.and_then(|arch| parsed.refused_for(arch)) {
+        stderr += &format!("ptxas fatal   : {refusal}\n");
+        first_error = Some(refusal);
     }
-    Checked { first_error: first_error(&parsed), stderr, exit_code: if parsed.failed() { 255 } else { 0 } }
+    let exit_code = if first_error.is_some() { 255 } else { 0 };
+    Checked { first_error, stderr, exit_code }
 }
 
 /// What we print for a module that we accept.

@@ -20,11 +20,64 @@ const MEMORY_PER_BYTE: u64 = 100;
 
 /// Words that a random place of a file may get.
 const DICTIONARY: &[&str] = &[
-    ".reg", ".b32", ".param", "{", "}", "[", "]", "(", ")", ";", ",", ":", "::", "<", ">", "@", "!", "-", "+", "|", "_",
-    "%r1", "%p1", "%tid.x", "0x", "0f3F800000", "1e999", "99999999999999999999", "\"", "/*", "//", "# 1 \"x\"\n",
-    ".version 9.0", ".target sm_90a", ".entry k", ".func", "add.s32", "ld.global.v4.f32", "bra", "call", ".loc 1 2 3",
-    ".section .debug_info {", ".callprototype", ".branchtargets", "WARP_SZ", "?", "~~~~~~", "((((((((", "\u{80}", "\0",
-    ".align 3", "<4294967295>", "[18446744073709551615]", ".v4", ".attribute(.managed)", "= {1,2,{3}}", "generic(", "\r\n",
+    ".reg",
+    ".b32",
+    ".param",
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    ";",
+    ",",
+    ":",
+    "::",
+    "<",
+    ">",
+    "@",
+    "!",
+    "-",
+    "+",
+    "|",
+    "_",
+    "%r1",
+    "%p1",
+    "%tid.x",
+    "0x",
+    "0f3F800000",
+    "1e999",
+    "99999999999999999999",
+    "\"",
+    "/*",
+    "//",
+    "# 1 \"x\"\n",
+    ".version 9.0",
+    ".target sm_90a",
+    ".entry k",
+    ".func",
+    "add.s32",
+    "ld.global.v4.f32",
+    "bra",
+    "call",
+    ".loc 1 2 3",
+    ".section .debug_info {",
+    ".callprototype",
+    ".branchtargets",
+    "WARP_SZ",
+    "?",
+    "~~~~~~",
+    "((((((((",
+    "\u{80}",
+    "\0",
+    ".align 3",
+    "<4294967295>",
+    "[18446744073709551615]",
+    ".v4",
+    ".attribute(.managed)",
+    "= {1,2,{3}}",
+    "generic(",
+    "\r\n",
 ];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
@@ -163,7 +216,8 @@ fn keep(input: &[u8]) -> Result<PathBuf> {
 /// The most memory that this process ever had, in bytes.
 fn peak_memory() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
+    let line =
+        status.lines().find_map(|l| l.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kilobytes << 10)
 }

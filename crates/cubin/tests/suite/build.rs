@@ -2,7 +2,8 @@
 //! the original.
 
 use crate::support::{Scratch, module_of, ptx, relocs_of, run};
-use cubin::{Home, Object, SymbolType, Target};
+use cubin::module::SymbolicReloc;
+use cubin::{Body, Home, Object, SymbolType, Target};
 
 /// The lines of `cuobjdump -elf` that describe the attributes of a kernel, without indices of symbols.
 fn attribute_lines(dump: &str, kernel: &str) -> Vec<String> {
@@ -20,10 +21,10 @@ fn attribute_lines(dump: &str, kernel: &str) -> Vec<String> {
     lines
 }
 
-/// Every symbol that is not there for a section or for reserved memory, with the name of its section.
+/// Every symbol that is not there for a section, with the name of its section. (With -g ptxas reserves no memory.)
 fn symbols(object: &Object) -> Vec<String> {
     let ours = object.symbols().iter().filter(|symbol| {
-        symbol.kind != SymbolType::SECTION && !symbol.name.is_empty() && !symbol.name.contains("reservedS")
+        symbol.kind != SymbolType::SECTION && !symbol.name.is_empty() && !symbol.name.ends_with("0_alias")
     });
     let mut lines: Vec<String> = ours
         .map(|symbol| {
@@ -46,11 +47,11 @@ fn sorted_lines(text: &str) -> Vec<&str> {
     lines
 }
 
-fn check(scratch: &Scratch, name: &str, sm: u16, options: &[&str]) {
-    let place = format!("{name} sm_{sm} {options:?}");
+fn check(scratch: &Scratch, name: &str, target: &str, options: &[&str]) {
+    let place = format!("{name} {target} {options:?}");
     let original = scratch.path("original.cubin");
-    let (target, source) = (format!("sm_{sm}"), ptx(name));
-    run("ptxas", &[&["-arch", &target, &source, "-o", &original], options].concat()).unwrap();
+    let source = ptx(name);
+    run("ptxas", &[&["-arch", target, &source, "-o", &original], options].concat()).unwrap();
     let object = Object::read(&std::fs::read(&original).unwrap()).unwrap();
     let built = module_of(&object).to_object().unwrap();
     let bytes = built.write().unwrap();
@@ -66,27 +67,79 @@ fn check(scratch: &Scratch, name: &str, sm: u16, options: &[&str]) {
     let sass = |file: &str| run("cuobjdump", &["-sass", file]).unwrap();
     assert!(sass(&original).contains("EXIT"), "{place}");
     assert_eq!(sass(&built), sass(&original), "{place}");
-    let usage = |file: &str| run("cuobjdump", &["-res-usage", file]).unwrap();
-    assert_eq!(sorted_lines(&usage(&built)), sorted_lines(&usage(&original)), "{place}");
+    // It fails on files with samplers before sm_90, by whomever they are.
+    let usage = |file: &str| run("cuobjdump", &["-res-usage", file]).ok();
+    let (ours, theirs) = (usage(&built), usage(&original));
+    assert_eq!(ours.as_deref().map(sorted_lines), theirs.as_deref().map(sorted_lines), "{place}");
+    assert!(theirs.is_some() || name == "images", "{place}");
     let elf = |file: &str| run("cuobjdump", &["-elf", file]).unwrap();
     let (ours, theirs) = (elf(&built), elf(&original));
     for kernel in object.symbols().iter().filter(|symbol| symbol.other.is_entry()) {
         let name = &kernel.name;
         assert_eq!(attribute_lines(&ours, name), attribute_lines(&theirs, name), "{place} {name}");
     }
-    run("nvdisasm", &["-c", &built]).unwrap();
+}
+
+#[test]
+fn tools_read_built_cubins_of_every_target_like_those_of_ptxas() {
+    let scratch = Scratch::new("targets");
+    for sm in Target::all_sms() {
+        check(&scratch, "saxpy", &format!("sm_{sm}"), &[]);
+    }
 }
 
 #[test]
 fn tools_read_built_cubins_like_those_of_ptxas() {
     let scratch = Scratch::new("build");
-    for sm in Target::all_sms() {
-        check(&scratch, "saxpy", sm, &[]);
-    }
-    for sm in [75, 80, 90, 100, 120] {
-        check(&scratch, "warp", sm, &[]);
-        check(&scratch, "variables", sm, &[]);
+    for target in
+        ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"].iter().filter(|_| std::env::var_os("QUICK").is_none())
+    {
+        check(&scratch, "warp", target, &[]);
+        check(&scratch, "variables", target, &[]);
         // With -g, functions have sections of their own.
-        check(&scratch, "functions", sm, &["-g"]);
+        check(&scratch, "functions", target, &["-g"]);
+    }
+}
+
+#[test]
+fn tools_read_built_images_and_shared_variables_like_those_of_ptxas() {
+    let scratch = Scratch::new("memory");
+    for target in ["sm_75", "sm_90", "sm_110"] {
+        check(&scratch, "images", target, &[]);
+        // With -g, shared variables have symbols.
+        check(&scratch, "shared", target, &["-g"]);
+    }
+    check(&scratch, "tensor_memory", "sm_100a", &[]);
+}
+
+/// The common entry of a clone in `.debug_frame`, which tells that R4 has its way back, by ptxas and by the builder.
+#[test]
+fn debuggers_find_the_way_out_of_clones() {
+    let scratch = Scratch::new("frame");
+    for target in ["sm_75", "sm_90"] {
+        let original = scratch.path("original.cubin");
+        run("ptxas", &["-arch", target, &ptx("variables"), "-o", &original]).unwrap();
+        let object = Object::read(&std::fs::read(&original).unwrap()).unwrap();
+        let mut module = module_of(&object);
+        module.functions[0].clones[0].return_register = 4;
+        let built = module.to_object().unwrap();
+        let entry = |object: &Object| -> (Vec<u8>, usize) {
+            let Body::Bytes(frames) = &object.section(".debug_frame").unwrap().1.body else {
+                panic!("bytes")
+            };
+            let starts = frames.windows(12).enumerate().filter(|(_, bytes)| bytes[..4] == [0xff; 4]);
+            let mut starts = starts.filter(|(_, bytes)| bytes[4..12] == 0x3cu64.to_le_bytes());
+            let start = starts.next().expect("an entry of 60 bytes").0;
+            (frames[start..start + 72].to_vec(), start)
+        };
+        assert_eq!(entry(&built).0, entry(&object).0, "{target}");
+        // The start of the section in the computed address.
+        let base = |object: &Object| {
+            let start = entry(object).1 as u64;
+            let inside = |reloc: &SymbolicReloc| (start..start + 72).contains(&reloc.offset);
+            let reloc = relocs_of(object, ".debug_frame").into_iter().find(inside).expect("a relocation");
+            (reloc.offset - start, reloc.symbol, reloc.addend)
+        };
+        assert_eq!(base(&built), base(&object), "{target}");
     }
 }

@@ -3,11 +3,14 @@
 use std::time::{Duration, Instant};
 
 use cubin::inspect::CubinReport;
-use cubin::module::{Function, Kernel, Module, Param, Params, Shared, Variable};
+use cubin::module::{Calls, Function, Kernel, Linkage, Module, Param, Params, Shared, Variable};
 use cubin::{Binding, Object, Target, fatbin, inspect, line};
 
-/// Long enough for some hundred thousand files.
-const TIME: Duration = Duration::from_secs(5);
+/// Long enough for some hundred thousand files; `CUBIN_FUZZ_SECONDS` sets another time.
+fn time() -> Duration {
+    let seconds = std::env::var("CUBIN_FUZZ_SECONDS").ok();
+    Duration::from_secs(seconds.map_or(5, |seconds| seconds.parse().expect("a number of seconds")))
+}
 
 /// Marsaglia's xorshift64: the same sequence on every run.
 struct Random(u64);
@@ -26,7 +29,7 @@ impl Random {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let seed = |sm| {
+    let seed = |(sm, linkage)| {
         let param = Param { offset: 0, size: 8, space: cubin::attr::PointerSpace::GLOBAL, align: 4 };
         let kernel = Kernel {
             params: Params { base: 0x160, size: 8, list: vec![param], handle_bytes: 0 },
@@ -37,6 +40,8 @@ fn seeds() -> Vec<Vec<u8>> {
             name: "variable".into(),
             binding: Binding::WEAK,
             memory: cubin::module::Memory::Global,
+            origin: cubin::module::Origin::Here,
+            managed: false,
             align: 4,
             size: 8,
             init: vec![1],
@@ -50,11 +55,25 @@ fn seeds() -> Vec<Vec<u8>> {
             }],
             variables: vec![variable],
             address_table: vec![("variable".into(), 4)],
+            external_functions: vec!["outside".into()],
+            calls: Calls {
+                direct: vec![("kernel".into(), "outside".into())],
+                prototypes: vec![("outside".into(), "#il".into())],
+                ..Calls::default()
+            },
+            linkage,
             ..Module::new(Target { sm, accelerated: true }, sm)
         };
         module.to_object().unwrap().write().unwrap()
     };
-    [75, 90, 120].map(seed).to_vec()
+    let seeds = [
+        (75, Linkage::Executable),
+        (90, Linkage::Executable),
+        (120, Linkage::Executable),
+        (75, Linkage::Relocatable),
+        (110, Linkage::Relocatable),
+    ];
+    seeds.map(seed).to_vec()
 }
 
 /// Values that break arithmetic more often than random ones.
@@ -96,8 +115,9 @@ fn broken_files_never_panic() {
     let seeds = seeds();
     let mut random = Random(0x5a55_af12_0f0a_0501);
     let start = Instant::now();
-    let (mut accepted, mut refused) = (0u32, 0u32);
-    while start.elapsed() < TIME {
+    let (mut accepted, mut refused, mut rewritten) = (0u32, 0u32, 0u32);
+    let time = time();
+    while start.elapsed() < time {
         let mut bytes = seeds[random.below(seeds.len())].clone();
         mutate(&mut bytes, &mut random);
         match Object::read(&bytes) {
@@ -106,13 +126,15 @@ fn broken_files_never_panic() {
                 let report = CubinReport::new(&object);
                 assert!(report.to_string().len() < 100 * bytes.len());
                 if let Ok(written) = object.write() {
+                    rewritten += 1;
                     Object::read(&written).expect("what the writer makes, the reader takes");
                 }
             }
             Err(_) => refused += 1,
         }
     }
-    assert!(accepted > 100 && refused > 100, "{accepted} accepted, {refused} refused");
+    println!("{accepted} accepted, {refused} refused; {rewritten} of the accepted written again");
+    assert!(accepted > 100 && refused > 100 && rewritten > 100);
 }
 
 /// A fat binary with one image of each kind of storage, by hand.

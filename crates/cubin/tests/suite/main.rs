@@ -4,6 +4,7 @@ mod build;
 mod fuzz;
 mod inspect;
 mod line;
+mod link;
 mod model;
 mod roundtrip;
 mod support;

@@ -1,16 +1,30 @@
 //! The model by itself: what is written reads back, what can't be written or read is an error that says why.
 
 use cubin::attr::{Attr, Code, ParamBank, ParamInfo, PointerSpace, Value};
+use cubin::inspect::CubinReport;
 use cubin::module::{
-    Function, Kernel, Memory, Module, Param, Params, Shared, SymbolicReloc, Tool, Variable, layout,
+    Calls, Function, Kernel, Linkage, Memory, Module, Origin, Param, Params, Shared, SharedHome,
+    SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool, Variable, layout,
 };
-use cubin::{Binding, Body, Note, Object, RelocType, SymbolType, Target};
+use cubin::{
+    Binding, Body, FileType, Home, MemorySpace, Note, Object, RelocType, SectionType, SymbolType, Target,
+};
 
 use crate::support::{attrs, relocs_of};
 
 fn variable(name: &str, memory: Memory, align: u64, init: &[u8]) -> Variable {
     let (name, init) = (name.to_string(), init.to_vec());
-    Variable { name, binding: Binding::GLOBAL, memory, align, size: 12, init, relocs: Vec::new() }
+    Variable {
+        name,
+        binding: Binding::GLOBAL,
+        memory,
+        origin: Origin::Here,
+        managed: false,
+        align,
+        size: 12,
+        init,
+        relocs: Vec::new(),
+    }
 }
 
 /// A module with one of everything.
@@ -59,12 +73,12 @@ fn module(sm: u16) -> Module {
         ],
         address_table: vec![("zero".into(), 0), ("pointer".into(), 8)],
         external_functions: vec!["outside".into()],
-        calls: vec![("kernel".into(), "helper".into())],
+        calls: Calls { direct: vec![("kernel".into(), "helper".into())], ..Calls::default() },
         ..Module::new(Target { sm, accelerated: false }, 75)
     }
 }
 
-fn size(object: &Object, name: &str) -> u64 {
+fn size_of(object: &Object, name: &str) -> u64 {
     match &object.section(name).unwrap_or_else(|| panic!("section {name}")).1.body {
         Body::Zeros(size) => *size,
         Body::Bytes(bytes) => bytes.len() as u64,
@@ -84,11 +98,11 @@ fn built_modules_read_back_on_every_target() {
         assert_eq!(read.segments, object.segments, "sm_{sm}");
 
         let reserved = if sm >= 90 { 0x400 } else { 0 };
-        assert_eq!(size(&read, ".nv.shared.kernel"), reserved + 100);
-        assert_eq!(size(&read, ".nv.constant0.kernel"), 0x210 + 12 + 8);
-        assert_eq!(size(&read, ".nv.constant3"), 28);
-        assert_eq!(size(&read, ".nv.constant4"), 16);
-        assert_eq!(size(&read, ".nv.global"), 12);
+        assert_eq!(size_of(&read, ".nv.shared.kernel"), reserved + 100);
+        assert_eq!(size_of(&read, ".nv.constant0.kernel"), 0x210 + 12 + 8);
+        assert_eq!(size_of(&read, ".nv.constant3"), 28);
+        assert_eq!(size_of(&read, ".nv.constant4"), 16);
+        assert_eq!(size_of(&read, ".nv.global"), 12);
         assert_eq!(read.section(".nv.compat").is_some(), sm >= 90);
         assert_eq!(read.section(".nv.rel.action").is_some(), sm < 90);
         assert!(read.sections.iter().all(|section| !section.name.contains("merc")));
@@ -100,6 +114,57 @@ fn built_modules_read_back_on_every_target() {
         assert!(kernel.other.is_entry() && kernel.kind == SymbolType::FUNCTION && kernel.size == 256);
         let index = read.section(".note.nv.cuinfo").unwrap().0 as u32;
         assert_eq!(read.header.flags.0 >> 24, index, "the flags name the note");
+    }
+}
+
+/// A module with one of everything as an object file.
+#[test]
+fn built_objects_read_back_on_every_target() {
+    for sm in Target::all_sms() {
+        let module = Module { linkage: Linkage::Relocatable, ..module(sm) };
+        let bytes = module.to_object().unwrap().write().unwrap();
+        let object = Object::read(&bytes).unwrap();
+        assert_eq!(object.write().unwrap(), bytes, "sm_{sm}");
+        assert_eq!((object.header.file_type, object.segments.len()), (FileType::RELOCATABLE, 0));
+        // Nothing is reserved but by the linker, and no section is of a plain type.
+        assert_eq!(size_of(&object, ".nv.shared.kernel"), 100);
+        assert_eq!(CubinReport::new(&object).kernels[0].shared_bytes, 100);
+        let kind = |name: &str| object.section(name).unwrap_or_else(|| panic!("section {name}")).1.kind;
+        assert_eq!(kind(".nv.constant0.kernel"), SectionType::CUDA_CONSTANT_B0);
+        assert_eq!(kind(".nv.constant3"), SectionType::CUDA_CONSTANT_B3);
+        assert_eq!(kind(".nv.global.init"), SectionType::CUDA_GLOBAL_INIT);
+        assert_eq!(kind(".nv.global"), SectionType::CUDA_GLOBAL);
+        assert_eq!(kind(".nv.shared.kernel"), SectionType::CUDA_SHARED);
+        let find = |name: &str| object.symbols().iter().find(|symbol| symbol.name == name);
+        let constant = find("constant").unwrap();
+        assert_eq!((constant.kind, constant.other.space()), (SymbolType::CUDA_OBJECT, MemorySpace::CONSTANT));
+        assert_eq!((find("_param").is_some(), find("__UFT").is_some()), (sm < 90, sm >= 90), "sm_{sm}");
+        let stack = attrs(&object, ".nv.info").iter().filter(|attr| attr.code == Code::MAX_STACK_SIZE);
+        assert_eq!(stack.count(), 2);
+    }
+}
+
+/// More sections than the file header and the symbols can count, as in a file by ptxas with 22000 kernels.
+#[test]
+fn files_with_many_sections_read_back() {
+    let kernel = |index| Function {
+        exits: vec![0],
+        kernel: Some(Kernel::default()),
+        ..Function::new(format!("k{index}"), Binding::GLOBAL, vec![0x5a; 128])
+    };
+    for (count, far) in [(21_000, false), (22_000, true)] {
+        let functions = (0..count).map(kernel).collect();
+        let module = Module { functions, ..Module::new(Target { sm: 75, accelerated: false }, 75) };
+        let object = module.to_object().unwrap();
+        let bytes = object.write().unwrap();
+        assert_eq!((object.sections.len() >= 0xff00, bytes[60..62] == [0, 0]), (far, far));
+        let read = Object::read(&bytes).unwrap();
+        assert!(read.sections.len() == object.sections.len() && read.symbols() == object.symbols());
+        assert!(read.write().unwrap() == bytes);
+        let last = read.symbols().iter().find(|symbol| symbol.name == format!("k{}", count - 1)).unwrap();
+        let home = read.section(&format!(".text.k{}", count - 1)).unwrap().0;
+        assert_eq!(last.home, Home::Section(home as u32));
+        assert_eq!(read.section(".symtab_shndx").is_some(), far);
     }
 }
 
@@ -261,6 +326,32 @@ fn notes_say_who_and_for_what() {
     }
 }
 
+/// The places that ptxas 13.0.88 gives on sm_110a to the variable of the target and to that of `tcgen05.alloc`.
+#[test]
+fn reserved_shared_memory_has_variables() {
+    let (name, size, align) = TCGEN05_PARTITION;
+    let partition = SharedVariable {
+        name: name.into(),
+        binding: Binding::WEAK,
+        home: SharedHome::System,
+        align,
+        size,
+        address: 0,
+    };
+    for (linkage, section_size, war, partition_at) in
+        [(Linkage::Executable, 0xe0, 0x40, 0xc0), (Linkage::Relocatable, 0xa0, 16, 1)]
+    {
+        let module = Module { linkage, shared: vec![partition.clone()], ..module(110) };
+        let bytes = module.to_object().unwrap().write().unwrap();
+        let object = Object::read(&bytes).unwrap();
+        assert_eq!(size_of(&object, ".nv.shared.reserved.0"), section_size);
+        let value =
+            |name| object.symbols().iter().find(|symbol| symbol.name == name).expect("the symbol").value;
+        assert_eq!((value("__nv_reservedSMEM_gb10b_war_var"), value(name)), (war, partition_at));
+        assert_eq!(value(".nv.reservedSmem.cap"), 0x400);
+    }
+}
+
 #[test]
 fn variables_are_laid_out_in_order() {
     assert_eq!(layout(&module(90).variables), [0, 0, 0, 16]);
@@ -273,6 +364,31 @@ fn modules_that_contradict_themselves_are_refused() {
         change(&mut module);
         assert_eq!(module.to_object().unwrap_err().to_string(), message);
     };
+    refuse(
+        |module| module.variables[1].origin = Origin::Common,
+        "variable zero: an executable has to give it a place",
+    );
+    let lost = SharedVariable {
+        name: "lost".into(),
+        binding: Binding::LOCAL,
+        home: SharedHome::Kernel(1),
+        align: 4,
+        size: 4,
+        address: 0x400,
+    };
+    let with_shared =
+        |home, align| Module { shared: vec![SharedVariable { home, align, ..lost.clone() }], ..module(80) };
+    for (home, align, message) in [
+        (SharedHome::Kernel(1), 4, "variable lost: there is no shared memory for it"),
+        (SharedHome::System, 4, "variable lost: there is no shared memory for it"),
+        (SharedHome::Module, 3, "variable lost: alignment 3 is no power of two"),
+    ] {
+        assert_eq!(with_shared(home, align).to_object().unwrap_err().to_string(), message);
+    }
+    refuse(
+        |module| module.functions[0].literals.push(0..8),
+        "literal kernel.const_opt.0.8: constant bank 2 has 4 bytes",
+    );
     refuse(|module| module.target.sm = 61, "sm_61 is not a target of this writer");
     refuse(|module| module.functions[1].name = "zero".into(), "symbol zero is defined twice");
     refuse(|module| module.external_functions.clear(), "symbol outside is not defined");

@@ -8,20 +8,29 @@ const FILES: [&str; 5] = ["saxpy", "warp", "variables", "calls", "inlined"];
 const TARGETS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100", "sm_120"];
 const OPTIONS: [&[&str]; 5] = [&[], &["-lineinfo"], &["-g"], &["-c"], &["-ewp"]];
 
-/// Every combination of file, target and options that ptxas takes, as (description, path of the cubin).
+/// Files with reserved shared memory, which only these targets and instructions have.
+const RESERVED: [(&str, &str, &[&str]); 4] = [
+    ("shared", "sm_110", &[]),
+    ("shared", "sm_110", &["-c"]),
+    ("tensor_memory", "sm_100a", &[]),
+    ("tensor_memory", "sm_100a", &["-c"]),
+];
+
+/// Every combination of file, target and options, as (description, path of the cubin).
 fn compile_all(scratch: &Scratch) -> Vec<(String, String)> {
-    let mut cubins = Vec::new();
+    let mut cases = RESERVED.to_vec();
     for name in FILES {
         for target in TARGETS {
-            for options in OPTIONS {
-                let description = format!("{name} {target} {}", options.join(" "));
-                let path = scratch.path(&format!("{}.cubin", cubins.len()));
-                let source = ptx(name);
-                let arguments = [&["-arch", target, &source, "-o", &path], options].concat();
-                run("ptxas", &arguments).unwrap();
-                cubins.push((description, path));
-            }
+            cases.extend(OPTIONS.map(|options| (name, target, options)));
         }
+    }
+    let mut cubins = Vec::new();
+    for (name, target, options) in cases {
+        let description = format!("{name} {target} {}", options.join(" "));
+        let path = scratch.path(&format!("{}.cubin", cubins.len()));
+        let source = ptx(name);
+        run("ptxas", &[&["-arch", target, &source, "-o", &path], options].concat()).unwrap();
+        cubins.push((description, path));
     }
     cubins
 }

@@ -20,11 +20,11 @@ impl Matcher<'_, '_> {
         found: &mut Found,
     ) -> Result<(), Misfit> {
         match self.base(place, range, index) {
-            Err(Misfit::Late(text)) => {
+            Err(Misfit::Late(turn, text)) => {
                 let again = format!("Illegal operand type to instruction '{}'", self.mnemonic);
                 let times = self.first_of(range).map_or(0, |base| self.objections(base));
-                found.late.push(text);
-                found.late.extend(std::iter::repeat_n(again, times));
+                found.late.push((turn, text));
+                found.late.extend(std::iter::repeat_n((turn, again), times));
                 Ok(())
             }
             result => result,
@@ -71,7 +71,7 @@ impl Matcher<'_, '_> {
             }
             Operand::Int { .. } if space == Some(Space::Local) => Ok(()),
             Operand::Int { .. } => {
-                Err(Misfit::Late("Immediate addresses allowed only for .local state space".into()))
+                Err(Misfit::late("Immediate addresses allowed only for .local state space"))
             }
             _ => Err(Misfit::Text(format!("Illegal operand type to instruction '{mnemonic}'"))),
         }
@@ -87,7 +87,7 @@ impl Matcher<'_, '_> {
             return misfit;
         }
         let (name, mnemonic) = (self.parser.symbol_name(symbol), self.mnemonic);
-        Misfit::Late(format!(
+        Misfit::late(format!(
             "Illegal state space for address operand '{name}' with instruction '{mnemonic}'"
         ))
     }
@@ -99,11 +99,11 @@ impl Matcher<'_, '_> {
             return Ok(());
         }
         if ty.bits() > 64 {
-            return Err(Misfit::Late("Illegal operand type for address/array-index".into()));
+            return Err(Misfit::late("Illegal operand type for address/array-index"));
         }
         let ty = if decl.vector == 1 { format!("{ty:?}") } else { "unexpected".into() };
         let name = self.parser.reg_name(reg);
-        Err(Misfit::Late(format!(
+        Err(Misfit::late(format!(
             "Illegal to use symbol '{name}' of type {ty} as address operand. Use integer or bit only."
         )))
     }
@@ -114,7 +114,7 @@ impl Matcher<'_, '_> {
         let Some(info) = self.parser.symbols.get(symbol.0 as usize) else { return Ok(()) };
         let SymbolKind::Variable { space, ty, .. } = info.kind else {
             let name = self.parser.names.text(info.name);
-            return Err(Misfit::Late(format!(
+            return Err(Misfit::late(format!(
                 "Illegal to use symbol '{name}' of type unexpected as address operand. Use integer or bit only."
             )));
         };
@@ -127,9 +127,10 @@ impl Matcher<'_, '_> {
         };
         match fits {
             true => Ok(()),
-            false => Err(Misfit::Late(format!(
-                "State space mismatch between instruction and address in instruction '{mnemonic}'"
-            ))),
+            false => Err(Misfit::after(
+                "row",
+                format!("State space mismatch between instruction and address in instruction '{mnemonic}'"),
+            )),
         }
     }
 
@@ -140,10 +141,10 @@ impl Matcher<'_, '_> {
         let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
         let name = || self.parser.symbol_name(symbol);
         if written && formals.params.contains(&symbol) {
-            return Err(Misfit::Late(format!("Illegal to write to function input parameter '{}'", name())));
+            return Err(Misfit::late(format!("Illegal to write to function input parameter '{}'", name())));
         }
         if !written && formals.returns.contains(&symbol) {
-            return Err(Misfit::Late(format!("Illegal to read function return parameter '{}'", name())));
+            return Err(Misfit::late(format!("Illegal to read function return parameter '{}'", name())));
         }
         Ok(())
     }
@@ -156,8 +157,9 @@ impl Matcher<'_, '_> {
             Place::Any => return None,
             Place::Named(n) => n,
         };
-        let mut spaces = self.fit.chosen.iter().flatten().filter(|w| w.kind() == Kind::Space);
-        let word = spaces.nth(n as usize)?.text();
+        // A space that the row doesn't take counts, too.
+        let words = self.fit.chosen.iter().flatten().chain(&self.fit.extra);
+        let word = words.filter(|w| w.kind() == Kind::Space).nth(n as usize)?.text();
         let all = [Space::Global, Space::Const, Space::Shared, Space::Local, Space::Param];
         all.into_iter().find(|s| word.split("::").next() == Some(s.text()))
     }

@@ -8,6 +8,7 @@
 use super::compatible;
 use crate::ast::*;
 use crate::parse::{Formal, Parse, Parser, Signature};
+use crate::target::Version;
 use crate::types::{Class, Type};
 
 /// The operands of a call.
@@ -89,6 +90,10 @@ impl Parser<'_> {
         if !compatible(Type::U64, ty) && !compatible(Type::U32, ty) {
             self.error(inst.span, "Arguments mismatch for instruction 'call'");
             return Ok(());
+        }
+        self.gate("indirect call", Version::new(2, 1), 0, inst.span);
+        if self.target.sm() < 20 {
+            self.error(inst.span, "Instruction 'indirect call' requires .target sm_20 or higher");
         }
         for function in self.check_table(inst, call, table)? {
             self.check_signature(inst, call, function);

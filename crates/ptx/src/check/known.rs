@@ -36,9 +36,9 @@ impl Parser<'_> {
     fn write_shapes(&self, range: Range, constants_alike: bool, out: &mut Shape) -> bool {
         self.body.list(range).iter().all(|operand| match operand {
             Operand::Reg(reg) | Operand::Not(reg) => {
-                let decl = self.body.reg_decl(*reg).0;
+                let (ty, vector) = self.reg_kind(*reg);
                 let negated = matches!(operand, Operand::Not(_));
-                out.extend_from_slice(&[b'r' + u8::from(negated), decl.ty.number(), decl.vector]);
+                out.extend_from_slice(&[b'R' + u8::from(negated), ty.number(), vector]);
                 true
             }
             Operand::Int { .. } => {

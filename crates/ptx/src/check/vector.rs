@@ -4,12 +4,12 @@
 //! (`parse/operand.rs`). The type that its elements make together must fit. Whether the size is the one that the
 //! instruction wants is a later question, which [`Misfit::Size`] leaves to the end.
 
-use super::{Found, Matcher, Misfit, compatible, is_negated};
+use super::{Found, Matcher, Misfit, VECTOR_LIMITS, compatible, is_negated};
 use crate::ast::*;
 use crate::sreg;
 use crate::table::{Count, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
-use crate::words::Kind;
+use crate::words::{Kind, Turn};
 use std::borrow::Cow;
 
 impl Matcher<'_, '_> {
@@ -40,11 +40,14 @@ impl Matcher<'_, '_> {
             _ if fits => Ok(()),
             Count::One => Err(self.no_vector(spec)),
             // ptxas takes a scalar here, whatever that means; it is refused if nothing else is wrong.
-            Count::Vector if spec.role != Role::Dest && (told || width == 1 && found.sizes > 0) => Ok(()),
-            Count::Vector => Err(Misfit::Size),
-            _ if width > 1 => Err(Misfit::Size),
+            Count::Vector if spec.role != Role::Dest && (told || width == 1 && !found.sizes.is_empty()) => {
+                Ok(())
+            }
+            Count::Vector if width == 1 => Err(Misfit::Size(Turn::of_text("nc"))),
+            Count::Vector => Err(Misfit::Size(Turn::LAST)),
+            _ if width > 1 => Err(Misfit::Size(Turn::LAST)),
             _ if told => Ok(()),
-            _ => Err(Misfit::Late(format!("Vector expected for argument {index}"))),
+            _ => Err(Misfit::late(format!("Vector expected for argument {index}"))),
         }
     }
 
@@ -65,10 +68,10 @@ impl Matcher<'_, '_> {
         let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
         match (moves, bits) {
             (true, true) => Misfit::Mismatch,
-            (true, false) => Misfit::Size,
+            (true, false) => Misfit::Size(Turn::LAST),
             _ => {
                 let mnemonic = self.mnemonic;
-                Misfit::Late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
+                Misfit::late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
             }
         }
     }
@@ -84,7 +87,7 @@ impl Matcher<'_, '_> {
             };
             if broken {
                 let wanted = Operand::Int { value: u64::from(wanted), unsigned: false };
-                found.late.push(self.limit_text(limit, &wanted, index));
+                found.late.push((Turn::of_text(VECTOR_LIMITS), self.limit_text(limit, &wanted, index)));
             }
         }
     }
@@ -155,9 +158,9 @@ impl Matcher<'_, '_> {
             Count::Dimension { .. } => {
                 format!("Argument {index} of instruction '{mnemonic}': Argument vector size mismatch")
             }
-            _ => return Err(Misfit::Size),
+            _ => return Err(Misfit::Size(Turn::LAST)),
         };
-        Err(Misfit::Late(text))
+        Err(Misfit::late(text))
     }
 
     /// The elements of a vector: it is registers of one type, or they are looked at one by one.
@@ -180,12 +183,6 @@ impl Matcher<'_, '_> {
         match whole {
             // Without a register in it, a fragment has no type.
             None if fragment => Err(Misfit::Mismatch),
-            // Elsewhere .f16x2 counts as an integer of 32 bits, but not in the fragment of a matrix.
-            Some(ty)
-                if fragment && ty.name() == "f16x2" && self.wanted(spec).is_some_and(|(t, _)| t.is_int()) =>
-            {
-                Err(Misfit::Mismatch)
-            }
             Some(ty) if matches!(spec.role, Role::Dest | Role::Source | Role::Register) => {
                 elements.iter().try_for_each(|e| self.element(spec, e))?;
                 self.register(spec, ty)

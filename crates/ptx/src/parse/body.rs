@@ -35,11 +35,21 @@ impl<'s> Parser<'s> {
 
     /// The body that was parsed, in memory of just its size; the parser keeps its own for the next one.
     pub(super) fn take_body(&mut self) -> Body<'s> {
+        if self.check_only {
+            self.clear_body();
+            return Body::default();
+        }
         Body {
             stmts: self.body.stmts.drain(..).collect(),
             operands: self.body.operands.drain(..).collect(),
             regs: self.body.regs.drain(..).collect(),
         }
+    }
+
+    pub(super) fn clear_body(&mut self) {
+        self.body.stmts.clear();
+        self.body.operands.clear();
+        self.body.regs.clear();
     }
 
     fn statement(&mut self) -> Parse<()> {
@@ -111,7 +121,11 @@ impl<'s> Parser<'s> {
 
     /// `.branchtargets a, b, c<4>;` or `.calltargets f, g;`
     fn targets(&mut self, label: Symbol, span: Span, calls: bool) -> Parse<Stmt<'s>> {
-        self.bump();
+        let word = self.bump().span();
+        match calls {
+            true => self.gate(".calltargets directive", Version::new(2, 1), 20, word),
+            false => self.gate(".branchtargets directive", Version::new(6, 0), 30, word),
+        }
         let first = self.body.operands.len() as u32;
         loop {
             if self.tok.kind != TokenKind::Ident {
@@ -200,12 +214,12 @@ impl<'s> Parser<'s> {
 
     /// `.callprototype (…) _ (…) .noreturn;`
     fn prototype(&mut self, label: Symbol, span: Span) -> Parse<Stmt<'s>> {
-        self.bump();
-        let regs = (self.body.regs.len(), self.function.next_reg);
+        let word = self.bump().span();
+        self.gate(".callprototype directive", Version::new(2, 1), 20, word);
+        let mark = self.registers_so_far();
         let inside = self.prototype_inside(label, span);
         // Registers of a prototype are formal: they take no number of the function.
-        self.body.regs.truncate(regs.0);
-        self.function.next_reg = regs.1;
+        self.forget_registers(mark);
         inside
     }
 
@@ -311,26 +325,33 @@ impl<'s> Parser<'s> {
         if let Some(id) = self.opcode_ids.get(spelling) {
             return Ok((*id, next));
         }
-        let id = self.new_opcode(spelling, start)?;
+        // It may have been met with blanks in it.
+        let spaced = self.opcodes.iter().position(|o| o.spelling == spelling && o.errors.is_empty());
+        let id = match spaced {
+            Some(i) => OpcodeId(i as u32),
+            None => self.new_opcode(spelling, spelling.len(), start)?,
+        };
         self.opcode_ids.insert(spelling, id);
         Ok((id, next))
     }
 
-    /// Blanks stand between the words of this opcode: put it together by hand.
+    /// Blanks stand between the words of this opcode, but not within its mnemonic: put it together by hand.
     fn spaced_opcode(&mut self, spelling: &str, start: u32) -> Parse<OpcodeId> {
         let mut whole = spelling.to_string();
         while self.tok.kind == TokenKind::Dot {
             let token = self.bump();
             whole.push_str(self.text(token));
         }
-        match self.opcodes.iter().position(|o| o.spelling == whole) {
+        let known = |o: &crate::table::Opcode| o.spelling == whole && o.mnemonic.len() <= spelling.len();
+        match self.opcodes.iter().position(known) {
             Some(i) => Ok(OpcodeId(i as u32)),
-            None => self.new_opcode(&whole, start),
+            None => self.new_opcode(&whole, spelling.len(), start),
         }
     }
 
-    fn new_opcode(&mut self, spelling: &str, start: u32) -> Parse<OpcodeId> {
-        let opcode = resolve(spelling, self.target, self.version);
+    /// `glued`: how much of the spelling stands together.
+    fn new_opcode(&mut self, spelling: &str, glued: usize, start: u32) -> Parse<OpcodeId> {
+        let opcode = resolve(spelling, glued, self.target, self.version);
         if let Some(OpcodeError::Syntax { at, word }) = opcode.errors.last() {
             let at = start as usize + at;
             let message = format!("Parsing error near '{word}': syntax error");

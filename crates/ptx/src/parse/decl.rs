@@ -297,6 +297,13 @@ impl<'s> Parser<'s> {
         }
         let Some(ty) = declared_type(self.dot()) else { return self.syntax_error() };
         let token = self.bump();
+        if ty.name() == "f16x2" {
+            self.gate(".f16x2 packed data-type", Version::FIRST, 53, token.span());
+            self.gate(".f16x2 packed data-type", Version::new(4, 2), 0, token.span());
+        }
+        if ty.class() == Class::Opaque {
+            self.gate("opaque type", Version::new(1, 5), 0, token.span());
+        }
         self.check_vector(ty, vector, token.span());
         Ok(Spec { space: storage, align, attributes, vector, ty })
     }
@@ -338,9 +345,7 @@ impl<'s> Parser<'s> {
     /// `.attribute(.managed, .unified(1, 2))`; a function can't be managed.
     pub(super) fn attributes(&mut self, variable: bool) -> Parse<Vec<Attribute>> {
         let start = self.bump().span();
-        if self.version < Version::new(4, 0) {
-            self.error(start, "Feature '.attribute' requires PTX ISA .version 4.0 or later");
-        }
+        self.gate(".attribute", Version::new(4, 0), 0, start);
         self.expect(b'(')?;
         let mut attributes = Vec::new();
         loop {
@@ -458,6 +463,9 @@ impl<'s> Parser<'s> {
     }
 
     pub(super) fn check_storage(&mut self, checked: &Checked) {
+        if checked.ty.bits() == 128 {
+            self.gate("Type .b128", Version::new(8, 3), 70, self.tok.span());
+        }
         for text in checked.storage_errors(!self.module.independent_textures) {
             self.error(self.tok.span(), text);
         }
@@ -471,18 +479,16 @@ impl<'s> Parser<'s> {
         spec: &Spec,
         scope: Scope,
     ) -> Parse<()> {
-        let first = Reg(self.function.next_reg);
-        let Some(next) = first.0.checked_add(range.unwrap_or(1)) else {
+        if self.function.next_reg.checked_add(range.unwrap_or(1)).is_none() {
             return self.fatal(span, "Too many registers declared");
-        };
+        }
         if scope == Scope::Module {
             // An error already; what is left is that the name is taken.
             let kind = variable_kind(Space::Reg, spec.ty, spec.vector, None, &[]);
             self.declare_variable(name, kind, Linkage::default(), &[], scope, span);
             return Ok(());
         }
-        self.function.next_reg = next;
-        self.body.regs.push(RegDecl { name, ty: spec.ty, vector: spec.vector, range, first });
+        let first = self.add_registers(name, spec.ty, spec.vector, range);
         match range {
             Some(count) => self.declare_range(name, Meaning::Reg(first), count),
             None => self.declare(name, Meaning::Reg(first), "variable"),

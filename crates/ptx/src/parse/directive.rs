@@ -190,7 +190,8 @@ impl<'s> Parser<'s> {
         if name.is_empty() {
             return self.syntax_error();
         }
-        self.bump();
+        let span = self.bump().span();
+        self.gate(".section directive", Version::new(2, 0), 0, span);
         self.expect(b'{')?;
         let mut lines = Vec::new();
         while !self.eat(b'}') {

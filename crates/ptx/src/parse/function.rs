@@ -120,8 +120,10 @@ enum Owner {
 impl<'s> Parser<'s> {
     /// `.entry …` or `.func …` at module scope.
     pub(super) fn function(&mut self, linkage: Linkage, start: Span) -> Parse<Function<'s>> {
-        self.function = FunctionState::default();
-        self.take_body();
+        let kinds = std::mem::take(&mut self.function.kinds);
+        self.function = FunctionState { kinds, ..FunctionState::default() };
+        self.function.kinds.clear();
+        self.clear_body();
         let (mut function, name) = self.function_head(linkage, start)?;
         let entry = function.entry;
         if !entry {
@@ -167,10 +169,9 @@ impl<'s> Parser<'s> {
 
     /// `.func f(…);` inside a body: it belongs to the module all the same.
     pub(super) fn inner_declaration(&mut self, linkage: Linkage, start: Span) -> Parse<Function<'s>> {
-        let regs = (self.body.regs.len(), self.function.next_reg);
+        let mark = self.registers_so_far();
         let declared = self.inner_declaration_head(linkage, start);
-        self.body.regs.truncate(regs.0);
-        self.function.next_reg = regs.1;
+        self.forget_registers(mark);
         declared
     }
 
@@ -259,7 +260,10 @@ impl<'s> Parser<'s> {
                 break;
             }
         }
-        self.expect(b')')?;
+        let end = self.expect(b')')?.span();
+        if owner == Owner::Entry {
+            self.gate("kernel parameter list", Version::new(1, 4), 0, end);
+        }
         Ok(params)
     }
 
@@ -271,6 +275,10 @@ impl<'s> Parser<'s> {
         let dims = self.dims()?;
         if ptr.is_some() && owner != Owner::Entry {
             self.error(ptr_span, "Illegal placement of kernel parameter attribute");
+        }
+        if incomplete(&dims) {
+            self.gate("Unsized Array Parameter", Version::FIRST, 30, span);
+            self.gate("Unsized Array Parameter", Version::new(6, 0), 0, span);
         }
         if incomplete(&dims) && spec.space != Some(Space::Param) {
             self.error(span, "Incomplete array parameters must be in '.param' space");
@@ -305,6 +313,7 @@ impl<'s> Parser<'s> {
         if !self.eat_dot(".ptr") {
             return Ok(None);
         }
+        self.gate("kernel parameter pointer attribute", Version::new(2, 2), 0, self.tok.span());
         let space = decl::space(self.dot()).filter(|s| !matches!(s, Space::Param | Space::Reg));
         if space.is_some() {
             self.bump();
@@ -319,16 +328,7 @@ impl<'s> Parser<'s> {
         let place = |w: Written| {
             let Written { name, span, space, align, vector, ty, dims, ptr } = w;
             let place = if space == Some(Space::Reg) {
-                let first = Reg(self.function.next_reg);
-                self.function.next_reg = first.0.saturating_add(1);
-                self.body.regs.push(RegDecl {
-                    name: name.unwrap_or(unnamed),
-                    ty,
-                    vector,
-                    range: None,
-                    first,
-                });
-                ParamPlace::Register(first)
+                ParamPlace::Register(self.add_registers(name.unwrap_or(unnamed), ty, vector, None))
             } else {
                 let kind = variable_kind(Space::Param, ty, vector, align, &dims);
                 ParamPlace::Memory(self.new_symbol(name.unwrap_or(unnamed), kind, span))
@@ -562,9 +562,9 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Reports that a feature needs a newer version or target.
-    pub(super) fn gate(&mut self, feature: &str, version: Version, sm: u16, span: Span) {
-        if self.version < version {
+    /// Reports that a feature needs a newer version or target, in this order.
+    pub(crate) fn gate(&mut self, feature: &str, version: Version, sm: u16, span: Span) {
+        if !self.version.reaches(version) {
             self.error(span, format!("Feature '{feature}' requires PTX ISA .version {version} or later"));
         }
         if self.target.sm() < sm {

@@ -206,7 +206,12 @@ impl<'s> Parser<'s> {
         if !words.contains(&word) {
             return Linkage::default();
         }
-        self.bump();
+        let span = self.bump().span();
+        match word {
+            ".weak" => self.gate(".weak directive", Version::new(3, 1), 0, span),
+            ".common" => self.gate(".common directive", Version::new(5, 0), 0, span),
+            _ => {}
+        }
         Linkage {
             external: word == ".extern",
             visible: word == ".visible",

@@ -138,6 +138,7 @@ impl Parser<'_> {
 
     /// What stands in the parentheses of `0xff00(…)`, which keeps one byte of it.
     fn masked(&mut self, mask: u64) -> Parse<Initialiser> {
+        self.gate("mask operator in initializer", Version::new(7, 1), 0, self.tok.span());
         if !(0..8).any(|byte| mask == 0xff << (8 * byte)) {
             self.error(self.tok.span(), format!("Invalid mask value '0x{mask:x}' used in initializer"));
         }
@@ -145,6 +146,7 @@ impl Parser<'_> {
             return self.address_of(Some(mask));
         }
         let span = self.tok.span();
+        self.gate("Integer immediate in mask operator", Version::new(7, 2), 0, span);
         match self.constant()? {
             expr::Value::Int { value, .. } => {
                 let shift = mask.trailing_zeros().min(63);
@@ -156,13 +158,20 @@ impl Parser<'_> {
 
     /// `name`, `name + 4`, `generic(name)`, `generic(name) + 4`.
     fn address_of(&mut self, mask: Option<u64>) -> Parse<Initialiser> {
-        let (mut name, _) = self.expect_name()?;
+        let (mut name, span) = self.expect_name()?;
         let generic = self.names.text(name) == "generic" && self.eat(b'(');
         if generic {
             name = self.expect_name()?.0;
             self.expect(b')')?;
+            self.gate("generic() operator", Version::new(3, 1), 0, span);
         }
         let symbol = self.address_symbol(name, generic)?;
+        match self.symbols[symbol.0 as usize].kind {
+            SymbolKind::Function { .. } => {
+                self.gate("functions as initial values", Version::new(2, 1), 20, span);
+            }
+            _ => self.gate("addresses as initial values", Version::new(2, 1), 0, span),
+        }
         let mut offset = 0;
         if self.eat(b'+') {
             let function = matches!(self.symbols[symbol.0 as usize].kind, SymbolKind::Function { .. });

@@ -5,9 +5,10 @@
 //! instruction then only looks at its operands.
 
 use super::{Condition, Consequence, Form, Gate, Role, Rule, Slot, Spec, Step, Table};
+use crate::diag::Severity;
 use crate::target::{Target, Version};
-use crate::types::Type;
-use crate::words::{Kind, Word};
+use crate::types::{Class, Type};
+use crate::words::{Kind, Turn, Word};
 use smallvec::SmallVec;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +24,7 @@ pub struct Opcode {
     pub fits: SmallVec<[Fit; 1]>,
     /// What is wrong with the spelling itself, in ptxas's order.
     pub errors: Vec<OpcodeError>,
-    /// What `rule` lines say, and what `late` lines say.
+    /// What `rule` lines say, and what `amid` and `late` lines say.
     pub rules: Vec<Remark>,
     pub late: Vec<Remark>,
     /// Some row minds the value of a constant.
@@ -38,6 +39,8 @@ pub struct Opcode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     pub operands: Option<usize>,
+    pub turn: Turn,
+    pub severity: Severity,
     pub text: String,
 }
 
@@ -66,7 +69,7 @@ pub struct Fit {
     /// How many words the row doesn't take or lacks.
     pub misfits: usize,
     /// Gates that are shut, words that the row doesn't take, required words that aren't there.
-    pub errors: Vec<String>,
+    pub errors: Vec<(Turn, String)>,
 }
 
 impl Fit {
@@ -129,9 +132,10 @@ impl Opcode {
     }
 }
 
-pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
+/// `glued` bytes of the spelling were written without a blank: the mnemonic is among them.
+pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -> Opcode {
     let table = Table::get();
-    let (mnemonic, tail) = split_mnemonic(table, spelling);
+    let (mnemonic, tail) = split_mnemonic(table, spelling, glued);
     let mut op = Opcode {
         spelling: spelling.to_string(),
         mnemonic: mnemonic.unwrap_or(""),
@@ -172,7 +176,7 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
     let operations = |id: &u16| table.form(*id).slots.iter().filter(|s| is_operation(s.kind())).count();
     let more_operations = op.drop_operations(forms.iter().map(operations).max().unwrap_or(0));
     op.rules = op.consequences(table, |rule| rule.step == Step::Rule, target, version);
-    op.late = op.consequences(table, |rule| rule.step == Step::Late, target, version);
+    op.late = op.consequences(table, |rule| matches!(rule.step, Step::Amid | Step::Late), target, version);
     op.choose_forms(table, forms, target, version);
     let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| is_operation(w.kind()));
     if more_operations && op.fits.iter().any(taken) {
@@ -182,12 +186,12 @@ pub fn resolve(spelling: &str, target: Target, version: Version) -> Opcode {
 }
 
 /// The longest run of leading words that is a mnemonic of the table, and the modifiers behind it.
-fn split_mnemonic<'a>(table: &Table, spelling: &'a str) -> (Option<&'static str>, &'a str) {
+fn split_mnemonic<'a>(table: &Table, spelling: &'a str, glued: usize) -> (Option<&'static str>, &'a str) {
     let mut best = (None, spelling.find('.').map_or("", |i| &spelling[i..]));
     let ends = spelling.match_indices('.').map(|(i, _)| i).chain([spelling.len()]);
-    for end in ends.take(6) {
-        if let Some(ids) = table.forms_of(&spelling[..end]) {
-            best = (ids.first().map(|id| table.form(*id).mnemonic), &spelling[end..]);
+    for end in ends.take(6).filter(|end| *end <= glued) {
+        if let Some(mnemonic) = table.mnemonic(&spelling[..end]) {
+            best = (Some(mnemonic), &spelling[end..]);
         }
     }
     best
@@ -254,15 +258,20 @@ impl Opcode {
     ) -> Vec<Remark> {
         let mut remarks = Vec::new();
         for rule in table.rules.iter().filter(|rule| which(rule)) {
-            let Some(met) = self.meets(&rule.when, version) else { continue };
-            let texts = match &rule.then {
-                Consequence::Error(text) => vec![self.named(text, &met)],
+            if !rule.when.is_current(target, version) {
+                continue;
+            }
+            let Some(met) = self.meets(&rule.when) else { continue };
+            let (severity, texts) = match &rule.then {
+                Consequence::Error(text) => (Severity::Error, vec![self.named(text, &met)]),
+                Consequence::Warning(text) => (Severity::Warning, vec![self.named(text, &met)]),
                 Consequence::Gates(gates) => {
-                    gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version)).collect()
+                    let refusals = gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version));
+                    (Severity::Error, refusals.collect())
                 }
             };
-            let operands = rule.when.operands;
-            remarks.extend(texts.into_iter().map(|text| Remark { operands, text }));
+            let (operands, turn) = (rule.when.operands, rule.turn());
+            remarks.extend(texts.into_iter().map(|text| Remark { operands, turn, severity, text }));
         }
         remarks
     }
@@ -271,16 +280,15 @@ impl Opcode {
         gate.refusals(target, version).map(|text| self.named(&text, met)).collect()
     }
 
-    /// Does the rule apply? The words that met its groups, one each.
-    fn meets(&self, when: &Condition, version: Version) -> Option<SmallVec<[Word; 4]>> {
+    /// Does the rule apply to this opcode? The words that met its groups, one each.
+    fn meets(&self, when: &Condition) -> Option<SmallVec<[Word; 4]>> {
         let named = when.mnemonics.iter().any(|&(name, prefix)| match prefix {
             true => self.mnemonic.starts_with(name),
             false => self.mnemonic == name,
         });
         let typed =
             when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
-        let current = when.from.is_none_or(|v| version >= v) && when.until.is_none_or(|v| version < v);
-        if !named || !typed || !current || when.absent.iter().any(|w| self.words.contains(w)) {
+        if !named || !typed || when.absent.iter().any(|w| self.words.contains(w)) {
             return None;
         }
         when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
@@ -323,8 +331,8 @@ impl Opcode {
                 let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
                 let complaints = self.complaints(form, &fit);
                 fit.misfits = complaints.len();
-                let error = form.error.iter().map(|text| self.named(text, &[]));
-                fit.errors = gates.chain(complaints).chain(error).collect();
+                let error = form.error.iter().map(|text| (Turn::LAST, self.named(text, &[])));
+                fit.errors = gates.map(|text| (Turn::FIRST, text)).chain(complaints).chain(error).collect();
                 self.fits.push(fit);
             }
         }
@@ -347,51 +355,85 @@ impl Opcode {
         }
     }
 
-    /// Words that the row doesn't take and required ones that aren't there, in the order of the vocabulary.
-    fn complaints(&self, form: &Form, fit: &Fit) -> Vec<String> {
-        let mut all: Vec<(Word, String)> = Vec::new();
-        let row = Word::find("row").into_iter();
-        all.extend(row.flat_map(|row| self.wrong_layouts(form).into_iter().map(move |text| (row, text))));
-        let told_above = |kind: Kind| kind == Kind::Layout && form.takes(Kind::Layout);
+    /// Words that the row doesn't take and required ones that aren't there.
+    fn complaints(&self, form: &Form, fit: &Fit) -> Vec<(Turn, String)> {
+        let mut all: Vec<(Turn, String)> = Vec::new();
+        all.extend(self.wrong_layouts(form).into_iter().map(|text| (Turn::of_text("row"), text)));
+        self.wrong_spaces(form, fit, &mut all);
+        let told_above = |kind: Kind| kind == Kind::Space || kind == Kind::Layout && form.takes(Kind::Layout);
         for &word in fit.extra.iter().filter(|w| w.kind() != Kind::Ignored && !told_above(w.kind())) {
-            all.push(self.too_much(form, word));
+            self.too_much(form, word, &mut all);
         }
         for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
-            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind());
+            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind() || self.instead(*w, slot.kind()));
             match (slot.kind(), slot.flag()) {
-                (Kind::Layout, _) => {}
+                (Kind::Layout | Kind::Space, _) => {}
                 // Rounding or a flag: asked for where the flag is.
-                (_, Some(flag)) => all.push((flag, self.lacking(slot))),
+                (_, Some(flag)) => all.push((Turn::of(flag), self.lacking(slot))),
                 // A word of the kind that doesn't fit is complaint enough.
                 (Kind::Rounding | Kind::Compare | Kind::Clamp | Kind::Shape, _) if wrong => {}
                 // Asked for where the other operations of `atom` and `red` are.
-                (Kind::Op, _) => all.extend(Word::find("inc").map(|w| (w, self.lacking(slot)))),
-                _ => all.push((slot.words[0], self.lacking(slot))),
+                (Kind::Op, _) => all.push((Turn::of_text("inc"), self.lacking(slot))),
+                _ => all.push((Turn::of(slot.words[0]), self.lacking(slot))),
             }
         }
-        all.sort_by_key(|(word, _)| *word);
-        all.into_iter().map(|(_, text)| text).collect()
+        all
     }
 
-    /// The complaint about a word that has no place in a row, and its place among the complaints.
-    fn too_much(&self, form: &Form, word: Word) -> (Word, String) {
+    /// Do other rows of the instruction take this word instead of one of that kind?
+    fn instead(&self, word: Word, kind: Kind) -> bool {
+        let table = Table::get();
+        let rows = table.forms_of(self.mnemonic).unwrap_or_default().iter();
+        let mut slots = rows.flat_map(|id| &table.form(*id).slots).filter(|slot| slot.kind() == kind);
+        slots.any(|slot| slot.words.contains(&word))
+    }
+
+    /// The complaints about a word that has no place in a row.
+    fn too_much(&self, form: &Form, word: Word, all: &mut Vec<(Turn, String)>) {
         let has_kind = form.slots.iter().any(|s| s.words.iter().any(|w| w.kind() == word.kind()));
         let either = form.slots.iter().find(|s| s.words.contains(&word));
-        match either.and_then(|slot| Some((slot, slot.flag()?))) {
-            Some((slot, flag)) => (flag, self.lacking(slot)),
-            None if word.kind() == Kind::Space => (word, self.wrong_space(form)),
-            None if word.kind() == Kind::Compare && has_kind => (word, MISMATCH.to_string()),
-            None if word.text() == ".rs" && has_kind => {
-                (word, format!("Illegal modifier '.rs' for instruction '{}'", self.mnemonic))
+        let mnemonic = self.mnemonic;
+        if let Some((slot, flag)) = either.and_then(|slot| Some((slot, slot.flag()?))) {
+            return all.push((Turn::of(flag), self.lacking(slot)));
+        }
+        let mut say = |text: String| all.push((Turn::of(word), text));
+        match word.kind() {
+            Kind::Compare if has_kind => say(MISMATCH.to_string()),
+            Kind::Rounding if has_kind && word.text() == ".rs" => {
+                say(format!("Illegal modifier '.rs' for instruction '{mnemonic}'"));
             }
-            None if word.kind() == Kind::Shape && has_kind => {
-                (word, format!("Illegal matrix shape '{}' for instruction '{}'", word.text(), self.mnemonic))
+            Kind::Shape if has_kind => {
+                say(format!("Illegal matrix shape '{}' for instruction '{mnemonic}'", word.text()));
             }
-            None if word.kind() == Kind::Exchange => {
+            Kind::Exchange => {
                 let ty = self.types().next().map_or(String::new(), |ty| format!("{ty:?}"));
-                (word, word.not_taken(&format!("{}{ty}", self.mnemonic)))
+                say(word.not_taken(&format!("{mnemonic}{ty}")));
             }
-            None => (word, word.not_taken(self.mnemonic)),
+            Kind::Compare => {
+                say(word.not_taken(mnemonic));
+                let fits = self.types().next().is_none_or(|ty| compares(word, ty));
+                all.extend((!fits).then(|| (Turn::of(word), MISMATCH.to_string())));
+            }
+            Kind::Vector => {
+                say(word.not_taken(mnemonic));
+                let bits = self.types().next().map_or(0, Type::bits) * self.vector();
+                let text = "Vector type too large, exceeds 128 bit limit";
+                all.extend((bits > 128).then(|| (Turn::of(word), text.to_string())));
+            }
+            Kind::Eviction if has_kind => {
+                let level = word.stem();
+                say(format!(
+                    "Duplicate '{level}::eviction_priority' modifier specified for instruction '{mnemonic}'"
+                ));
+                say(format!(
+                    "Incorrect '.level::eviction_priority' modifier specified for instruction '{mnemonic}'"
+                ));
+            }
+            _ => {
+                say(word.not_taken(mnemonic));
+                let group = form.slots.iter().any(|s| s.words.iter().any(|w| w.group() == word.group()));
+                all.extend(word.not_taken_again(mnemonic).filter(|_| !group));
+            }
         }
     }
 
@@ -420,26 +462,37 @@ impl Opcode {
         }
     }
 
-    /// What ptxas says about state spaces that the row doesn't take.
-    fn wrong_space(&self, form: &Form) -> String {
+    /// What is wrong with the state spaces.
+    fn wrong_spaces(&self, form: &Form, fit: &Fit, all: &mut Vec<(Turn, String)>) {
         let mnemonic = self.mnemonic;
-        let most = form.slots.iter().filter(|s| s.kind() == Kind::Space).count();
-        let said = self.words.iter().filter(|w| w.kind() == Kind::Space).count();
-        match said {
-            _ if most == 0 => format!("No state space qualifier expected for instruction '{mnemonic}'"),
-            3.. => "Multiple state spaces specified".into(),
-            _ if said > most => {
-                format!("Unexpected number of state spaces specified in instruction '{mnemonic}'")
-            }
-            _ => format!("State space incorrect for instruction '{mnemonic}'"),
+        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind() == Kind::Space).collect();
+        let words: SmallVec<[Word; 2]> =
+            self.words.iter().copied().filter(|w| w.kind() == Kind::Space).collect();
+        let wrong = fit.extra.iter().any(|w| w.kind() == Kind::Space);
+        if !wrong && !fit.lacks(Kind::Space) {
+            return;
         }
+        let incorrect = format!("State space incorrect for instruction '{mnemonic}'");
+        let number = format!("Unexpected number of state spaces specified in instruction '{mnemonic}'");
+        let text = match (words.len(), slots.len()) {
+            (_, 0) => format!("No state space qualifier expected for instruction '{mnemonic}'"),
+            (0, 1) => format!("State space modifier required for instruction '{mnemonic}'"),
+            (3.., _) => "Multiple state spaces specified".into(),
+            (said, taken) if said > taken || !wrong => number,
+            (1, 2) if slots.iter().all(|slot| !slot.optional) => number,
+            _ => {
+                let misplaced = words.iter().zip(&slots).filter(|(w, s)| !s.words.contains(w)).count();
+                let turn = Turn::of_text("global");
+                return all.extend(std::iter::repeat_n((turn, incorrect), misplaced.max(1)));
+            }
+        };
+        all.push((Turn::of_text("global"), text));
     }
 
     /// The text for a required modifier that is not there.
     fn lacking(&self, slot: &Slot) -> String {
         let mnemonic = self.mnemonic;
         let flag = slot.flag().map(if slot.words.len() == 1 { Word::text } else { Word::stem });
-        let spaces = self.words.iter().any(|w| w.kind() == Kind::Space);
         let boolean = slot.words.iter().all(|w| BOOLEAN.contains(&w.text()));
         let required = match (slot.kind(), flag) {
             (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
@@ -447,10 +500,6 @@ impl Opcode {
             (Kind::Rounding, _) => "Rounding modifier required".into(),
             (Kind::Compare, _) => "Comparison modifier required".into(),
             (Kind::Clamp, _) => "Clamp modifier required".into(),
-            (Kind::Space, _) if spaces => {
-                return format!("Unexpected number of state spaces specified in instruction '{mnemonic}'");
-            }
-            (Kind::Space, _) => "State space modifier required".into(),
             (Kind::Geometry | Kind::Dimension, _) => "Geometry modifier required".into(),
             (Kind::Shape, _) => "Shape modifier required".into(),
             (Kind::Repeat, _) => ".num modifier required".into(),
@@ -465,6 +514,16 @@ impl Opcode {
 /// An operation of an atomic, a reduction or a matrix of bits.
 fn is_operation(kind: Kind) -> bool {
     matches!(kind, Kind::Op | Kind::Exchange)
+}
+
+/// Is this a comparison of values of that type?
+fn compares(word: Word, ty: Type) -> bool {
+    match word.text() {
+        ".eq" | ".ne" => true,
+        ".lt" | ".le" | ".gt" | ".ge" => ty.class() != Class::Bits,
+        ".lo" | ".ls" | ".hi" | ".hs" => ty.class() == Class::Unsigned,
+        _ => ty.is_float(),
+    }
 }
 
 const MISMATCH: &str = "Mismatch between instruction type and comparison qualifier";

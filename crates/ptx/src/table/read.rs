@@ -1,44 +1,44 @@
 //! Reads the text of the table. Errors name file and line; a test reads all of it.
+//!
+//! Definitions and rules are read at once; rows only when an opcode asks for them, because a module uses few.
 
 use super::*;
 use crate::types::Type;
 
-struct Reader {
-    file: &'static str,
-    line: usize,
+/// What `set`, `arch` and `limit` lines define. A name is defined once.
+#[derive(Default)]
+pub struct Definitions {
     sets: FxHashMap<&'static str, Vec<Word>>,
     archs: FxHashMap<&'static str, Vec<Target>>,
     limits: FxHashMap<&'static str, Limit>,
-    table: Table,
 }
 
 type Result<T> = std::result::Result<T, String>;
 
 pub fn table(files: &[(&'static str, &'static str)]) -> Result<Table> {
-    let table = Table { forms: Vec::new(), rules: Vec::new(), by_mnemonic: FxHashMap::default() };
-    let mut r = Reader {
-        file: "",
-        line: 0,
-        sets: FxHashMap::default(),
-        archs: FxHashMap::default(),
-        limits: FxHashMap::default(),
-        table,
-    };
+    let mut table = Table::default();
     for (file, text) in files {
-        r.file = file;
         for (i, line) in text.lines().enumerate() {
-            r.line = i + 1;
             let line = line.split(" #").next().unwrap_or("").trim();
             if !line.is_empty() && !line.starts_with('#') {
-                r.line(line).map_err(|e| format!("{}:{}: {e}", r.file, r.line))?;
+                let place = (*file, i + 1);
+                table.line(line, place).map_err(|e| format!("{file}:{}: {e}", place.1))?;
             }
         }
     }
-    Ok(r.table)
+    Ok(table)
 }
 
-impl Reader {
-    fn line(&mut self, line: &'static str) -> Result<()> {
+/// Defines a name; a second definition is an error, because rows are read after all definitions.
+fn define<T>(all: &mut FxHashMap<&'static str, T>, name: &'static str, value: T) -> Result<()> {
+    match all.insert(name, value) {
+        None => Ok(()),
+        Some(_) => Err(format!("{name} is defined twice")),
+    }
+}
+
+impl Table {
+    fn line(&mut self, line: &'static str, place: (&'static str, usize)) -> Result<()> {
         let (head, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
         // `set` is an instruction as well.
@@ -48,39 +48,52 @@ impl Reader {
                 let (name, words) = rest.split_once('=').ok_or("set NAME = WORDS")?;
                 let mut all = Vec::new();
                 for w in words.split_whitespace() {
-                    all.extend(self.words(w)?);
+                    all.extend(self.definitions.words(w)?);
                 }
-                self.sets.insert(name.trim(), all);
+                define(&mut self.definitions.sets, name.trim(), all)?;
             }
             "arch" => {
                 let (name, targets) = rest.split_once('=').ok_or("arch NAME = TARGETS")?;
                 let find = |t: &str| Target::find(&format!("sm_{t}")).ok_or(format!("no target {t}"));
                 let targets = targets.split_whitespace().map(find).collect::<Result<_>>()?;
-                self.archs.insert(name.trim(), targets);
+                define(&mut self.definitions.archs, name.trim(), targets)?;
             }
             "limit" => {
                 let (name, limit) = rest.split_once('=').ok_or("limit NAME = TEST : 'TEXT'")?;
                 let (test, text) = limit.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
                 let text = quoted(text.trim())?.to_string();
-                self.limits.insert(name.trim(), Limit { test: limit_test(test.trim())?, text });
+                let limit = Limit { test: limit_test(test.trim())?, text };
+                define(&mut self.definitions.limits, name.trim(), limit)?;
             }
-            "word" => self.rule(Step::Word, &["*"], rest)?,
-            "rule" | "late" => {
-                let step = if head == "rule" { Step::Rule } else { Step::Late };
+            "word" => self.rules.push(self.definitions.rule(Step::Word, &["*"], rest)?),
+            "rule" | "amid" | "late" => {
+                let step = match head {
+                    "rule" => Step::Rule,
+                    "amid" => Step::Amid,
+                    _ => Step::Late,
+                };
                 let (mnemonics, rest) =
                     rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
-                self.rule(step, &mnemonics.split('/').collect::<Vec<_>>(), rest)?;
+                let mnemonics: Vec<_> = mnemonics.split('/').collect();
+                self.rules.push(self.definitions.rule(step, &mnemonics, rest)?);
             }
-            _ => self.form(line)?,
+            _ => {
+                for mnemonic in head.split('/') {
+                    self.by_mnemonic.entry(mnemonic).or_default().push(self.rows.len() as u16);
+                    self.rows.push(Row { line, place, form: OnceLock::new() });
+                }
+            }
         }
         Ok(())
     }
+}
 
+impl Definitions {
     /// `mnemonics modifiers | operands | gates`
-    fn form(&mut self, line: &'static str) -> Result<()> {
+    pub fn form(&self, line: &'static str) -> Result<Form> {
         let mut columns = line.split(" | ");
         let opcode = columns.next().unwrap_or("").trim_end_matches(" |");
-        let (mnemonics, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
+        let (_, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
         let operands = columns.next().unwrap_or("").trim();
         let (mut gates, mut error) = (Vec::new(), None);
         for text in columns.next().unwrap_or("").split(';').map(str::trim).filter(|g| !g.is_empty()) {
@@ -90,15 +103,7 @@ impl Reader {
             }
         }
         let slots = self.slots(&modifiers.split_whitespace().collect::<String>())?;
-        let operands = self.specs(operands)?;
-        for mnemonic in mnemonics.split('/') {
-            let id = self.table.forms.len() as u16;
-            self.table.by_mnemonic.entry(mnemonic).or_default().push(id);
-            let (slots, operands) = (slots.clone(), operands.clone());
-            let (gates, error) = (gates.clone(), error.clone());
-            self.table.forms.push(Form { mnemonic, slots, operands, gates, error });
-        }
-        Ok(())
+        Ok(Form { slots, operands: self.specs(operands)?, gates, error })
     }
 
     /// `<set>`, `.x`, `.x*y`, or several with `/` between: the words that may stand there.
@@ -272,15 +277,20 @@ impl Reader {
     }
 
     /// `.x/.y !.z : gate` or `… : error 'text'`
-    fn rule(&mut self, step: Step, mnemonics: &[&'static str], text: &str) -> Result<()> {
+    fn rule(&self, step: Step, mnemonics: &[&'static str], text: &str) -> Result<Rule> {
         let (condition, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
         let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
         let mnemonics = mnemonics.iter().map(ends).collect();
         let mut when = Condition { mnemonics, ..Condition::default() };
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
+            let target = |text: &str| text.parse::<u16>().map_err(|e| format!("'{part}': {e}"));
             if let Some(version) = part.strip_prefix("!ptx") {
                 when.until = Some(version_number(version)?);
+            } else if let Some(sm) = part.strip_prefix("!sm") {
+                when.until_sm = Some(target(sm)?);
+            } else if let Some(sm) = part.strip_prefix("sm") {
+                when.from_sm = Some(target(sm)?);
             } else if let Some(words) = part.strip_prefix('!') {
                 when.absent.extend(self.words(words)?);
             } else if let Some(n) = part.strip_prefix("args=") {
@@ -293,12 +303,12 @@ impl Reader {
                 when.present.push(self.words(part)?);
             }
         }
-        let then = match then.trim().strip_prefix("error ") {
-            Some(text) => Consequence::Error(quoted(text.trim())?.to_string()),
-            None => Consequence::Gates(self.gates(then)?),
+        let then = match then.trim().split_once(' ') {
+            Some(("error", text)) => Consequence::Error(quoted(text.trim())?.to_string()),
+            Some(("warn", text)) => Consequence::Warning(quoted(text.trim())?.to_string()),
+            _ => Consequence::Gates(self.gates(then)?),
         };
-        self.table.rules.push(Rule { step, when, then });
-        Ok(())
+        Ok(Rule { step, when, then })
     }
 
     /// Gates with `;` between.

@@ -54,7 +54,9 @@ pub fn is_result(opcode: &Opcode, index: usize) -> bool {
 
 fn registers(body: &Body, operand: &Operand, out: &mut Vec<Reg>) {
     match operand {
-        Operand::Reg(r) | Operand::Not(r) | Operand::Negated(r) | Operand::Part { reg: r, .. } => out.push(*r),
+        Operand::Reg(r) | Operand::Not(r) | Operand::Negated(r) | Operand::Part { reg: r, .. } => {
+            out.push(*r)
+        }
         Operand::Address(range) | Operand::Vector(range) | Operand::List(range) | Operand::Pair(range) => {
             body.list(*range).iter().for_each(|o| registers(body, o, out));
         }
@@ -64,7 +66,14 @@ fn registers(body: &Body, operand: &Operand, out: &mut Vec<Reg>) {
 
 impl<'a> Graph<'a> {
     pub fn new(module: &'a Module, body: &'a Body) -> Graph<'a> {
-        let mut b = Builder { module, body, blocks: vec![empty()], labels: FxHashMap::default(), current: 0, open: true };
+        let mut b = Builder {
+            module,
+            body,
+            blocks: vec![empty()],
+            labels: FxHashMap::default(),
+            current: 0,
+            open: true,
+        };
         b.split();
         let mut graph = Graph { order: order(&b.blocks), blocks: b.blocks };
         for b in graph.order.clone() {

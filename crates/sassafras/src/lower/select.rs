@@ -1,4 +1,4 @@
-//! What each PTX instruction becomes. The vocabulary is small yet: what is missing is refused by name.
+//! What each PTX instruction becomes. The vocabulary is small yet: what is not in it is refused by name.
 
 use super::Lower;
 use crate::Failure;
@@ -9,8 +9,45 @@ use ptx::table::Opcode;
 use ptx::words::Kind;
 use sass::{M, Op};
 
+/// The opcodes that are lowered so far, as they are spelled, types apart. A modifier that isn't listed would be lost,
+/// so an opcode that isn't spelled like this is refused.
+const VOCABULARY: &[(&str, &[&str])] = &[
+    ("add", &["s32", "u32", "s64", "u64", "f32"]),
+    ("sub", &["s32", "u32", "f32"]),
+    ("mul.lo", &["s32", "u32"]),
+    ("mul.wide", &["s32", "u32"]),
+    ("mad.lo", &["s32", "u32"]),
+    ("mul", &["f32"]),
+    ("fma.rn", &["f32"]),
+    ("and", &["b32"]),
+    ("or", &["b32"]),
+    ("xor", &["b32"]),
+    ("shl", &["b32"]),
+    ("shr", &["s32", "u32"]),
+    ("setp.eq", &["s32", "u32", "f32"]),
+    ("setp.ne", &["s32", "u32", "f32"]),
+    ("setp.lt", &["s32", "u32", "f32"]),
+    ("setp.le", &["s32", "u32", "f32"]),
+    ("setp.gt", &["s32", "u32", "f32"]),
+    ("setp.ge", &["s32", "u32", "f32"]),
+    ("selp", &["b32", "s32", "u32", "f32"]),
+    ("mov", &["b32", "s32", "u32", "f32", "b64", "s64", "u64"]),
+    ("cvta.to.global", &["u64"]),
+    ("ld.param", &["b32", "s32", "u32", "f32", "b64", "s64", "u64"]),
+    ("ld.global", &["b32", "s32", "u32", "f32", "b64", "s64", "u64"]),
+    ("ld.shared", &["b32", "s32", "u32", "f32", "b64", "s64", "u64"]),
+    ("st.global", &["b32", "s32", "u32", "f32"]),
+    ("st.shared", &["b32", "s32", "u32", "f32"]),
+];
+
+fn in_vocabulary(opcode: &Opcode) -> bool {
+    let Some((front, ty)) = opcode.spelling.rsplit_once('.') else { return false };
+    VOCABULARY.iter().any(|(known, types)| *known == front && types.contains(&ty))
+}
+
 const NO_CARRY: Arg = Arg::True(false);
 const RZ: Arg = Arg::Zero(File::R);
+const BARRIER: &str = "bar.sync";
 
 impl Lower<'_> {
     pub(super) fn inst(&mut self, inst: &Inst) -> Result<(), Failure> {
@@ -18,7 +55,14 @@ impl Lower<'_> {
         let opcode = &module.opcodes[inst.opcode.0 as usize];
         let body = self.body;
         let operands = body.list(inst.operands);
-        let unsupported = |l: &Self| l.unsupported_at(inst.span, &format!("Instruction '{}'", opcode.spelling));
+        let unsupported =
+            |l: &Self| l.unsupported_at(inst.span, &format!("Instruction '{}'", opcode.spelling));
+        // A guarded barrier is not a barrier for the threads that the guard holds back.
+        let guarded_barrier = inst.guard.is_some() && opcode.spelling == BARRIER;
+        let known = opcode.spelling == BARRIER || in_vocabulary(opcode);
+        if !known || guarded_barrier {
+            return Err(unsupported(self));
+        }
         let result = self.value(opcode, operands).ok_or_else(|| unsupported(self))?;
         match (operands.first(), result) {
             (_, Lowered::Effect) => {
@@ -26,7 +70,7 @@ impl Lower<'_> {
                     self.guard_last(guard, None);
                 }
             }
-            (Some(Operand::Reg(reg)), Lowered::Value(value)) => {
+            (Some(Operand::Reg(reg)), Lowered::Value(value)) if self.fits(*reg, value) => {
                 let value = match inst.guard {
                     None => value,
                     Some(guard) => self.guarded(guard, *reg, value),
@@ -36,6 +80,12 @@ impl Lower<'_> {
             _ => return Err(unsupported(self)),
         }
         Ok(())
+    }
+
+    /// Is the value as wide as the register? PTX lets some instructions have wider registers.
+    fn fits(&self, reg: ast::Reg, value: Value) -> bool {
+        let data = self.kernel.code.values[value];
+        self.shape(reg) == (data.file, data.words)
     }
 
     /// A guarded result: computed always, chosen by the guard. Memory must not be touched where the guard is
@@ -57,22 +107,22 @@ impl Lower<'_> {
     }
 
     fn value(&mut self, opcode: &Opcode, operands: &[Operand]) -> Option<Lowered> {
-        if opcode.spelling == "bar.sync" {
+        if opcode.spelling == BARRIER {
             return self.barrier(operands);
         }
         let ty = opcode.types().last();
         let value = match (opcode.mnemonic, ty?) {
             ("ld", ty) => self.load(opcode, ty, operands)?,
-            ("st", ty) => return self.store(opcode, ty, operands),
+            ("st", _) => return self.store(opcode, operands),
             ("mov", _) => self.mov(operands.get(1)?)?,
             ("cvta.to", Type::U64) => self.wide(operands.get(1)?)?,
             ("setp", ty) => self.setp(opcode, ty, operands)?,
-            ("selp", ty) if ty.bits() == 32 => {
+            ("selp", _) => {
                 let (a, b) = (self.reg(operands.get(1)?)?, self.word(operands.get(2)?)?);
                 let p = self.predicate(operands.get(3)?)?;
                 self.emit(Op::SEL, &[], 1, &[a, b, p])
             }
-            (mnemonic, ty) if ty == Type::F32 && opcode.words.len() <= 2 => self.float(mnemonic, operands)?,
+            (mnemonic, Type::F32) => self.float(mnemonic, operands)?,
             (mnemonic, ty) => self.integer(mnemonic, ty, operands)?,
         };
         Some(Lowered::Value(value))
@@ -116,7 +166,11 @@ impl Lower<'_> {
         }
         let mut args = Vec::new();
         for operand in operands.get(1..)? {
-            args.push(if args.len() == 2 && mnemonic == "mad.wide" { return None } else { self.word(operand)? });
+            args.push(if args.len() == 2 && mnemonic == "mad.wide" {
+                return None;
+            } else {
+                self.word(operand)?
+            });
         }
         if !matches!(mnemonic, "shr") {
             self.first_in_register(&mut args);
@@ -160,15 +214,14 @@ impl Lower<'_> {
         let relation = match opcode.first(Kind::Compare)?.text() {
             ".eq" => M::EQ,
             ".ne" => M::NE,
-            ".lt" | ".lo" => M::LT,
-            ".le" | ".ls" => M::LE,
-            ".gt" | ".hi" => M::GT,
-            ".ge" | ".hs" => M::GE,
+            ".lt" => M::LT,
+            ".le" => M::LE,
+            ".gt" => M::GT,
+            ".ge" => M::GE,
             _ => return None,
         };
         let (op, modifiers) = match ty {
-            Type::F32 if opcode.words.len() == 2 => (Op::FSETP, vec![relation, M::AND]),
-            _ if ty.bits() != 32 || ty.is_float() => return None,
+            Type::F32 => (Op::FSETP, vec![relation, M::AND]),
             _ if ty.is_signed() => (Op::ISETP, vec![relation, M::AND]),
             _ => (Op::ISETP, vec![relation, M::U32, M::AND]),
         };
@@ -182,7 +235,9 @@ impl Lower<'_> {
     fn mov(&mut self, operand: &Operand) -> Option<Value> {
         match operand {
             Operand::Reg(reg) => Some(self.read(*reg)),
-            Operand::Special { row, component } => self.special(ptx::sreg::TABLE[*row as usize].name, *component),
+            Operand::Special { row, component } => {
+                self.special(ptx::sreg::TABLE[*row as usize].name, *component)
+            }
             Operand::Symbol(symbol) => self.shared_address(*symbol),
             _ => {
                 let constant = self.word(operand)?;
@@ -220,11 +275,7 @@ impl Lower<'_> {
     }
 
     fn load(&mut self, opcode: &Opcode, ty: Type, operands: &[Operand]) -> Option<Value> {
-        let plain = opcode.words.len() == 2;
         let words = ty.bits().div_ceil(32) as u8;
-        if !plain || ty.bits() < 32 || words > 2 {
-            return None;
-        }
         let size: &[M] = if words == 2 { &[M::_64] } else { &[] };
         match opcode.first(Kind::Space)?.text() {
             ".param" => {
@@ -245,10 +296,7 @@ impl Lower<'_> {
         }
     }
 
-    fn store(&mut self, opcode: &Opcode, ty: Type, operands: &[Operand]) -> Option<Lowered> {
-        if opcode.words.len() != 2 || ty.bits() != 32 {
-            return None;
-        }
+    fn store(&mut self, opcode: &Opcode, operands: &[Operand]) -> Option<Lowered> {
         let data = self.word(operands.get(1)?)?;
         let data = self.in_register(data);
         match opcode.first(Kind::Space)?.text() {
@@ -271,7 +319,8 @@ impl Lower<'_> {
         if self.descriptor.is_none() {
             let offset = self.machine.descriptor?;
             let value = self.kernel.code.value(File::UR, 2);
-            let data = self.data(ori::Op::Machine(Op::ULDC), &[M::_64], &[value], &[Arg::Const { bank: 0, offset }]);
+            let data =
+                self.data(ori::Op::Machine(Op::ULDC), &[M::_64], &[value], &[Arg::Const { bank: 0, offset }]);
             self.kernel.code.append(ori::Function::ENTRY, data);
             self.descriptor = Some(value);
         }

@@ -126,7 +126,7 @@ fn measure(form: &Form) -> Tally {
     let mut wrong_verdicts = Differences::default();
     let mut wrong_texts = Differences::default();
     for (target, theirs) in &form.verdicts {
-        let ours = frontend::check("form.ptx", &frame(target, &form.ptx)).first_error;
+        let ours = frontend::check("form.ptx", &frame(target, &form.ptx), None).first_error;
         tally.checks += 1;
         tally.rejected += usize::from(theirs.is_some());
         if ours.is_some() != theirs.is_some() {

@@ -32,7 +32,7 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let mut other_text = Vec::new();
     let mut same_text = 0;
     for case in &cases {
-        let checked = frontend::check(FILE, &case.source);
+        let checked = frontend::check(FILE, &case.source, Some(&case.arch()));
         let ours = Answer { exit_code: checked.exit_code, stderr: checked.stderr };
         same_text += usize::from(ours == case.answer && !ours.stderr.is_empty());
         if ours.verdict() != case.answer.verdict() {
