@@ -297,7 +297,8 @@ impl<'s> Parser<'s> {
         let mut line = self.lines.line(self.source, span.start as usize);
         if let Some(marker) = marker {
             // The line after the marker's is the one that it names.
-            line = line - self.lines.line(self.source, marker.end as usize) - 1 + marker.line;
+            let behind = line.saturating_sub(self.lines.line(self.source, marker.end as usize));
+            line = marker.line.saturating_add(behind).saturating_sub(1);
         }
         let file = marker.map(|m| self.slice(m.file).to_string());
         self.diagnostics.push(Diagnostic { severity, file, line: Some(line), span, message: message.into() });
