@@ -322,8 +322,26 @@ pub struct Inst {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
-    pub reg: Reg,
+    pub predicate: Predicate,
     pub negated: bool,
+}
+
+/// What a guard reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Predicate {
+    Reg(Reg),
+    /// `%is_explicit_cluster`: a row of [`crate::sreg::TABLE`].
+    Special(u16),
+}
+
+impl Guard {
+    /// The register that it reads, unless that is a special one.
+    pub fn reg(self) -> Option<Reg> {
+        match self.predicate {
+            Predicate::Reg(reg) => Some(reg),
+            Predicate::Special(_) => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -357,7 +375,7 @@ pub enum Operand {
     Offset(i64),
     /// Base and [`Operand::Offset`] of `variable + 4` outside brackets.
     Sum(Range),
-    /// `variable[2]`: base and index, scaled by the size of an element.
+    /// `variable[2]`, `variable[%r1 + 2]`: base and index, scaled by the size of an element; what is added to it.
     Element(Range),
     /// `[base + offset, more…]`
     Address(Range),

@@ -13,7 +13,7 @@ mod vector;
 pub(crate) use known::Shape;
 
 use crate::ast::*;
-use crate::diag::Severity;
+use crate::diag::{Severity, Span};
 use crate::parse::{Parse, Parser};
 use crate::sreg;
 use crate::table::{Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef};
@@ -52,8 +52,12 @@ enum Misfit {
     Mismatch,
     /// Seen when the operand is read.
     Text(String),
-    /// Only looked at when every operand is of a fitting kind; [`Matcher::one`] notes it and goes on.
+    /// Only looked at when every operand is of a fitting kind; [`Found::note`] keeps it and goes on.
     Late(Turn, String),
+    /// A vector of a wrong size; as above.
+    Size(Turn),
+    /// A sink where a result must be; the end of everything if nothing else is wrong with the operands.
+    Discard,
 }
 
 impl Misfit {
@@ -67,6 +71,9 @@ impl Misfit {
         Misfit::Late(Turn::of_text(word), text.into())
     }
 }
+
+/// What a row's limits say about vectors is told after what there is to say about this word.
+const VECTOR_LIMITS: &str = "exch";
 
 /// Something to say about an instruction.
 type Said = (Turn, Severity, String);
@@ -83,13 +90,13 @@ fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
 impl Parser<'_> {
     fn check_in_full(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
-        let signs = Signs::of(self.body.list(inst.operands));
+        let signs = Signs::of(&self.function.negated);
         let errors = opcode.errors.clone();
         for text in signs.errors(&opcode.words.clone()) {
             self.error(inst.span, text);
         }
         for error in errors {
-            if let OpcodeError::Message(text) = error {
+            if let OpcodeError::Form(text) = error {
                 self.error(inst.span, text);
             }
         }
@@ -100,6 +107,11 @@ impl Parser<'_> {
             Ok((i, found)) => {
                 let fit = &self.opcodes[inst.opcode.0 as usize].fits[i];
                 let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                if found.discards {
+                    let texts =
+                        fit.errors.iter().map(|(_, text)| text).chain(&found.broken).cloned().collect();
+                    return self.no_discard(inst, texts);
+                }
                 let said = self.remarks(inst, fit, signs);
                 self.check_found(inst, &found, said);
                 if calls { self.check_call(inst) } else { Ok(()) }
@@ -109,6 +121,13 @@ impl Parser<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Nothing can be discarded here: the end of the parse.
+    fn no_discard(&mut self, inst: &Inst, texts: Vec<String>) -> Parse<()> {
+        texts.into_iter().for_each(|text| self.error(inst.span, text));
+        let mnemonic = self.opcodes[inst.opcode.0 as usize].mnemonic;
+        self.fatal(inst.span, format!("Result discard mode is not allowed for instruction '{mnemonic}'"))
     }
 
     /// What there is to say about the modifiers and signs of an instruction that takes this row.
@@ -152,7 +171,7 @@ impl Parser<'_> {
             let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
             let mut found = Found::default();
             match matcher.all(&Table::get().form(fit.form).operands, operands, 0, &mut found) {
-                Ok(()) if found.late.is_empty() => return Ok((i, found)),
+                Ok(()) if found.faultless() => return Ok((i, found)),
                 Ok(()) => best = best.or(Some((i, found))),
                 // A row of vectors has nothing to say about scalars.
                 Err(_) if fit.lacks(Kind::Vector) => misfits.push(Misfit::Mismatch),
@@ -176,7 +195,7 @@ impl Parser<'_> {
         let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic };
         let all: Vec<&Spec> = specs.iter().collect();
         let mut found = Found::default();
-        matcher.rest(&all, operands, 0, &mut found).ok().filter(|()| found.late.is_empty())?;
+        matcher.rest(&all, operands, 0, &mut found).ok().filter(|()| found.faultless())?;
         let (word, n) = (word.text(), operands.len());
         Some(format!("{word} modifier required for instruction '{mnemonic}' with {n} arguments"))
     }
@@ -187,10 +206,17 @@ impl Parser<'_> {
         let refusals = found.gates.iter().flat_map(|g| g.refusals(self.target, self.version));
         said.extend(refusals.map(|text| (Turn::LAST, Severity::Error, text)));
         said.extend(found.late.iter().map(|(turn, text)| (*turn, Severity::Error, text.clone())));
+        let mnemonic = self.opcodes[inst.opcode.0 as usize].mnemonic;
+        let size = format!("Argument vector size mismatch for instruction '{mnemonic}'");
+        said.extend(found.sizes.iter().map(|turn| (*turn, Severity::Error, size.clone())));
         said.extend(found.broken.iter().map(|text| (Turn::LAST, Severity::Error, text.clone())));
         said.sort_by_key(|(turn, _, _)| *turn);
         for (_, severity, text) in said {
             self.report(severity, inst.span, text);
+        }
+        if found.odd_address {
+            let text = "Unexpected instruction types specified for";
+            self.warn(inst.span, format!("{text} '{mnemonic} instruction with function address operand'"));
         }
         let mut specials: smallvec::SmallVec<[u16; 2]> = smallvec::SmallVec::new();
         for operand in self.body.list(inst.operands) {
@@ -199,20 +225,20 @@ impl Parser<'_> {
             }
         }
         for row in specials {
-            self.check_special(inst, row);
+            self.check_special(inst.span, row);
         }
     }
 
-    fn check_special(&mut self, inst: &Inst, row: u16) {
+    pub(crate) fn check_special(&mut self, span: Span, row: u16) {
         let reg = &sreg::TABLE[row as usize];
         let name = reg.name;
         if !self.version.reaches(reg.version) {
             let v = reg.version;
-            self.error(inst.span, format!("Feature '{name}' requires PTX ISA .version {v} or later"));
+            self.error(span, format!("Feature '{name}' requires PTX ISA .version {v} or later"));
         }
         if self.target.sm() < reg.sm {
             let sm = reg.sm;
-            self.error(inst.span, format!("Feature '{name}' requires .target sm_{sm} or higher"));
+            self.error(span, format!("Feature '{name}' requires .target sm_{sm} or higher"));
         }
     }
 }
@@ -224,19 +250,42 @@ struct Found {
     gates: Vec<Gate>,
     /// Faults of operands of the right kind: another row may take them.
     late: Vec<(Turn, String)>,
+    /// Vectors of a wrong size.
+    sizes: Vec<Turn>,
+    /// A sink stands where there must be a result.
+    discards: bool,
+    /// The address of a function is taken for something else than a word of untyped or unsigned bits.
+    odd_address: bool,
     /// Limits that constants and selectors don't obey.
     broken: Vec<String>,
 }
 
 impl Found {
-    fn mark(&self) -> [usize; 3] {
-        [self.gates.len(), self.late.len(), self.broken.len()]
+    /// Can no other row be better?
+    fn faultless(&self) -> bool {
+        self.late.is_empty() && self.sizes.is_empty() && !self.discards
+    }
+
+    /// Keeps a fault for later, unless it is one that is seen at once.
+    fn note(&mut self, misfit: Misfit) -> Result<(), Misfit> {
+        match misfit {
+            Misfit::Late(turn, text) => self.late.push((turn, text)),
+            Misfit::Size(turn) => self.sizes.push(turn),
+            Misfit::Discard => self.discards = true,
+            Misfit::Mismatch | Misfit::Text(_) => return Err(misfit),
+        }
+        Ok(())
+    }
+
+    fn mark(&self) -> [usize; 4] {
+        [self.gates.len(), self.late.len(), self.sizes.len(), self.broken.len()]
     }
 
     /// Forgets what came after the mark.
-    fn back_to(&mut self, [gates, late, broken]: [usize; 3]) {
+    fn back_to(&mut self, [gates, late, sizes, broken]: [usize; 4]) {
         self.gates.truncate(gates);
         self.late.truncate(late);
+        self.sizes.truncate(sizes);
         self.broken.truncate(broken);
     }
 }
@@ -252,9 +301,10 @@ struct Signs {
 }
 
 impl Signs {
-    fn of(operands: &[Operand]) -> Signs {
-        let at = |i: usize| operands.get(i).is_some_and(is_negated);
-        let other = at(0) || operands.iter().skip(4).any(is_negated);
+    /// `negated`: the places of operands with a minus before them.
+    fn of(negated: &[usize]) -> Signs {
+        let at = |i: usize| negated.contains(&i);
+        let other = negated.iter().any(|i| !(1..4).contains(i));
         Signs { product: at(1) != at(2), third: at(3), other }
     }
 
@@ -328,16 +378,11 @@ impl Matcher<'_, '_> {
         found.gates.extend(spec.gate.clone());
         let result = match (&spec.role, operand) {
             (Role::Pair(pair), _) => self.pair(pair, operand, index, found),
+            (_, Operand::Pair(range)) => self.unasked_pair(spec, *range, index, found),
             (_, Operand::Vector(range)) => self.vector(spec, self.parser.body.list(*range), index, found),
             _ => self.lone(spec, operand, index, found),
         };
-        match result {
-            Err(Misfit::Late(turn, text)) => {
-                found.late.push((turn, text));
-                Ok(())
-            }
-            result => result,
-        }
+        result.or_else(|misfit| found.note(misfit))
     }
 
     fn pair(
@@ -347,17 +392,23 @@ impl Matcher<'_, '_> {
         index: usize,
         found: &mut Found,
     ) -> Result<(), Misfit> {
-        let expected =
-            || Misfit::after("gl", format!("Predicate output expected for instruction '{}'", self.mnemonic));
         let Operand::Pair(range) = operand else {
             self.one(&pair.0, operand, index, found)?;
-            return if pair.1.optional { Ok(()) } else { Err(expected()) };
+            return if pair.1.optional { Ok(()) } else { Err(self.predicate_expected()) };
         };
         match self.parser.body.list(*range) {
             [first, second] => {
                 self.one(&pair.0, first, index, found)?;
+                if *second == Operand::Sink && !pair.1.sink {
+                    return Err(self.predicate_expected());
+                }
                 match (second, self.one(&pair.1, second, index, found)) {
-                    (Operand::Reg(_) | Operand::Unresolved(_) | Operand::Sink, Err(_)) => Err(expected()),
+                    // It is told twice of a name without a meaning.
+                    (Operand::Unresolved(_), Err(_)) => {
+                        found.note(self.predicate_expected())?;
+                        Err(self.predicate_expected())
+                    }
+                    (Operand::Reg(_), Err(_)) => Err(self.predicate_expected()),
                     (_, second) => second,
                 }
             }
@@ -365,14 +416,29 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn no_sink(&self, spec: &Spec) -> Misfit {
-        let mnemonic = self.mnemonic;
-        Misfit::Text(match spec.role {
-            Role::Dest | Role::PredDest => {
-                format!("Result discard mode is not allowed for instruction '{mnemonic}'")
+    fn predicate_expected(&self) -> Misfit {
+        Misfit::after("gl", format!("Predicate output expected for instruction '{}'", self.mnemonic))
+    }
+
+    /// `%r|%p` where there is one result only.
+    fn unasked_pair(&self, spec: &Spec, pair: Range, index: usize, found: &mut Found) -> Result<(), Misfit> {
+        let [first, second] = self.parser.body.list(pair) else { return Err(Misfit::Mismatch) };
+        self.one(spec, first, index, found)?;
+        let text = format!("Predicate output not allowed for instruction '{}'", self.mnemonic);
+        found.note(Misfit::after("gl", text))?;
+        match second {
+            Operand::Reg(reg) if self.parser.body.reg_decl(*reg).0.ty != Type::PRED => {
+                Err(self.predicate_expected())
             }
-            _ => "Sink '_' not allowed as a source operand".into(),
-        })
+            _ => Ok(()),
+        }
+    }
+
+    fn no_sink(&self, spec: &Spec) -> Misfit {
+        match spec.role {
+            Role::Dest | Role::PredDest => Misfit::Discard,
+            _ => Misfit::Text("Sink '_' not allowed as a source operand".into()),
+        }
     }
 
     /// One operand, and what its value and selector must obey.
@@ -392,9 +458,11 @@ impl Matcher<'_, '_> {
                 Role::Label | Role::Function | Role::Variable => Ok(()),
                 _ => Err(Misfit::Mismatch),
             },
-            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index),
+            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index, found),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
-            (Role::Memory(place), Operand::Element(range)) => self.memory(*place, *range, index),
+            (Role::Memory(place), Operand::Element(range)) => {
+                self.memory(*place, Range { first: range.first, len: 1 }, index, found)
+            }
             (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index, found),
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
@@ -406,10 +474,13 @@ impl Matcher<'_, '_> {
                 let text = "Sink '_' is expected as a destination operand for instruction";
                 Err(Misfit::late(format!("{text} '{mnemonic}' with '{space}'")))
             }
-            (Role::Label | Role::Targets, _) => self.label(spec, operand, index),
+            (Role::Label | Role::Targets, _) => self.label(spec, operand, index, found),
             (Role::Handle | Role::SamplerOf, _) => self.handle(spec, operand, index),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
-            (Role::Movable | Role::Variable, Operand::Symbol(s)) => self.taken_address(spec, *s),
+            (Role::Movable | Role::Variable, Operand::Symbol(s)) => {
+                found.odd_address |= self.is_odd_address(spec, *s);
+                self.taken_address(spec, *s)
+            }
             (Role::Movable | Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
                 match (self.parser.body.list(*range), &spec.role) {
                     ([Operand::Symbol(s), ..], Role::Variable) => self.variable(*s),
@@ -426,13 +497,31 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn label(&self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+    fn label(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
         let is = |kind: SymbolKind| matches!(operand, Operand::Symbol(s) if self.symbol(*s, |k| *k == kind).is_ok());
         let expected = format!("expected for argument {index} of instruction '{}'", self.mnemonic);
         match (&spec.role, operand) {
             (Role::Label, _) if is(SymbolKind::Label) => Ok(()),
             (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
-            (Role::Label, _) => Err(Misfit::late(format!("Label {expected}"))),
+            (Role::Label, _) => {
+                found.note(Misfit::late(format!("Label {expected}")))?;
+                let variable = |k: &SymbolKind| match k {
+                    SymbolKind::Variable { array, .. } => Some(*array),
+                    _ => None,
+                };
+                let register =
+                    format!("Argument {index} of instruction '{}': must be register", self.mnemonic);
+                match operand {
+                    Operand::Address(_) => Err(Misfit::late(register)),
+                    Operand::Symbol(s) if self.symbol(*s, |k| variable(k) == Some(true)).is_ok() => {
+                        Err(Misfit::Mismatch)
+                    }
+                    Operand::Symbol(s) if self.symbol(*s, |k| variable(k) == Some(false)).is_ok() => {
+                        Err(Misfit::late(register))
+                    }
+                    _ => Ok(()),
+                }
+            }
             _ if is(SymbolKind::Targets) => Ok(()),
             _ if is(SymbolKind::Label) => {
                 Err(Misfit::late(format!("Label with '.branchtargets' directive {expected}")))
@@ -451,6 +540,13 @@ impl Matcher<'_, '_> {
             Role::Variable => self.variable(symbol),
             _ => self.moved_address(spec, symbol),
         }
+    }
+
+    /// A function's address as something else than a word of untyped or unsigned bits is worth a warning.
+    fn is_odd_address(&self, spec: &Spec, symbol: Symbol) -> bool {
+        let word = |ty: Type| matches!(ty.name(), "b32" | "u32" | "b64" | "u64");
+        let function = self.symbol(symbol, |k| matches!(k, SymbolKind::Function { .. })).is_ok();
+        function && self.wanted(spec).is_some_and(|(ty, _)| !word(ty))
     }
 
     fn variable(&self, symbol: Symbol) -> Result<(), Misfit> {
@@ -715,9 +811,10 @@ impl Matcher<'_, '_> {
             }
             _ => true,
         };
-        if obeys {
-            return None;
-        }
+        if obeys { None } else { Some(self.limit_text(limit, operand, index)) }
+    }
+
+    fn limit_text(&self, limit: &Limit, operand: &Operand, index: usize) -> String {
         let (signed, unsigned) = match operand {
             Operand::Int { value, .. } => ((*value as i64).to_string(), value.to_string()),
             Operand::F64(bits) => (format!("{:.6}", f64::from_bits(*bits)), String::new()),
@@ -727,7 +824,7 @@ impl Matcher<'_, '_> {
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
         let text =
             limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
-        Some(text.replace("$m", self.mnemonic).replace("$w", field))
+        text.replace("$m", self.mnemonic).replace("$w", field)
     }
 
     /// ptxas's words for a video selector where no limit speaks of selectors.

@@ -72,6 +72,8 @@ pub(crate) struct FunctionState {
     pub unresolved: Vec<(u32, Name, Span)>,
     /// Names that can mean nothing in this function.
     pub unknown: Vec<Unknown>,
+    /// Which operands of the instruction that is being read have a minus before them.
+    pub negated: smallvec::SmallVec<[usize; 2]>,
     /// The parameters in memory of the function itself.
     pub formals: Formals,
     pub entry: bool,

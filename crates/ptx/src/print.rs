@@ -372,7 +372,10 @@ impl BodyPrinter<'_, '_, '_> {
         if let Some(guard) = inst.guard {
             let not = if guard.negated { "!" } else { "" };
             put!(self.p, "@{not}");
-            self.reg(guard.reg);
+            match guard.predicate {
+                Predicate::Reg(reg) => self.reg(reg),
+                Predicate::Special(row) => self.special(row, None),
+            }
             self.p.out.push(' ');
         }
         self.p.out.push_str(&self.p.module.opcodes[inst.opcode.0 as usize].spelling);
@@ -431,13 +434,14 @@ impl BodyPrinter<'_, '_, '_> {
             Operand::Offset(n) => put!(self.p, "+{n}"),
             Operand::Sum(range) => self.list(*range),
             Operand::Element(range) => {
-                if let [base, index] = self.body.list(*range) {
+                if let [base, index, more @ ..] = self.body.list(*range) {
                     self.operand(base);
                     self.p.out.push('[');
                     match index {
                         Operand::Offset(n) => put!(self.p, "{n}"),
                         index => self.operand(index),
                     }
+                    more.iter().for_each(|o| self.operand(o));
                     self.p.out.push(']');
                 }
             }

@@ -56,8 +56,9 @@
 //!
 //! A limit has a test and a text: `limit name = 0..15 : 'text'`. Other tests of constants are `4|8|16`, `/8`, `pow2`,
 //! `nonzero`, `fraction`, `no constant`; `.b0 .hXX` and `no selector` are tests of the video selectors of registers.
-//! In its text `$v` is the value, `$u` the same without a sign, `$n` the number of the operand, `$w` the word in the
-//! row's first slot. `a(0..15)` is a limit with the text that most instructions have.
+//! `size` asks for a vector of the right size if it is one, `vector` for a vector where the opcode wants one. In its
+//! text `$v` is the value or the right size, `$u` the same without a sign, `$n` the number of the operand, `$w` the
+//! word in the row's first slot. `a(0..15)` is a limit with the text that most instructions have.
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
@@ -87,6 +88,7 @@ mod read;
 pub use opcode::{Fit, Opcode, OpcodeError, Remark, resolve};
 
 use crate::target::{Target, Version};
+use crate::types::Type;
 use crate::words::{Kind, Turn, Word};
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
@@ -125,6 +127,48 @@ impl Form {
     /// Is there a place for a word of this kind?
     pub fn takes(&self, kind: Kind) -> bool {
         self.slots.iter().any(|slot| slot.kind() == kind)
+    }
+
+    /// The sizes of its vectors, other than 1, 2 and 4, which every vector may have when it is read.
+    fn vector_sizes(&self) -> Vec<u32> {
+        fn add(form: &Form, specs: &[Spec], sizes: &mut Vec<u32>) {
+            for spec in specs {
+                match &spec.role {
+                    Role::Address(inside) => add(form, inside, sizes),
+                    _ => sizes.extend(form.sizes(spec.count).into_iter().filter(|n| !matches!(n, 1 | 2 | 4))),
+                }
+            }
+        }
+        let mut sizes = Vec::new();
+        add(self, &self.operands, &mut sizes);
+        sizes
+    }
+
+    /// The sizes of a vector with the words that the row takes; none where it can't tell.
+    fn sizes(&self, count: Count) -> Vec<u32> {
+        let of_kind = |kind: Kind| {
+            self.slots.iter().filter(move |s| s.kind() == kind).flat_map(|s| s.words.iter().copied())
+        };
+        let numbers = |key: char| of_kind(Count::shape_kind(key)).filter_map(move |w| w.number(key));
+        match count {
+            Count::Exactly(n) => vec![u32::from(n)],
+            Count::Shape { key, times, over } => {
+                numbers(key).map(|n| n * u32::from(times) / u32::from(over.max(1))).collect()
+            }
+            Count::Fragment { element, .. } => {
+                let types = self.slots.iter().filter(|s| s.kind() == Kind::Type).nth(element as usize);
+                let types = types.iter().flat_map(|s| s.words.iter()).filter_map(|w| Type::of_word(*w));
+                let types: Vec<Type> = types.collect();
+                of_kind(Kind::Shape)
+                    .flat_map(|shape| {
+                        types.iter().filter_map(move |ty| count.fragment(|key| shape.number(key), *ty))
+                    })
+                    .collect()
+            }
+            Count::Dimension { .. } => (1..=5).collect(),
+            Count::Vector => of_kind(Kind::Vector).filter_map(|w| w.number('v')).collect(),
+            Count::One | Count::AtLeast(_) | Count::Free => Vec::new(),
+        }
     }
 }
 
@@ -171,7 +215,7 @@ impl Spec {
     fn bounds_constants(&self) -> bool {
         match &self.role {
             Role::Pair(pair) => pair.0.bounds_constants() || pair.1.bounds_constants(),
-            _ => !self.limits.is_empty(),
+            _ => self.limits.iter().any(|l| !l.test.of_vector()),
         }
     }
 }
@@ -201,6 +245,17 @@ pub enum Test {
     Selector(String),
     /// `no constant`
     Register,
+    /// `size`: a vector of the size that the opcode asks for.
+    Size,
+    /// `vector`: a vector where the opcode asks for one.
+    Vector,
+}
+
+impl Test {
+    /// Is it about vectors as a whole?
+    pub fn of_vector(&self) -> bool {
+        matches!(self, Test::Size | Test::Vector)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -267,7 +322,7 @@ pub enum TypeRef {
     AtLeast(u8),
     /// Packed in pairs into a register of 32 bits if it is 16 bits wide.
     Paired(u8),
-    Fixed(crate::types::Type),
+    Fixed(Type),
     Any,
 }
 
@@ -292,7 +347,23 @@ pub enum Count {
     Free,
 }
 
+/// Lanes of a warp.
+const LANES: u32 = 32;
+
 impl Count {
+    /// The kind of the words that give a number to a dimension; `x` is the number of repetitions.
+    pub fn shape_kind(key: char) -> Kind {
+        if key == 'x' { Kind::Repeat } else { Kind::Shape }
+    }
+
+    /// The registers of a matrix fragment whose elements have this type.
+    pub fn fragment(self, shape: impl Fn(char) -> Option<u32>, element: Type) -> Option<u32> {
+        let Count::Fragment { rows, columns, times, over, .. } = self else { return None };
+        let register = element.bits().max(32);
+        let bits = shape(rows)? * shape(columns)? * element.bits() * u32::from(times);
+        Some(bits / (LANES * register * u32::from(over.max(1))))
+    }
+
     /// Must one register stand in braces, too?
     pub fn needs_braces(self) -> bool {
         matches!(self, Count::Shape { .. } | Count::Fragment { .. } | Count::Dimension { .. })

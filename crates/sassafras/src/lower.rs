@@ -188,6 +188,7 @@ impl<'a> Lower<'a> {
             self.kernel.code.block();
         }
         self.kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(Edge::to(Block(1)));
+        self.refuse_special_guards()?;
         for &b in &self.graph.order.clone() {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
@@ -199,6 +200,17 @@ impl<'a> Lower<'a> {
         }
         for &b in &self.graph.order.clone() {
             self.leave(b)?;
+        }
+        Ok(())
+    }
+
+    fn refuse_special_guards(&self) -> Result<(), Failure> {
+        for stmt in &self.body.stmts {
+            let ast::Stmt::Inst(inst) = stmt else { continue };
+            if let Some(ast::Predicate::Special(row)) = inst.guard.map(|g| g.predicate) {
+                let name = ptx::sreg::TABLE[row as usize].name;
+                return Err(self.unsupported_at(inst.span, &format!("'{name}' as a guard")));
+            }
         }
         Ok(())
     }
@@ -246,7 +258,7 @@ impl<'a> Lower<'a> {
             End::Exit => Terminator::Exit,
             End::Jump(to) => Terminator::Jump(self.edge(b, to)),
             End::Branch { guard, uniform, yes, no } => {
-                let predicate = match self.at_end[b].get(&guard.reg) {
+                let predicate = match guard.reg().and_then(|reg| self.at_end[b].get(&reg)) {
                     Some(value) => *value,
                     None => self.undefined(File::P, 1),
                 };
@@ -324,7 +336,8 @@ impl<'a> Lower<'a> {
 
     /// The last instruction of this block takes a guard, and keeps `kept` where the guard is false.
     fn guard_last(&mut self, guard: ast::Guard, kept: Option<Value>) {
-        let predicate = self.read(guard.reg);
+        let Some(reg) = guard.reg() else { return };
+        let predicate = self.read(reg);
         let kept = kept.map_or(smallvec![], |v| smallvec![v]);
         if let Some(inst) = self.kernel.code.blocks[self.block].insts.last() {
             self.kernel.code.insts[*inst].guard =

@@ -4,15 +4,52 @@
 //! local memory only. Without a space in the opcode the address is generic, which variables in global, shared and
 //! local memory have, but constants and parameters don't.
 
-use super::{Matcher, Misfit};
+use super::{Found, Matcher, Misfit};
 use crate::ast::*;
-use crate::table::{Place, Role, Table};
-use crate::types::Class;
+use crate::table::{Place, Role, Table, TypeRef};
+use crate::types::{Class, Type};
 use crate::words::Kind;
 
 impl Matcher<'_, '_> {
     /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
-    pub(super) fn memory(&self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
+    pub(super) fn memory(
+        &self,
+        place: Place,
+        range: Range,
+        index: usize,
+        found: &mut Found,
+    ) -> Result<(), Misfit> {
+        match self.base(place, range, index) {
+            Err(Misfit::Late(turn, text)) => {
+                let again = format!("Illegal operand type to instruction '{}'", self.mnemonic);
+                let times = self.first_of(range).map_or(0, |base| self.objections(base));
+                found.late.push((turn, text));
+                found.late.extend(std::iter::repeat_n((turn, again), times));
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn first_of(&self, range: Range) -> Option<&Operand> {
+        self.parser.body.list(range).first()
+    }
+
+    /// How often ptxas adds that the type is illegal: once for what is neither register nor variable, and once
+    /// more for that or a predicate where the width of the value may differ from the instruction's.
+    fn objections(&self, base: &Operand) -> usize {
+        let specs = &Table::get().form(self.fit.form).operands;
+        let widths = usize::from(specs.iter().any(|s| matches!(s.ty, TypeRef::AtLeast(_))));
+        match base {
+            Operand::Reg(reg) if self.parser.body.reg_decl(*reg).0.ty == Type::PRED => widths,
+            Operand::Symbol(s) if self.symbol(*s, |k| !matches!(k, SymbolKind::Variable { .. })).is_ok() => {
+                1 + widths
+            }
+            _ => 0,
+        }
+    }
+
+    fn base(&self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         let space = self.space(place);
         let (base, rest) = match self.parser.body.list(range) {

@@ -34,8 +34,9 @@ impl Parser<'_> {
     pub(super) fn check_call(&mut self, inst: &Inst) -> Parse<()> {
         let Some(call) = self.call(inst) else { return Ok(()) };
         match (call.target, call.table) {
-            (Operand::Symbol(_), Some(_)) => {
+            (Operand::Symbol(_), Some(table)) => {
                 self.error(inst.span, "Argument 0 of instruction 'call': must be register");
+                return self.check_table(inst, &call, table).map(drop);
             }
             (Operand::Symbol(symbol), None) => self.check_direct(inst, &call, symbol),
             (Operand::Unresolved(name), _) => {
@@ -94,30 +95,37 @@ impl Parser<'_> {
         if self.target.sm() < 20 {
             self.error(inst.span, "Instruction 'indirect call' requires .target sm_20 or higher");
         }
+        for function in self.check_table(inst, call, table)? {
+            self.check_signature(inst, call, function);
+        }
+        Ok(())
+    }
+
+    /// What a call through a register may reach: a prototype, or the functions of a `.calltargets`.
+    fn check_table(&mut self, inst: &Inst, call: &Call, table: Operand) -> Parse<Vec<Symbol>> {
+        let is_variable = |s: &SymbolInfo| matches!(s.kind, SymbolKind::Variable { .. });
         match table {
-            Operand::Symbol(label) if self.signatures.contains_key(&label) => {
-                self.check_signature(inst, call, label);
-            }
+            Operand::Symbol(label) if self.signatures.contains_key(&label) => Ok(vec![label]),
             Operand::Symbol(label) if self.call_targets.contains_key(&label) => {
-                for target in self.call_targets.get(&label).cloned().unwrap_or_default() {
-                    self.check_signature(inst, call, target);
-                }
+                Ok(self.call_targets.get(&label).cloned().unwrap_or_default())
             }
-            Operand::Symbol(_) => return self.fatal(inst.span, "Call target not recognized"),
+            Operand::Symbol(label) if !self.symbols.get(label.0 as usize).is_some_and(is_variable) => {
+                self.fatal(inst.span, "Call target not recognized")
+            }
             Operand::Unresolved(name) => {
                 let name = self.names.text(name);
                 self.error(inst.span, format!("Unknown symbol '{name}'"));
                 self.error(inst.span, "Arguments mismatch for instruction 'call'");
+                Ok(Vec::new())
             }
             _ => {
                 let index = 1 + usize::from(!call.args.is_empty());
                 let text = format!(
                     "Label or .u32/.u64/.u8 array expected for argument {index} of instruction 'call'"
                 );
-                return self.fatal(inst.span, text);
+                self.fatal(inst.span, text)
             }
         }
-        Ok(())
     }
 
     fn check_signature(&mut self, inst: &Inst, call: &Call, function: Symbol) {

@@ -1,19 +1,16 @@
 //! Checks vectors, and what stands where a vector should be.
 //!
-//! As in ptxas, a vector is read first, which says whether its size is legal at all and what type its elements make
-//! together. That type must fit. Whether the size is the one that the instruction wants is a later question, which
-//! [`Misfit::Late`] leaves to the end.
+//! As in ptxas, a vector is read first, which says whether its size is legal at all and its elements are equally wide
+//! (`parse/operand.rs`). The type that its elements make together must fit. Whether the size is the one that the
+//! instruction wants is a later question, which [`Misfit::Size`] leaves to the end.
 
-use super::{Found, Matcher, Misfit, compatible, is_negated};
+use super::{Found, Matcher, Misfit, VECTOR_LIMITS, compatible, is_negated};
 use crate::ast::*;
 use crate::sreg;
-use crate::table::{Count, Role, Spec, Table, TypeRef};
+use crate::table::{Count, Role, Spec, Table, Test, TypeRef};
 use crate::types::{Class, Type};
-use crate::words::Kind;
+use crate::words::{Kind, Turn};
 use std::borrow::Cow;
-
-/// Lanes of a warp.
-const LANES: u32 = 32;
 
 impl Matcher<'_, '_> {
     /// An operand without braces. A register of a vector type stands for a vector.
@@ -30,21 +27,26 @@ impl Matcher<'_, '_> {
             _ => 1,
         };
         let spec = &self.shared_out(spec, width as usize)?;
-        let count = self.count(spec.count);
-        let fits = count.is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
+        let wanted = self.count(spec.count);
+        self.vector_limits(spec, (width > 1).then_some(width as usize), index, found);
+        let fits = wanted.is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
         match spec.count {
             Count::Vector if matches!(operand, Operand::Sink) => return Err(self.no_sink(spec)),
             _ if !fits && spec.optional && width == 1 => return Err(Misfit::Mismatch),
             _ => self.scalar(spec, operand, index, found)?,
         }
+        let told = width == 1 && spec.limits.iter().any(|l| l.test == Test::Vector);
         match spec.count {
             _ if fits => Ok(()),
             Count::One => Err(self.no_vector(spec)),
-            Count::Vector if spec.role == Role::Dest && width == 1 => {
-                Err(Misfit::after("exch", "Result vector expected"))
+            // ptxas takes a scalar here, whatever that means; it is refused if nothing else is wrong.
+            Count::Vector if spec.role != Role::Dest && (told || width == 1 && !found.sizes.is_empty()) => {
+                Ok(())
             }
-            Count::Vector => Err(self.wrong_size()),
-            _ if width > 1 => Err(self.wrong_size()),
+            Count::Vector if width == 1 => Err(Misfit::Size(Turn::of_text("nc"))),
+            Count::Vector => Err(Misfit::Size(Turn::LAST)),
+            _ if width > 1 => Err(Misfit::Size(Turn::LAST)),
+            _ if told => Ok(()),
             _ => Err(Misfit::late(format!("Vector expected for argument {index}"))),
         }
     }
@@ -66,7 +68,7 @@ impl Matcher<'_, '_> {
         let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
         match (moves, bits) {
             (true, true) => Misfit::Mismatch,
-            (true, false) => self.wrong_size(),
+            (true, false) => Misfit::Size(Turn::LAST),
             _ => {
                 let mnemonic = self.mnemonic;
                 Misfit::late(format!("Vector operand is not allowed for instruction '{mnemonic}'"))
@@ -74,8 +76,20 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn wrong_size(&self) -> Misfit {
-        Misfit::after("exch", format!("Argument vector size mismatch for instruction '{}'", self.mnemonic))
+    /// Notes what the limits on vectors say about an operand that is a vector of this size, or none.
+    fn vector_limits(&self, spec: &Spec, size: Option<usize>, index: usize, found: &mut Found) {
+        let Some(wanted) = self.count(spec.count) else { return };
+        for limit in &spec.limits {
+            let broken = match limit.test {
+                Test::Size => size.is_some_and(|n| n != wanted as usize) && wanted > 1,
+                Test::Vector => size.is_none() && (wanted > 1 || spec.count.needs_braces()),
+                _ => false,
+            };
+            if broken {
+                let wanted = Operand::Int { value: u64::from(wanted), unsigned: false };
+                found.late.push((Turn::of_text(VECTOR_LIMITS), self.limit_text(limit, &wanted, index)));
+            }
+        }
     }
 
     /// How many elements must stand in braces; `None` for any number.
@@ -87,11 +101,9 @@ impl Matcher<'_, '_> {
             Count::Shape { key, times, over } => {
                 Some(self.shape(key)? * u32::from(times) / u32::from(over.max(1)))
             }
-            Count::Fragment { rows, columns, element, times, over } => {
+            Count::Fragment { element, .. } => {
                 let element = self.fit.types.get(element as usize).copied().flatten()?;
-                let register = element.bits().max(32);
-                let bits = self.shape(rows)? * self.shape(columns)? * element.bits() * u32::from(times);
-                Some(bits / (LANES * register * u32::from(over.max(1))))
+                count.fragment(|key| self.shape(key), element)
             }
             Count::Dimension { less } => {
                 let word = self.fit.chosen.iter().flatten().find(|w| w.kind() == Kind::Dimension)?;
@@ -104,7 +116,7 @@ impl Matcher<'_, '_> {
 
     /// The number that a shape word gives to a dimension; `x` is the number of repetitions.
     fn shape(&self, key: char) -> Option<u32> {
-        let kind = if key == 'x' { Kind::Repeat } else { Kind::Shape };
+        let kind = Count::shape_kind(key);
         self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
     }
 
@@ -125,7 +137,7 @@ impl Matcher<'_, '_> {
         }
         let spec = &self.shared_out(spec, elements.len())?;
         let right = self.count(spec.count).is_none_or(|n| n as usize == elements.len());
-        self.legal_size(spec, elements.len(), right)?;
+        self.vector_limits(spec, Some(elements.len()), index, found);
         match spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
             Some((at, layer)) => {
                 self.layer(layer)?;
@@ -146,22 +158,9 @@ impl Matcher<'_, '_> {
             Count::Dimension { .. } => {
                 format!("Argument {index} of instruction '{mnemonic}': Argument vector size mismatch")
             }
-            _ => return Err(self.wrong_size()),
+            _ => return Err(Misfit::Size(Turn::LAST)),
         };
         Err(Misfit::late(text))
-    }
-
-    /// May there be a vector of this many elements at all? `right`: it is what is wanted.
-    fn legal_size(&self, spec: &Spec, n: usize, right: bool) -> Result<(), Misfit> {
-        let any = match spec.count {
-            Count::Free | Count::Dimension { .. } => true,
-            Count::One | Count::AtLeast(_) => false,
-            _ => right,
-        };
-        match any || matches!(n, 1 | 2 | 4 | 8) {
-            true => Ok(()),
-            false => Err(Misfit::Text(format!("Illegal vector size: {n}"))),
-        }
     }
 
     /// The elements of a vector: it is registers of one type, or they are looked at one by one.
@@ -176,7 +175,12 @@ impl Matcher<'_, '_> {
             return Err(Misfit::Mismatch);
         }
         let fragment = matches!(spec.count, Count::Fragment { .. } | Count::Shape { .. });
-        match self.whole_type(elements)? {
+        // Only there do integers differ from untyped bits.
+        let whole = self.whole_type(elements)?.map(|ty| match Type::bits_of(ty.bits()) {
+            Some(bits) if ty.is_int() && !fragment => bits,
+            _ => ty,
+        });
+        match whole {
             // Without a register in it, a fragment has no type.
             None if fragment => Err(Misfit::Mismatch),
             Some(ty) if matches!(spec.role, Role::Dest | Role::Source | Role::Register) => {
@@ -217,18 +221,12 @@ impl Matcher<'_, '_> {
                 format!("Vector with elements of different types are not allowed in {mnemonic} instruction");
             Err(Misfit::Text(text))
         };
-        let types = elements.iter().filter_map(|e| match e {
-            Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.parser.body.reg_decl(*reg).0.ty),
-            Operand::Special { .. } => Some(Type::B32),
-            _ => None,
-        });
         let mut whole: Option<Type> = None;
-        for ty in types.filter(|ty| ty.class() != Class::Pred) {
+        for ty in elements.iter().filter_map(|e| self.parser.element_type(e)) {
             whole = match whole {
                 None => Some(ty),
-                Some(t) if t.bits() != ty.bits() => {
-                    return Err(Misfit::Text("Incompatible elements of vector expression".into()));
-                }
+                // That was told when the vector was read.
+                Some(t) if t.bits() != ty.bits() => Some(t),
                 Some(t) if t == ty || t.class() == Class::Bits => Some(t),
                 Some(_) if ty.class() == Class::Bits => Some(ty),
                 Some(t) if t.is_int() && ty.is_int() => Type::bits_of(ty.bits()),
@@ -287,5 +285,26 @@ mod tests {
         let mixed = "Vector with elements of different types are not allowed in ldmatrix instruction";
         assert_eq!(ldmatrix("%s1,%f2"), [mixed]);
         assert_eq!(ldmatrix("%r1,%rd2"), ["Incompatible elements of vector expression"]);
+    }
+
+    #[test]
+    fn a_vector_is_read_before_it_is_checked() {
+        let size = "Argument vector size mismatch for instruction 'ld'";
+        assert_eq!(
+            said("ld.foo.v2.u32 {%r1,%rd1,%r2},[%rd1];"),
+            [
+                "Unknown modifier '.foo'",
+                "Incompatible elements of vector expression",
+                "Illegal vector size: 3",
+                size,
+                size
+            ]
+        );
+        assert_eq!(said("ld.v2.u32 %r1,[%rd1];"), ["Result vector expected", size, size]);
+        assert_eq!(
+            said("add.pred {%r3,%r2,%r1},%r1,%r2;"),
+            ["Illegal vector size: 3", "Unexpected instruction types specified for 'add'"]
+        );
+        assert!(said("st.v2.f32 [%rd1],{%s1,%s2};").is_empty());
     }
 }

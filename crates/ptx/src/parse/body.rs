@@ -253,7 +253,11 @@ impl<'s> Parser<'s> {
                 if self.body.reg_decl(reg).0.ty != crate::types::Type::PRED {
                     self.error(span, "Predicate expression expected");
                 }
-                Some(Guard { reg, negated })
+                Some(Guard { predicate: Predicate::Reg(reg), negated })
+            }
+            Meaning::Special(row, _) if crate::sreg::TABLE[row as usize].ty == crate::types::Type::PRED => {
+                self.check_special(span, row);
+                Some(Guard { predicate: Predicate::Special(row), negated })
             }
             _ => {
                 self.error(span, "Predicate expression expected");
@@ -283,12 +287,28 @@ impl<'s> Parser<'s> {
     }
 
     fn operands_of(&mut self, opcode: OpcodeId, guard: Option<Guard>, start: Span) -> Parse<()> {
+        self.report_spelling(opcode, start);
         let operands = self.operands(opcode)?;
         let end = self.expect(b';')?;
         let inst = Inst { opcode, guard, operands, span: start.to(end.span()) };
         self.check_instruction(&inst)?;
         self.body.stmts.push(Stmt::Inst(inst));
         Ok(())
+    }
+
+    /// Says what is wrong with the modifiers one by one, as ptxas does before it reads the operands.
+    fn report_spelling(&mut self, opcode: OpcodeId, span: Span) {
+        let remarks = &self.opcodes[opcode.0 as usize].errors;
+        if remarks.is_empty() {
+            return;
+        }
+        for remark in remarks.clone() {
+            match remark {
+                OpcodeError::Word(text) => self.error(span, text),
+                OpcodeError::Warning(text) => self.warn(span, text),
+                OpcodeError::Form(_) | OpcodeError::Syntax { .. } => {}
+            }
+        }
     }
 
     /// The mnemonic and its modifiers, and the token behind what stands together; the current token is the

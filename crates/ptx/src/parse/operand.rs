@@ -15,6 +15,7 @@ type Waiting = SmallVec<[(u32, Name, Span); 2]>;
 impl Parser<'_> {
     /// The operands of an instruction, to the semicolon.
     pub(super) fn operands(&mut self, opcode: OpcodeId) -> Parse<Range> {
+        self.function.negated.clear();
         if self.opcodes[opcode.0 as usize].takes_lists {
             return self.call_operands();
         }
@@ -26,13 +27,13 @@ impl Parser<'_> {
         loop {
             let span = self.tok.span();
             let operand = match self.tok.kind {
-                TokenKind::Punct(b'[') => self.address()?,
-                TokenKind::Punct(b'{') => self.vector()?,
+                TokenKind::Punct(b'[') => self.address(opcode)?,
+                TokenKind::Punct(b'{') => self.vector(opcode)?,
                 TokenKind::Reserved if all.is_empty() && self.at_sink() => self.sink(),
-                _ => self.plain()?,
+                _ => self.plain(all.len())?,
             };
-            let operand =
-                if all.is_empty() && self.tok.is(b'|') { self.pair(operand, span)? } else { operand };
+            let paired = all.is_empty() && self.tok.is(b'|') && !matches!(operand, Operand::Address(_));
+            let operand = if paired { self.pair(operand, span)? } else { operand };
             push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
@@ -76,20 +77,21 @@ impl Parser<'_> {
             self.bump();
             return Ok(Operand::List(Range { first: self.body.operands.len() as u32, len: 0 }));
         }
-        let range = self.elements(false)?;
+        let range = self.elements(None)?;
         self.expect(b')')?;
         Ok(Operand::List(range))
     }
 
-    fn vector(&mut self) -> Parse<Operand> {
+    fn vector(&mut self, opcode: OpcodeId) -> Parse<Operand> {
         self.expect(b'{')?;
-        let range = self.elements(true)?;
+        let range = self.elements(Some(opcode))?;
         self.expect(b'}')?;
         Ok(Operand::Vector(range))
     }
 
-    /// What stands in braces, or in the parentheses of a call, where a register has no parts.
-    fn elements(&mut self, braces: bool) -> Parse<Range> {
+    /// What stands in the braces of an instruction, or in the parentheses of a call, where a register has no
+    /// parts.
+    fn elements(&mut self, braces: Option<OpcodeId>) -> Parse<Range> {
         let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
         let mut waiting = Waiting::new();
         loop {
@@ -99,32 +101,67 @@ impl Parser<'_> {
                 TokenKind::Reserved if self.at_sink() => self.sink(),
                 _ => constant(self.constant()?),
             };
-            let operand = if braces { self.selected(operand)? } else { operand };
+            let operand = if braces.is_some() { self.selected(operand)? } else { operand };
             push(&mut all, &mut waiting, operand, span);
             if !self.eat(b',') {
                 break;
             }
         }
-        if braces {
+        if let Some(opcode) = braces {
             self.check_elements(&mut all);
+            self.check_widths(&all);
+            if !self.opcodes[opcode.0 as usize].reads_vector(all.len()) {
+                self.error(self.tok.span(), format!("Illegal vector size: {}", all.len()));
+            }
         }
         Ok(self.store(&all, &waiting))
     }
 
-    /// A vector has the type of its elements: names without a meaning are refused here already, and count as
-    /// the first element that has one.
+    /// A vector has the type of its elements: what isn't a scalar is refused here already, and counts as the
+    /// first element that is one.
     fn check_elements(&mut self, all: &mut [Operand]) {
-        let typed = all.iter().copied().find(|o| !matches!(o, Operand::Unresolved(_) | Operand::Sink));
-        for element in all {
-            if let Operand::Unresolved(name) = *element {
-                let text = self.names.text(name);
-                self.error(self.tok.span(), format!("Illegal expression '{text}'"));
-                *element = typed.unwrap_or(*element);
+        let typed = all.iter().copied().find(|o| *o != Operand::Sink && self.not_scalar(o).is_none());
+        for element in all.iter_mut() {
+            if let Some(name) = self.not_scalar(element) {
+                self.error(self.tok.span(), format!("Illegal expression '{name}'"));
+                *element = typed.unwrap_or(Operand::Sink);
             }
         }
         if typed.is_none() {
             self.error(self.tok.span(), "Unable to infer type of vector elements (assuming .b8)");
         }
+    }
+
+    /// The name of an element that is no register or constant, or a vector itself.
+    fn not_scalar(&self, element: &Operand) -> Option<String> {
+        match element {
+            Operand::Unresolved(name) => Some(self.names.text(*name).to_string()),
+            Operand::Symbol(symbol) => Some(self.symbol_name(*symbol)),
+            Operand::Reg(reg) if self.body.reg_decl(*reg).0.vector > 1 => Some(self.reg_name(*reg)),
+            Operand::Special { row, component: None } if sreg::TABLE[*row as usize].vector => {
+                Some(sreg::TABLE[*row as usize].name.to_string())
+            }
+            _ => None,
+        }
+    }
+
+    /// The registers of a vector are as wide as its first one; predicates don't count.
+    fn check_widths(&mut self, all: &[Operand]) {
+        let widths = all.iter().filter_map(|e| self.element_type(e)).map(Type::bits);
+        let widths: SmallVec<[u32; 8]> = widths.collect();
+        for _ in widths.iter().filter(|bits| Some(*bits) != widths.first()) {
+            self.error(self.tok.span(), "Incompatible elements of vector expression");
+        }
+    }
+
+    /// The type that an element gives to a vector.
+    pub(crate) fn element_type(&self, element: &Operand) -> Option<Type> {
+        let ty = match element {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => self.body.reg_decl(*reg).0.ty,
+            Operand::Special { .. } => Type::B32,
+            _ => return None,
+        };
+        Some(ty).filter(|ty| ty.class() != Class::Pred)
     }
 
     /// A name by itself.
@@ -178,7 +215,7 @@ impl Parser<'_> {
     fn pair(&mut self, first: Operand, first_span: Span) -> Parse<Operand> {
         self.expect(b'|')?;
         let span = self.tok.span();
-        let second = if self.at_sink() { self.sink() } else { self.bare_name()? };
+        let second = if self.at_sink() && first != Operand::Sink { self.sink() } else { self.bare_name()? };
         let mut both: SmallVec<[Operand; 2]> = SmallVec::new();
         let mut waiting = Waiting::new();
         push(&mut both, &mut waiting, first, first_span);
@@ -186,8 +223,8 @@ impl Parser<'_> {
         Ok(Operand::Pair(self.store(&both, &waiting)))
     }
 
-    /// A constant or something with a name.
-    fn plain(&mut self) -> Parse<Operand> {
+    /// A constant or something with a name; `place` among the operands.
+    fn plain(&mut self, place: usize) -> Parse<Operand> {
         let before_name = matches!(self.tok.kind, TokenKind::Punct(b'!' | b'-')) && self.next_is_name();
         match self.tok.kind {
             TokenKind::Ident => self.named(),
@@ -202,33 +239,33 @@ impl Parser<'_> {
             }
             TokenKind::Punct(b'-') if before_name => {
                 self.bump();
-                let span = self.tok.span();
-                match self.named()? {
-                    Operand::Reg(reg) => {
-                        self.check_negation(reg, span);
-                        Ok(Operand::Negated(reg))
-                    }
-                    Operand::Part { reg, part, .. } => {
-                        self.check_negation(reg, span);
-                        Ok(Operand::Part { reg, part, negated: true })
-                    }
-                    other => {
-                        if matches!(other, Operand::Symbol(_) | Operand::Unresolved(_)) {
-                            self.error(self.tok.span(), "Illegal argument to unary minus");
-                        }
-                        Ok(other)
-                    }
-                }
+                self.function.negated.push(place);
+                self.negated()
             }
             _ => Ok(constant(self.constant()?)),
         }
     }
 
-    fn check_negation(&mut self, reg: Reg, span: Span) {
-        let ty = self.body.reg_decl(reg).0.ty;
-        if ty.bits() != 32 || !(ty.is_int() || ty.class() == Class::Bits) {
+    /// What follows a minus: only words of 32 bits can be negated.
+    fn negated(&mut self) -> Parse<Operand> {
+        let start = self.tok.span();
+        let operand = self.named()?;
+        let (ty, span) = match operand {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => (Some(self.body.reg_decl(reg).0.ty), start),
+            Operand::Special { row, component } => {
+                let reg = &sreg::TABLE[row as usize];
+                (Some(reg.ty).filter(|_| component.is_some() || !reg.vector), self.tok.span())
+            }
+            _ => (None, self.tok.span()),
+        };
+        if !ty.is_some_and(|ty| ty.bits() == 32 && (ty.is_int() || ty.class() == Class::Bits)) {
             self.error(span, "Illegal argument to unary minus");
         }
+        Ok(match operand {
+            Operand::Reg(reg) => Operand::Negated(reg),
+            Operand::Part { reg, part, .. } => Operand::Part { reg, part, negated: true },
+            other => other,
+        })
     }
 
     /// Does a name (not `WARP_SZ`) follow the current token?
@@ -317,35 +354,51 @@ impl Parser<'_> {
         let (ty, vector) = (decl.ty, decl.vector);
         let found = Part::find(text);
         let element = found.and_then(Part::element);
-        let fits = match vector {
-            1 => found.is_some() && (element.is_none() || text == ".b"),
-            n => element.is_some_and(|e| e < n),
-        };
-        let message = match (vector, found) {
-            (1, _) if ty.bits() != 32 && ty != Type::PRED => format!("Unknown field '{text}'"),
-            _ if fits => return Operand::Part { reg, part: found.unwrap_or(Part::UNKNOWN), negated: false },
-            (1, _) => format!("Unknown video selector: '{text}'"),
-            (_, Some(_)) if element.is_none() => "Unimplemented feature: vector swizzle".to_string(),
-            _ => format!("Unknown vector selector: '{}'", &text[1..]),
+        if vector > 1 {
+            let part = self.vector_selector(word).filter(|e| *e < vector);
+            let unknown = part.is_none() && element.is_some();
+            if unknown {
+                self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..]));
+            }
+            let part = part.and(found).unwrap_or(Part::UNKNOWN);
+            return Operand::Part { reg, part, negated: false };
+        }
+        let fits = found.is_some() && (element.is_none() || text == ".b");
+        let message = match found {
+            _ if ty.bits() != 32 && ty != Type::PRED => format!("Unknown field '{text}'"),
+            Some(part) if fits => return Operand::Part { reg, part, negated: false },
+            _ => format!("Unknown video selector: '{text}'"),
         };
         self.error(word.span(), message);
-        match found.filter(|_| vector == 1 && ty.bits() == 32) {
+        match found.filter(|_| ty.bits() == 32) {
             Some(part) => Operand::Part { reg, part, negated: false },
             None => Operand::Reg(reg),
         }
+    }
+
+    /// The element that a selector of a vector names. Its first letter counts; there are no others yet.
+    fn vector_selector(&mut self, word: Token) -> Option<u8> {
+        let text = self.text(word);
+        let first = text.get(..2).unwrap_or(text);
+        let element = Part::find(first).and_then(Part::element);
+        if element.is_none() {
+            self.error(word.span(), format!("Unknown vector selector: '{}'", &first[1..]));
+        }
+        if text.len() > 2 {
+            self.error(word.span(), "Unimplemented feature: vector swizzle");
+        }
+        element
     }
 
     fn special(&mut self, row: u16, number: Option<u8>) -> Parse<Operand> {
         let mut component = number;
         if self.tok.kind == TokenKind::Dot {
             let word = self.bump();
-            let text = self.text(word);
-            match Part::find(text).and_then(Part::element) {
-                _ if !sreg::TABLE[row as usize].vector => {
-                    self.error(word.span(), format!("Unknown field '{text}'"));
-                }
-                Some(element) => component = Some(element),
-                None => self.error(word.span(), format!("Unknown vector selector: '{}'", &text[1..])),
+            if sreg::TABLE[row as usize].vector {
+                component = Some(self.vector_selector(word).unwrap_or(0));
+            } else {
+                let text = self.text(word);
+                self.error(word.span(), format!("Unknown field '{text}'"));
             }
         }
         Ok(Operand::Special { row, component })
@@ -365,19 +418,51 @@ impl Parser<'_> {
             return Ok(Operand::Sum(range));
         }
         if self.eat(b'[') {
-            let index = match self.tok.kind {
-                TokenKind::Ident => self.bare_name()?,
-                _ => self.offset()?,
-            };
-            self.expect(b']')?;
-            if !self.is_variable(symbol) {
-                self.error(self.tok.span(), "Array indexing on non-array");
-                return Ok(Operand::Symbol(symbol));
-            }
-            let range = self.store(&[Operand::Symbol(symbol), index], &[]);
-            return Ok(Operand::Element(range));
+            return self.element_of(symbol);
         }
         Ok(Operand::Symbol(symbol))
+    }
+
+    /// `2]`, `%r1]` or `%r1 + 2]` after a variable.
+    fn element_of(&mut self, symbol: Symbol) -> Parse<Operand> {
+        let mut all: SmallVec<[Operand; 3]> = SmallVec::from_slice(&[Operand::Symbol(symbol)]);
+        if self.tok.kind == TokenKind::Ident {
+            all.push(self.array_index()?);
+            if self.eat(b'+') {
+                all.push(self.offset()?);
+            }
+        } else {
+            all.push(self.offset()?);
+        }
+        self.expect(b']')?;
+        if !self.is_variable(symbol) {
+            self.error(self.tok.span(), "Array indexing on non-array");
+            return Ok(Operand::Symbol(symbol));
+        }
+        Ok(Operand::Element(self.store(&all, &[])))
+    }
+
+    fn array_index(&mut self) -> Parse<Operand> {
+        let span = self.tok.span();
+        let index = self.bare_name()?;
+        match index {
+            Operand::Unresolved(name) => {
+                self.function.unknown.push(Unknown { name, span, declared_later: false });
+                return Ok(Operand::Symbol(Symbol::UNKNOWN));
+            }
+            Operand::Reg(reg) => {
+                let ty = self.body.reg_decl(reg).0.ty;
+                if !(ty.is_int() || ty.class() == Class::Bits) {
+                    let name = self.reg_name(reg);
+                    let text = format!(
+                        "Illegal to use symbol '{name}' of type {ty:?} as array index. Use integer or bit only."
+                    );
+                    self.error(span, text);
+                }
+            }
+            _ => {}
+        }
+        Ok(index)
     }
 
     fn is_variable(&self, symbol: Symbol) -> bool {
@@ -392,7 +477,7 @@ impl Parser<'_> {
     }
 
     /// `[base]`, `[base + 4]`, `[base, {…}]`, `[base, name]`, `[base, name, {…}]`
-    fn address(&mut self) -> Parse<Operand> {
+    fn address(&mut self, opcode: OpcodeId) -> Parse<Operand> {
         self.expect(b'[')?;
         let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
         let mut waiting = Waiting::new();
@@ -406,18 +491,23 @@ impl Parser<'_> {
             let offset = self.offset()?;
             all.push(offset);
         } else {
-            self.coordinates(&mut all, &mut waiting)?;
+            self.coordinates(opcode, &mut all, &mut waiting)?;
         }
         self.expect(b']')?;
         Ok(Operand::Address(self.store(&all, &waiting)))
     }
 
     /// What follows a texture, surface or tensor map in brackets: a sampler or a coordinate, and a vector.
-    fn coordinates(&mut self, all: &mut SmallVec<[Operand; 4]>, waiting: &mut Waiting) -> Parse<()> {
+    fn coordinates(
+        &mut self,
+        opcode: OpcodeId,
+        all: &mut SmallVec<[Operand; 4]>,
+        waiting: &mut Waiting,
+    ) -> Parse<()> {
         while self.eat(b',') {
             let span = self.tok.span();
             if self.tok.is(b'{') {
-                let vector = self.vector()?;
+                let vector = self.vector(opcode)?;
                 all.push(vector);
                 break;
             }

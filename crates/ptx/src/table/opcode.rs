@@ -22,7 +22,7 @@ pub struct Opcode {
     /// The rows that take the types and the other words that choose a form: first those that take them best,
     /// in the table's order. Empty if there are none: `errors` says why.
     pub fits: SmallVec<[Fit; 1]>,
-    /// What is wrong with the spelling itself, in ptxas's order; said before the operands are looked at.
+    /// What is wrong with the spelling itself, in ptxas's order.
     pub errors: Vec<OpcodeError>,
     /// What `rule` lines say, and what `amid` and `late` lines say.
     pub rules: Vec<Remark>,
@@ -31,6 +31,8 @@ pub struct Opcode {
     pub bounds_constants: bool,
     /// Some row of the instruction takes argument lists in parentheses.
     pub takes_lists: bool,
+    /// The sizes of the vectors that rows of the instruction have, other than 1, 2 and 4; in order.
+    pub vector_sizes: Vec<u32>,
 }
 
 /// What a rule says about an opcode, if the instruction has so many operands.
@@ -44,8 +46,12 @@ pub struct Remark {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpcodeError {
-    /// Reported as an error; other checks go on.
-    Message(String),
+    /// A wrong modifier, said before the operands are read.
+    Word(String),
+    /// A modifier at a wrong place, which does no harm.
+    Warning(String),
+    /// There is no such form, said when the operands have been read; they are not checked then.
+    Form(String),
     /// A directive's word in the place of a modifier: the parse ends at this byte of the spelling.
     Syntax { at: usize, word: String },
 }
@@ -114,6 +120,12 @@ impl Opcode {
         self.words.iter().filter(|w| w.kind() == Kind::Type).filter_map(|w| Type::of_word(*w))
     }
 
+    /// Can a vector of this size be read at all? Any can where one holds a large matrix.
+    pub fn reads_vector(&self, size: usize) -> bool {
+        let matrix = self.vector_sizes.last().is_some_and(|n| *n > 8);
+        matrix || matches!(size, 1 | 2 | 4) || self.vector_sizes.iter().any(|n| *n as usize == size)
+    }
+
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
     pub fn vector(&self) -> u32 {
         self.first(Kind::Vector).and_then(|w| w.number('v')).unwrap_or(1)
@@ -134,6 +146,7 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         late: Vec::new(),
         bounds_constants: false,
         takes_lists: false,
+        vector_sizes: Vec::new(),
     };
     let forms = mnemonic.and_then(|m| table.forms_of(m));
     let mut at = spelling.len() - tail.len();
@@ -147,16 +160,17 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
                 op.add_word(word);
                 let about = |rule: &Rule| rule.step == Step::Word && rule.when.names(word);
                 for remark in op.consequences(table, about, target, version) {
-                    op.error(remark.text);
+                    op.wrong_word(remark.text);
                 }
             }
-            None => op.error(format!("Unknown modifier '.{text}'")),
+            None => op.wrong_word(format!("Unknown modifier '.{text}'")),
         }
         at += 1 + text.len();
     }
+    op.warn_of_vector();
     let Some(forms) = forms else {
         let name = spelling.split('.').next().unwrap_or("");
-        op.error(format!("Not a name of any known instruction: '{name}'"));
+        op.no_form(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
     let operations = |id: &u16| table.form(*id).slots.iter().filter(|s| is_operation(s.kind())).count();
@@ -166,7 +180,7 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
     op.choose_forms(table, forms, target, version);
     let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| is_operation(w.kind()));
     if more_operations && op.fits.iter().any(taken) {
-        op.error("Multiple instruction post-operation flags set".into());
+        op.no_form("Multiple instruction post-operation flags set".into());
     }
     op
 }
@@ -184,8 +198,21 @@ fn split_mnemonic<'a>(table: &Table, spelling: &'a str, glued: usize) -> (Option
 }
 
 impl Opcode {
-    fn error(&mut self, message: String) {
-        self.errors.push(OpcodeError::Message(message));
+    fn wrong_word(&mut self, message: String) {
+        self.errors.push(OpcodeError::Word(message));
+    }
+
+    fn no_form(&mut self, message: String) {
+        self.errors.push(OpcodeError::Form(message));
+    }
+
+    /// `.v2` belongs before a type.
+    fn warn_of_vector(&mut self) {
+        let at = self.words.iter().position(|w| w.kind() == Kind::Vector);
+        let before = at.and_then(|i| self.words.get(i + 1)).map(|w| w.kind());
+        if at.is_some() && before != Some(Kind::Type) {
+            self.errors.push(OpcodeError::Warning("Vector Type not specified properly".into()));
+        }
     }
 
     /// Of two words of a group the last one counts.
@@ -194,14 +221,14 @@ impl Opcode {
         let same_kind = self.words.iter().filter(|w| w.kind() == kind).count();
         let same_group = self.words.iter().position(|w| w.group() == word.group());
         match same_group {
-            _ if kind == Kind::NameOnly => return self.error(word.not_taken(self.mnemonic)),
+            _ if kind == Kind::NameOnly => return self.wrong_word(word.not_taken(self.mnemonic)),
             _ if kind == Kind::Layout && same_kind == 2 => {
                 let text = format!("Parsing error near '{}': too many layout specifiers", word.text());
-                return self.error(text);
+                return self.wrong_word(text);
             }
             Some(i) if !kind.repeats() => {
                 self.words.remove(i);
-                word.twice().into_iter().for_each(|text| self.error(text));
+                word.twice().into_iter().for_each(|text| self.wrong_word(text));
             }
             _ => {}
         }
@@ -312,6 +339,9 @@ impl Opcode {
         self.fits.sort_by_key(|f| f.misfits);
         let specs = |id: &u16| table.form(*id).operands.iter();
         self.takes_lists = forms.iter().flat_map(specs).any(|s| s.role == Role::List);
+        self.vector_sizes = forms.iter().flat_map(|id| table.form(*id).vector_sizes()).collect();
+        self.vector_sizes.sort_unstable();
+        self.vector_sizes.dedup();
         self.bounds_constants = self.fits.iter().flat_map(|f| specs(&f.form)).any(Spec::bounds_constants);
         if !self.fits.is_empty() {
             return;
@@ -320,15 +350,15 @@ impl Opcode {
             |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
         let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
         match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
-            Some(word) => self.error(word.not_taken(self.mnemonic)),
-            None => self.error(format!("Unexpected instruction types specified for '{}'", self.mnemonic)),
+            Some(word) => self.no_form(word.not_taken(self.mnemonic)),
+            None => self.no_form(format!("Unexpected instruction types specified for '{}'", self.mnemonic)),
         }
     }
 
     /// Words that the row doesn't take and required ones that aren't there.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<(Turn, String)> {
         let mut all: Vec<(Turn, String)> = Vec::new();
-        all.extend(self.wrong_layout(form).map(|text| (Turn::of_text("row"), text)));
+        all.extend(self.wrong_layouts(form).into_iter().map(|text| (Turn::of_text("row"), text)));
         self.wrong_spaces(form, fit, &mut all);
         let told_above = |kind: Kind| kind == Kind::Space || kind == Kind::Layout && form.takes(Kind::Layout);
         for &word in fit.extra.iter().filter(|w| w.kind() != Kind::Ignored && !told_above(w.kind())) {
@@ -408,23 +438,27 @@ impl Opcode {
     }
 
     /// What is wrong with the layouts of the matrices, if the row has any.
-    fn wrong_layout(&self, form: &Form) -> Option<String> {
+    fn wrong_layouts(&self, form: &Form) -> Vec<String> {
         let mnemonic = self.mnemonic;
         let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind() == Kind::Layout).collect();
         let words: SmallVec<[&Word; 2]> = self.words.iter().filter(|w| w.kind() == Kind::Layout).collect();
         let pairs = slots.iter().zip(&words).zip(["alayout", "blayout"]);
+        let required = |what: &[&str]| {
+            what.iter().map(|what| format!("{what} modifier required for instruction '{mnemonic}'")).collect()
+        };
         match (slots.len(), words.len()) {
-            (0, _) => None,
-            (2, 0) => Some(format!("'.alayout.blayout' modifier required for instruction '{mnemonic}'")),
-            (2, 1) => Some(format!("'.blayout' modifier required for instruction '{mnemonic}'")),
-            (slots, words) if slots != words => {
-                Some(format!("layout modifier required for instruction '{mnemonic}'"))
+            (0, _) => Vec::new(),
+            (2, 0) => required(&["'.alayout.blayout'", "alayout", "blayout"]),
+            (2, 1) => required(&["'.blayout'", "blayout"]),
+            (slots, words) if slots != words => required(&["layout"]),
+            _ => {
+                let wrong = pairs.filter(|((slot, word), _)| !slot.words.contains(word));
+                wrong
+                    .map(|((_, word), matrix)| {
+                        format!("Illegal {matrix} '{}' for instruction '{mnemonic}'", word.text())
+                    })
+                    .collect()
             }
-            _ => pairs.into_iter().find(|((slot, word), _)| !slot.words.contains(word)).map(
-                |((_, word), matrix)| {
-                    format!("Illegal {matrix} '{}' for instruction '{mnemonic}'", word.text())
-                },
-            ),
         }
     }
 

@@ -398,6 +398,8 @@ fn named_role(text: &str) -> Result<Role> {
 fn limit_test(text: &str) -> Result<Test> {
     Ok(match text {
         "no constant" => Test::Register,
+        "size" => Test::Size,
+        "vector" => Test::Vector,
         "no selector" => Test::Selector(String::new()),
         _ if text.starts_with('.') => Test::Selector(text.to_string()),
         "pow2" => Test::PowerOfTwo,

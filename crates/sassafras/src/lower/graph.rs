@@ -39,7 +39,7 @@ pub fn effects(body: &Body, opcode: &Opcode, inst: &Inst) -> (Vec<Reg>, Vec<Reg>
         }
     }
     if let Some(guard) = inst.guard {
-        read.push(guard.reg);
+        read.extend(guard.reg());
         read.extend(&written);
     }
     (written, read)
@@ -95,7 +95,7 @@ impl<'a> Graph<'a> {
                 let mut now: BTreeSet<Reg> =
                     successors(&block.end).into_iter().flat_map(|s| live[s].iter().copied()).collect();
                 if let End::Branch { guard, .. } = block.end {
-                    now.insert(guard.reg);
+                    now.extend(guard.reg());
                 }
                 for inst in block.insts.iter().rev() {
                     let (written, read) = effects(body, &module.opcodes[inst.opcode.0 as usize], inst);
