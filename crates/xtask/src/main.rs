@@ -10,6 +10,7 @@ mod bundle;
 mod conformance;
 mod frontend;
 mod fuzz;
+mod probe;
 mod setup;
 mod shell;
 mod test;
@@ -35,6 +36,7 @@ cargo xtask <task>
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
+  probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
 
 SASSAFRAS_TOOLS=DIR names another folder with the reference tools.";
@@ -65,6 +67,7 @@ fn dispatch() -> Result<()> {
         "conformance" => conformance::run(arguments),
         "bench" => bench::run(arguments),
         "fuzz" => fuzz::run(arguments),
+        "probe" => probe::run(arguments),
         "gpu-bundle" => bundle::run(arguments),
         other => Err(format!("no task '{other}'\n\n{USAGE}").into()),
     }
