@@ -271,16 +271,14 @@ impl<'s> Names<'s> {
     /// The register that a text names, if it can only be a member of a register range. Interns nothing.
     pub fn register(&self, text: &str) -> Option<Reg> {
         let bytes = text.as_bytes();
-        let (mut at, mut index, mut scale) = (bytes.len(), 0u32, 1u32);
-        while at > 0 && bytes[at - 1].is_ascii_digit() {
-            at -= 1;
-            index = index.wrapping_add(u32::from(bytes[at] - b'0').wrapping_mul(scale));
-            scale = scale.wrapping_mul(10);
-        }
-        // More digits than a range can have are left to the long way.
-        if at == bytes.len() || bytes.len() - at > 8 {
+        let digits = bytes.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+        let at = bytes.len() - digits;
+        // Leading zeros change nothing; no range has a member with more than nine digits.
+        let zeros = bytes[at..].iter().take_while(|b| **b == b'0').count();
+        if digits == 0 || digits - zeros > 9 {
             return None;
         }
+        let index = bytes[at + zeros..].iter().fold(0, |n: u32, b| n * 10 + u32::from(*b - b'0'));
         let prefix = packed(&bytes[..at]);
         let found = self.short_ranges.iter().rev().find(|r| r.prefix == prefix && index < r.count)?;
         (prefix != 0).then_some(Reg(found.first.0 + index))
