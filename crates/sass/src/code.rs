@@ -122,7 +122,14 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         Kind::Literal => return Some(operand),
         Kind::R | Kind::U => {
             operand.value = i64::from(get_register(at, word));
-            operand.value += if operand.value == 255 { 0 } else { i64::from(slot.shift) };
+            let shift = i64::from(slot.shift);
+            if operand.value != 255 {
+                // The run that `next` continues ends before URZ.
+                if shift > 0 && operand.value + 2 * shift > at.ones() {
+                    return None;
+                }
+                operand.value += shift;
+            }
         }
         Kind::P | Kind::V if slot.inverts => operand.value = 7 - at.get(word) as i64,
         Kind::Const => {
@@ -139,7 +146,8 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         Kind::Bindless => {
             operand.index = get_register(at.piece(0), word);
             let offset = at.piece(1).get(word) << slot.shift;
-            operand.value = if slot.signed_alone { sign_extend(offset, at.piece(1).width()) } else { offset as i64 };
+            operand.value =
+                if slot.signed_alone { sign_extend(offset, at.piece(1).width()) } else { offset as i64 };
         }
         Kind::Signed | Kind::Relative => operand.value = sign_extend(at.get(word), at.width()) << slot.shift,
         Kind::Name => {

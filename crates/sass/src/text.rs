@@ -54,9 +54,7 @@ impl fmt::Display for At<'_> {
             f.write_char(' ')?;
         }
         f.write_str(inst.form.op.name())?;
-        for m in inst.modifiers() {
-            write!(f, ".{}", m.name())?;
-        }
+        inst.modifiers().try_for_each(|m| dotted(f, m))?;
         self.operands(f)
     }
 }
@@ -125,7 +123,7 @@ impl At<'_> {
             f.write_char(']')?;
         }
         if slot.outside {
-            self.suffixes(index).try_for_each(|suffix| write!(f, ".{}", suffix.name()))?;
+            self.suffixes(index).try_for_each(|suffix| dotted(f, suffix))?;
         }
         Ok(())
     }
@@ -185,7 +183,7 @@ impl At<'_> {
         }
         self.value(f, index, slot, operand)?;
         if slot.inside {
-            self.suffixes(index).try_for_each(|suffix| write!(f, ".{}", suffix.name()))?;
+            self.suffixes(index).try_for_each(|suffix| dotted(f, suffix))?;
         }
         if operand.is_abs() {
             f.write_char('|')?;
@@ -194,10 +192,10 @@ impl At<'_> {
             f.write_str(".reuse")?;
         }
         if slot.suffix != M::Empty {
-            write!(f, ".{}", slot.suffix.name())?;
+            dotted(f, slot.suffix)?;
         }
         if !slot.outside && !slot.inside {
-            self.suffixes(index).try_for_each(|suffix| write!(f, ".{}", suffix.name()))?;
+            self.suffixes(index).try_for_each(|suffix| dotted(f, suffix))?;
         }
         Ok(())
     }
@@ -248,13 +246,32 @@ fn separator(first: bool, slot: &Slot) -> &'static str {
     if first || slot.spaced { " " } else { ", " }
 }
 
+// Listings are long: what every line has is written without the formatting machinery.
+
+fn dotted(f: &mut fmt::Formatter, name: M) -> fmt::Result {
+    f.write_char('.')?;
+    f.write_str(name.name())
+}
+
 fn register(f: &mut fmt::Formatter, file: &str, number: u8) -> fmt::Result {
-    if number == 255 { write!(f, "{file}Z") } else { write!(f, "{file}{number}") }
+    f.write_str(file)?;
+    if number == 255 { f.write_char('Z') } else { decimal(f, number) }
+}
+
+fn decimal(f: &mut fmt::Formatter, number: u8) -> fmt::Result {
+    let digit = |value: u8| char::from(b'0' + value % 10);
+    if number >= 100 {
+        f.write_char(digit(number / 100))?;
+    }
+    if number >= 10 {
+        f.write_char(digit(number / 10))?;
+    }
+    f.write_char(digit(number))
 }
 
 fn predicate(f: &mut fmt::Formatter, kind: Kind, number: u8) -> fmt::Result {
     f.write_str(if kind == Kind::V { "UP" } else { "P" })?;
-    if number == PT { f.write_char('T') } else { write!(f, "{number}") }
+    if number == PT { f.write_char('T') } else { decimal(f, number) }
 }
 
 fn signed_hex(f: &mut fmt::Formatter, value: i64) -> fmt::Result {

@@ -19,6 +19,30 @@ fn any_word_encodes_back() {
     }
 }
 
+/// An image is a row of words; what is cut off, shifted or flipped still lists, and encodes back to the same bytes.
+#[test]
+fn damaged_images_list_and_encode_back() {
+    let mut random = Random(3);
+    for isa in Isa::ALL {
+        let forms = sass::FORMS.iter().filter(|form| form.isas.contains(isa));
+        let words = forms.flat_map(|form| oracle::words_of(form, isa, 1, &mut Random(4)));
+        let mut image: Vec<u8> = words.flat_map(|(word, _)| word.to_le_bytes()).collect();
+        for _ in 0..image.len() / 40 {
+            let at = random.next() as usize % image.len();
+            image[at] ^= 1 << (random.next() % 8);
+        }
+        for cut in [0, 1, 7, 8, 15] {
+            let (words, _) = image[cut..].as_chunks::<16>();
+            for (index, bytes) in words.iter().enumerate() {
+                let inst = decode(isa, u128::from_le_bytes(*bytes));
+                let listing = inst.at(index as u64 * sass::WORD_BYTES);
+                assert!(!listing.to_string().is_empty() && !listing.like_nvdisasm().to_string().is_empty());
+                assert_eq!(encode(&inst).map(u128::to_le_bytes), Ok(*bytes));
+            }
+        }
+    }
+}
+
 #[test]
 fn damaged_text_is_an_error_or_an_instruction() {
     let mut random = Random(2);

@@ -4,7 +4,7 @@
 
 mod oracle;
 
-use sass::{Isa, encode};
+use sass::{Isa, encode, parse};
 
 #[test]
 fn random_words_of_every_row_print_like_nvdisasm() {
@@ -26,12 +26,19 @@ fn random_words_of_every_row_print_like_nvdisasm() {
 }
 
 #[test]
-fn random_words_of_every_row_encode_back() {
+fn random_words_of_every_row_encode_and_parse_back() {
+    let mut report = String::new();
     for isa in Isa::ALL {
         for form in sass::FORMS.iter().filter(|form| form.isas.contains(isa)) {
             for (word, inst) in oracle::words_of(form, isa, 8, &mut oracle::Random(7)) {
                 assert_eq!(encode(&inst), Ok(word), "{} {isa:?} {inst}", form.line);
+                let line = format!("{} {inst}", inst.control);
+                let parsed = parse(isa, &line);
+                if parsed.as_ref().ok().and_then(|inst| encode(inst).ok()) != Some(word) {
+                    report += &format!("{} {isa:?} {word:032x} {line}\n  {parsed:x?}\n", form.line);
+                }
             }
         }
     }
+    assert!(report.is_empty(), "{report}");
 }

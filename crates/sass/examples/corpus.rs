@@ -1,0 +1,131 @@
+//! Everything that ptxas makes of a folder of PTX: `corpus FOLDER [TARGET...]` compiles each file for each target that
+//! ptxas accepts it for, and checks every instruction: it decodes, its text is nvdisasm's, it encodes back to the same
+//! bits and its text parses back to the same instruction.
+
+#[allow(dead_code)]
+#[path = "../tests/oracle/mod.rs"]
+mod oracle;
+
+use sass::{Isa, WORD_BYTES, decode, encode, parse_at};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::{env, fs};
+
+const TARGETS: [&str; 9] =
+    ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"];
+
+fn main() {
+    match run() {
+        Ok(clean) => process::exit(i32::from(!clean)),
+        Err(error) => {
+            eprintln!("{error}");
+            process::exit(2);
+        }
+    }
+}
+
+fn run() -> Result<bool, String> {
+    let mut arguments = env::args().skip(1);
+    let folder = arguments.next().ok_or("corpus FOLDER [TARGET...]")?;
+    let mut targets: Vec<String> = arguments.collect();
+    if targets.is_empty() {
+        targets = TARGETS.map(String::from).to_vec();
+    }
+    let mut files = Vec::new();
+    ptx_files(Path::new(&folder), &mut files)?;
+    files.sort();
+    let mut clean = true;
+    for target in &targets {
+        let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
+        let isa = digits.parse().ok().and_then(Isa::of_sm).ok_or(format!("no target {target}"))?;
+        clean &= check_target(target, isa, &files)?;
+    }
+    Ok(clean)
+}
+
+fn ptx_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    for entry in fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))? {
+        let path = entry.map_err(|e| e.to_string())?.path();
+        if path.is_dir() {
+            ptx_files(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "ptx") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn check_target(target: &str, isa: Isa, files: &[PathBuf]) -> Result<bool, String> {
+    let ptxas = oracle::nvdisasm()?.with_file_name("ptxas");
+    let cubin = env::temp_dir().join(format!("sass-corpus-{}-{target}.cubin", process::id()));
+    let (mut accepted, mut instructions, mut unique, mut failures) = (0, 0, BTreeSet::new(), Vec::new());
+    for file in files {
+        let output = Command::new(&ptxas)
+            .args(["-arch", target, "-o"])
+            .args([&cubin, file])
+            .output()
+            .map_err(|e| e.to_string())?;
+        if !output.status.success() {
+            continue; // another target's file
+        }
+        accepted += 1;
+        for code in code_sections(&fs::read(&cubin).map_err(|e| e.to_string())?).ok_or("not a cubin")? {
+            instructions += code.len();
+            unique.extend(code.iter().copied());
+            let texts = oracle::texts(isa, &code)?;
+            for (index, (&word, theirs)) in code.iter().zip(texts).enumerate() {
+                if let Err(why) = check(isa, word, index as u64 * WORD_BYTES, theirs.as_deref()) {
+                    failures.push(format!("{word:032x} {} : {why}", theirs.unwrap_or_default()));
+                }
+            }
+        }
+    }
+    let _ = fs::remove_file(&cubin); // absent when no file was accepted
+    println!(
+        "{target}: {accepted} of {} files, {instructions} instructions, {} different words, {} fail",
+        files.len(),
+        unique.len(),
+        failures.len()
+    );
+    failures.iter().take(10).for_each(|failure| println!("  {failure}"));
+    Ok(failures.is_empty() && accepted > 0)
+}
+
+/// The words of each executable section of an ELF file.
+fn code_sections(elf: &[u8]) -> Option<Vec<Vec<u128>>> {
+    let number = |at: usize, bytes: usize| {
+        let field = elf.get(at..at + bytes)?;
+        Some(field.iter().rev().fold(0usize, |value, &byte| value << 8 | usize::from(byte)))
+    };
+    let (headers, size, count) = (number(0x28, 8)?, number(0x3a, 2)?, number(0x3c, 2)?);
+    let mut sections = Vec::new();
+    for header in (0..count).map(|index| headers + index * size) {
+        const EXECUTABLE: usize = 4;
+        if number(header + 8, 8)? & EXECUTABLE != 0 {
+            let (offset, length) = (number(header + 0x18, 8)?, number(header + 0x20, 8)?);
+            let words = elf.get(offset..offset + length)?.chunks_exact(WORD_BYTES as usize);
+            sections
+                .push(words.filter_map(|word| Some(u128::from_le_bytes(word.try_into().ok()?))).collect());
+        }
+    }
+    Some(sections)
+}
+
+fn check(isa: Isa, word: u128, address: u64, theirs: Option<&str>) -> Result<(), String> {
+    let inst = decode(isa, word);
+    if inst.raw_word().is_some() {
+        return Err("no row".into());
+    }
+    let ours = inst.at(address).like_nvdisasm().to_string();
+    if theirs != Some(ours.trim_end()) {
+        return Err(format!("prints as {ours}"));
+    }
+    if encode(&inst) != Ok(word) {
+        return Err(format!("encodes as {:x?}", encode(&inst)));
+    }
+    match parse_at(isa, &format!("{} {}", inst.control, inst.at(address)), address) {
+        Ok(parsed) if parsed == inst => Ok(()),
+        other => Err(format!("parses as {other:?}")),
+    }
+}
