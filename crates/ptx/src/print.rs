@@ -351,6 +351,10 @@ impl BodyPrinter<'_, '_, '_> {
         let label = self.p.symbol_name(t.label);
         put!(self.p, "{label}: {word} ");
         self.list(t.targets);
+        if t.targets.len == 0 {
+            // A list needs something in it: a range of no names, whatever their prefix.
+            put!(self.p, "{label}<0>");
+        }
         self.p.out.push_str(";\n");
     }
 
