@@ -124,14 +124,15 @@ impl Verifier<'_> {
             inst.results.iter().zip(&guard.kept).try_for_each(|(r, k)| self.same(*r, *k))?;
         }
         for arg in &inst.args {
-            if let Arg::Use(Use { value, word: Some(word), .. }) = arg
-                && *word >= values[*value].words
+            if let Arg::Use(Use { value, part: Some(part), .. }) = arg
+                && u16::from(part.first) + u16::from(part.count) > u16::from(values[*value].words)
             {
-                return Err(format!("{value} has no word {word}"));
+                return Err(format!("{value} has no word {}", part.first + part.count - 1));
             }
         }
         let width = |a: &Arg| match a {
-            Arg::Use(Use { value, word: None, .. }) => u32::from(values[*value].words),
+            Arg::Use(Use { value, part: None, .. }) => u32::from(values[*value].words),
+            Arg::Use(Use { part: Some(part), .. }) => u32::from(part.count),
             _ => 1,
         };
         match (inst.op, inst.results.first()) {
@@ -141,7 +142,9 @@ impl Verifier<'_> {
                 }
                 Ok(())
             }
-            (Op::Pseudo(_), None) => Err("a pseudo operation without a result".into()),
+            (Op::Pseudo(Pseudo::Pack | Pseudo::Copy | Pseudo::Undef), None) => {
+                Err("a pseudo operation without a result".into())
+            }
             _ => Ok(()),
         }
     }

@@ -35,7 +35,20 @@ const fn row(sm: u16, isa: Isa) -> Machine {
 }
 
 /// The machines that this compiler makes code for.
-static MACHINES: &[Machine] = &[row(90, Isa::Sm90)];
+static MACHINES: &[Machine] = &[
+    row(75, Isa::Sm75),
+    row(80, Isa::Sm80),
+    row(86, Isa::Sm86),
+    row(87, Isa::Sm86),
+    row(88, Isa::Sm86),
+    row(89, Isa::Sm89),
+    row(90, Isa::Sm90),
+    row(100, Isa::Sm100),
+    row(103, Isa::Sm103),
+    row(110, Isa::Sm110),
+    row(120, Isa::Sm120),
+    row(121, Isa::Sm120),
+];
 
 impl Machine {
     pub fn of(target: ptx::Target) -> Option<&'static Machine> {

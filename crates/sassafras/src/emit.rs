@@ -158,9 +158,9 @@ impl Emitter<'_> {
         let mut wanted = Vec::new();
         for arg in &data.args {
             let Arg::Use(u) = arg else { return Err(format!("{op:?} of something that is no value")) };
-            let words = if u.word.is_some() { 1 } else { self.function.values[u.value].words };
+            let words = u.part.map_or(self.function.values[u.value].words, |p| p.count);
             for w in 0..words {
-                let from = self.allocation.register(u.value, u.word.unwrap_or(0) + w);
+                let from = self.allocation.register(u.value, u.part.map_or(0, |p| p.first) + w);
                 wanted.push((self.allocation.register(*result, word), from));
                 word += 1;
             }
@@ -189,6 +189,7 @@ impl Emitter<'_> {
 
     fn end(&mut self, block: Block, next: Option<Block>) -> Result<(), String> {
         match &self.function.blocks[block].end {
+            Terminator::Return => return Err("a return".into()),
             Terminator::Exit => {
                 self.push(sass::Op::EXIT, &[], Vec::new());
             }
