@@ -38,7 +38,7 @@ impl Lower<'_, '_> {
     }
 
     /// An integer operand, extended to a word as its type says.
-    pub(super) fn extended(&mut self, operand: &Operand, ty: Type) -> Option<Words> {
+    pub(super) fn extended_number(&mut self, operand: &Operand, ty: Type) -> Option<Words> {
         let mut number = self.number(operand, ty)?;
         if ty.bits() == 16 {
             number[0] = self.field(number[0], 0, 2, ty.is_signed());
@@ -75,7 +75,10 @@ impl Lower<'_, '_> {
     pub(super) fn value(&mut self, words: &[Arg]) -> Value {
         match words {
             [word] => self.copy(*word),
-            _ => self.pack(words),
+            _ => {
+                let zeros_named = |word: &Arg| if *word == RZ { Arg::Imm(0) } else { *word };
+                self.pack(&words.iter().map(zeros_named).collect::<Words>())
+            }
         }
     }
 
@@ -176,7 +179,7 @@ impl Lower<'_, '_> {
             .collect()
     }
 
-    pub(super) fn absolute(&mut self, a: &[Arg]) -> Words {
+    pub(super) fn magnitude(&mut self, a: &[Arg]) -> Words {
         if let [word] = a {
             return smallvec![self.emit(Op::IABS, &[], 1, &[*word]).into()];
         }

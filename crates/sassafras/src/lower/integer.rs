@@ -65,7 +65,7 @@ impl<'a> Lower<'_, 'a> {
             false => self.sum(&a, &b, carry, out),
         };
         if ins.flag("sat") {
-            sum = self.saturated(a[0], b[0], minus, sum[0]);
+            sum = self.saturated_sum(a[0], b[0], minus, sum[0]);
         }
         if let Some(out) = out {
             self.set_carry(out)?;
@@ -75,7 +75,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The signed sum or difference of words, or what is nearest to it if it overflowed: that is, if its sign differs
     /// from a's though a's and b's (or -b's) are the same.
-    fn saturated(&mut self, a: Arg, b: Arg, minus: bool, sum: Arg) -> Words {
+    fn saturated_sum(&mut self, a: Arg, b: Arg, minus: bool, sum: Arg) -> Words {
         // Bit 4a + 2b + s of each table speaks of the signs a, b, s.
         let (above, below) = if minus { (1 << 0b011, 1 << 0b100) } else { (1 << 0b001, 1 << 0b110) };
         let (a, b) = (self.in_register(a), self.in_register(b));
@@ -113,7 +113,7 @@ impl<'a> Lower<'_, 'a> {
         let ty = ins.ty()?;
         let (a, b) = match half {
             Half::Low => (self.number(ins.get(1)?, ty)?, self.number(ins.get(2)?, ty)?),
-            Half::High => (self.extended(ins.get(1)?, ty)?, self.extended(ins.get(2)?, ty)?),
+            Half::High => (self.extended_number(ins.get(1)?, ty)?, self.extended_number(ins.get(2)?, ty)?),
         };
         let c = if ins.len() == 4 { Some(self.number(ins.get(3)?, ty)?) } else { None };
         let carry = ins.mnemonic().starts_with("madc").then(|| self.carry());
@@ -130,7 +130,7 @@ impl<'a> Lower<'_, 'a> {
         let Some(c) = c else { return self.set_words(ins, &product) };
         let mut sum = self.sum(&product, &c, carry, out);
         if saturate {
-            sum = self.saturated(product[0], c[0], false, sum[0]);
+            sum = self.saturated_sum(product[0], c[0], false, sum[0]);
         }
         if let Some(out) = out {
             self.set_carry(out)?;
@@ -212,7 +212,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn multiply_wide(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
-        let (a, b) = (self.extended(ins.get(1)?, ty)?, self.extended(ins.get(2)?, ty)?);
+        let (a, b) = (self.extended_number(ins.get(1)?, ty)?, self.extended_number(ins.get(2)?, ty)?);
         let c = if ins.len() == 4 { self.number(ins.get(3)?, ty.widened()?)? } else { smallvec![RZ] };
         let c = self.accumulator(&c);
         let sum = match ty.bits() {
@@ -241,7 +241,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let mut sum = self.add(&[product], &[c]);
         if ins.flag("sat") {
-            sum = self.saturated(product, c, false, sum[0]);
+            sum = self.saturated_sum(product, c, false, sum[0]);
         }
         self.set_words(ins, &sum)
     }
@@ -262,7 +262,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn sum_of_distance(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
-        let (a, b) = (self.extended(ins.get(1)?, ty)?, self.extended(ins.get(2)?, ty)?);
+        let (a, b) = (self.extended_number(ins.get(1)?, ty)?, self.extended_number(ins.get(2)?, ty)?);
         let c = self.number(ins.get(3)?, ty)?;
         if let ([a], [b], [c], true) = (&a[..], &b[..], &c[..], self.has(Op::VABSDIFF)) {
             let sum = self.emit(Op::VABSDIFF, u32_unless(ty.is_signed()), 1, &[*a, *b, *c]);
@@ -277,7 +277,7 @@ impl<'a> Lower<'_, 'a> {
     /// remainder, as in ptxas's code.
     fn divide(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
-        let (a, b) = (self.extended(ins.get(1)?, ty)?, self.extended(ins.get(2)?, ty)?);
+        let (a, b) = (self.extended_number(ins.get(1)?, ty)?, self.extended_number(ins.get(2)?, ty)?);
         let name = match (ins.mnemonic(), ty.bits()) {
             ("div", 16) => "udiv16",
             ("div", 32) => "udiv32",
@@ -287,7 +287,7 @@ impl<'a> Lower<'_, 'a> {
             _ => "urem64",
         };
         let args = match ty.is_signed() {
-            true => [self.absolute(&a), self.absolute(&b)],
+            true => [self.magnitude(&a), self.magnitude(&b)],
             false => [a.clone(), b.clone()],
         };
         let args = args.map(|words| Arg::from(self.value(&words)));
@@ -314,8 +314,8 @@ impl<'a> Lower<'_, 'a> {
         let ty = ins.ty()?;
         let result = match ins.mnemonic() {
             "abs" => {
-                let a = self.extended(ins.get(1)?, ty)?;
-                self.absolute(&a)
+                let a = self.extended_number(ins.get(1)?, ty)?;
+                self.magnitude(&a)
             }
             _ => {
                 let a = self.number(ins.get(1)?, ty)?;

@@ -27,7 +27,7 @@ impl<'a> Lower<'_, 'a> {
             "lop3" => self.any_of_three(ins),
             "shl" | "shr" => self.shift(ins),
             "shf.l" | "shf.r" => self.funnel(ins),
-            "prmt" => self.permute(ins),
+            "prmt" => self.permute_bytes(ins),
             _ => None,
         }
     }
@@ -111,7 +111,7 @@ impl<'a> Lower<'_, 'a> {
                 self.shift_left(&a, by)
             }
             _ => {
-                let a = self.extended(ins.get(1)?, ty)?;
+                let a = self.extended_number(ins.get(1)?, ty)?;
                 self.shift_right(ty.is_signed(), &a, by)
             }
         };
@@ -133,7 +133,7 @@ impl<'a> Lower<'_, 'a> {
         self.set(ins.get(0)?, value)
     }
 
-    fn permute(&mut self, ins: &Ins<'a>) -> Option<()> {
+    fn permute_bytes(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let (a, b) = (self.word(ins.get(1)?, ty)?, self.word(ins.get(2)?, ty)?);
         let selector = self.word(ins.get(3)?, ty)?;

@@ -29,7 +29,7 @@ impl<'a> Lower<'_, 'a> {
         match to {
             Operand::Vector(range) => {
                 let list = self.body.list(*range);
-                self.unpack(list, element(list.len()), value)
+                self.unpack_elements(list, element(list.len()), value)
             }
             _ => self.set(to, value),
         }
@@ -62,7 +62,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    fn unpack(&mut self, list: &[Operand], bits: u32, value: Value) -> Option<()> {
+    fn unpack_elements(&mut self, list: &[Operand], bits: u32, value: Value) -> Option<()> {
         if (list.len() as u32 * bits).div_ceil(32) != u32::from(self.kernel.code.values[value].words) {
             return None;
         }
