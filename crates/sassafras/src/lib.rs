@@ -13,6 +13,7 @@ mod edges;
 mod emit;
 mod legalize;
 mod lower;
+mod mir;
 mod moves;
 mod passes;
 mod regalloc;
@@ -97,7 +98,7 @@ fn cubin(
         };
         let mut kernel = lower::function(module, function, machine, &lines)?;
         passes::run(&mut kernel.code, machine, options, log)?;
-        functions.push(emit::function(&kernel, machine)?);
+        functions.push(emit::function(&mut kernel, machine)?);
     }
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
