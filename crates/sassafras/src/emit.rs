@@ -15,10 +15,17 @@ const WORD: usize = sass::WORD_BYTES as usize;
 
 const STACK_POINTER: u8 = 1;
 
-pub fn function(kernel: &mut Kernel, target: &'static Machine) -> Result<CubinFunction, Failure> {
+pub fn function(
+    kernel: &mut Kernel,
+    target: &'static Machine,
+    options: &Options,
+) -> Result<CubinFunction, Failure> {
     let name = kernel.code.name.clone();
     let code =
         regalloc::run(&mut kernel.code, Limits::MOST).map_err(|e| Failure::internal("regalloc", &name, e))?;
+    if options.verify {
+        regalloc::check(&kernel.code, &code).map_err(|e| Failure::internal("regalloc", &name, e))?;
+    }
     let words = Emitter::run(&kernel.code, &code, target).map_err(|e| Failure::internal("emit", &name, e))?;
     let params = Params {
         base: target.params as u16,

@@ -1,5 +1,6 @@
 //! Code with registers: what register allocation makes and scheduling and emission take.
 
+use crate::regalloc::Claims;
 use ori::{Block, Half};
 use sass::{Guard, M, Operand};
 use smallvec::SmallVec;
@@ -17,7 +18,6 @@ pub struct Line {
     pub address: Option<Address>,
     /// Line of the PTX source, 0 where there is none.
     pub line: u32,
-    #[allow(dead_code)]
     pub origin: Origin,
 }
 
@@ -35,6 +35,8 @@ pub struct Address {
 pub enum Origin {
     /// An instruction of the function; it reads and writes what that says.
     Inst(ori::Inst),
+    /// A word of a guarded copy.
+    Word(ori::Inst, u8),
     /// A move between registers.
     Move,
     /// A store to the stack frame, or a load from it.
@@ -76,4 +78,5 @@ pub struct Code {
     pub frame: u32,
     pub spill_stores: u32,
     pub spill_loads: u32,
+    pub claims: Claims,
 }

@@ -15,8 +15,10 @@
 //! | which place is the best | [`hints`] |
 //! | how far is the next use | [`next_use`] |
 //! | what happens on an edge | [`edges`] |
+//! | is it right? | [`check`] |
 //! | predicates that don't fit | [`rewrite`] |
 
+mod check;
 mod edges;
 mod hints;
 mod next_use;
@@ -25,6 +27,7 @@ mod rewrite;
 
 use crate::mir::{Address, Code, Line, Origin};
 use crate::{legalize, moves};
+pub use check::{Claims, check};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
@@ -166,6 +169,8 @@ impl<'a> Allocator<'a> {
         }
         self.stores();
         self.code.frame = self.frame.next_multiple_of(8);
+        self.code.claims =
+            Claims { starts: self.starts, slots: self.slots, in_memory: self.in_memory.iter().collect() };
         Ok(Outcome::Done(Box::new(self.code)))
     }
 
@@ -384,8 +389,10 @@ impl<'a> Allocator<'a> {
             // A guarded copy: words that don't overlap, since result and arguments are all alive here.
             Op::Pseudo(_) => {
                 let file = self.function.values[data.results[0]].file;
-                for (to, from) in self.word_moves(data, arguments) {
+                for (word, (to, from)) in self.word_moves(data, arguments).into_iter().enumerate() {
                     self.copy(file, to, from)?;
+                    let last = self.lines.len() - 1;
+                    self.lines[last].origin = Origin::Word(inst, word as u8);
                 }
             }
         }
