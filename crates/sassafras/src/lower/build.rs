@@ -6,7 +6,7 @@
 
 use super::{Lower, graph};
 use ori::entity::Entity;
-use ori::{Arg, File, InstData, Op, Pseudo, Value};
+use ori::{Arg, Edge, File, InstData, Op, Pseudo, Terminator, Value};
 use ptx::Type;
 use ptx::ast::{self, Operand};
 use sass::M;
@@ -260,7 +260,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
+    pub(super) fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
         let data = self.kernel.code.values[value];
         if self.shape(reg) != (data.file, data.words) {
             return None;
@@ -280,6 +280,37 @@ impl Lower<'_, '_> {
 
     pub(super) fn carry(&mut self) -> Arg {
         self.read(graph::CARRY).into()
+    }
+
+    /// Lowers something in blocks of its own that only threads come to for which the guard holds.
+    pub(super) fn under_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        let Some((predicate, negated)) = self.guard.take() else { return lower(self) };
+        let (inside, after) = (self.kernel.code.block(), self.kernel.code.block());
+        let before = self.now.clone();
+        let (yes, no) = (Edge::to(inside), Edge::to(after));
+        let from = std::mem::replace(&mut self.block, inside);
+        self.kernel.code.blocks[from].end =
+            Terminator::Branch { predicate, negated, uniform: false, yes, no };
+        lower(self)?;
+        // What has changed inside is a parameter behind.
+        let mut changed: Vec<(ast::Reg, Value)> =
+            self.now.iter().filter(|(r, v)| before.get(r) != Some(v)).map(|(r, v)| (*r, *v)).collect();
+        changed.sort();
+        let mut ways = (Vec::new(), Vec::new());
+        for (reg, value) in changed {
+            let (file, words) = self.shape(reg);
+            let old = before.get(&reg).copied().unwrap_or_else(|| self.undefined(file, words));
+            let param = self.kernel.code.value(file, words);
+            self.kernel.code.blocks[after].params.push(param);
+            (ways.0.push(value), ways.1.push(old));
+            self.now.insert(reg, param);
+        }
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: ways.0 });
+        if let Terminator::Branch { no, .. } = &mut self.kernel.code.blocks[from].end {
+            no.args = ways.1;
+        }
+        self.block = after;
+        Some(())
     }
 
     /// The value where the guard holds, and the register's old one elsewhere. The operation that defines the value

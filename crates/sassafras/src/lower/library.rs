@@ -3,8 +3,10 @@
 //! A routine is a `.func` whose parameters and results are registers. Writing them in PTX keeps them readable, lets
 //! the interpreter run them, and makes them work on every target. A file is read when one of its routines is needed.
 
+use super::call::ParamWords;
 use super::graph::End;
-use super::{Lines, Lower};
+use super::{Env, Lines, Lower};
+use crate::data::Data;
 use ori::{Arg, Edge, Terminator, Value};
 use ptx::ast::{self, Item, ParamPlace, Reg};
 use rustc_hash::FxHashMap;
@@ -29,6 +31,7 @@ static FILES: [(&[&str], Source); 1] = [(&["udiv32"], source(include_str!("../li
 
 /// Places in the library are of no interest to the user: the instruction's own line counts.
 static LINES: OnceLock<Lines> = OnceLock::new();
+static DATA: OnceLock<Data> = OnceLock::new();
 
 fn find(name: &str) -> Option<(&'static ast::Module<'static>, &'static ast::Function<'static>)> {
     let (_, source) = FILES.iter().find(|(names, _)| names.contains(&name))?;
@@ -67,7 +70,9 @@ impl Lower<'_, '_> {
         let lines = LINES.get_or_init(|| Lines::new(""));
         let before = self.block;
         let (after, ways, first) = {
-            let mut inner = Lower::new(self.kernel, module, body, self.machine, lines, &results);
+            let params_of_calls = ParamWords::new(module, body, None);
+            let env = Env { module, machine: self.machine, lines, data: DATA.get_or_init(Data::default) };
+            let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
             inner.line = self.line;
             inner.descriptor = self.descriptor;
