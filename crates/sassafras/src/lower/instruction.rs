@@ -131,7 +131,8 @@ impl<'a> Lower<'_, 'a> {
             ("st", _) if self.is_param_word(ins.operands.first()) => self.param_access(ins),
             ("mov", _) => self.mov(ins),
             ("setp" | "set" | "selp" | "slct" | "testp", _) => self.compare(ins),
-            ("cvt" | "cvt.pack", _) => self.convert(ins),
+            ("cvt", _) => self.convert(ins),
+            ("cvt.pack", _) => self.convert_pack(ins),
             (
                 "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shf.l" | "shf.r" | "shl" | "shr" | "prmt",
                 _,

@@ -27,7 +27,13 @@ const fn source(text: &'static str) -> Source {
 }
 
 /// The files, and the routines that each has.
-static FILES: [(&[&str], Source); 1] = [(&["udiv32"], source(include_str!("../library/divide.ptx")))];
+static FILES: [(&[&str], Source); 2] = [
+    (
+        &["udiv16", "urem16", "udiv32", "urem32", "udiv64", "urem64"],
+        source(include_str!("../library/divide.ptx")),
+    ),
+    (&["fns"], source(include_str!("../library/bits.ptx"))),
+];
 
 /// Places in the library are of no interest to the user: the instruction's own line counts.
 static LINES: OnceLock<Lines> = OnceLock::new();
