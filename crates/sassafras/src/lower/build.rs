@@ -136,6 +136,11 @@ impl Lower<'_, '_> {
         sass::Form::of(op).iter().any(|f| f.isas.contains(self.machine.isa))
     }
 
+    /// Does the machine have a form with these modifiers and kinds of operands?
+    pub(super) fn takes(&self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> bool {
+        sass::legal(self.machine.isa, op, modifiers, operands)
+    }
+
     pub(super) fn data(&self, op: Op, modifiers: &[M], results: &[Value], args: &[Arg]) -> InstData {
         InstData {
             op,
@@ -244,6 +249,14 @@ impl Lower<'_, '_> {
                 let whole = self.pack(&pieces);
                 self.set_reg(*reg, whole)
             }
+            _ => None,
+        }
+    }
+
+    /// How many bits a destination holds; `None` for `_`.
+    pub(super) fn width(&self, operand: &Operand) -> Option<u32> {
+        match operand {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.body.reg_decl(*reg).0.ty.bits()),
             _ => None,
         }
     }
