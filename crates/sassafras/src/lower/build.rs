@@ -299,6 +299,7 @@ impl Lower<'_, '_> {
         let guard = ori::Guard { predicate, negated, kept: SmallVec::from_slice(&[old]) };
         if let Some(last) = code.blocks[self.block].insts.last().copied()
             && code.insts[last].results[..] == [value]
+            && code.insts[last].guard.is_none()
             && last.index() >= self.unguarded
         {
             code.insts[last].guard = Some(guard);

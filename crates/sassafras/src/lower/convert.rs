@@ -68,7 +68,8 @@ fn float_name_but_f32(ty: Type) -> Option<Vec<M>> {
     Some(if ty == Type::F32 { Vec::new() } else { vec![float_name(ty)?] })
 }
 
-fn ftz(on: bool) -> &'static [M] {
+/// `.FTZ` where it is wanted.
+pub fn ftz(on: bool) -> &'static [M] {
     if on { &[M::FTZ] } else { &[] }
 }
 
