@@ -109,6 +109,8 @@ pub enum Arg {
     Name(M),
     /// RZ, URZ
     Zero(File),
+    /// -RZ, the float -0.0: what can be added to any float without changing it.
+    MinusZero,
     /// PT, or !PT.
     True(bool),
     /// R1.

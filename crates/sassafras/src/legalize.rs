@@ -104,6 +104,7 @@ pub fn operands<'a>(
             Arg::Name(m) => machine::name(*m),
             Arg::Zero(File::UR) => machine::urz(),
             Arg::Zero(_) => machine::rz(),
+            Arg::MinusZero => machine::rz().neg(),
             Arg::True(true) => machine::pt(),
             Arg::True(false) => machine::pf(),
             Arg::Target(_) => machine::relative(0),

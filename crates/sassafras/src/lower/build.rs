@@ -136,6 +136,11 @@ impl Lower<'_, '_> {
         sass::Form::of(op).iter().any(|f| f.isas.contains(self.machine.isa))
     }
 
+    /// Does the machine have a form with these modifiers and kinds of operands?
+    pub(super) fn takes(&self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> bool {
+        sass::legal(self.machine.isa, op, modifiers, operands)
+    }
+
     pub(super) fn data(&self, op: Op, modifiers: &[M], results: &[Value], args: &[Arg]) -> InstData {
         InstData {
             op,
@@ -252,6 +257,14 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// How many bits a destination holds; `None` for `_`.
+    pub(super) fn width(&self, operand: &Operand) -> Option<u32> {
+        match operand {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.body.reg_decl(*reg).0.ty.bits()),
+            _ => None,
+        }
+    }
+
     /// How many words an element of a destination vector takes; `None` for `_`, which takes what the others take.
     fn element_words(&self, element: &Operand) -> Option<u8> {
         match element {
@@ -321,6 +334,7 @@ impl Lower<'_, '_> {
         let guard = ori::Guard { predicate, negated, kept: SmallVec::from_slice(&[old]) };
         if let Some(last) = code.blocks[self.block].insts.last().copied()
             && code.insts[last].results[..] == [value]
+            && code.insts[last].guard.is_none()
             && last.index() >= self.unguarded
         {
             code.insts[last].guard = Some(guard);
