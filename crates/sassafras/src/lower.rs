@@ -14,12 +14,15 @@
 //! A PTX register of 8 or 16 bits is a word whose upper bits mean nothing; one of 64 or 128 bits is a value of two
 //! or four words, a vector register one of as many words as its elements take.
 
+mod address;
 mod atomic;
 mod barrier;
 #[allow(dead_code)]
 mod build;
+mod cache;
 mod compare;
 mod convert;
+mod fence;
 mod float;
 mod graph;
 mod half;
@@ -31,7 +34,9 @@ mod logic;
 mod memory;
 mod moves;
 mod special;
+mod surface;
 mod texture;
+mod variables;
 mod video;
 mod warp;
 
@@ -137,6 +142,8 @@ struct Lower<'k, 'a> {
     routine: Option<library::Inlined>,
     /// Where each shared variable lies, from the beginning of the kernel's shared memory.
     shared: FxHashMap<ast::Symbol, u64>,
+    /// Where each local variable lies, from the stack pointer.
+    local: FxHashMap<ast::Symbol, u32>,
     /// What each PTX register is at the current place, and at the end of each lowered block.
     now: FxHashMap<ast::Reg, Value>,
     at_end: Vec<FxHashMap<ast::Reg, Value>>,
@@ -173,6 +180,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             graph,
             routine: None,
             shared: FxHashMap::default(),
+            local: FxHashMap::default(),
             now: FxHashMap::default(),
             at_end: vec![FxHashMap::default(); blocks],
             first: Vec::new(),
@@ -202,18 +210,27 @@ impl<'k, 'a> Lower<'k, 'a> {
         for stmt in &self.body.stmts {
             let ast::Stmt::Variable(v) = stmt else { continue };
             let kind = &self.module.symbols[v.symbol.0 as usize].kind;
-            let ast::SymbolKind::Variable { space: ast::Space::Shared, ty, bytes: bytes @ 1.., .. } = *kind
-            else {
+            let ast::SymbolKind::Variable { space, ty, bytes: bytes @ 1.., .. } = *kind else {
                 return Err(self.unsupported_at(v.span, "This variable"));
             };
             if v.linkage != ast::Linkage::default() || v.range.is_some() {
                 return Err(self.unsupported_at(v.span, "This variable"));
             }
             let align = v.align.map_or(u64::from(ty.bytes()), u64::from).max(1);
-            let offset = self.kernel.shared_bytes.next_multiple_of(align);
-            self.shared.insert(v.symbol, offset);
-            self.kernel.shared_bytes = offset + bytes;
-            self.kernel.shared_align = self.kernel.shared_align.max(align);
+            match space {
+                ast::Space::Shared => {
+                    let offset = self.kernel.shared_bytes.next_multiple_of(align);
+                    self.shared.insert(v.symbol, offset);
+                    self.kernel.shared_bytes = offset + bytes;
+                    self.kernel.shared_align = self.kernel.shared_align.max(align);
+                }
+                ast::Space::Local => {
+                    let offset = self.kernel.code.frame.next_multiple_of(align as u32);
+                    self.local.insert(v.symbol, offset);
+                    self.kernel.code.frame = offset + bytes as u32;
+                }
+                _ => return Err(self.unsupported_at(v.span, "This variable")),
+            }
         }
         Ok(())
     }

@@ -25,7 +25,10 @@ const fn source(text: &'static str) -> Source {
 }
 
 /// The files, and the routines that each has.
-static FILES: [(&[&str], Source); 1] = [(&["udiv32"], source(include_str!("../library/divide.ptx")))];
+static FILES: [(&[&str], Source); 2] = [
+    (&["udiv32"], source(include_str!("../library/divide.ptx"))),
+    (&["range_policy"], source(include_str!("../library/policy.ptx"))),
+];
 
 /// Places in the library are of no interest to the user: the instruction's own line counts.
 static LINES: OnceLock<Lines> = OnceLock::new();

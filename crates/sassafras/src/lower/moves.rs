@@ -24,7 +24,7 @@ impl<'a> Lower<'_, 'a> {
             }
             Operand::Special { .. } if ty.bits() == 64 => self.special_wide(from),
             Operand::Special { .. } => self.special_word(from),
-            Operand::Symbol(symbol) => self.shared_address(*symbol),
+            Operand::Symbol(symbol) => self.variable_address(*symbol),
             _ if ty.bits() == 64 => self.wide(from, ty),
             _ => {
                 let bits = constant(from, ty)?;
