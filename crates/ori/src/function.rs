@@ -39,6 +39,8 @@ pub enum Op {
 pub enum Pseudo {
     /// One result with the words of all arguments, side by side.
     Pack,
+    /// Results that share out the words of the argument, in order.
+    Unpack,
     /// A result like the argument.
     Copy,
     /// A result with any bits.

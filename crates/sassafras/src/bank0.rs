@@ -16,6 +16,8 @@ pub struct Machine {
     /// Offsets of ntid.x and nctaid.x; .y and .z follow.
     pub ntid: u32,
     pub nctaid: u32,
+    /// Offset of the stack pointer's first value.
+    pub stack: u32,
     /// First byte of shared memory that a kernel may use.
     pub shared: u32,
     /// Bytes of code that must follow the last instruction's line, for the prefetcher.
@@ -56,9 +58,22 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         90 => (0x210, Some(0x208), 0x0, 0xc),
         _ => (0x380, Some(0x358), 0x360, 0x370),
     };
+    let stack = if sm >= 100 { 0x37c } else { 0x28 };
     let shared = if sm >= 90 { 0x400 } else { 0 };
     let slack = if sm >= 80 { 128 } else { 0 };
-    Machine { sm, isa, params, descriptor, ntid, nctaid, shared, slack, windows: windows(sm), alias: alias(sm) }
+    Machine {
+        sm,
+        isa,
+        params,
+        descriptor,
+        ntid,
+        nctaid,
+        stack,
+        shared,
+        slack,
+        windows: windows(sm),
+        alias: alias(sm),
+    }
 }
 
 const fn alias(sm: u16) -> Option<AliasWord> {

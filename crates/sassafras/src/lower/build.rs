@@ -242,14 +242,18 @@ impl Lower<'_, '_> {
             Operand::Reg(reg) => self.set_reg(*reg, value),
             Operand::Sink => Some(()),
             Operand::Vector(range) => {
-                let mut first = 0;
-                for element in body.list(*range) {
-                    let words = self.element_words(element).unwrap_or(1);
-                    let part = self.copy(Arg::part(value, first, words));
-                    self.set(element, part)?;
-                    first += words;
-                }
-                (first == self.kernel.code.values[value].words).then_some(())
+                let elements = body.list(*range);
+                // `_` takes as many words as the others do.
+                let known = elements.iter().find_map(|e| self.element_words(e));
+                let width =
+                    known.unwrap_or(self.kernel.code.values[value].words / elements.len().max(1) as u8);
+                let pieces: Vec<Value> =
+                    elements.iter().map(|_| self.kernel.code.value(File::R, width)).collect();
+                let data = self.data(Op::Pseudo(Pseudo::Unpack), &[], &pieces, &[value.into()]);
+                self.kernel.code.append(self.block, data);
+                let whole = usize::from(width) * elements.len();
+                elements.iter().zip(pieces).try_for_each(|(e, piece)| self.set(e, piece))?;
+                (whole == usize::from(self.kernel.code.values[value].words)).then_some(())
             }
             Operand::Part { reg, part, .. } => {
                 let (_, words) = self.shape(*reg);
