@@ -32,12 +32,13 @@ pub struct Data {
     pub variables: Vec<Variable>,
     pub images: Vec<Image>,
     homes: FxHashMap<Symbol, Home>,
+    /// Bytes of constant bank 3 that are taken.
+    pub constant_bytes: u32,
     /// Bytes of shared memory that belong to the module, and their alignment.
     pub shared: (u64, u64),
 }
 
 impl Data {
-    #[allow(dead_code)]
     pub fn home(&self, symbol: Symbol) -> Option<&Home> {
         self.homes.get(&symbol)
     }
@@ -50,8 +51,10 @@ impl Data {
                 Item::Variable(v) => data.variable(module, lines, v, &mut symbols)?,
                 Item::Function(f) => {
                     for stmt in f.body.iter().flat_map(|b| &b.stmts) {
+                        // Device functions have no shared memory of their own.
                         if let Stmt::Variable(v) = stmt
-                            && matches!(v.space, Space::Global | Space::Const)
+                            && (matches!(v.space, Space::Global | Space::Const)
+                                || v.space == Space::Shared && (!f.entry || v.linkage.external))
                         {
                             data.variable(module, lines, v, &mut symbols)?;
                         }
@@ -64,7 +67,10 @@ impl Data {
         for ((symbol, variable), offset) in symbols.iter().zip(&data.variables).zip(layout(&data.variables)) {
             let home = match variable.memory {
                 Memory::Global => Home::Global(variable.name.clone()),
-                Memory::Constant => Home::Constant(offset as u32),
+                Memory::Constant => {
+                    data.constant_bytes = data.constant_bytes.max((offset + variable.size) as u32);
+                    Home::Constant(offset as u32)
+                }
             };
             data.homes.insert(*symbol, home);
         }

@@ -15,14 +15,17 @@
 //! A PTX register of 8 or 16 bits is a word whose upper bits mean nothing; one of 64 or 128 bits is a value of two
 //! or four words, a vector register one of as many words as its elements take.
 
+mod address;
 mod arithmetic;
 mod atomic;
 mod barrier;
 #[allow(dead_code)]
 mod build;
+mod cache;
 mod call;
 mod compare;
 mod convert;
+mod fence;
 mod float;
 mod graph;
 mod half;
@@ -33,7 +36,9 @@ mod logic;
 mod memory;
 mod moves;
 mod special;
+mod surface;
 mod texture;
+mod variables;
 mod video;
 mod warp;
 
@@ -190,7 +195,6 @@ struct Lower<'k, 'a> {
     body: &'a ast::Body<'a>,
     machine: &'static Machine,
     lines: &'a Lines,
-    #[allow(dead_code)]
     data: &'a Data,
     graph: Graph<'a>,
     params: ParamWords,
@@ -200,8 +204,12 @@ struct Lower<'k, 'a> {
     result_address: Option<Value>,
     /// The library routine that this is the body of.
     routine: Option<library::Inlined>,
+    /// The kernel's own shared variables, from the first of them on.
+    own: Vec<(ast::Symbol, u64)>,
     /// Where each shared variable lies, from the beginning of the kernel's shared memory.
     shared: FxHashMap<ast::Symbol, u64>,
+    /// Where each local variable lies, from the stack pointer.
+    local: FxHashMap<ast::Symbol, u32>,
     /// What each PTX register is at the current place, and at the end of each lowered block.
     now: FxHashMap<ast::Reg, Value>,
     at_end: Vec<FxHashMap<ast::Reg, Value>>,
@@ -241,7 +249,9 @@ impl<'k, 'a> Lower<'k, 'a> {
             incoming: Vec::new(),
             result_address: None,
             routine: None,
+            own: Vec::new(),
             shared: FxHashMap::default(),
+            local: FxHashMap::default(),
             now: FxHashMap::default(),
             at_end: vec![FxHashMap::default(); blocks],
             first: Vec::new(),
@@ -265,30 +275,6 @@ impl<'k, 'a> Lower<'k, 'a> {
             offset += size;
         }
         self.kernel.param_bytes = offset;
-    }
-
-    fn variables(&mut self) -> Result<(), Failure> {
-        for stmt in &self.body.stmts {
-            let ast::Stmt::Variable(v) = stmt else { continue };
-            // Parameters of calls are words, and variables of the module are the module's.
-            if matches!(v.space, ast::Space::Param | ast::Space::Global | ast::Space::Const) {
-                continue;
-            }
-            let kind = &self.module.symbols[v.symbol.0 as usize].kind;
-            let ast::SymbolKind::Variable { space: ast::Space::Shared, ty, bytes: bytes @ 1.., .. } = *kind
-            else {
-                return Err(self.unsupported_at(v.span, "This variable"));
-            };
-            if v.linkage != ast::Linkage::default() || v.range.is_some() {
-                return Err(self.unsupported_at(v.span, "This variable"));
-            }
-            let align = v.align.map_or(u64::from(ty.bytes()), u64::from).max(1);
-            let offset = self.kernel.shared_bytes.next_multiple_of(align);
-            self.shared.insert(v.symbol, offset);
-            self.kernel.shared_bytes = offset + bytes;
-            self.kernel.shared_align = self.kernel.shared_align.max(align);
-        }
-        Ok(())
     }
 
     fn unsupported_at(&self, span: ptx::diag::Span, what: &str) -> Failure {

@@ -183,6 +183,24 @@ impl Lower<'_, '_> {
         self.kernel.code.append(self.block, data);
     }
 
+    /// Effects that also depend on a condition.
+    pub(super) fn under(&mut self, condition: Arg, body: impl FnOnce(&mut Self)) {
+        let outer = self.guard;
+        let both = match outer {
+            None => condition,
+            Some((predicate, negated)) => {
+                let guard = if negated { Arg::not(predicate) } else { predicate.into() };
+                let args = [PT, guard, condition, PT, Arg::Imm(0x80), Arg::Imm(0)];
+                self.emit_p(sass::Op::PLOP3, &[M::LUT], &args).into()
+            }
+        };
+        if let Arg::Use(u) = both {
+            self.guard = Some((u.value, u.negated));
+            body(self);
+            self.guard = outer;
+        }
+    }
+
     /// Words side by side, as one value.
     pub(super) fn pack(&mut self, words: &[Arg]) -> Value {
         let words: Vec<Arg> = words.iter().map(|w| self.in_register(*w)).collect();

@@ -146,7 +146,8 @@ impl<'a> Lower<'_, 'a> {
                 self.memory(ins)
             }
             ("atom" | "red", _) => self.atomic(ins),
-            ("fence" | "membar", _) => self.fence(ins),
+            ("fence" | "fence.proxy" | "membar" | "membar.proxy", _) => self.fence(ins),
+            (name, _) if name.starts_with("createpolicy") => self.memory(ins),
             ("activemask" | "elect" | "match" | "redux" | "shfl" | "vote", _) => self.warp(ins),
             ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt", _) => self.warp(ins),
             (name, _) if name.starts_with("bar") => self.barrier(ins),

@@ -32,12 +32,11 @@ macro_rules! files {
     };
 }
 
-const COUNT: usize = 4;
+const COUNT: usize = 3;
 static FILES: [Source; COUNT] = files! {
     "bits"
     "divide"
-    "double"
-    "float"
+    "policy"
 };
 
 /// Places in the library are of no interest to the user: the instruction's own line counts.
