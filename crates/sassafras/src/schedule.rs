@@ -11,7 +11,8 @@ pub fn safe(inst: Inst) -> Inst {
         stall: 15,
         yields: true,
         write: needs.write.then_some(0),
-        read: needs.read.then_some(1),
+        // Without operands there is nothing to read, and nvdisasm takes no scoreboard for it (CCTL.IVALL, FENCE).
+        read: (needs.read && inst.operands().next().is_some()).then_some(1),
         wait: 0b11,
         reuse: 0,
     };

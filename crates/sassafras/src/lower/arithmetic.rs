@@ -95,6 +95,12 @@ impl Lower<'_, '_> {
         self.sum(a, b, None, None)
     }
 
+    /// The sum of two numbers of 64 bits, as a value.
+    pub(super) fn add64(&mut self, a: [Arg; 2], b: [Arg; 2]) -> Value {
+        let sum = self.add(&a, &b);
+        self.value(&sum)
+    }
+
     /// `a - b`
     pub(super) fn subtract(&mut self, a: &[Arg], b: &[Arg]) -> Words {
         self.difference(a, b, None, None)
