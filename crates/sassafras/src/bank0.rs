@@ -2,6 +2,7 @@
 //!
 //! Read off ptxas's code for each target; the H200 confirms the column of sm_90.
 
+use cubin::RelocType;
 use sass::Isa;
 
 /// A machine and where it keeps things.
@@ -20,6 +21,8 @@ pub struct Machine {
     pub stack: u32,
     /// First byte of shared memory that a kernel may use.
     pub shared: u32,
+    /// How the loader fills in the target of a call.
+    pub call_reloc: RelocType,
     /// Bytes of code that must follow the last instruction's line, for the prefetcher.
     pub slack: usize,
     pub windows: Windows,
@@ -60,6 +63,7 @@ const fn row(sm: u16, isa: Isa) -> Machine {
     };
     let stack = if sm >= 100 { 0x37c } else { 0x28 };
     let shared = if sm >= 90 { 0x400 } else { 0 };
+    let call_reloc = if sm >= 90 { RelocType::ABS55_16_34 } else { RelocType::ABS47_34 };
     let slack = if sm >= 80 { 128 } else { 0 };
     Machine {
         sm,
@@ -70,6 +74,7 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         nctaid,
         stack,
         shared,
+        call_reloc,
         slack,
         windows: windows(sm),
         alias: alias(sm),

@@ -7,6 +7,9 @@ use ori::{Arg, File, Function, InstData, Op, Value};
 use sass::operands as machine;
 use smallvec::smallvec;
 
+/// The bank with the addresses of symbols.
+const TABLE_BANK: u8 = 4;
+
 pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), String> {
     for block in function.blocks.keys() {
         let mut legal = Vec::new();
@@ -96,9 +99,12 @@ pub fn operands<'a>(
             }
             Arg::Address { .. } => machine::imm(0),
             Arg::Stack => machine::r(1),
+            Arg::Incoming(offset) => machine::imm(i64::from(*offset)),
+            Arg::Table { .. } => machine::c_r(TABLE_BANK, sass::RZ, 0),
             Arg::Name(m) => machine::name(*m),
             Arg::Zero(File::UR) => machine::urz(),
             Arg::Zero(_) => machine::rz(),
+            Arg::MinusZero => machine::rz().neg(),
             Arg::True(true) => machine::pt(),
             Arg::True(false) => machine::pf(),
             Arg::Target(_) => machine::relative(0),

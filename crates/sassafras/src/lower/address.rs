@@ -166,7 +166,8 @@ impl<'a> Lower<'_, 'a> {
             let offset = self.machine.descriptor?;
             let value = self.kernel.code.value(File::UR, 2);
             let op = if self.has(Op::ULDC) { Op::ULDC } else { Op::LDCU };
-            let data = self.data(ori::Op::Machine(op), &[M::_64], &[value], &[Arg::Const { bank: 0, offset }]);
+            let data =
+                self.data(ori::Op::Machine(op), &[M::_64], &[value], &[Arg::Const { bank: 0, offset }]);
             self.kernel.code.append(ori::Function::ENTRY, data);
             self.descriptor = Some(value);
         }
@@ -273,7 +274,11 @@ impl<'a> Lower<'_, 'a> {
             Space::Global => {
                 let global = self.query_space(address, M::G);
                 let constant = self.in_const_window(address);
-                self.emit_p(Op::PLOP3, &[M::LUT], &[PT, global.into(), Arg::not(constant), PT, Arg::Imm(0x80), Arg::Imm(0)])
+                self.emit_p(
+                    Op::PLOP3,
+                    &[M::LUT],
+                    &[PT, global.into(), Arg::not(constant), PT, Arg::Imm(0x80), Arg::Imm(0)],
+                )
             }
             Space::Const => self.in_const_window(address),
             Space::Param => self.in_param_window(address),
@@ -302,7 +307,8 @@ impl<'a> Lower<'_, 'a> {
             ParamWindow::Range { first, last } => (self.bank0_pair(first), self.bank0_pair(last)),
             ParamWindow::Bank { base, size } => {
                 let base = self.bank0_pair(base);
-                let size = self.emit(Op::LDC, &[], 1, &[Arg::Bank { bank: 0, index: None, offset: size as i32 }]);
+                let size =
+                    self.emit(Op::LDC, &[], 1, &[Arg::Bank { bank: 0, index: None, offset: size as i32 }]);
                 let first = self.add64(base, [Arg::Imm(i64::from(self.machine.params)), RZ]);
                 let last = self.add64(base, [size.into(), RZ]);
                 let halves = |v| [Arg::word(v, 0), Arg::word(v, 1)];

@@ -6,7 +6,7 @@
 
 use super::{Lower, graph};
 use ori::entity::Entity;
-use ori::{Arg, File, InstData, Op, Pseudo, Value};
+use ori::{Arg, Edge, File, InstData, Op, Pseudo, Terminator, Value};
 use ptx::Type;
 use ptx::ast::{self, Operand};
 use sass::M;
@@ -134,6 +134,11 @@ impl Lower<'_, '_> {
     /// Does the machine have this operation at all?
     pub(super) fn has(&self, op: sass::Op) -> bool {
         sass::Form::of(op).iter().any(|f| f.isas.contains(self.machine.isa))
+    }
+
+    /// Does the machine have a form with these modifiers and kinds of operands?
+    pub(super) fn takes(&self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> bool {
+        sass::legal(self.machine.isa, op, modifiers, operands)
     }
 
     pub(super) fn data(&self, op: Op, modifiers: &[M], results: &[Value], args: &[Arg]) -> InstData {
@@ -270,6 +275,14 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// How many bits a destination holds; `None` for `_`.
+    pub(super) fn width(&self, operand: &Operand) -> Option<u32> {
+        match operand {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.body.reg_decl(*reg).0.ty.bits()),
+            _ => None,
+        }
+    }
+
     /// How many words an element of a destination vector takes; `None` for `_`, which takes what the others take.
     fn element_words(&self, element: &Operand) -> Option<u8> {
         match element {
@@ -278,7 +291,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
+    pub(super) fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
         let data = self.kernel.code.values[value];
         if self.shape(reg) != (data.file, data.words) {
             return None;
@@ -300,6 +313,37 @@ impl Lower<'_, '_> {
         self.read(graph::CARRY).into()
     }
 
+    /// Lowers something in blocks of its own that only threads come to for which the guard holds.
+    pub(super) fn under_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        let Some((predicate, negated)) = self.guard.take() else { return lower(self) };
+        let (inside, after) = (self.kernel.code.block(), self.kernel.code.block());
+        let before = self.now.clone();
+        let (yes, no) = (Edge::to(inside), Edge::to(after));
+        let from = std::mem::replace(&mut self.block, inside);
+        self.kernel.code.blocks[from].end =
+            Terminator::Branch { predicate, negated, uniform: false, yes, no };
+        lower(self)?;
+        // What has changed inside is a parameter behind.
+        let mut changed: Vec<(ast::Reg, Value)> =
+            self.now.iter().filter(|(r, v)| before.get(r) != Some(v)).map(|(r, v)| (*r, *v)).collect();
+        changed.sort();
+        let mut ways = (Vec::new(), Vec::new());
+        for (reg, value) in changed {
+            let (file, words) = self.shape(reg);
+            let old = before.get(&reg).copied().unwrap_or_else(|| self.undefined(file, words));
+            let param = self.kernel.code.value(file, words);
+            self.kernel.code.blocks[after].params.push(param);
+            (ways.0.push(value), ways.1.push(old));
+            self.now.insert(reg, param);
+        }
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: ways.0 });
+        if let Terminator::Branch { no, .. } = &mut self.kernel.code.blocks[from].end {
+            no.args = ways.1;
+        }
+        self.block = after;
+        Some(())
+    }
+
     /// The value where the guard holds, and the register's old one elsewhere. The operation that defines the value
     /// takes the guard itself if it was the last one and nothing else; otherwise a guarded copy does.
     fn guarded(&mut self, predicate: Value, negated: bool, reg: ast::Reg, value: Value) -> Value {
@@ -308,6 +352,7 @@ impl Lower<'_, '_> {
         let guard = ori::Guard { predicate, negated, kept: SmallVec::from_slice(&[old]) };
         if let Some(last) = code.blocks[self.block].insts.last().copied()
             && code.insts[last].results[..] == [value]
+            && code.insts[last].guard.is_none()
             && last.index() >= self.unguarded
         {
             code.insts[last].guard = Some(guard);

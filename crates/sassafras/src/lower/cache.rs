@@ -103,7 +103,8 @@ impl<'a> Lower<'_, 'a> {
 
     /// The bits of the priorities that an instruction names.
     fn priorities(ins: &Ins) -> Option<i64> {
-        let find = |table: &[(&str, i64)], word| table.iter().find(|(name, _)| *name == word).map(|(_, b)| *b);
+        let find =
+            |table: &[(&str, i64)], word| table.iter().find(|(name, _)| *name == word).map(|(_, b)| *b);
         let first = find(FIRST, ins.word(Kind::Eviction)?)?;
         let other = ins.word(Kind::Eviction).map_or(Some(0), |word| find(OTHER, word))?;
         Some(first | other)
@@ -126,7 +127,8 @@ impl<'a> Lower<'_, 'a> {
                     let scaled = self.emit(Op::FMUL, &[], 1, &[fraction, scale]);
                     let steps = self.emit(Op::F2I, &[M::U32, M::TRUNC, M::NTZ], 1, &[scaled.into()]);
                     let steps = self.lop3(steps.into(), Arg::Imm(0xf), RZ, 0xc0);
-                    let shifted = self.emit(Op::SHF, &[M::L, M::U32], 1, &[steps.into(), Arg::Imm(FRACTION_SHIFT), RZ]);
+                    let shifted =
+                        self.emit(Op::SHF, &[M::L, M::U32], 1, &[steps.into(), Arg::Imm(FRACTION_SHIFT), RZ]);
                     self.lop3(shifted.into(), Arg::Imm(bits), RZ, 0xfc).into()
                 }
             },

@@ -1,9 +1,9 @@
 //! Fences: `fence`, `membar`, and the ones inside ordered accesses.
 
 use super::Lower;
+use super::build::{PT, RZ};
 use super::instruction::Ins;
 use super::memory::Scope;
-use super::build::{PT, RZ};
 use ori::Arg;
 use sass::{M, Op};
 
@@ -127,7 +127,8 @@ impl<'a> Lower<'_, 'a> {
             self.effect(Op::CCTL, &[M::IVALL], &[], &[]);
             return Some(());
         };
-        let word = self.emit(Op::LDC, &[], 1, &[Arg::Bank { bank: 0, index: None, offset: alias.offset as i32 }]);
+        let word =
+            self.emit(Op::LDC, &[], 1, &[Arg::Bank { bank: 0, index: None, offset: alias.offset as i32 }]);
         let bits = self.lop3(word.into(), Arg::Imm(alias.mask), RZ, 0xc0);
         let near = self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, bits.into(), RZ, PT]);
         self.under(near.into(), |s| s.effect(Op::MEMBAR, &[M::SC, M::GPU], &[], &[]));

@@ -226,7 +226,14 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// From a constant bank, at most 64 bits at a time.
-    fn load_bank(&mut self, operand: &Operand, space: Space, bank: u8, start: u32, data: Data) -> Option<Value> {
+    fn load_bank(
+        &mut self,
+        operand: &Operand,
+        space: Space,
+        bank: u8,
+        start: u32,
+        data: Data,
+    ) -> Option<Value> {
         let address = self.address(operand, space, i64::from(data.bits() / 8))?;
         let (index, mut offset) = match address.base {
             Arg::Zero(_) => (None, address.offset + i64::from(start)),
@@ -278,7 +285,13 @@ impl<'a> Lower<'_, 'a> {
             Space::Local => (Op::LDL, size.to_vec(), address.args().to_vec()),
             _ => {
                 let op = if space == Space::Global { Op::LDG } else { Op::LD };
-                let words = [&[M::E], manner.evict.as_slice(), manner.fetch.as_slice(), size, self.order(manner.order)];
+                let words = [
+                    &[M::E],
+                    manner.evict.as_slice(),
+                    manner.fetch.as_slice(),
+                    size,
+                    self.order(manner.order),
+                ];
                 (op, words.concat(), self.far_args(address, space, manner, policy))
             }
         };
@@ -293,19 +306,32 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The address of a global or generic access. Shared memory of the cluster and I/O have no descriptor.
-    fn far_args(&mut self, address: Address, space: Space, manner: &Manner, policy: Option<Value>) -> Vec<Arg> {
+    fn far_args(
+        &mut self,
+        address: Address,
+        space: Space,
+        manner: &Manner,
+        policy: Option<Value>,
+    ) -> Vec<Arg> {
         match space == Space::Cluster || manner.order == Order::Mmio {
             true => address.args().to_vec(),
             false => self.described(address, policy),
         }
     }
 
-    fn load_256(&mut self, operand: &Operand, space: Space, manner: &Manner, policy: Option<Value>) -> Option<Value> {
+    fn load_256(
+        &mut self,
+        operand: &Operand,
+        space: Space,
+        manner: &Manner,
+        policy: Option<Value>,
+    ) -> Option<Value> {
         let address = self.address_256(operand, space)?;
         let (low, high) = (self.kernel.code.value(File::R, 4), self.kernel.code.value(File::R, 4));
         let l2 = manner.l2_evict.unwrap_or(M::ENL2);
         let order = self.order(manner.order);
-        let words = [&[M::E], manner.evict.as_slice(), &[l2], manner.fetch.as_slice(), &[M::_256], order].concat();
+        let words =
+            [&[M::E], manner.evict.as_slice(), &[l2], manner.fetch.as_slice(), &[M::_256], order].concat();
         let args = self.described(address, policy);
         self.effect(Op::LDG, &words, &[high, low], &args);
         Some(self.pack(&[low.into(), high.into()]))
