@@ -221,9 +221,9 @@ fn hyperbolic_tangent(x: Exact) -> Exact {
         // 1 - 2 / (e^2x + 1); the product is kept below 128 bits.
         _ => {
             let doubled = to_fixed(x, 4) << 1;
-            let exponent = (doubled >> 8) * LOG2_E >> (POINT - 8);
+            let exponent = ((doubled >> 8) * LOG2_E) >> (POINT - 8);
             let power = power_of_fraction(exponent & (ONE - 1)) << (exponent >> POINT).min(60);
-            let quotient = (2 * ONE << POINT) / (power + ONE);
+            let quotient = ((2 * ONE) << POINT) / (power + ONE);
             fixed(x.negative, ONE - quotient)
         }
     }

@@ -419,7 +419,7 @@ pub fn div(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
         let n = Exact::decode(format, a).normalised(126);
         let d = Exact::decode(format, b).normalised(60);
         let quotient = n.significand / d.significand;
-        let inexact = n.significand % d.significand != 0;
+        let inexact = !n.significand.is_multiple_of(d.significand);
         let exact = Exact {
             negative: sign != 0,
             exponent: n.exponent - d.exponent,

@@ -18,10 +18,10 @@ impl Random {
         let specials = [0, 1, format.one(), format.largest(), format.infinity(), format.nan];
         match self.next() % 8 {
             0 => specials[(self.next() % 6) as usize] | bits & format.sign_bit(),
-            1 => bits & (format.sign_bit() | (1 << format.mantissa) - 1),
+            1 => bits & (format.sign_bit() | ((1 << format.mantissa) - 1)),
             2 | 3 => {
-                let near = format.one() + (self.next() % 16 << format.mantissa);
-                bits & (format.sign_bit() | (1 << format.mantissa) - 1) | near
+                let near = format.one() + ((self.next() % 16) << format.mantissa);
+                bits & (format.sign_bit() | ((1 << format.mantissa) - 1)) | near
             }
             _ => bits,
         }

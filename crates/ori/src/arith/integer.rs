@@ -218,7 +218,7 @@ mod tests {
                     assert_eq!(int.add_saturated(a, b), low((i + j).clamp(limits.0, limits.1)));
                     assert_eq!(int.sub_saturated(a, b), low((i - j).clamp(limits.0, limits.1)));
                     assert_eq!(int.mul_lo(a, b), low(i * j));
-                    assert_eq!(int.mul_hi(a, b), low(i * j >> 8));
+                    assert_eq!(int.mul_hi(a, b), low((i * j) >> 8));
                     assert_eq!(int.mul_wide(a, b), u64::from((i * j) as u16));
                     assert_eq!(int.min_of(a, b), low(i.min(j)));
                     assert_eq!(int.max_of(a, b), low(i.max(j)));
@@ -244,7 +244,7 @@ mod tests {
                 assert_eq!(Int::S32.mul_wide(a, b), (x * y) as u64);
                 assert_eq!(Int::S32.mul_hi(a, b), ((x * y) >> 32) as u64 & 0xffff_ffff);
                 assert_eq!(Int::U32.mul_wide(a, b), a * b);
-                assert_eq!(Int::U32.mul_hi(a, b), a * b >> 32);
+                assert_eq!(Int::U32.mul_hi(a, b), (a * b) >> 32);
                 let (wide_a, wide_b) = (a << 31 | b, b << 32 | a);
                 let product = u128::from(wide_a) * u128::from(wide_b);
                 assert_eq!(Int::U64.mul_hi(wide_a, wide_b), (product >> 64) as u64);
