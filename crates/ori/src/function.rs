@@ -7,6 +7,7 @@
 //!   (`BSSY`, `BSYNC`) on values of file B.
 
 use crate::entity::{Block, Inst, Map, Value};
+use rustc_hash::FxHashMap;
 use sass::M;
 use smallvec::SmallVec;
 
@@ -38,22 +39,49 @@ pub enum Op {
 pub enum Pseudo {
     /// One result with the words of all arguments, side by side.
     Pack,
+    /// Results that share out the words of the argument, in order.
+    Unpack,
     /// A result like the argument.
     Copy,
     /// A result with any bits.
     Undef,
+    /// What a device function gets from its caller, in the registers of [`Function::fixed`].
+    Entry,
+    /// A call: the callee (a symbol, or an address in a register pair) and then what it gets, both results and
+    /// arguments in the registers of [`Function::fixed`].
+    Call,
+    /// What a device function hands back, in the registers of [`Function::fixed`].
+    Leave,
 }
 
-/// A value, or one word of it, as an argument.
+/// Some consecutive words of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub first: u8,
+    pub count: u8,
+}
+
+/// A value, or some words of it, as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     pub value: Value,
-    /// One word of a value of several; `None` for the whole value.
-    pub word: Option<u8>,
+    /// `None` for the whole value.
+    pub part: Option<Part>,
     /// `-x`, or `!p` for a predicate.
     pub negated: bool,
     /// `|x|`
     pub absolute: bool,
+    /// `~x`
+    pub inverted: bool,
+    /// What the machine's text has behind the register: `.H1_H1`, `.B2`. Else [`M::Empty`].
+    pub suffix: M,
+}
+
+/// Which half of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    Low,
+    High,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +93,17 @@ pub enum Arg {
         bank: u8,
         offset: u32,
     },
-    /// `c[bank][RZ+offset]` as the address of a load from a constant bank.
+    /// `c[bank][index+offset]` as the address of a load from a constant bank.
     Bank {
         bank: u8,
-        offset: u32,
+        index: Option<Value>,
+        offset: i32,
+    },
+    /// Half of the address of [`Function::symbols`]`[symbol]` plus an addend: the loader fills it in.
+    Address {
+        symbol: u32,
+        addend: i64,
+        half: Half,
     },
     /// A special register or another operand that is a name.
     Name(M),
@@ -76,6 +111,8 @@ pub enum Arg {
     Zero(File),
     /// PT, or !PT.
     True(bool),
+    /// R1.
+    Stack,
     /// Where a convergence barrier ends.
     Target(Block),
 }
@@ -88,26 +125,71 @@ impl From<Value> for Arg {
 
 impl Use {
     pub fn of(value: Value) -> Use {
-        Use { value, word: None, negated: false, absolute: false }
+        Use { value, part: None, negated: false, absolute: false, inverted: false, suffix: M::Empty }
+    }
+
+    /// Nothing is done to the bits on the way in.
+    pub fn is_plain(&self) -> bool {
+        !self.negated && !self.absolute && !self.inverted && self.suffix == M::Empty
     }
 }
 
 impl Arg {
     /// One word of a value.
     pub fn word(value: Value, word: u8) -> Arg {
-        Arg::Use(Use { word: Some(word), ..Use::of(value) })
+        Arg::part(value, word, 1)
+    }
+
+    /// Some words of a value.
+    pub fn part(value: Value, first: u8, count: u8) -> Arg {
+        Arg::Use(Use { part: Some(Part { first, count }), ..Use::of(value) })
     }
 
     pub fn not(value: Value) -> Arg {
         Arg::Use(Use { negated: true, ..Use::of(value) })
     }
 
-    /// `-x`; an immediate is negated on the spot.
+    /// `-x`, `!p`; an immediate is negated on the spot as an integer.
     pub fn negated(self) -> Arg {
         match self {
             Arg::Use(u) => Arg::Use(Use { negated: !u.negated, ..u }),
             Arg::Imm(n) => Arg::Imm(n.wrapping_neg()),
+            Arg::True(sense) => Arg::True(!sense),
             other => other,
+        }
+    }
+
+    /// `~x`; an immediate is inverted on the spot.
+    pub fn inverted(self) -> Arg {
+        match self {
+            Arg::Use(u) => Arg::Use(Use { inverted: !u.inverted, ..u }),
+            Arg::Imm(n) => Arg::Imm(!n),
+            other => other,
+        }
+    }
+
+    /// `|x|` of a register.
+    pub fn absolute(self) -> Arg {
+        match self {
+            Arg::Use(u) => Arg::Use(Use { absolute: true, negated: false, ..u }),
+            other => other,
+        }
+    }
+
+    /// `x.SUFFIX` of a register.
+    pub fn suffixed(self, suffix: M) -> Arg {
+        match self {
+            Arg::Use(u) => Arg::Use(Use { suffix, ..u }),
+            other => other,
+        }
+    }
+
+    /// The value that it reads.
+    pub fn value(&self) -> Option<Value> {
+        match self {
+            Arg::Use(u) => Some(u.value),
+            Arg::Bank { index, .. } => *index,
+            _ => None,
         }
     }
 }
@@ -134,10 +216,7 @@ pub struct InstData {
 impl InstData {
     /// The values that are read: arguments, guard, and what the guard keeps.
     pub fn uses(&self) -> impl Iterator<Item = Value> + '_ {
-        let args = self.args.iter().filter_map(|a| match a {
-            Arg::Use(u) => Some(u.value),
-            _ => None,
-        });
+        let args = self.args.iter().filter_map(Arg::value);
         let guard =
             self.guard.iter().flat_map(|g| std::iter::once(g.predicate).chain(g.kept.iter().copied()));
         args.chain(guard)
@@ -170,6 +249,8 @@ pub enum Terminator {
         no: Edge,
     },
     Exit,
+    /// Back to the caller of a device function.
+    Return,
 }
 
 impl Terminator {
@@ -177,7 +258,7 @@ impl Terminator {
         match self {
             Terminator::Jump(e) => SmallVec::from_slice(&[e]),
             Terminator::Branch { yes, no, .. } => SmallVec::from_slice(&[yes, no]),
-            Terminator::Exit => SmallVec::new(),
+            Terminator::Exit | Terminator::Return => SmallVec::new(),
         }
     }
 
@@ -185,7 +266,7 @@ impl Terminator {
         match self {
             Terminator::Jump(e) => std::iter::once(e).collect(),
             Terminator::Branch { yes, no, .. } => [yes, no].into_iter().collect(),
-            Terminator::Exit => SmallVec::new(),
+            Terminator::Exit | Terminator::Return => SmallVec::new(),
         }
     }
 
@@ -213,6 +294,19 @@ pub struct Function {
     pub insts: Map<Inst, InstData>,
     /// The first block is the entry; it has no predecessors and no parameters.
     pub blocks: Map<Block, BlockData>,
+    /// The names that [`Arg::Address`] and calls refer to.
+    pub symbols: Vec<String>,
+    /// Where [`Pseudo::Entry`], [`Pseudo::Call`] and [`Pseudo::Leave`] have their results and arguments.
+    pub fixed: FxHashMap<Inst, Fixed>,
+    /// Bytes of the stack frame that variables take, from the stack pointer on.
+    pub frame: u32,
+}
+
+/// The registers that the calling convention gives to results and arguments, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fixed {
+    pub results: Vec<u8>,
+    pub args: Vec<u8>,
 }
 
 impl Function {
@@ -229,6 +323,15 @@ impl Function {
     /// A new block that ends in `EXIT` until it gets another end.
     pub fn block(&mut self) -> Block {
         self.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), end: Terminator::Exit })
+    }
+
+    /// The number of a symbol.
+    pub fn symbol(&mut self, name: &str) -> u32 {
+        let at = self.symbols.iter().position(|s| s == name).unwrap_or_else(|| {
+            self.symbols.push(name.to_string());
+            self.symbols.len() - 1
+        });
+        at as u32
     }
 
     pub fn append(&mut self, block: Block, data: InstData) -> Inst {

@@ -2,21 +2,31 @@
 
 use crate::bank0::Machine;
 use crate::lower::Kernel;
-use crate::regalloc::{self, Allocation};
-use crate::{Failure, Options, legalize, moves, schedule};
+use crate::mir::{Code, Line, Origin};
+use crate::regalloc::{self, Limits};
+use crate::{Failure, Options, schedule};
 use cubin::attr::PointerSpace;
 use cubin::module::{Function as CubinFunction, Kernel as CubinKernel, Module, Param, Params, Shared, Tool};
 use ori::entity::Entity;
-use ori::{Arg, Block, File, Function, InstData, Op, Pseudo, Terminator};
+use ori::{Block, Function, Terminator};
 use sass::{Guard, Inst, M, operands as machine};
 
 const WORD: usize = sass::WORD_BYTES as usize;
 
-pub fn function(kernel: &Kernel, target: &'static Machine) -> Result<CubinFunction, Failure> {
-    let name = &kernel.code.name;
-    let allocation = regalloc::run(&kernel.code).map_err(|e| Failure::internal("regalloc", name, e))?;
+const STACK_POINTER: u8 = 1;
+
+pub fn function(
+    kernel: &mut Kernel,
+    target: &'static Machine,
+    options: &Options,
+) -> Result<CubinFunction, Failure> {
+    let name = kernel.code.name.clone();
     let code =
-        Emitter::run(&kernel.code, &allocation, target).map_err(|e| Failure::internal("emit", name, e))?;
+        regalloc::run(&mut kernel.code, Limits::MOST).map_err(|e| Failure::internal("regalloc", &name, e))?;
+    if options.verify {
+        regalloc::check(&kernel.code, &code).map_err(|e| Failure::internal("regalloc", &name, e))?;
+    }
+    let words = Emitter::run(&kernel.code, &code, target).map_err(|e| Failure::internal("emit", &name, e))?;
     let params = Params {
         base: target.params as u16,
         size: kernel.param_bytes as u16,
@@ -35,16 +45,18 @@ pub fn function(kernel: &Kernel, target: &'static Machine) -> Result<CubinFuncti
     Ok(CubinFunction {
         // Two registers more than are named belong to the system.
         registers: (code.registers + 2).clamp(4, 255) as u8,
-        exits: code.exits,
+        exits: words.exits,
+        frame_size: code.frame,
         kernel: Some(CubinKernel {
             params,
+            min_stack_size: code.frame,
             barriers: kernel.barriers,
             shared: (kernel.shared_bytes > 0)
                 .then_some(Shared { size: kernel.shared_bytes, align: kernel.shared_align }),
             max_threads: kernel.max_threads,
             ..CubinKernel::default()
         }),
-        ..CubinFunction::new(name, kernel.binding, code.bytes)
+        ..CubinFunction::new(&name, kernel.binding, words.bytes)
     })
 }
 
@@ -64,206 +76,135 @@ pub fn module(
     object.write().map_err(|e| e.to_string())
 }
 
-struct Code {
+struct Words {
     bytes: Vec<u8>,
     exits: Vec<u32>,
-    /// The highest R that is named, plus one.
-    registers: u32,
-}
-
-/// An instruction whose branch distance is not known yet.
-struct Pending {
-    op: sass::Op,
-    modifiers: Vec<M>,
-    operands: Vec<sass::Operand>,
-    guard: Guard,
-    target: Option<Block>,
 }
 
 struct Emitter<'a> {
     function: &'a Function,
-    allocation: &'a Allocation,
+    code: &'a Code,
     target: &'static Machine,
-    code: Vec<Pending>,
+    lines: Vec<Line>,
+    /// The first line of each block.
     starts: Vec<usize>,
-    registers: u32,
 }
 
 impl Emitter<'_> {
-    fn run(function: &Function, allocation: &Allocation, target: &'static Machine) -> Result<Code, String> {
+    fn run(function: &Function, code: &Code, target: &'static Machine) -> Result<Words, String> {
         let starts = vec![0; function.blocks.len()];
-        let mut e = Emitter {
-            function,
-            allocation,
-            target,
-            code: Vec::new(),
-            starts,
-            registers: allocation.registers,
-        };
-        let order = &allocation.cfg.order;
-        for (i, &block) in order.iter().enumerate() {
-            e.starts[block.index()] = e.code.len();
-            for &inst in &function.blocks[block].insts {
-                e.inst(inst)?;
-            }
-            e.end(block, order.get(i + 1).copied())?;
+        let mut e = Emitter { function, code, target, lines: Vec::new(), starts };
+        e.prologue();
+        for (i, &block) in code.order.iter().enumerate() {
+            e.starts[block.index()] = e.lines.len();
+            e.lines.extend(code.blocks[block.index()].iter().cloned());
+            e.end(block, &code.order[i + 1..]);
         }
         e.finish()
     }
 
-    fn push(&mut self, op: sass::Op, modifiers: &[M], operands: Vec<sass::Operand>) -> &mut Pending {
-        let modifiers = modifiers.to_vec();
-        self.code.push(Pending { op, modifiers, operands, guard: Guard::ALWAYS, target: None });
-        let last = self.code.len() - 1;
-        &mut self.code[last]
+    fn push(&mut self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> &mut Line {
+        self.lines.push(Line::new(op, modifiers, operands, Origin::Frame));
+        let last = self.lines.len() - 1;
+        &mut self.lines[last]
     }
 
-    fn inst(&mut self, inst: ori::Inst) -> Result<(), String> {
-        let data = &self.function.insts[inst];
-        if let Some(moves) = self.allocation.kept_moves.get(&inst) {
-            for &(file, to, from) in moves {
-                self.copy(file, to, from)?;
+    /// The stack pointer comes from the driver; the frame lies above it.
+    fn prologue(&mut self) {
+        let stack = machine::r(STACK_POINTER);
+        let names_it = |l: &Line| l.operands.iter().any(|o| *o == stack);
+        if self.code.frame == 0 && !self.code.blocks.iter().flatten().any(names_it) {
+            return;
+        }
+        let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
+        self.push(sass::Op::LDC, &[], &[stack, from]);
+        if self.code.frame > 0 {
+            let size = machine::imm(-i64::from(self.code.frame));
+            self.push(sass::Op::IADD3, &[], &[stack, stack, size, machine::rz()]);
+        }
+    }
+
+    /// A block that does nothing but lead on is skipped.
+    fn destination(&self, mut block: Block) -> Block {
+        // A loop of such blocks leads nowhere: after so many steps any of them is right.
+        for _ in 0..self.function.blocks.len() {
+            match &self.function.blocks[block].end {
+                Terminator::Jump(edge) if self.code.blocks[block.index()].is_empty() => block = edge.to,
+                _ => break,
             }
         }
-        let allocation = self.allocation;
-        let guard = data.guard.as_ref().map_or(Guard::ALWAYS, |g| Guard {
-            predicate: allocation.register(g.predicate, 0),
-            not: g.negated,
-        });
-        let op = match data.op {
-            Op::Machine(op) => op,
-            Op::Pseudo(op) => {
-                let first = self.code.len();
-                self.pseudo(op, data)?;
-                self.code[first..].iter_mut().for_each(|p| p.guard = guard);
-                return Ok(());
-            }
+        block
+    }
+
+    /// `rest` are the blocks that follow.
+    fn end(&mut self, block: Block, rest: &[Block]) {
+        // Does control get there by itself, over blocks that are skipped?
+        let is_next = |e: &Self, to: Block| {
+            let first = rest.iter().find(|b| **b == to || !e.is_skipped(**b) || e.destination(**b) != to);
+            first == Some(&to)
         };
-        let mut place = |v, w| allocation.register(v, w);
-        let operands: Vec<_> = legalize::operands(self.function, data, &mut place).collect();
-        let target = data.args.iter().find_map(|a| match a {
-            Arg::Target(block) => Some(*block),
-            _ => None,
-        });
-        let pending = self.push(op, &data.modifiers, operands);
-        pending.guard = guard;
-        pending.target = target;
-        Ok(())
-    }
-
-    fn pseudo(&mut self, op: Pseudo, data: &InstData) -> Result<(), String> {
-        let (Pseudo::Pack | Pseudo::Copy, Some(result)) = (op, data.results.first()) else { return Ok(()) };
-        let file = self.function.values[*result].file;
-        let mut word = 0;
-        let mut wanted = Vec::new();
-        for arg in &data.args {
-            let Arg::Use(u) = arg else { return Err(format!("{op:?} of something that is no value")) };
-            let words = if u.word.is_some() { 1 } else { self.function.values[u.value].words };
-            for w in 0..words {
-                let from = self.allocation.register(u.value, u.word.unwrap_or(0) + w);
-                wanted.push((self.allocation.register(*result, word), from));
-                word += 1;
-            }
-        }
-        // The result has no register in common with the arguments, so that no cycle is possible.
-        let sequence = moves::sequence(&wanted, None).ok_or("a cycle of moves in a pack")?;
-        sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))
-    }
-
-    fn copy(&mut self, file: File, to: u8, from: u8) -> Result<(), String> {
-        match file {
-            File::R => {
-                self.registers = self.registers.max(u32::from(to) + 1);
-                self.push(sass::Op::MOV, &[], vec![machine::r(to), machine::r(from)]);
-            }
-            // `0 = 0 and P` is P.
-            File::P => {
-                let rz = machine::rz();
-                let operands = vec![machine::p(to), machine::pt(), rz, rz, machine::p(from)];
-                self.push(sass::Op::ISETP, &[M::EQ, M::AND], operands);
-            }
-            _ => return Err(format!("a move of file {file:?}")),
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, block: Block, next: Option<Block>) -> Result<(), String> {
         match &self.function.blocks[block].end {
-            Terminator::Exit => {
-                self.push(sass::Op::EXIT, &[], Vec::new());
+            Terminator::Exit | Terminator::Return => {
+                self.push(sass::Op::EXIT, &[], &[]);
             }
             Terminator::Jump(edge) => {
-                self.block_arguments(block, edge)?;
-                if next != Some(edge.to) {
-                    self.branch(Guard::ALWAYS, edge.to);
+                let to = self.destination(edge.to);
+                if !self.is_skipped(block) && !is_next(self, to) {
+                    self.branch(Guard::ALWAYS, to);
                 }
             }
-            Terminator::Branch { predicate, negated, yes, no, .. } => {
-                let predicate = self.allocation.register(*predicate, 0);
-                if next == Some(yes.to) {
-                    self.branch(Guard { predicate, not: !negated }, no.to);
+            Terminator::Branch { negated, yes, no, .. } => {
+                let predicate = self.code.branches[block.index()];
+                let (yes, no) = (self.destination(yes.to), self.destination(no.to));
+                if is_next(self, yes) {
+                    self.branch(Guard { predicate, not: !negated }, no);
                 } else {
-                    self.branch(Guard { predicate, not: *negated }, yes.to);
-                    if next != Some(no.to) {
-                        self.branch(Guard::ALWAYS, no.to);
+                    self.branch(Guard { predicate, not: *negated }, yes);
+                    if !is_next(self, no) {
+                        self.branch(Guard::ALWAYS, no);
                     }
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Is everyone who would come here sent on?
+    fn is_skipped(&self, block: Block) -> bool {
+        block != Function::ENTRY && self.destination(block) != block
     }
 
     fn branch(&mut self, guard: Guard, to: Block) {
-        let pending = self.push(sass::Op::BRA, &[], vec![machine::relative(0)]);
-        pending.guard = guard;
-        pending.target = Some(to);
-    }
-
-    fn block_arguments(&mut self, block: Block, edge: &ori::Edge) -> Result<(), String> {
-        let params = &self.function.blocks[edge.to].params;
-        for file in [File::R, File::P] {
-            let mut wanted = Vec::new();
-            for (param, arg) in params.iter().zip(&edge.args) {
-                let data = self.function.values[*param];
-                if data.file == file && self.allocation.has_place(*arg) {
-                    let place = |v, w| self.allocation.register(v, w);
-                    wanted.extend((0..data.words).map(|w| (place(*param, w), place(*arg, w))));
-                }
-            }
-            let spare = self.allocation.spare(block, file, &wanted);
-            let sequence =
-                moves::sequence(&wanted, spare).ok_or("no register is free to break a cycle of moves")?;
-            sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))?;
-        }
-        Ok(())
+        let line = self.push(sass::Op::BRA, &[], &[machine::relative(0)]);
+        line.guard = guard;
+        line.target = Some(to);
     }
 
     /// Fills in branch distances, adds the self-branch and the padding, and encodes.
-    fn finish(mut self) -> Result<Code, String> {
-        let last = self.code.len();
-        self.push(sass::Op::BRA, &[], vec![machine::relative(-(WORD as i64))]);
-        let end = self.code.len() * WORD;
+    fn finish(mut self) -> Result<Words, String> {
+        let last = self.lines.len();
+        self.push(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))]);
+        let end = self.lines.len() * WORD;
         let size = end.next_multiple_of(128) + self.target.slack;
-        while self.code.len() * WORD < size {
-            self.push(sass::Op::NOP, &[], Vec::new());
+        while self.lines.len() * WORD < size {
+            self.push(sass::Op::NOP, &[], &[]);
         }
-        let mut code = Code { bytes: Vec::with_capacity(size), exits: Vec::new(), registers: self.registers };
-        for (i, pending) in self.code.iter_mut().enumerate() {
-            if let Some(to) = pending.target {
+        let mut words = Words { bytes: Vec::with_capacity(size), exits: Vec::new() };
+        for (i, line) in self.lines.iter_mut().enumerate() {
+            if let Some(to) = line.target {
                 let distance = (self.starts[to.index()] as i64 - i as i64 - 1) * WORD as i64;
-                for operand in pending.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
+                for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
                     *operand = machine::relative(distance);
                 }
             }
-            let inst = Inst::new(self.target.isa, pending.op, &pending.modifiers, &pending.operands);
-            let inst = inst.map_err(|e| e.to_string())?.guarded(pending.guard);
+            let inst = Inst::new(self.target.isa, line.op, &line.modifiers, &line.operands);
+            let inst = inst.map_err(|e| e.to_string())?.guarded(line.guard);
             let inst = if i < last { schedule::safe(inst) } else { schedule::padding(inst) };
-            if pending.op == sass::Op::EXIT {
-                code.exits.push((i * WORD) as u32);
+            if line.op == sass::Op::EXIT {
+                words.exits.push((i * WORD) as u32);
             }
             let word = sass::encode(&inst).map_err(|e| e.to_string())?;
-            code.bytes.extend(word.to_le_bytes());
+            words.bytes.extend(word.to_le_bytes());
         }
-        Ok(code)
+        Ok(words)
     }
 }

@@ -69,20 +69,33 @@ pub fn operands<'a>(
         }
         match &data.args[i - count] {
             Arg::Use(u) => {
-                let mut operand = place(u.value, u.word);
+                let mut operand = place(u.value, u.part.map(|p| p.first));
                 let predicate = matches!(function.values[u.value].file, File::P | File::UP);
                 if u.absolute {
                     operand = operand.abs();
                 }
-                match (u.negated, predicate) {
+                operand = match (u.negated, predicate) {
                     (true, true) => operand.not(),
                     (true, false) => operand.neg(),
                     _ => operand,
+                };
+                if u.inverted {
+                    operand = operand.inv();
                 }
+                if u.suffix == sass::M::Empty { operand } else { operand.suffix(u.suffix) }
             }
             Arg::Imm(n) => machine::imm(*n),
             Arg::Const { bank, offset } => machine::c(*bank, i64::from(*offset)),
-            Arg::Bank { bank, offset } => machine::c_r(*bank, sass::RZ, i64::from(*offset)),
+            Arg::Bank { bank, index: None, offset } => machine::c_r(*bank, sass::RZ, i64::from(*offset)),
+            Arg::Bank { bank, index: Some(index), offset } => {
+                let at = place(*index, None);
+                match at.kind {
+                    sass::Kind::U => machine::c_ur(*bank, at.value as u8, i64::from(*offset)),
+                    _ => machine::c_r(*bank, at.value as u8, i64::from(*offset)),
+                }
+            }
+            Arg::Address { .. } => machine::imm(0),
+            Arg::Stack => machine::r(1),
             Arg::Name(m) => machine::name(*m),
             Arg::Zero(File::UR) => machine::urz(),
             Arg::Zero(_) => machine::rz(),

@@ -13,10 +13,12 @@ mod edges;
 mod emit;
 mod legalize;
 mod lower;
+mod mir;
 mod moves;
 mod passes;
 mod regalloc;
 mod schedule;
+mod simplify;
 
 use ptx::diag::{Diagnostic, Severity, Span};
 
@@ -97,7 +99,7 @@ fn cubin(
         };
         let mut kernel = lower::function(module, function, machine, &lines)?;
         passes::run(&mut kernel.code, machine, options, log)?;
-        functions.push(emit::function(&kernel, machine)?);
+        functions.push(emit::function(&mut kernel, machine, options)?);
     }
     // ptxas writes functions in reverse order of the source.
     functions.reverse();

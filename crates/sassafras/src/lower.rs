@@ -1,21 +1,46 @@
-//! Lowering: one Ori function per PTX entry.
+//! Lowering: one Ori function per PTX function.
 //!
 //! PTX registers become SSA values: a block with several predecessors has a parameter for each register that is
-//! live into it, any other block starts with what its predecessor ended with. What the instructions become is
-//! in [`select`]; which blocks there are in [`graph`].
+//! live into it, any other block starts with what its predecessor ended with.
+//!
+//! | question | file |
+//! |---|---|
+//! | which blocks there are, and what is live into them | [`graph`] |
+//! | which file lowers an instruction; nothing of it gets lost | [`instruction`] |
+//! | reading operands, appending operations, writing results | [`build`] |
+//! | instructions that become a routine of several blocks | [`library`] |
+//! | everything else | the file of the instruction's family |
+//!
+//! A PTX register of 8 or 16 bits is a word whose upper bits mean nothing; one of 64 or 128 bits is a value of two
+//! or four words, a vector register one of as many words as its elements take.
 
+mod atomic;
+mod barrier;
+#[allow(dead_code)]
+mod build;
+mod compare;
+mod convert;
+mod float;
 mod graph;
-mod select;
+mod half;
+mod instruction;
+mod integer;
+#[allow(dead_code)]
+mod library;
+mod logic;
+mod memory;
+mod moves;
+mod special;
+mod texture;
+mod video;
+mod warp;
 
 use crate::Failure;
 use crate::bank0::Machine;
 use graph::{End, Graph};
-use ori::entity::Entity;
-use ori::{Arg, Block, Edge, File, Function, InstData, Op, Pseudo, Terminator, Value};
+use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
 use ptx::ast;
 use rustc_hash::FxHashMap;
-use sass::M;
-use smallvec::{SmallVec, smallvec};
 
 /// A kernel and what its container needs to know.
 pub struct Kernel {
@@ -70,68 +95,92 @@ pub fn function(
     if let Some(directive) = function.directives.iter().find(|d| d.name != ".maxntid") {
         return Err(refuse(&format!("Directive '{}'", directive.name)));
     }
-    let mut lower = Lower::new(module, body, machine, lines, name);
+    let mut kernel = Kernel {
+        code: Function::new(name),
+        binding: match function.linkage.weak {
+            true => cubin::Binding::WEAK,
+            false => cubin::Binding::GLOBAL,
+        },
+        params: Vec::new(),
+        param_bytes: 0,
+        shared_bytes: 0,
+        shared_align: 1,
+        barriers: 0,
+        max_threads: max_threads(function),
+    };
+    kernel.code.block();
+    let mut lower = Lower::new(&mut kernel, module, body, machine, lines, &[]);
     lower.params(function);
     lower.variables()?;
-    lower.max_threads(function);
-    lower.run()?;
-    lower.kernel.binding = match function.linkage.weak {
-        true => cubin::Binding::WEAK,
-        false => cubin::Binding::GLOBAL,
-    };
-    Ok(lower.kernel)
+    let (first, _) = lower.run()?;
+    kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
+    Ok(kernel)
 }
 
-struct Lower<'a> {
+fn max_threads(function: &ast::Function) -> Option<[u32; 3]> {
+    let directive = function.directives.iter().find(|d| d.name == ".maxntid");
+    directive.map(|d| {
+        let axis = |i: usize| d.values.get(i).map_or(1, |v| *v as u32);
+        [axis(0), axis(1), axis(2)]
+    })
+}
+
+/// One PTX body on its way into a function: a kernel's own, or that of a library routine at its place of use.
+struct Lower<'k, 'a> {
+    kernel: &'k mut Kernel,
     module: &'a ast::Module<'a>,
     body: &'a ast::Body<'a>,
     machine: &'static Machine,
     lines: &'a Lines,
-    kernel: Kernel,
     graph: Graph<'a>,
+    /// The library routine that this is the body of.
+    routine: Option<library::Inlined>,
     /// Where each shared variable lies, from the beginning of the kernel's shared memory.
     shared: FxHashMap<ast::Symbol, u64>,
     /// What each PTX register is at the current place, and at the end of each lowered block.
     now: FxHashMap<ast::Reg, Value>,
     at_end: Vec<FxHashMap<ast::Reg, Value>>,
+    /// The Ori blocks in which each PTX block begins and ends.
+    first: Vec<Block>,
+    last: Vec<Block>,
     block: Block,
     line: u32,
+    /// The guard of the instruction that is being lowered: its predicate, and whether it is negated.
+    guard: Option<(Value, bool)>,
+    /// Operations from this number on belong to that instruction and may still take its guard.
+    unguarded: usize,
     /// The descriptor of global memory, loaded once.
     descriptor: Option<Value>,
 }
 
-impl<'a> Lower<'a> {
+impl<'k, 'a> Lower<'k, 'a> {
     fn new(
+        kernel: &'k mut Kernel,
         module: &'a ast::Module<'a>,
         body: &'a ast::Body<'a>,
         machine: &'static Machine,
         lines: &'a Lines,
-        name: &str,
-    ) -> Lower<'a> {
-        let kernel = Kernel {
-            code: Function::new(name),
-            binding: cubin::Binding::GLOBAL,
-            params: Vec::new(),
-            param_bytes: 0,
-            shared_bytes: 0,
-            shared_align: 1,
-            barriers: 0,
-            max_threads: None,
-        };
-        let graph = Graph::new(module, body);
-        let at_end = vec![FxHashMap::default(); graph.blocks.len()];
+        results: &[ast::Reg],
+    ) -> Lower<'k, 'a> {
+        let graph = Graph::new(module, body, results);
+        let blocks = graph.blocks.len();
         Lower {
+            kernel,
             module,
             body,
             machine,
             lines,
-            kernel,
             graph,
+            routine: None,
             shared: FxHashMap::default(),
             now: FxHashMap::default(),
-            at_end,
+            at_end: vec![FxHashMap::default(); blocks],
+            first: Vec::new(),
+            last: vec![Function::ENTRY; blocks],
             block: Function::ENTRY,
             line: 0,
+            guard: None,
+            unguarded: 0,
             descriptor: None,
         }
     }
@@ -169,58 +218,51 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    fn max_threads(&mut self, function: &ast::Function) {
-        let directive = function.directives.iter().find(|d| d.name == ".maxntid");
-        self.kernel.max_threads = directive.map(|d| {
-            let axis = |i: usize| d.values.get(i).map_or(1, |v| *v as u32);
-            [axis(0), axis(1), axis(2)]
-        });
-    }
-
     fn unsupported_at(&self, span: ptx::diag::Span, what: &str) -> Failure {
         let message = format!("{what} is not supported yet");
         Failure { line: self.lines.line(span.start), span, message }
     }
 
-    fn run(&mut self) -> Result<(), Failure> {
-        // Block 0 is an entry of its own; the PTX blocks follow with their numbers plus one.
-        for _ in 0..=self.graph.blocks.len() {
-            self.kernel.code.block();
-        }
-        self.kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(Edge::to(Block(1)));
-        self.refuse_special_guards()?;
-        for &b in &self.graph.order.clone() {
+    /// Lowers all blocks. Returns the edge into the first, and the blocks from which the body returns.
+    fn run(&mut self) -> Result<(Edge, Vec<usize>), Failure> {
+        self.first = self.graph.blocks.iter().map(|_| self.kernel.code.block()).collect();
+        for b in self.graph.order.clone() {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
-                self.line = self.lines.line(inst.span.start);
+                if self.routine.is_none() {
+                    self.line = self.lines.line(inst.span.start);
+                }
                 self.inst(inst)?;
             }
+            self.last[b] = self.block;
             self.at_end[b] = std::mem::take(&mut self.now);
         }
-        for &b in &self.graph.order.clone() {
+        let mut returns = Vec::new();
+        for b in self.graph.order.clone() {
             self.leave(b)?;
-        }
-        Ok(())
-    }
-
-    fn refuse_special_guards(&self) -> Result<(), Failure> {
-        for stmt in &self.body.stmts {
-            let ast::Stmt::Inst(inst) = stmt else { continue };
-            if let Some(ast::Predicate::Special(row)) = inst.guard.map(|g| g.predicate) {
-                let name = ptx::sreg::TABLE[row as usize].name;
-                return Err(self.unsupported_at(inst.span, &format!("'{name}' as a guard")));
+            if matches!(self.graph.blocks[b].end, End::Return) {
+                returns.push(b);
             }
         }
-        Ok(())
+        // Into the first block of a loop: what the body has not defined yet has any bits.
+        let params = self.kernel.code.blocks[self.first[0]].params.clone();
+        let args = match self.graph.blocks[0].preds.is_empty() {
+            true => Vec::new(),
+            false => params.iter().map(|p| self.undefined_like(*p)).collect(),
+        };
+        Ok((Edge { to: self.first[0], args }, returns))
     }
 
     /// The registers' values at the beginning of a block.
     fn enter(&mut self, b: usize) {
-        self.block = Block::new(b + 1);
+        self.block = self.first[b];
         match self.graph.blocks[b].preds[..] {
-            // The function's entry leads to block 0 as well.
+            // Something else leads to block 0 as well.
             [pred] if b != 0 => self.now = self.at_end[pred].clone(),
+            [] if b == 0 => {
+                self.now = self.routine.as_ref().map_or_else(Default::default, |r| r.params.clone())
+            }
             [] => self.now.clear(),
             _ => {
                 self.now.clear();
@@ -231,12 +273,6 @@ impl<'a> Lower<'a> {
                     self.now.insert(reg, param);
                 }
             }
-        }
-        if b == 0 && !self.kernel.code.blocks[self.block].params.is_empty() {
-            // A loop back to the first block: from the entry, nothing is defined yet.
-            let params = self.kernel.code.blocks[self.block].params.clone();
-            let args = params.iter().map(|p| self.undefined_like(*p)).collect();
-            self.kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(Edge { to: self.block, args });
         }
     }
 
@@ -254,94 +290,92 @@ impl<'a> Lower<'a> {
     }
 
     fn leave(&mut self, b: usize) -> Result<(), Failure> {
-        let end = match self.graph.blocks[b].end {
+        self.block = self.last[b];
+        self.now = std::mem::take(&mut self.at_end[b]);
+        let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
-            End::Jump(to) => Terminator::Jump(self.edge(b, to)),
+            End::Return if self.routine.is_some() => Terminator::Return,
+            // A kernel has no caller.
+            End::Return => Terminator::Exit,
+            End::Jump(to) => Terminator::Jump(self.edge(to)),
             End::Branch { guard, uniform, yes, no } => {
-                let predicate = match guard.reg().and_then(|reg| self.at_end[b].get(&reg)) {
-                    Some(value) => *value,
-                    None => self.undefined(File::P, 1),
-                };
-                let (yes, no) = (self.edge(b, yes), self.edge(b, no));
-                Terminator::Branch { predicate, negated: guard.negated, uniform, yes, no }
+                let (predicate, negated) = self.guard(guard, self.graph.blocks[b].span)?;
+                let (yes, no) = (self.edge(yes), self.edge(no));
+                Terminator::Branch { predicate, negated, uniform, yes, no }
             }
+            End::Switch { index, targets } => self.switch(index, &targets),
         };
-        self.kernel.code.blocks[Block::new(b + 1)].end = end;
+        self.kernel.code.blocks[self.block].end = end;
+        self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
     }
 
-    fn edge(&mut self, from: usize, to: usize) -> Edge {
-        let target = Block::new(to + 1);
+    /// `brx.idx` as a tree of comparisons; an index outside the list is undefined behaviour.
+    fn switch(&mut self, index: ast::Reg, targets: &[usize]) -> Terminator {
+        if targets.len() == 1 {
+            return Terminator::Jump(self.edge(targets[0]));
+        }
+        let value = self.read(index);
+        let middle = targets.len() / 2;
+        let predicate = self.kernel.code.value(File::P, 1);
+        self.switch_step(value, 0, middle, predicate);
+        self.switch_half(value, 0, targets, middle, predicate)
+    }
+
+    fn switch_step(&mut self, value: Value, first: usize, middle: usize, predicate: Value) {
+        let bound = Arg::Imm((first + middle) as i64);
+        let modifiers = [sass::M::LT, sass::M::U32, sass::M::AND];
+        let args = [Arg::True(true), value.into(), bound, Arg::True(true)];
+        self.emit_to(sass::Op::ISETP, &modifiers, &[predicate], &args);
+    }
+
+    fn switch_half(
+        &mut self,
+        value: Value,
+        first: usize,
+        targets: &[usize],
+        middle: usize,
+        predicate: Value,
+    ) -> Terminator {
+        let (low, high) = targets.split_at(middle);
+        let yes = self.switch_edge(value, first, low);
+        let no = self.switch_edge(value, first + middle, high);
+        Terminator::Branch { predicate, negated: false, uniform: false, yes, no }
+    }
+
+    fn switch_edge(&mut self, value: Value, first: usize, targets: &[usize]) -> Edge {
+        if targets.len() == 1 {
+            return self.edge(targets[0]);
+        }
+        let (from, block) = (self.block, self.kernel.code.block());
+        self.block = block;
+        let middle = targets.len() / 2;
+        let predicate = self.kernel.code.value(File::P, 1);
+        self.switch_step(value, first, middle, predicate);
+        let end = self.switch_half(value, first, targets, middle, predicate);
+        self.kernel.code.blocks[block].end = end;
+        self.block = from;
+        Edge::to(block)
+    }
+
+    fn edge(&mut self, to: usize) -> Edge {
+        let target = self.first[to];
         let mut args = Vec::new();
         if !self.kernel.code.blocks[target].params.is_empty() {
-            for reg in self.graph.blocks[to].live_in.clone() {
-                args.push(match self.at_end[from].get(&reg) {
-                    Some(value) => *value,
-                    None => {
-                        let (file, words) = self.shape(reg);
-                        self.undefined(file, words)
-                    }
-                });
-            }
+            args = self.graph.blocks[to].live_in.clone().into_iter().map(|reg| self.read(reg)).collect();
         }
         Edge { to: target, args }
     }
 
     /// The register file and words of a PTX register.
     fn shape(&self, reg: ast::Reg) -> (File, u8) {
-        let ty = self.body.reg_decl(reg).0.ty;
-        if ty == ptx::Type::PRED { (File::P, 1) } else { (File::R, ty.bits().div_ceil(32) as u8) }
-    }
-
-    fn read(&mut self, reg: ast::Reg) -> Value {
-        if let Some(value) = self.now.get(&reg) {
-            return *value;
+        if reg == graph::CARRY {
+            return (File::P, 1);
         }
-        let (file, words) = self.shape(reg);
-        let value = self.undefined(file, words);
-        self.now.insert(reg, value);
-        value
-    }
-
-    fn data(&self, op: Op, modifiers: &[M], results: &[Value], args: &[Arg]) -> InstData {
-        InstData {
-            op,
-            modifiers: modifiers.into(),
-            results: results.into(),
-            args: SmallVec::from_slice(args),
-            guard: None,
-            line: self.line,
-        }
-    }
-
-    /// Appends a machine operation with one result of the R file.
-    fn emit(&mut self, op: sass::Op, modifiers: &[M], words: u8, args: &[Arg]) -> Value {
-        let result = self.kernel.code.value(File::R, words);
-        self.emit_to(op, modifiers, &[result], args);
-        result
-    }
-
-    fn emit_to(&mut self, op: sass::Op, modifiers: &[M], results: &[Value], args: &[Arg]) {
-        let data = self.data(Op::Machine(op), modifiers, results, args);
-        self.kernel.code.append(self.block, data);
-    }
-
-    /// Two words side by side.
-    fn pack(&mut self, low: Value, high: Value) -> Value {
-        let result = self.kernel.code.value(File::R, 2);
-        let data = self.data(Op::Pseudo(Pseudo::Pack), &[], &[result], &[low.into(), high.into()]);
-        self.kernel.code.append(self.block, data);
-        result
-    }
-
-    /// The last instruction of this block takes a guard, and keeps `kept` where the guard is false.
-    fn guard_last(&mut self, guard: ast::Guard, kept: Option<Value>) {
-        let Some(reg) = guard.reg() else { return };
-        let predicate = self.read(reg);
-        let kept = kept.map_or(smallvec![], |v| smallvec![v]);
-        if let Some(inst) = self.kernel.code.blocks[self.block].insts.last() {
-            self.kernel.code.insts[*inst].guard =
-                Some(ori::Guard { predicate, negated: guard.negated, kept });
+        let decl = self.body.reg_decl(reg).0;
+        match decl.ty == ptx::Type::PRED {
+            true => (File::P, 1),
+            false => (File::R, (decl.ty.bits() * u32::from(decl.vector.max(1))).div_ceil(32) as u8),
         }
     }
 }

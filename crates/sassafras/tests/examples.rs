@@ -71,26 +71,8 @@ fn examples_compile_and_the_tools_read_them() {
 fn what_is_missing_is_refused_by_name() {
     let registers = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p<9>;";
     for instruction in [
-        "add.f64 %d1, %d2, %d3;",
-        "add.sat.s32 %r1, %r2, %r3;",
-        "add.cc.u32 %r1, %r2, %r3;",
-        "add.rz.f32 %f1, %f2, %f3;",
-        "add.ftz.f32 %f1, %f2, %f3;",
-        "fma.rn.sat.f32 %f1, %f2, %f3, %f4;",
-        "setp.lt.and.s32 %p1, %r1, %r2, %p2;",
-        "setp.ltu.f32 %p1, %f1, %f2;",
-        "setp.lt.s32 %p1|%p2, %r1, %r2;",
-        "mov.u64 %rd1, 5;",
-        "mov.u32 %r1, %laneid;",
-        "ld.global.u32 %rd1, [%rd2];",
-        "ld.volatile.global.u32 %r1, [%rd2];",
-        "ld.global.v2.u32 {%r1, %r2}, [%rd2];",
-        "ld.u32 %r1, [%rd2];",
-        "st.global.cs.u32 [%rd1], %r1;",
-        "st.global.u32 [%rd1], %rd2;",
-        "@%p1 bar.sync 0;",
-        "bar.sync %r1;",
-        "shr.b32 %r1, %r2, %r3;",
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};",
+        "cp.async.wait_all;",
     ] {
         let header = ".version 8.0\n.target sm_90\n.address_size 64\n";
         let output = compile(&format!("{header}.entry k() {{ {registers}\n{instruction}\nret; }}\n"));
