@@ -76,7 +76,8 @@ impl<'a> Image<'a> {
     pub fn listing(&self, out: &mut impl Write, life: bool) -> io::Result<()> {
         let labels = self.labels();
         let live = if life { self.live() } else { Vec::new() };
-        writeln!(out, ".section {}", self.section)?;
+        // A damaged name must not look like a line of the listing.
+        writeln!(out, ".section {}", self.section.replace(char::is_control, "?"))?;
         let mut line = String::new();
         for (index, inst) in self.insts() {
             line.clear();

@@ -217,8 +217,9 @@ fn allows(form: &Form, slot: &Slot) -> String {
         (slot.not.is_some(), "NOT"),
         (slot.lane.is_some_and(|lane| cached(form, lane)), "REUSE"),
     ];
-    let flags = signs.iter().filter(|(has, _)| *has).map(|(_, flag)| format!("|flag::{flag}"));
-    format!("0{}", flags.collect::<String>())
+    let flags: Vec<String> =
+        signs.iter().filter(|(has, _)| *has).map(|(_, flag)| format!("flag::{flag}")).collect();
+    if flags.is_empty() { "0".to_string() } else { flags.join("|") }
 }
 
 fn mask(pieces: &Pieces) -> u128 {
