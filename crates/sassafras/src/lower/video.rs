@@ -192,16 +192,6 @@ impl<'a> Lower<'_, 'a> {
             _ => None,
         }
     }
-
-    /// A word in which a lane is replaced.
-    fn merged(&mut self, lane: Lane, low: Arg, into: Arg) -> Arg {
-        let digit = |i: u32| match i.checked_sub(lane.first) {
-            Some(byte) if byte < lane.bytes => byte,
-            _ => 4 + i,
-        };
-        let selector = (0..4).map(|i| digit(i) << (4 * i)).sum();
-        self.prmt(low, selector, into).into()
-    }
 }
 
 /// Scalar instructions.
@@ -230,7 +220,7 @@ impl<'a> Lower<'_, 'a> {
             _ if ins.len() == 3 => result[0],
             None => {
                 let c = self.word(ins.get(3)?, Type::U32)?;
-                self.merged(to, result[0], c)
+                self.replaced(c, to.first, to.bytes, result[0]).into()
             }
             Some(second) => {
                 let c = self.word(ins.get(3)?, Type::U32)?;
@@ -402,7 +392,7 @@ impl<'a> Lower<'_, 'a> {
             }
             result = match add {
                 true => self.add(&[result], &lane[..1])[0],
-                false => self.merged(Lane { first: i * bytes, bytes }, lane[0], result),
+                false => self.replaced(result, i * bytes, bytes, lane[0]).into(),
             };
         }
         self.set_register(to, result)
