@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `d.h1` | merges the upper half of the result, not the lower |
 //! | `.sat` with `d.b0` … `d.h1` and a negative result | the largest number |
+//! | `.sat` of `.u32` and 2^32 or more | the lower 32 bits |
 //! | `.min`, `.max` | compares results of more than 32 bits after cutting them, or with a wrong sign |
 //! | `vmad` with `.u32` words | multiplies some of them as signed |
 //!
