@@ -114,7 +114,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let value = match name {
             Some(name) => self.emit(Op::I2IP, &[name, M::S32, M::SAT], 1, &[a, b, c]),
-            None => self.packed_by_hand(to.bits(), to.is_signed(), a, b, c),
+            None => self.packed_by_hand(to.bits(), to.name().starts_with('s'), a, b, c),
         };
         self.set(ins.get(0)?, value)
     }
