@@ -27,6 +27,13 @@ pub struct Machine {
     pub slack: usize,
     pub windows: Windows,
     pub alias: Option<AliasWord>,
+    /// The handles of textures and surfaces begin behind the parameters, at a multiple of this.
+    pub image_align: u32,
+    /// Handles must be in uniform registers; and to such a handle an offset can be added.
+    pub uniform_handles: bool,
+    pub handle_offset: bool,
+    /// A texture is sampled at its first level without being told so.
+    pub samples_without_level: bool,
 }
 
 /// The word of bank 0 that says whether aliases of a place are all in this GPU's memory: bits of it are set.
@@ -78,6 +85,10 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         slack,
         windows: windows(sm),
         alias: alias(sm),
+        image_align: if sm >= 100 { 16 } else { 4 },
+        uniform_handles: sm >= 90,
+        handle_offset: sm == 90,
+        samples_without_level: sm >= 120,
     }
 }
 

@@ -258,11 +258,11 @@ impl<'a> Lower<'_, 'a> {
 
     /// Runs a block until its predicate is false: what it gets first, and what it makes of that. It returns the
     /// predicate, what the next round gets, and the result of the last.
-    fn repeat(
+    pub(super) fn repeat<R>(
         &mut self,
         start: &[Value],
-        round: impl FnOnce(&mut Self, &[Value]) -> Option<(Value, Vec<Value>, Value)>,
-    ) -> Option<Value> {
+        round: impl FnOnce(&mut Self, &[Value]) -> Option<(Value, Vec<Value>, R)>,
+    ) -> Option<R> {
         let block = self.kernel.code.block();
         self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: block, args: start.to_vec() });
         let params: Vec<Value> = start
@@ -332,7 +332,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// A condition and another.
-    fn conjunction(&mut self, a: Arg, b: Arg) -> Value {
+    pub(super) fn conjunction(&mut self, a: Arg, b: Arg) -> Value {
         self.emit_p(Op::PLOP3, &[M::LUT], &[PT, a, b, PT, Arg::Imm(0x80), Arg::Imm(0)])
     }
 
