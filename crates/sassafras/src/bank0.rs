@@ -27,6 +27,9 @@ pub struct Machine {
     pub slack: usize,
     pub windows: Windows,
     pub alias: Option<AliasWord>,
+    /// A policy for the second cache takes the descriptor's place. On sm_80 to sm_89 such an access is marked by a bit
+    /// that an instruction's operands don't tell: there the hint is not taken.
+    pub takes_policies: bool,
     /// The handles of textures and surfaces begin behind the parameters, at a multiple of this.
     pub image_align: u32,
     /// Handles must be in uniform registers; and to such a handle an offset can be added.
@@ -85,6 +88,7 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         slack,
         windows: windows(sm),
         alias: alias(sm),
+        takes_policies: sm >= 90,
         image_align: if sm >= 100 { 16 } else { 4 },
         uniform_handles: sm >= 90,
         handle_offset: sm == 90,
