@@ -24,6 +24,16 @@ pub struct Machine {
     pub slack: usize,
     pub windows: Windows,
     pub alias: Option<AliasWord>,
+    /// A policy for the second cache takes the descriptor's place. On sm_80 to sm_89 such an access is marked by a bit
+    /// that an instruction's operands don't tell: there the hint is not taken.
+    pub takes_policies: bool,
+    /// The handles of textures and surfaces begin behind the parameters, at a multiple of this.
+    pub image_align: u32,
+    /// Handles must be in uniform registers; and to such a handle an offset can be added.
+    pub uniform_handles: bool,
+    pub handle_offset: bool,
+    /// A texture is sampled at its first level without being told so.
+    pub samples_without_level: bool,
 }
 
 /// The word of bank 0 that says whether aliases of a place are all in this GPU's memory: bits of it are set.
@@ -73,6 +83,11 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         slack,
         windows: windows(sm),
         alias: alias(sm),
+        takes_policies: sm >= 90,
+        image_align: if sm >= 100 { 16 } else { 4 },
+        uniform_handles: sm >= 90,
+        handle_offset: sm == 90,
+        samples_without_level: sm >= 120,
     }
 }
 

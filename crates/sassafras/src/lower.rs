@@ -29,6 +29,7 @@ mod fence;
 mod float;
 mod graph;
 mod half;
+mod image;
 mod instruction;
 mod integer;
 mod library;
@@ -41,6 +42,8 @@ mod texture;
 mod variables;
 mod video;
 mod warp;
+
+pub use variables::IMAGE_HANDLE;
 
 use crate::Failure;
 use crate::bank0::Machine;
@@ -65,6 +68,8 @@ pub struct Kernel {
     /// Does it name shared memory of the module, or what the launch adds?
     pub module_shared: bool,
     pub dynamic_shared: bool,
+    /// The textures, samplers and surfaces that it names, in the order of their handles.
+    pub images: Vec<String>,
     pub barriers: u8,
     pub max_threads: Option<[u32; 3]>,
     /// It calls something; by name in this module, through a pointer, elsewhere.
@@ -83,6 +88,19 @@ pub struct KernelParam {
 }
 
 impl Kernel {
+    /// Where the handles of its images begin, from the first parameter.
+    pub fn first_image(&self, machine: &Machine) -> u32 {
+        self.param_bytes.next_multiple_of(machine.image_align)
+    }
+
+    /// Bytes behind the parameters that its images' handles take.
+    pub fn image_bytes(&self, machine: &Machine) -> u32 {
+        match self.images.len() {
+            0 => 0,
+            n => self.first_image(machine) - self.param_bytes + IMAGE_HANDLE * n as u32,
+        }
+    }
+
     /// Bytes of static shared memory and their alignment: the module's first, then its own.
     pub fn shared(&self, data: &Data) -> (u64, u64) {
         let (bytes, align) = if self.module_shared { data.shared } else { (0, 1) };
@@ -144,6 +162,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         shared_align: 1,
         module_shared: false,
         dynamic_shared: false,
+        images: Vec::new(),
         barriers: 0,
         max_threads: max_threads(function),
         calls: false,
