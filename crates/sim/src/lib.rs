@@ -1,1 +1,7 @@
-//! Runs kernels without a GPU: a PTX interpreter and a SASS simulator.
+//! Runs and proves kernels without a GPU.
+//!
+//! - [`verify`]: a static proof that a cubin's control codes cover every dependence.
+//!
+//! A PTX interpreter and a SASS simulator will stand here too.
+
+pub mod verify;

@@ -139,6 +139,11 @@ impl Unit {
         }
     }
 
+    /// The two units that most instructions run on, and the uniform datapath.
+    pub(super) fn is_plain(self) -> bool {
+        matches!(self, Unit::Alu | Unit::Fma | Unit::Uniform)
+    }
+
     /// Results arrive late: a write scoreboard tells when.
     pub fn writes_late(self) -> bool {
         use Unit::*;
