@@ -117,15 +117,15 @@ impl Model {
     /// Write after read: the second instruction overwrites what the first one reads.
     ///
     /// Sources are read at issue or soon after, sooner than anything is written: all that was seen between
-    /// instructions of fixed latency is one cycle, two where the writer of an R register is late, and three where UMOV or ULDC, which
+    /// instructions of fixed latency is one cycle, two where the writer of an R register is late (but one before double
+    /// precision, and after a matrix or full-rate double-precision instruction), and three where UMOV or ULDC, which
     /// write early, overwrite a source of the uniform datapath.
     pub fn war(&self, source: Port, result: Port) -> Need {
         let late = source.is_late_source() && !source.unit.reads_before(result.unit);
         let cycles = match (source.unit, result.unit) {
             (Unit::Uniform, Unit::UniformMove) => 3,
             _ if late => VISIBLE,
-            // Double-precision units read at once, as was seen.
-            (Unit::Double, _) => 1,
+            (Unit::Double | Unit::Tensor | Unit::TensorSmall, _) | (_, Unit::Fp64) => 1,
             (_, writer) if writer.writes_late() && source.part.is_general() => VISIBLE,
             _ => 1,
         };
@@ -161,7 +161,9 @@ impl Matrix {
         // The worst from each port, and to each from the simplest units, for pairs that were never seen.
         let (mut from, mut to) = ([0u8; Port::COUNT], [0u8; Port::COUNT]);
         for (first, second, (cycles, _)) in known() {
-            from[first.index()] = from[first.index()].max(cycles);
+            if second.unit != Unit::Gmma {
+                from[first.index()] = from[first.index()].max(cycles);
+            }
             if first.unit.is_plain() {
                 to[second.index()] = to[second.index()].max(cycles);
             }
