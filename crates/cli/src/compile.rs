@@ -47,6 +47,7 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
         return Ok(());
     }
     select_entries(given, module, log)?;
+    options::check_for_compilation(given, module, log)?;
     refuse_what_is_missing(given, log)?;
     ask_for_threads(given, log);
     let cubin = generate(given, &program, module, log)?;

@@ -7,7 +7,7 @@
 
 use crate::log::{Log, Stop};
 use crate::options::{Given, Id};
-use ptx::diag::{Diagnostic, Severity};
+use ptx::diag::Diagnostic;
 use std::io::Read;
 
 /// What ptxas calls PTX that is on the command line.
@@ -90,7 +90,7 @@ impl Program {
     }
 }
 
-/// An input that was accepted.
+/// An input that was read to its end; its names count, whatever was wrong.
 struct Part {
     name: String,
     /// Its text with the header blanked out.
@@ -106,7 +106,7 @@ impl Part {
     }
 }
 
-/// Prints the diagnostics of an input behind others. The joined text, if the input has no errors.
+/// Prints the diagnostics of an input behind others. The joined text, unless the input ended early.
 fn check_behind(parts: &[Part], input: &Input, log: &mut Log) -> Result<Option<String>, Stop> {
     let Ok(text) = input.text() else { return Ok(None) };
     let mut joined = text[..header_end(text)].to_string();
@@ -114,7 +114,8 @@ fn check_behind(parts: &[Part], input: &Input, log: &mut Log) -> Result<Option<S
         joined += &format!("\n# 1 \"{}\"\n{}", marker(index), part.body);
     }
     joined += &format!("\n# 1 \"{}\"\n{}", marker(parts.len()), blank_header(text));
-    let source = if parts.is_empty() { text } else { &joined };
+    let is_alone = parts.is_empty() || header_end(text) == 0 || !text.is_ascii() || text.contains('\0');
+    let source = if is_alone { text } else { &joined };
     let parsed = ptx::parse(source, &ptx::Options { file: input.name.clone(), check_only: true });
     let own =
         |d: &&Diagnostic| d.file.as_ref().is_none_or(|file| (0..parts.len()).all(|i| marker(i) != *file));
@@ -123,8 +124,8 @@ fn check_behind(parts: &[Part], input: &Input, log: &mut Log) -> Result<Option<S
         diagnostic.file = None;
     }
     report(input, &own, log)?;
-    let is_good = own.iter().all(|d| d.severity < Severity::Error);
-    Ok((is_good && parsed.module.is_some()).then_some(joined))
+    let is_read_to_end = parsed.module.is_some();
+    Ok(is_read_to_end.then_some(joined))
 }
 
 fn marker(index: usize) -> String {

@@ -26,7 +26,7 @@ pub fn report(given: &Given, kernels: &[KernelReport], seconds: f64, log: &Log) 
         return;
     }
     if let Some(limit) = given.max_registers() {
-        for KernelReport { name, .. } in kernels.iter().rev() {
+        for KernelReport { name, .. } in kernels {
             // Both blanks are ptxas's.
             log.info(&format!(
                 "Overriding maximum register limit 256 for '{name}' with  {limit} of maxrregcount option"

@@ -27,6 +27,11 @@ impl Arch {
     pub fn parse_only(&self) -> bool {
         !self.name.starts_with("sm_")
     }
+
+    /// Names for link-time optimisation. ptxas knows less about them than about machines.
+    pub fn is_lto(&self) -> bool {
+        self.name.starts_with("lto_")
+    }
 }
 
 impl Default for Arch {

@@ -13,7 +13,7 @@ mod words;
 
 pub use arch::Arch;
 pub use parse::{Given, parse};
-pub use rules::{check, check_for_module};
+pub use rules::{check, check_for_compilation, check_for_module};
 pub use table::{Effect, Id, OPTIONS};
 
 impl Given {

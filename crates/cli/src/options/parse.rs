@@ -43,10 +43,6 @@ impl Given {
         self.get(id).is_some()
     }
 
-    pub fn is_true(&self, id: Id) -> bool {
-        self.get(id) == Some(&Value::Truth(true))
-    }
-
     pub fn number(&self, id: Id) -> Option<i64> {
         match self.get(id) {
             Some(Value::Number(number)) => Some(*number),
@@ -203,15 +199,13 @@ fn read(row: &Row, text: String) -> Result<Value, String> {
             Value::List(list)
         }
         Kind::Texts => Value::List(vec![text]),
-        Kind::Profile => match words::of_list(&text)?.first() {
-            None => Value::List(Vec::new()),
-            Some(pair) => {
-                return Err(match pair.split_once('=') {
-                    Some((keyword, _)) => format!("Unknown profile option '{keyword}'"),
-                    None => format!("'{pair}' is not in 'keyword=value' format"),
-                });
+        Kind::Pairs => {
+            let list = words::of_list(&text)?;
+            if let Some(other) = list.iter().find(|word| !word.contains('=')) {
+                return Err(format!("'{other}' is not in 'keyword=value' format"));
             }
-        },
+            Value::List(list)
+        }
     })
 }
 

@@ -8,11 +8,13 @@ use super::parse::{Given, Value};
 use super::table::Id;
 use crate::log::{Log, Stop};
 use ptx::ast::{Item, Module};
+use ptx::target::Suffix;
 
 type Rule = fn(&Given, &mut Log) -> Result<(), Stop>;
 
 const RULES: &[Rule] = &[
     statistics,
+    lto_machines,
     blackwell_workaround,
     register_usage_range,
     known_only_by_name,
@@ -68,10 +70,19 @@ fn statistics(given: &Given, log: &mut Log) -> Result<(), Stop> {
     Ok(())
 }
 
+/// Link-time optimisation has no names for single machines.
+fn lto_machines(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    let arch = given.arch();
+    if arch.is_lto() && arch.target.suffix() == Suffix::Arch {
+        return Err(log.fatal(&format!("Unsupported gpu architecture '{}'", arch.name)));
+    }
+    Ok(())
+}
+
 /// Only for sm_100, and there `true` only in relocatable objects.
 fn blackwell_workaround(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let arch = given.arch();
-    let fits = arch.target.sm() == 100;
+    let fits = arch.target.sm() == 100 && !arch.is_lto();
     let option = match given.get(Id::Sw4915215) {
         Some(_) if !fits => "sw4915215",
         Some(Value::Truth(true)) if !given.has(Id::Relocatable) => "sw4915215=true",
@@ -136,7 +147,7 @@ fn split_compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
         Some(number) if number < 0 => {
             Err(log.fatal(&format!("Invalid value '{number}' for option '--split-compile'")))
         }
-        Some(number) if number != 1 && given.is_true(Id::Sw2614554) => {
+        Some(number) if number != 1 && given.has(Id::Sw2614554) => {
             log.warning(&ignoring("'--sw2614554'", "'--split-compile'"));
             Ok(())
         }
@@ -228,7 +239,7 @@ fn workarounds(given: &Given, log: &mut Log) -> Result<(), Stop> {
     if given.has(Id::Sw1729687) {
         log.warning(&ignoring(&format!("-arch={}", arch.name), "--sw1729687"));
     }
-    if given.has(Id::Sw4575628) && arch.target.sm() < 90 {
+    if given.has(Id::Sw4575628) && (arch.target.sm() < 90 || arch.is_lto()) {
         log.warning(&unsupported("--sw4575628", &arch.name));
     }
     if given.has(Id::Sw200387803) {
@@ -242,6 +253,7 @@ fn workarounds(given: &Given, log: &mut Log) -> Result<(), Stop> {
 
 /// The fewest registers that the ABI needs.
 const FEWEST_REGISTERS: i64 = 24;
+const FEWEST_REGISTERS_LTO: i64 = 16;
 const ARCH_MIN: i64 = 32;
 const ARCH_MAX: i64 = 255;
 
@@ -298,18 +310,30 @@ fn register_range(given: &Given, count: i64, word: Option<&str>, log: &mut Log) 
     let arch = given.arch();
     let is_named = matches!(word, Some("archmin" | "archmax"));
     let most = if arch.parse_only() && !is_named { 0 } else { ARCH_MAX };
+    let fewest = if arch.is_lto() { FEWEST_REGISTERS_LTO } else { FEWEST_REGISTERS };
     if !(0..=most).contains(&count) {
         log.warning(&format!("Too big maxrregcount value specified {count}, will be ignored"));
-    } else if count < FEWEST_REGISTERS {
+    } else if count < fewest {
         log.warning(&format!(
-            "For profile {} adjusting per thread register count of {count} to lower bound of {FEWEST_REGISTERS}",
+            "For profile {} adjusting per thread register count of {count} to lower bound of {fewest}",
             arch.name
         ));
     }
 }
 
+/// Is `-maxrregcount` in force? One that is too big for a machine still is; one that is too big for the none of
+/// `compute_90`, or that tools may not have, is not.
+fn limits_registers(given: &Given) -> bool {
+    let Ok(Some(count)) = given.register_count(Id::MaxRegisters) else { return false };
+    match given.arch().parse_only() {
+        _ if given.has(Id::ToolsPatch) => (0..=FEWEST_REGISTERS).contains(&count),
+        true => count == 0,
+        false => true,
+    }
+}
+
 fn launch_bounds(given: &Given, log: &mut Log) -> Result<(), Stop> {
-    let is_limited = given.has(Id::MaxRegisters);
+    let is_limited = limits_registers(given);
     if is_limited && given.has(Id::MinBlocks) {
         log.warning(&ignoring("-maxrregcount", "-minnctapersm"));
     }
@@ -337,7 +361,7 @@ fn hopper_workaround(given: &Given, log: &mut Log) -> Result<(), Stop> {
 
 fn preserve_relocs(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let arch = given.arch();
-    if given.has(Id::PreserveRelocs) && arch.target.sm() >= 90 {
+    if given.has(Id::PreserveRelocs) && arch.target.sm() >= 90 && !arch.is_lto() {
         let option = "'--preserve-relocs' option";
         log.warning(&format!(
             "{option} is not fully implemented for '{}' and may not work as expected",
@@ -367,7 +391,6 @@ fn controls(given: &Given, log: &mut Log) -> Result<(), Stop> {
 
 /// The options and the module that the front end accepted.
 pub fn check_for_module(given: &Given, module: &Module, log: &mut Log) -> Result<(), Stop> {
-    debug_target(module, log);
     debug_sections_without_debug(given, log);
     tools_patch(given, module, log);
     let arch = given.arch();
@@ -377,23 +400,28 @@ pub fn check_for_module(given: &Given, module: &Module, log: &mut Log) -> Result
     legacy_bar(given, module, log);
     tensor_checks(given, module, log);
     if given.has(Id::Extensible) && !given.has(Id::Relocatable) && given.has(Id::Pic) {
-        log.warning(&ignoring("'--position-independent-code'", "'--extensible-whole-program'"));
-    }
-    if given.has(Id::DeviceDebug) && !arch.parse_only() {
-        debug_sections(module, log);
+        let (stronger, weaker) = ("'--extensible-whole-program'", "'--position-independent-code'");
+        log.warning(&format!(
+            "Conflicting options {weaker} and {stronger} specified, ignoring {weaker} option"
+        ));
     }
     log.abort_if_failed()
 }
 
-fn has_section(module: &Module, name: &str) -> bool {
-    module.items.iter().any(|item| matches!(item, Item::Section(section) if section.name == name))
+/// What comes after the kernels have been chosen, if a machine is compiled for.
+pub fn check_for_compilation(given: &Given, module: &Module, log: &mut Log) -> Result<(), Stop> {
+    if given.has(Id::DeviceDebug) {
+        debug_sections(module, log);
+    }
+    log.abort_if_failed()?;
+    match given.list(Id::ProfileOptions).first().and_then(|pair| pair.split_once('=')) {
+        Some((keyword, _)) => Err(log.fatal(&format!("Unknown profile option '{keyword}'"))),
+        None => Ok(()),
+    }
 }
 
-fn debug_target(module: &Module, log: &mut Log) {
-    let has_debug = module.items.iter().any(|item| matches!(item, Item::Section(_)));
-    if module.target_options.contains(&"debug") && !has_debug {
-        log.error("Debug information not found in presence of .target debug");
-    }
+fn has_section(module: &Module, name: &str) -> bool {
+    module.items.iter().any(|item| matches!(item, Item::Section(section) if section.name == name))
 }
 
 fn debug_sections_without_debug(given: &Given, log: &mut Log) {
@@ -431,7 +459,8 @@ fn legacy_bar(given: &Given, module: &Module, log: &mut Log) {
 
 fn tensor_checks(given: &Given, module: &Module, log: &Log) {
     let is_given = given.has(Id::TensorCheck) || given.has(Id::NoTensorCheck);
-    if is_given && module.target.sm() < 100 {
+    let has_tensor_memory = module.target.sm() >= 100 && module.target.suffix() != Suffix::None;
+    if is_given && !has_tensor_memory {
         let options = "--g-tensor-memory-access-check / --gno-tensor-memory-access-check";
         log.info(&unsupported(options, &format!(".target {}", module.target.name())));
     }

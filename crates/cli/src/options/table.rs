@@ -30,8 +30,8 @@ pub enum Kind {
     Texts,
     /// A list of files with more words of the command line.
     OptionsFiles,
-    /// `keyword=value` pairs, none of which ptxas knows.
-    Profile,
+    /// Such a list of `keyword=value`.
+    Pairs,
     /// Only after `=`, or nothing. No option of ptxas is like this.
     Optional,
 }
@@ -199,7 +199,7 @@ options! {
     PtxLength "ptx-length" "ptxlen" Kind::Unsigned, Hidden, Nothing("only for encrypted PTX"), "N", "";
     Okey "okey" "" Kind::Word, Hidden, Missing, "KEY", "encrypted PTX";
     StackThreshold "device-stack-protector-frame-size-threshold" "device-stack-protector-size" Kind::Number, Hidden, Nothing(NO_STACK), "N", "";
-    ProfileOptions "profile-options" "" Kind::Profile, Hidden, Done, "KEYWORD=VALUE", "";
+    ProfileOptions "profile-options" "" Kind::Pairs, Hidden, Done, "KEYWORD=VALUE", "";
     Stats "compiler-stats" "" Kind::ListOf(&["time", "t", "memory", "m", "phase-wise", "p", "detailed", "d"]), Hidden, Done, "time,memory", "";
     StatsFile "compiler-stats-file" "" Kind::Word, Hidden, Done, "FILE", "";
     TimeTrace "fdevice-time-trace" "" Kind::Word, Hidden, Missing, "FILE", "";
