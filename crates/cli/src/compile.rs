@@ -7,7 +7,7 @@ use crate::inputs::{Program, ends_at_once};
 use crate::log::{Log, Stop};
 use crate::options::{self, Effect, Given, Id, OPTIONS, help};
 use crate::statistics::Statistics;
-use crate::usage;
+use crate::usage::{self, Usage};
 use ptx::ast::{Item, Module};
 use std::io::Write;
 use std::time::Instant;
@@ -51,16 +51,16 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     refuse_what_is_missing(given, log)?;
     ask_for_threads(given, log);
     let cubin = generate(given, &program, module, log)?;
-    let kernels = usage::kernels(&cubin.bytes, log)?;
-    usage::check_registers(given, &kernels, log)?;
+    let usage = Usage::of(&cubin.bytes, log)?;
+    usage::check_registers(given, &usage, log)?;
     if log.failed() {
-        usage::report(given, &kernels, cubin.seconds, log);
+        usage::report(given, &usage, cubin.seconds, log);
         return Err(Stop);
     }
     let path = given.output();
     let unwritable = |path: &str| format!("Output file '{path}' could not be opened");
     std::fs::write(path, &cubin.bytes).map_err(|_| log.fatal(&unwritable(path)))?;
-    usage::report(given, &kernels, cubin.seconds, log);
+    usage::report(given, &usage, cubin.seconds, log);
     let statistics = Statistics { inputs: &given.inputs, time: start.elapsed() };
     statistics.report(given, log).map_err(|path| log.fatal(&unwritable(&path)))
 }

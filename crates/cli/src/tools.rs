@@ -27,7 +27,7 @@ const TOOLS: &[Tool] = &[
 const HELP_USAGE: &str = "\
 usage: sassafras help [COMMAND]
 
-Prints how COMMAND is called; `help options` lists the options that ptxas does not document.
+Prints how COMMAND is called; `help options` lists every option of ptxas with what comes of it.
 ";
 
 /// Runs the command that the words name; `None` if they are words for ptxas.
@@ -61,7 +61,7 @@ pub fn list() -> String {
 fn help(words: &[String]) -> Result<String, String> {
     match words {
         [] => Ok(format!("{HELP_USAGE}{}", list())),
-        [name] if name == "options" => Ok(options::help::hidden()),
+        [name] if name == "options" => Ok(options::help::effects()),
         [name, ..] => {
             let tool = TOOLS.iter().find(|tool| tool.name == name);
             tool.map(|tool| tool.usage.to_string())

@@ -1,7 +1,7 @@
 //! Texts for people: `--help`, `--version`, `--list-version`.
 
 use super::parse::Given;
-use super::table::{Effect, Group, Id, OPTIONS, Row};
+use super::table::{Effect, Group, Id, Kind, OPTIONS, Row};
 use crate::tools;
 use ptx::Version;
 use std::fmt::Write;
@@ -54,37 +54,54 @@ fn help() -> String {
     text += &tools::list();
     for (group, title) in GROUPS {
         let _ = writeln!(text, "\n{title}:");
-        OPTIONS.iter().filter(|row| row.group == *group).for_each(|row| option(&mut text, row));
-    }
-    text += "\nA value follows after '=' or as the next word. `sassafras help options` lists the options that ptxas \
-             accepts\nand does not document.\n";
-    text
-}
-
-/// `sassafras help options`
-pub fn hidden() -> String {
-    let mut text = String::from("Options that ptxas accepts and does not document:\n");
-    OPTIONS.iter().filter(|row| row.group == Group::Hidden).for_each(|row| option(&mut text, row));
-    text
-}
-
-fn option(text: &mut String, row: &Row) {
-    let short = if row.short.is_empty() { String::new() } else { format!("-{}, ", row.short) };
-    let value = if row.value.is_empty() { String::new() } else { format!(" {}", row.value) };
-    let names = format!("  {short}--{}{value}", row.long);
-    let about = match row.effect {
-        Effect::Done => row.help.to_string(),
-        Effect::None(reason) => {
-            [row.help, &format!("[no effect: {reason}]")].join(" ").trim_start().to_string()
+        for row in OPTIONS.iter().filter(|row| row.group == *group) {
+            let mark = match row.effect {
+                Effect::Done => "",
+                Effect::None(_) => "*",
+                Effect::Missing => "!",
+            };
+            option(&mut text, row, mark, row.help);
         }
-        Effect::Missing => [row.help, "[not supported: refused]"].join(" ").trim_start().to_string(),
+    }
+    text += "\nA value follows after '=' or is the next word; it is glued to -O and -m. * has no effect yet, ! is refused.\n\
+             `sassafras help options` says why, and lists the options that ptxas does not document.\n";
+    text
+}
+
+/// `sassafras help options`: all of them, with what comes of each.
+pub fn effects() -> String {
+    let mut text = String::from("Every option that ptxas 13.0 accepts, and our own:\n\n");
+    for row in OPTIONS {
+        let effect = match row.effect {
+            Effect::Done if row.group == Group::Own => "ours",
+            Effect::Done => "as with ptxas",
+            Effect::None(reason) => &format!("no effect: {reason}"),
+            Effect::Missing => "not supported: refused",
+        };
+        option(&mut text, row, "", effect);
+    }
+    text
+}
+
+/// Where the explanations stand, and how wide names may be to stand on the same line.
+const COLUMN: usize = 34;
+
+fn option(text: &mut String, row: &Row, mark: &str, about: &str) {
+    let names = match row.short {
+        "" => format!("--{}", row.long),
+        short if short == row.long => format!("-[-]{}", row.long),
+        short => format!("-{short}, --{}", row.long),
     };
-    if about.is_empty() {
-        let _ = writeln!(text, "{names}");
-    } else if names.len() < 32 {
-        let _ = writeln!(text, "{names:<32} {about}");
+    let value = match row.kind {
+        _ if row.value.is_empty() => String::new(),
+        Kind::Optional => format!("[={}]", row.value),
+        _ => format!(" {}", row.value),
+    };
+    let names = format!("{mark:1} {names}{value}");
+    if names.len() < COLUMN {
+        let _ = writeln!(text, "{names:<COLUMN$}{about}");
     } else {
-        let _ = writeln!(text, "{names}\n{:33}{about}", "");
+        let _ = writeln!(text, "{names}\n{:COLUMN$}{about}", "");
     }
 }
 
@@ -111,7 +128,11 @@ mod tests {
     fn help_has_every_documented_option() {
         let text = help();
         for row in OPTIONS.iter().filter(|row| row.group != Group::Hidden) {
-            assert!(text.contains(&format!("--{}", row.long)), "--{}", row.long);
+            assert!(
+                text.contains(&format!("-{}", row.long)) || text.contains(&format!("]{}", row.long)),
+                "{}",
+                row.long
+            );
         }
     }
 }

@@ -44,3 +44,38 @@ impl std::fmt::Display for parse::Value {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Log;
+
+    fn note(line: &str) -> String {
+        let words = line.split(' ').map(str::to_string).collect();
+        parse(words, &Log::default()).expect("a good command line").note()
+    }
+
+    /// What ptxas writes into the note of a cubin for these.
+    #[test]
+    fn notes_as_ptxas_writes_them() {
+        for (line, wanted) in [
+            ("k.ptx", ""),
+            ("k.ptx -O0x2 -o x", "-O 2 "),
+            ("-O k.ptx", "-O 0 "),
+            ("-v -lineinfo k.ptx -arch sm_90", "-v  -lineinfo  -arch sm_90 "),
+            ("-m 64 -O3 -m=64 k.ptx", "-O 3 -m 64 "),
+            ("-arch sm_90 -arch=sm_80 k.ptx", "-arch sm_80 "),
+            ("-arch=sm_90 -maxntid=1 -maxntid=2,3 k.ptx", "-maxntid 1,2,3 -arch sm_90 "),
+            ("-arch=sm_90 -maxrregcount=0x20 k.ptx", "-maxrregcount 0x20 -arch sm_90 "),
+            ("-jobserver --regAllocOptLevel=2 -abi=yes k.ptx", ""),
+            (
+                "-arch=sm_90 -O1 -m64 -v -w -Werror -lineinfo -c -ewp -e k -maxrregcount=32 -maxntid=32 \
+                 -minnctapersm=2 -fmad=true -dlcm=ca -dscm=wb -flcm=cg -fscm=cg k.ptx",
+                "-e k -v  -maxrregcount 32 -minnctapersm 2 -maxntid 32 -lineinfo  -O 1 -arch sm_90 -dlcm ca -dscm wb \
+                 -flcm cg -fscm cg -m 64 -Werror  -w  -c  -fmad true -ewp  ",
+            ),
+        ] {
+            assert_eq!(note(line), wanted, "{line}");
+        }
+    }
+}

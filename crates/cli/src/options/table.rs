@@ -1,9 +1,9 @@
 //! Every option that ptxas 13.0.88 accepts, documented or not, and our own: one row each.
 //!
 //! A row gives the names (`--long`, `-short`), the kind of value, the group in the help text, what we do about it
-//! ([`Effect`]), and the help. Rows stand in the order in which ptxas writes options into a cubin's note; those that
-//! the note never has (`-v` and `-o` of the rows without a group, hidden options) follow. Kinds and allowed values
-//! were read off ptxas's answers to each option without a value, with an empty one, and with good and bad ones.
+//! ([`Effect`]), and the help. The documented rows stand in the order in which ptxas writes options into a cubin's
+//! note. Kinds and allowed values were read off ptxas's answers to each option without a value, with an empty one, and
+//! with good and bad ones; which hidden options there are, off its answers to every name that was ever suspected.
 
 /// What an option takes.
 #[derive(Clone, Copy)]
@@ -107,7 +107,7 @@ options! {
     Verbose "verbose" "v" Kind::Flag, Messages, Done, "", "print registers, barriers, memory and time of each kernel";
     WarnLocalMemory "warn-on-local-memory-usage" "warn-lmem-usage" Kind::Flag, Messages, Nothing(NO_STACK), "", "warn where local memory is used";
     WarnSpills "warn-on-spills" "warn-spills" Kind::Flag, Messages, Nothing(NO_STACK), "", "warn where registers are spilled";
-    WarnDouble "warn-on-double-precision-use" "warn-double-usage" Kind::Flag, Messages, Nothing("not yet"), "", "warn about each instruction on doubles";
+    WarnDouble "warn-on-double-precision-use" "warn-double-usage" Kind::Flag, Messages, Nothing("the warning is not written yet"), "", "warn about each instruction on doubles";
     KeepBlocks "dont-merge-basicblocks" "no-bb-merge" Kind::Flag, Debug, Done, "", "keep basic blocks apart (they always are)";
     ReturnAtEnd "return-at-end" "ret-end" Kind::Flag, Debug, Done, "", "keep the last return (it always is)";
     NoOptimizerConstants "disable-optimizer-constants" "disable-optimizer-consts" Kind::Flag, Code, Done, "", "put no constants of the optimiser into constant bank 2 (none are)";
