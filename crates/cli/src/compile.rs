@@ -3,12 +3,13 @@
 //! Options are read and checked, then the inputs, then both together; a cubin is written at the very end, so that a
 //! run that fails leaves an older file alone.
 
+use crate::entries;
 use crate::inputs::{Program, ends_at_once};
 use crate::log::{Log, Stop};
 use crate::options::{self, Effect, Given, Id, OPTIONS, help};
 use crate::statistics::Statistics;
 use crate::usage::{self, Usage};
-use ptx::ast::{Item, Module};
+use ptx::ast::Module;
 use std::io::Write;
 use std::time::Instant;
 
@@ -46,7 +47,7 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     if parse_only {
         return Ok(());
     }
-    select_entries(given, module, log)?;
+    entries::select(given, module, log)?;
     options::check_for_compilation(given, module, log)?;
     refuse_what_is_missing(given, log)?;
     ask_for_threads(given, log);
@@ -76,43 +77,6 @@ fn report(
         _ => log.diagnostics(&program.name, diagnostics),
     }
     if program.is_string() && ends_at_once(diagnostics) { Err(Stop) } else { Ok(()) }
-}
-
-/// `-e`: other kernels are dropped. ptxas compiles functions from last to first, and these in the order of the list.
-fn select_entries(given: &Given, module: &mut Module, log: &mut Log) -> Result<(), Stop> {
-    let wanted = given.list(Id::Entry);
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let name_of = |item: &Item| match item {
-        Item::Function(function) if function.body.is_some() => {
-            let symbol = module.symbols.get(function.symbol.0 as usize)?;
-            Some((*module.names.get(symbol.name.0 as usize)?, function.entry))
-        }
-        _ => None,
-    };
-    let names: Vec<_> = module.items.iter().map(name_of).collect();
-    for name in wanted {
-        match names.iter().flatten().find(|(known, _)| known == name) {
-            None => return Err(log.fatal(&format!("Unknown function {name}"))),
-            Some((_, false)) => log.error(&format!("Entry function '{name}' not found")),
-            Some((_, true)) => {}
-        }
-    }
-    log.abort_if_failed()?;
-    // Everything that is no kernel comes first, as it was.
-    let place = |name: &Option<(&str, bool)>| match name {
-        Some((name, true)) => wanted.iter().position(|wanted| wanted == name).map(|at| at + 1),
-        _ => Some(0),
-    };
-    let mut places = names.iter().map(place).collect::<Vec<_>>().into_iter();
-    let mut kept: Vec<(usize, Item)> = Vec::new();
-    for item in std::mem::take(&mut module.items) {
-        kept.extend(places.next().flatten().map(|place| (place, item)));
-    }
-    kept.sort_by_key(|(place, _)| *place);
-    module.items = kept.into_iter().map(|(_, item)| item).collect();
-    Ok(())
 }
 
 /// Rather no cubin than one that is not what was asked for.

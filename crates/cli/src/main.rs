@@ -2,6 +2,7 @@
 
 mod compile;
 mod disasm;
+mod entries;
 mod inputs;
 mod inspect;
 mod listing;

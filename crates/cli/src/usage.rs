@@ -60,14 +60,6 @@ pub fn report(given: &Given, usage: &Usage, seconds: f64, log: &Log) {
         return;
     }
     let arch = given.arch();
-    if let Some(limit) = given.max_registers() {
-        for KernelReport { name, .. } in &usage.kernels {
-            // Both blanks are ptxas's.
-            log.info(&format!(
-                "Overriding maximum register limit 256 for '{name}' with  {limit} of maxrregcount option"
-            ));
-        }
-    }
     let global = usage.section(".nv.global") + usage.section(".nv.global.init");
     log.info(&format!("{global} bytes gmem{}", usage.constant_banks(arch.target.sm(), "")));
     // The kernels are compiled in one go: each gets its share of the time.

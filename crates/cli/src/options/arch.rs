@@ -28,9 +28,14 @@ impl Arch {
         !self.name.starts_with("sm_")
     }
 
-    /// Names for link-time optimisation. ptxas knows less about them than about machines.
+    /// Names for link-time optimisation.
     pub fn is_lto(&self) -> bool {
         self.name.starts_with("lto_")
+    }
+
+    /// The number by which ptxas decides what a machine can do: `lto_90` can less than any machine.
+    pub fn generation(&self) -> u16 {
+        if self.is_lto() { 0 } else { self.target.sm() }
     }
 }
 

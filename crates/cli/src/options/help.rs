@@ -74,6 +74,7 @@ pub fn effects() -> String {
     for row in OPTIONS {
         let effect = match row.effect {
             Effect::Done if row.group == Group::Own => "ours",
+            Effect::Done if row.group == Group::Hidden && !row.help.is_empty() => row.help,
             Effect::Done => "as with ptxas",
             Effect::None(reason) => &format!("no effect: {reason}"),
             Effect::Missing => "not supported: refused",

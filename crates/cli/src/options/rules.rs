@@ -6,6 +6,7 @@
 use super::number;
 use super::parse::{Given, Value};
 use super::table::Id;
+use crate::entries;
 use crate::log::{Log, Stop};
 use ptx::ast::{Item, Module};
 use ptx::target::Suffix;
@@ -24,15 +25,18 @@ const RULES: &[Rule] = &[
     abi,
     linkage_modes,
     split_compile,
+    fast_compile_and_cloning,
     fast_compile_and_level,
     line_info_and_debug,
+    older_machines,
     tools_patch_and_linkage,
     optimized_debugging,
     register_usage_and_level,
+    cloning_and_debug,
     fast_compile_and_debug,
     abi_and_debug,
-    load_caches,
-    store_caches,
+    cache_modifiers,
+    forced_caches,
     workarounds,
     max_registers,
     function_registers,
@@ -48,6 +52,7 @@ pub fn check(given: &Given, log: &mut Log) -> Result<(), Stop> {
     RULES.iter().try_for_each(|rule| rule(given, log))
 }
 
+/// Warnings that neither `-w` nor `-Werror` reaches.
 fn statistics(given: &Given, log: &mut Log) -> Result<(), Stop> {
     // The stray comma and quote are ptxas's.
     let needs: [(bool, &str, Id, &str); 3] = [
@@ -62,7 +67,7 @@ fn statistics(given: &Given, log: &mut Log) -> Result<(), Stop> {
     ];
     for (is_given, name, needed, needed_name) in needs {
         if is_given && !given.has(needed) {
-            log.warning(&format!(
+            log.early_warning(&format!(
                 "Option {name} requires option '{needed_name}'; ignoring since latter is not specified"
             ));
         }
@@ -82,7 +87,7 @@ fn lto_machines(given: &Given, log: &mut Log) -> Result<(), Stop> {
 /// Only for sm_100, and there `true` only in relocatable objects.
 fn blackwell_workaround(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let arch = given.arch();
-    let fits = arch.target.sm() == 100 && !arch.is_lto();
+    let fits = arch.generation() == 100;
     let option = match given.get(Id::Sw4915215) {
         Some(_) if !fits => "sw4915215",
         Some(Value::Truth(true)) if !given.has(Id::Relocatable) => "sw4915215=true",
@@ -155,6 +160,27 @@ fn split_compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     }
 }
 
+/// Every word but `no` counts as `yes`.
+fn wants_cloning(given: &Given) -> bool {
+    given.word(Id::Cloning).is_some_and(|word| word != "no") && !given.has(Id::Relocatable)
+}
+
+fn fast_compile_and_cloning(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    match given.word(Id::FastCompile).filter(|word| *word != "0" && wants_cloning(given)) {
+        Some(word) => {
+            Err(log.fatal(&format!("Conflicting options -cloning=yes and --Ofast-compile={word} specified")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn cloning_and_debug(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    if wants_cloning(given) && given.has(Id::DeviceDebug) {
+        return Err(log.fatal("Conflicting options -cloning=yes and -g specified"));
+    }
+    Ok(())
+}
+
 /// `max` is level 0, `mid` and `min` are level 1.
 fn fast_compile_and_level(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let (Some(word), Some(level)) = (given.word(Id::FastCompile), given.number(Id::OptLevel)) else {
@@ -179,6 +205,7 @@ fn tools_patch_and_linkage(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let other = match given.has(Id::ToolsPatch) {
         true if given.has(Id::Relocatable) => "--compile-only",
         true if given.has(Id::Extensible) => "--extensible-whole-program",
+        true if wants_cloning(given) => "-cloning=yes",
         _ => return Ok(()),
     };
     Err(log.fatal(&format!("Conflicting options '{other}' and --compile-as-tools-patch specified")))
@@ -187,6 +214,17 @@ fn tools_patch_and_linkage(given: &Given, log: &mut Log) -> Result<(), Stop> {
 fn optimized_debugging(given: &Given, log: &mut Log) -> Result<(), Stop> {
     if given.has(Id::DeviceDebug) && given.number(Id::OptLevel).is_some_and(|level| level != 0) {
         return Err(log.fatal("Optimized debugging not supported"));
+    }
+    Ok(())
+}
+
+fn older_machines(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    let arch = given.arch();
+    if given.has(Id::ExternsDontSync) && arch.generation() < 75 {
+        log.warning(&unsupported_by_machine("--assume-extern-functions-do-not-sync", &arch.name));
+    }
+    if given.has(Id::NoSharedReservation) && arch.generation() < 90 {
+        log.warning(&unsupported_by_machine("disable-smem-reservation", &arch.name));
     }
     Ok(())
 }
@@ -216,20 +254,29 @@ fn abi_and_debug(given: &Given, log: &mut Log) -> Result<(), Stop> {
     Ok(())
 }
 
-fn load_caches(given: &Given, log: &mut Log) -> Result<(), Stop> {
-    caches(given, log, "load", [Id::DefaultLoad, Id::ForceLoad], &["ca", "cg", "cs", "lu", "cv"])
-}
+const LOADS: (&str, [&str; 5]) = ("load", ["ca", "cg", "cs", "lu", "cv"]);
+const STORES: (&str, [&str; 4]) = ("store", ["wb", "cg", "cs", "wt"]);
 
-fn store_caches(given: &Given, log: &mut Log) -> Result<(), Stop> {
-    caches(given, log, "store", [Id::DefaultStore, Id::ForceStore], &["wb", "cg", "cs", "wt"])
-}
-
-fn caches(given: &Given, log: &mut Log, what: &str, options: [Id; 2], known: &[&str]) -> Result<(), Stop> {
-    for word in options.iter().filter_map(|id| given.word(*id)).filter(|word| !known.contains(word)) {
-        log.error(&format!("Invalid default cache modifier on {what} specified: {word}"));
+fn cache_modifiers(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    let options: [(Id, &str, &[&str]); 4] = [
+        (Id::DefaultLoad, LOADS.0, &LOADS.1),
+        (Id::DefaultStore, STORES.0, &STORES.1),
+        (Id::ForceLoad, LOADS.0, &LOADS.1),
+        (Id::ForceStore, STORES.0, &STORES.1),
+    ];
+    for (id, what, known) in options {
+        if let Some(word) = given.word(id).filter(|word| !known.contains(word)) {
+            log.error(&format!("Invalid default cache modifier on {what} specified: {word}"));
+        }
     }
-    if options.iter().all(|id| given.has(*id)) {
-        log.warning(&ignoring(&format!("force-{what}-cache"), &format!("def-{what}-cache")));
+    Ok(())
+}
+
+fn forced_caches(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    for (forced, default) in [(Id::ForceLoad, Id::DefaultLoad), (Id::ForceStore, Id::DefaultStore)] {
+        if given.has(forced) && given.has(default) {
+            log.warning(&ignoring(forced.row().long, default.row().long));
+        }
     }
     Ok(())
 }
@@ -239,13 +286,19 @@ fn workarounds(given: &Given, log: &mut Log) -> Result<(), Stop> {
     if given.has(Id::Sw1729687) {
         log.warning(&ignoring(&format!("-arch={}", arch.name), "--sw1729687"));
     }
-    if given.has(Id::Sw4575628) && (arch.target.sm() < 90 || arch.is_lto()) {
+    if given.has(Id::Sw4575628) && arch.generation() < 90 {
         log.warning(&unsupported("--sw4575628", &arch.name));
+    }
+    if given.has(Id::Sw200428197) && arch.generation() < 75 {
+        log.warning(&ignoring(&format!("-arch={}", arch.name), "--sw200428197"));
     }
     if given.has(Id::Sw200387803) {
         log.warning(&deprecated("--sw200387803"));
     }
-    if given.has(Id::OverlappingMasks) && arch.target.sm() > 75 {
+    if given.get(Id::BlocksAreClusters) == Some(&Value::Truth(true)) && arch.generation() < 90 {
+        log.warning(&unsupported("--blocks-are-clusters", &arch.name));
+    }
+    if given.has(Id::OverlappingMasks) && arch.generation() != 75 {
         log.warning(&unsupported("--print-potentially-overlapping-membermasks", &arch.name));
     }
     Ok(())
@@ -254,6 +307,17 @@ fn workarounds(given: &Given, log: &mut Log) -> Result<(), Stop> {
 /// The fewest registers that the ABI needs.
 const FEWEST_REGISTERS: i64 = 24;
 const FEWEST_REGISTERS_LTO: i64 = 16;
+
+/// How far up a number of registers is moved. `-abi=no` is an error already, but counts here.
+fn fewest_registers(given: &Given) -> i64 {
+    let arch = given.arch();
+    match given.word(Id::Abi).is_none_or(|word| word == "yes") {
+        true if arch.is_lto() => FEWEST_REGISTERS_LTO,
+        true => FEWEST_REGISTERS,
+        false if arch.parse_only() => 0,
+        false => ARCH_MIN,
+    }
+}
 const ARCH_MIN: i64 = 32;
 const ARCH_MAX: i64 = 255;
 
@@ -310,7 +374,7 @@ fn register_range(given: &Given, count: i64, word: Option<&str>, log: &mut Log) 
     let arch = given.arch();
     let is_named = matches!(word, Some("archmin" | "archmax"));
     let most = if arch.parse_only() && !is_named { 0 } else { ARCH_MAX };
-    let fewest = if arch.is_lto() { FEWEST_REGISTERS_LTO } else { FEWEST_REGISTERS };
+    let fewest = fewest_registers(given);
     if !(0..=most).contains(&count) {
         log.warning(&format!("Too big maxrregcount value specified {count}, will be ignored"));
     } else if count < fewest {
@@ -322,24 +386,25 @@ fn register_range(given: &Given, count: i64, word: Option<&str>, log: &mut Log) 
 }
 
 /// Is `-maxrregcount` in force? One that is too big for a machine still is; one that is too big for the none of
-/// `compute_90`, or that tools may not have, is not.
+/// `compute_90`, or that tools may not have, is not. Patches for tools have a limit of their own.
 fn limits_registers(given: &Given) -> bool {
-    let Ok(Some(count)) = given.register_count(Id::MaxRegisters) else { return false };
-    match given.arch().parse_only() {
-        _ if given.has(Id::ToolsPatch) => (0..=FEWEST_REGISTERS).contains(&count),
-        true => count == 0,
-        false => true,
+    let for_tools = given.has(Id::ToolsPatch);
+    match given.register_count(Id::MaxRegisters) {
+        Ok(Some(count)) if given.arch().parse_only() => count == 0,
+        Ok(Some(count)) => !for_tools || (0..=FEWEST_REGISTERS).contains(&count),
+        _ => for_tools,
     }
 }
 
 fn launch_bounds(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let is_limited = limits_registers(given);
-    if is_limited && given.has(Id::MinBlocks) {
+    if is_limited && given.number(Id::MinBlocks).is_some_and(|blocks| blocks != 0) {
         log.warning(&ignoring("-maxrregcount", "-minnctapersm"));
     }
-    if is_limited && given.has(Id::MaxThreads) {
+    let threads = given.list(Id::MaxThreads).len();
+    if is_limited && threads > 0 {
         log.warning(&ignoring("-maxrregcount", "-maxntid"));
-    } else if given.list(Id::MaxThreads).len() > 3 {
+    } else if threads > 3 {
         log.warning("Too many values specified for option '-maxntid', option will be ignored");
     }
     Ok(())
@@ -361,7 +426,7 @@ fn hopper_workaround(given: &Given, log: &mut Log) -> Result<(), Stop> {
 
 fn preserve_relocs(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let arch = given.arch();
-    if given.has(Id::PreserveRelocs) && arch.target.sm() >= 90 && !arch.is_lto() {
+    if given.has(Id::PreserveRelocs) && arch.generation() >= 90 {
         let option = "'--preserve-relocs' option";
         log.warning(&format!(
             "{option} is not fully implemented for '{}' and may not work as expected",
@@ -394,6 +459,9 @@ pub fn check_for_module(given: &Given, module: &Module, log: &mut Log) -> Result
     debug_sections_without_debug(given, log);
     tools_patch(given, module, log);
     let arch = given.arch();
+    if given.has(Id::NoForwardProgress) && arch.generation() < 75 {
+        log.warning(&unsupported_by_machine("-noFwdPrg", &arch.name));
+    }
     if let Some(refusal) = module.target.refusal(arch.target, &arch.name) {
         return Err(log.fatal(&refusal));
     }
@@ -410,6 +478,9 @@ pub fn check_for_module(given: &Given, module: &Module, log: &mut Log) -> Result
 
 /// What comes after the kernels have been chosen, if a machine is compiled for.
 pub fn check_for_compilation(given: &Given, module: &Module, log: &mut Log) -> Result<(), Stop> {
+    if given.has(Id::Verbose) {
+        register_limits(given, module, log);
+    }
     if given.has(Id::DeviceDebug) {
         debug_sections(module, log);
     }
@@ -466,6 +537,16 @@ fn tensor_checks(given: &Given, module: &Module, log: &Log) {
     }
 }
 
+/// Functions are compiled from last to first.
+fn register_limits(given: &Given, module: &Module, log: &Log) {
+    let Some(limit) = given.max_registers() else { return };
+    for kernel in entries::defined(module).iter().rev().flatten().filter(|function| function.is_entry) {
+        // Both blanks are ptxas's.
+        let limits = format!("limit 256 for '{}' with  {limit} of maxrregcount option", kernel.name);
+        log.info(&format!("Overriding maximum register {limits}"));
+    }
+}
+
 fn debug_sections(module: &Module, log: &mut Log) {
     let has_abbrev = has_section(module, ".debug_abbrev");
     if !has_abbrev {
@@ -484,6 +565,10 @@ fn ignoring(stronger: &str, weaker: &str) -> String {
 
 fn unsupported(option: &str, machine: &str) -> String {
     format!("Command line option '{option}' not supported for '{machine}', will be ignored")
+}
+
+fn unsupported_by_machine(option: &str, machine: &str) -> String {
+    format!("Option '{option}' not supported for gpu architecture '{machine}', will be ignored")
 }
 
 fn deprecated(option: &str) -> String {

@@ -200,7 +200,7 @@ options! {
     Okey "okey" "" Kind::Word, Hidden, Missing, "KEY", "encrypted PTX";
     StackThreshold "device-stack-protector-frame-size-threshold" "device-stack-protector-size" Kind::Number, Hidden, Nothing(NO_STACK), "N", "";
     ProfileOptions "profile-options" "" Kind::Pairs, Hidden, Done, "KEYWORD=VALUE", "";
-    Stats "compiler-stats" "" Kind::ListOf(&["time", "t", "memory", "m", "phase-wise", "p", "detailed", "d"]), Hidden, Done, "time,memory", "";
+    Stats "compiler-stats" "" Kind::ListOf(&["time", "t", "memory", "m", "phase-wise", "p", "detailed", "d"]), Hidden, Done, "time,memory", "phase-wise and detailed print nothing more";
     StatsFile "compiler-stats-file" "" Kind::Word, Hidden, Done, "FILE", "";
     TimeTrace "fdevice-time-trace" "" Kind::Word, Hidden, Missing, "FILE", "";
     TracePid "use-trace-pid" "use-trace-pid" Kind::Number, Hidden, Nothing("only with --fdevice-time-trace"), "N", "";
