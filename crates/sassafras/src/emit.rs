@@ -1,270 +1,283 @@
-//! Emission: an allocated function to words, and words with their attributes to a cubin.
+//! Emission: an allocated function to words, with its prologue and epilogue, and what the loader must fill in.
 
+use crate::abi;
 use crate::bank0::Machine;
 use crate::lower::Kernel;
-use crate::regalloc::{self, Allocation};
-use crate::{Failure, Options, legalize, moves, schedule};
-use cubin::attr::PointerSpace;
-use cubin::module::{Function as CubinFunction, Kernel as CubinKernel, Module, Param, Params, Shared, Tool};
+use crate::mir::{Address, Code, Line, Origin};
+use crate::schedule;
+use cubin::RelocType;
+use cubin::module::SymbolicReloc;
 use ori::entity::Entity;
-use ori::{Arg, Block, File, Function, InstData, Op, Pseudo, Terminator};
+use ori::{Block, Function, Half, Terminator};
 use sass::{Guard, Inst, M, operands as machine};
 
 const WORD: usize = sass::WORD_BYTES as usize;
+const STACK_POINTER: u8 = 1;
+/// Neither a parameter nor a result, and not the caller's: free at the beginning and end of a function.
+const SCRATCH: u8 = 0;
 
-pub fn function(kernel: &Kernel, target: &'static Machine) -> Result<CubinFunction, Failure> {
-    let name = &kernel.code.name;
-    let allocation = regalloc::run(&kernel.code).map_err(|e| Failure::internal("regalloc", name, e))?;
-    let code =
-        Emitter::run(&kernel.code, &allocation, target).map_err(|e| Failure::internal("emit", name, e))?;
-    let params = Params {
-        base: target.params as u16,
-        size: kernel.param_bytes as u16,
-        list: kernel
-            .params
-            .iter()
-            .map(|p| Param {
-                offset: p.offset as u16,
-                size: p.size as u16,
-                space: PointerSpace::NONE,
-                align: 1,
-            })
-            .collect(),
-        handle_bytes: 0,
-    };
-    Ok(CubinFunction {
-        // Two registers more than are named belong to the system.
-        registers: (code.registers + 2).clamp(4, 255) as u8,
-        exits: code.exits,
-        kernel: Some(CubinKernel {
-            params,
-            barriers: kernel.barriers,
-            shared: (kernel.shared_bytes > 0)
-                .then_some(Shared { size: kernel.shared_bytes, align: kernel.shared_align }),
-            max_threads: kernel.max_threads,
-            ..CubinKernel::default()
-        }),
-        ..CubinFunction::new(name, kernel.binding, code.bytes)
-    })
-}
-
-pub fn module(
-    functions: Vec<CubinFunction>,
-    module: &ptx::Module,
-    options: &Options,
-) -> Result<Vec<u8>, String> {
-    let target = cubin::Target {
-        sm: options.target.sm(),
-        accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
-    };
-    let tool =
-        Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
-    let module = Module { tool, functions, ..Module::new(target, module.target.sm()) };
-    let object = module.to_object().map_err(|e| e.to_string())?;
-    object.write().map_err(|e| e.to_string())
-}
-
-struct Code {
-    bytes: Vec<u8>,
-    exits: Vec<u32>,
+/// The words of a function.
+#[derive(Debug, Default)]
+pub struct Words {
+    pub bytes: Vec<u8>,
+    /// Offsets of `EXIT`, and of calls to something outside.
+    pub exits: Vec<u32>,
+    pub outside_calls: Vec<u32>,
+    pub relocs: Vec<SymbolicReloc>,
+    /// Bytes of the frame, saved registers included.
+    pub frame: u32,
     /// The highest R that is named, plus one.
-    registers: u32,
+    pub registers: u32,
+    /// Source lines of the words, 0 where there is none.
+    pub lines: Vec<u32>,
 }
 
-/// An instruction whose branch distance is not known yet.
-struct Pending {
-    op: sass::Op,
-    modifiers: Vec<M>,
-    operands: Vec<sass::Operand>,
-    guard: Guard,
-    target: Option<Block>,
+/// `table` gives the offset of a symbol's address in constant bank 4.
+pub fn words(
+    kernel: &Kernel,
+    code: &Code,
+    target: &'static Machine,
+    table: &dyn Fn(&str) -> u32,
+) -> Result<Words, String> {
+    let function = &kernel.code;
+    let mut e = Emitter {
+        kernel,
+        function,
+        code,
+        target,
+        table,
+        lines: Vec::new(),
+        starts: vec![0; function.blocks.len()],
+        saved: saved(kernel, code),
+        frame: 0,
+    };
+    e.frame = (code.frame + 4 * e.saved.len() as u32).next_multiple_of(8);
+    e.prologue();
+    for (i, &block) in code.order.iter().enumerate() {
+        e.starts[block.index()] = e.lines.len();
+        e.lines.extend(code.blocks[block.index()].iter().cloned());
+        e.end(block, &code.order[i + 1..]);
+    }
+    e.finish()
+}
+
+/// Something of the caller's that a device function uses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Saved {
+    Register(u8),
+    Barrier(u8),
+}
+
+fn saved(kernel: &Kernel, code: &Code) -> Vec<Saved> {
+    if kernel.entry {
+        return Vec::new();
+    }
+    let return_address = [abi::RETURN_ADDRESS, abi::RETURN_ADDRESS + 1];
+    let registers = code.used.iter().enumerate().filter(|(_, used)| **used).map(|(n, _)| n as u8);
+    let registers = registers.filter(|n| abi::is_saved(*n) || kernel.calls && return_address.contains(n));
+    let barriers = (abi::FIRST_SAVED_BARRIER..code.barriers).map(Saved::Barrier);
+    registers.map(Saved::Register).chain(barriers).collect()
 }
 
 struct Emitter<'a> {
+    kernel: &'a Kernel,
     function: &'a Function,
-    allocation: &'a Allocation,
+    code: &'a Code,
     target: &'static Machine,
-    code: Vec<Pending>,
+    table: &'a dyn Fn(&str) -> u32,
+    lines: Vec<Line>,
+    /// The first line of each block.
     starts: Vec<usize>,
-    registers: u32,
+    saved: Vec<Saved>,
+    frame: u32,
 }
 
 impl Emitter<'_> {
-    fn run(function: &Function, allocation: &Allocation, target: &'static Machine) -> Result<Code, String> {
-        let starts = vec![0; function.blocks.len()];
-        let mut e = Emitter {
-            function,
-            allocation,
-            target,
-            code: Vec::new(),
-            starts,
-            registers: allocation.registers,
-        };
-        let order = &allocation.cfg.order;
-        for (i, &block) in order.iter().enumerate() {
-            e.starts[block.index()] = e.code.len();
-            for &inst in &function.blocks[block].insts {
-                e.inst(inst)?;
-            }
-            e.end(block, order.get(i + 1).copied())?;
+    fn push(&mut self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> &mut Line {
+        self.lines.push(Line::new(op, modifiers, operands, Origin::Frame));
+        let last = self.lines.len() - 1;
+        &mut self.lines[last]
+    }
+
+    /// A kernel's stack pointer comes from the driver, a device function's from its caller.
+    fn prologue(&mut self) {
+        let stack = machine::r(STACK_POINTER);
+        let names_it = |l: &Line| l.operands.iter().any(|o| *o == stack);
+        let needed = self.frame > 0 || self.kernel.calls || self.code.blocks.iter().flatten().any(names_it);
+        if needed && self.kernel.entry {
+            let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
+            self.push(sass::Op::LDC, &[], &[stack, from]);
         }
-        e.finish()
-    }
-
-    fn push(&mut self, op: sass::Op, modifiers: &[M], operands: Vec<sass::Operand>) -> &mut Pending {
-        let modifiers = modifiers.to_vec();
-        self.code.push(Pending { op, modifiers, operands, guard: Guard::ALWAYS, target: None });
-        let last = self.code.len() - 1;
-        &mut self.code[last]
-    }
-
-    fn inst(&mut self, inst: ori::Inst) -> Result<(), String> {
-        let data = &self.function.insts[inst];
-        if let Some(moves) = self.allocation.kept_moves.get(&inst) {
-            for &(file, to, from) in moves {
-                self.copy(file, to, from)?;
-            }
+        self.move_stack(-i64::from(self.frame));
+        for i in 0..self.saved.len() {
+            let place = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
+            let register = match self.saved[i] {
+                Saved::Register(n) => n,
+                Saved::Barrier(n) => {
+                    self.push(sass::Op::BMOV, &[M::_32, M::CLEAR], &[machine::r(SCRATCH), machine::b(n)]);
+                    SCRATCH
+                }
+            };
+            self.push(sass::Op::STL, &[], &[stack, place, machine::r(register)]);
         }
-        let allocation = self.allocation;
-        let guard = data.guard.as_ref().map_or(Guard::ALWAYS, |g| Guard {
-            predicate: allocation.register(g.predicate, 0),
-            not: g.negated,
-        });
-        let op = match data.op {
-            Op::Machine(op) => op,
-            Op::Pseudo(op) => {
-                let first = self.code.len();
-                self.pseudo(op, data)?;
-                self.code[first..].iter_mut().for_each(|p| p.guard = guard);
-                return Ok(());
-            }
-        };
-        let mut place = |v, w| allocation.register(v, w);
-        let operands: Vec<_> = legalize::operands(self.function, data, &mut place).collect();
-        let target = data.args.iter().find_map(|a| match a {
-            Arg::Target(block) => Some(*block),
-            _ => None,
-        });
-        let pending = self.push(op, &data.modifiers, operands);
-        pending.guard = guard;
-        pending.target = target;
-        Ok(())
     }
 
-    fn pseudo(&mut self, op: Pseudo, data: &InstData) -> Result<(), String> {
-        let (Pseudo::Pack | Pseudo::Copy, Some(result)) = (op, data.results.first()) else { return Ok(()) };
-        let file = self.function.values[*result].file;
-        let mut word = 0;
-        let mut wanted = Vec::new();
-        for arg in &data.args {
-            let Arg::Use(u) = arg else { return Err(format!("{op:?} of something that is no value")) };
-            let words = u.part.map_or(self.function.values[u.value].words, |p| p.count);
-            for w in 0..words {
-                let from = self.allocation.register(u.value, u.part.map_or(0, |p| p.first) + w);
-                wanted.push((self.allocation.register(*result, word), from));
-                word += 1;
-            }
-        }
-        // The result has no register in common with the arguments, so that no cycle is possible.
-        let sequence = moves::sequence(&wanted, None).ok_or("a cycle of moves in a pack")?;
-        sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))
-    }
-
-    fn copy(&mut self, file: File, to: u8, from: u8) -> Result<(), String> {
-        match file {
-            File::R => {
-                self.registers = self.registers.max(u32::from(to) + 1);
-                self.push(sass::Op::MOV, &[], vec![machine::r(to), machine::r(from)]);
-            }
-            // `0 = 0 and P` is P.
-            File::P => {
-                let rz = machine::rz();
-                let operands = vec![machine::p(to), machine::pt(), rz, rz, machine::p(from)];
-                self.push(sass::Op::ISETP, &[M::EQ, M::AND], operands);
-            }
-            _ => return Err(format!("a move of file {file:?}")),
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, block: Block, next: Option<Block>) -> Result<(), String> {
-        match &self.function.blocks[block].end {
-            Terminator::Return => return Err("a return".into()),
-            Terminator::Exit => {
-                self.push(sass::Op::EXIT, &[], Vec::new());
-            }
-            Terminator::Jump(edge) => {
-                self.block_arguments(block, edge)?;
-                if next != Some(edge.to) {
-                    self.branch(Guard::ALWAYS, edge.to);
+    fn epilogue(&mut self) {
+        let stack = machine::r(STACK_POINTER);
+        for i in 0..self.saved.len() {
+            let place = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
+            match self.saved[i] {
+                Saved::Register(n) => {
+                    self.push(sass::Op::LDL, &[], &[machine::r(n), stack, place]);
+                }
+                Saved::Barrier(n) => {
+                    self.push(sass::Op::LDL, &[], &[machine::r(SCRATCH), stack, place]);
+                    self.push(sass::Op::BMOV, &[M::_32], &[machine::b(n), machine::r(SCRATCH)]);
                 }
             }
-            Terminator::Branch { predicate, negated, yes, no, .. } => {
-                let predicate = self.allocation.register(*predicate, 0);
-                if next == Some(yes.to) {
-                    self.branch(Guard { predicate, not: !negated }, no.to);
+        }
+        self.move_stack(i64::from(self.frame));
+        let back = [machine::r(abi::RETURN_ADDRESS), machine::imm(0)];
+        self.push(sass::Op::RET, &[M::ABS, M::NODEC], &back);
+    }
+
+    fn move_stack(&mut self, by: i64) {
+        if by != 0 {
+            let stack = machine::r(STACK_POINTER);
+            self.push(sass::Op::IADD3, &[], &[stack, stack, machine::imm(by), machine::rz()]);
+        }
+    }
+
+    /// A block that does nothing but lead on is skipped.
+    fn destination(&self, mut block: Block) -> Block {
+        // A loop of such blocks leads nowhere: after so many steps any of them is right.
+        for _ in 0..self.function.blocks.len() {
+            match &self.function.blocks[block].end {
+                Terminator::Jump(edge) if self.code.blocks[block.index()].is_empty() => block = edge.to,
+                _ => break,
+            }
+        }
+        block
+    }
+
+    /// Is everyone who would come here sent on?
+    fn is_skipped(&self, block: Block) -> bool {
+        block != Function::ENTRY && self.destination(block) != block
+    }
+
+    /// `rest` are the blocks that follow.
+    fn end(&mut self, block: Block, rest: &[Block]) {
+        // Does control get there by itself, over blocks that are skipped?
+        let is_next = |e: &Self, to: Block| {
+            let first = rest.iter().find(|b| **b == to || !e.is_skipped(**b) || e.destination(**b) != to);
+            first == Some(&to)
+        };
+        match &self.function.blocks[block].end {
+            Terminator::Exit => {
+                self.push(sass::Op::EXIT, &[], &[]);
+            }
+            Terminator::Return => self.epilogue(),
+            Terminator::Jump(edge) => {
+                let to = self.destination(edge.to);
+                if !self.is_skipped(block) && !is_next(self, to) {
+                    self.branch(Guard::ALWAYS, to);
+                }
+            }
+            Terminator::Branch { negated, yes, no, .. } => {
+                let predicate = self.code.branches[block.index()];
+                let (yes, no) = (self.destination(yes.to), self.destination(no.to));
+                if is_next(self, yes) {
+                    self.branch(Guard { predicate, not: !negated }, no);
                 } else {
-                    self.branch(Guard { predicate, not: *negated }, yes.to);
-                    if next != Some(no.to) {
-                        self.branch(Guard::ALWAYS, no.to);
+                    self.branch(Guard { predicate, not: *negated }, yes);
+                    if !is_next(self, no) {
+                        self.branch(Guard::ALWAYS, no);
                     }
                 }
             }
         }
-        Ok(())
     }
 
     fn branch(&mut self, guard: Guard, to: Block) {
-        let pending = self.push(sass::Op::BRA, &[], vec![machine::relative(0)]);
-        pending.guard = guard;
-        pending.target = Some(to);
+        let line = self.push(sass::Op::BRA, &[], &[machine::relative(0)]);
+        line.guard = guard;
+        line.target = Some(to);
     }
 
-    fn block_arguments(&mut self, block: Block, edge: &ori::Edge) -> Result<(), String> {
-        let params = &self.function.blocks[edge.to].params;
-        for file in [File::R, File::P] {
-            let mut wanted = Vec::new();
-            for (param, arg) in params.iter().zip(&edge.args) {
-                let data = self.function.values[*param];
-                if data.file == file && self.allocation.has_place(*arg) {
-                    let place = |v, w| self.allocation.register(v, w);
-                    wanted.extend((0..data.words).map(|w| (place(*param, w), place(*arg, w))));
-                }
-            }
-            let spare = self.allocation.spare(block, file, &wanted);
-            let sequence =
-                moves::sequence(&wanted, spare).ok_or("no register is free to break a cycle of moves")?;
-            sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))?;
-        }
-        Ok(())
-    }
-
-    /// Fills in branch distances, adds the self-branch and the padding, and encodes.
-    fn finish(mut self) -> Result<Code, String> {
-        let last = self.code.len();
-        self.push(sass::Op::BRA, &[], vec![machine::relative(-(WORD as i64))]);
-        let end = self.code.len() * WORD;
+    /// Adds the self-branch and the padding, fills in distances and addresses, and encodes.
+    fn finish(mut self) -> Result<Words, String> {
+        let last = self.lines.len();
+        self.push(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))]);
+        let end = self.lines.len() * WORD;
         let size = end.next_multiple_of(128) + self.target.slack;
-        while self.code.len() * WORD < size {
-            self.push(sass::Op::NOP, &[], Vec::new());
+        while self.lines.len() * WORD < size {
+            self.push(sass::Op::NOP, &[], &[]);
         }
-        let mut code = Code { bytes: Vec::with_capacity(size), exits: Vec::new(), registers: self.registers };
-        for (i, pending) in self.code.iter_mut().enumerate() {
-            if let Some(to) = pending.target {
-                let distance = (self.starts[to.index()] as i64 - i as i64 - 1) * WORD as i64;
-                for operand in pending.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
-                    *operand = machine::relative(distance);
-                }
-            }
-            let inst = Inst::new(self.target.isa, pending.op, &pending.modifiers, &pending.operands);
-            let inst = inst.map_err(|e| e.to_string())?.guarded(pending.guard);
+        let mut words = Words { frame: self.frame, registers: self.code.registers, ..Words::default() };
+        for (i, mut line) in std::mem::take(&mut self.lines).into_iter().enumerate() {
+            self.fill_in(&mut line, i, &mut words);
+            let inst = Inst::new(self.target.isa, line.op, &line.modifiers, &line.operands);
+            let inst = inst.map_err(|e| e.to_string())?.guarded(line.guard);
             let inst = if i < last { schedule::safe(inst) } else { schedule::padding(inst) };
-            if pending.op == sass::Op::EXIT {
-                code.exits.push((i * WORD) as u32);
+            match line.op {
+                sass::Op::EXIT => words.exits.push((i * WORD) as u32),
+                sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push((i * WORD) as u32),
+                _ => {}
             }
+            words.lines.push(line.line);
             let word = sass::encode(&inst).map_err(|e| e.to_string())?;
-            code.bytes.extend(word.to_le_bytes());
+            words.bytes.extend(word.to_le_bytes());
         }
-        Ok(code)
+        Ok(words)
+    }
+
+    /// A call of something whose address came from the table.
+    fn leaves_module(&self, line: &Line) -> bool {
+        let Origin::Inst(inst) = line.origin else { return false };
+        let Some(callee) = self.function.insts[inst].args.first().and_then(ori::Arg::value) else {
+            return false;
+        };
+        let defines = |i: &&ori::Inst| self.function.insts[**i].results.contains(&callee);
+        let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
+        insts
+            .find(defines)
+            .is_some_and(|i| self.function.insts[*i].args.iter().any(|a| matches!(a, ori::Arg::Table { .. })))
+    }
+
+    /// The distance of a branch; an address, which stays zero where the loader fills it in.
+    fn fill_in(&self, line: &mut Line, index: usize, words: &mut Words) {
+        if let Some(to) = line.target {
+            let distance = (self.starts[to.index()] as i64 - index as i64 - 1) * WORD as i64;
+            for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
+                *operand = machine::relative(distance);
+            }
+        }
+        let name = |symbol: u32| self.function.symbols[symbol as usize].clone();
+        let part = |half: Half| match half {
+            Half::Low => RelocType::ABS32_LO_32,
+            Half::High => RelocType::ABS32_HI_32,
+        };
+        let (kind, symbol, addend) = match line.address {
+            None => return,
+            Some(Address::Half { symbol, addend, half }) => (part(half), name(symbol), addend),
+            Some(Address::Ahead { lines, half }) => {
+                (part(half), self.function.name.clone(), ((index + lines) * WORD) as i64)
+            }
+            Some(Address::Call { symbol }) => (self.target.call_reloc, name(symbol), 0),
+            Some(Address::Table { symbol }) => {
+                let offset = i64::from((self.table)(&self.function.symbols[symbol as usize]));
+                for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::ConstR) {
+                    *operand = machine::c_r(operand.bank, operand.index, offset);
+                }
+                return;
+            }
+            Some(Address::Incoming) => {
+                for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Signed) {
+                    *operand = machine::imm(operand.value + i64::from(self.frame));
+                }
+                return;
+            }
+        };
+        words.relocs.push(SymbolicReloc { offset: (index * WORD) as u64, kind, symbol, addend });
     }
 }

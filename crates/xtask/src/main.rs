@@ -36,6 +36,7 @@ cargo xtask <task>
       --record                   commands: write down ptxas's answers anew
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
+  fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
