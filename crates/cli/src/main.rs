@@ -4,6 +4,7 @@ mod disasm;
 mod inspect;
 mod listing;
 mod options;
+mod verify;
 
 use options::{Command, Request};
 use ptx::diag::{ABORTED, render_ptxas, render_rich};
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == "disasm" => return tool(disasm::disasm(rest)),
         Some((first, rest)) if first == "asm" => return tool(disasm::asm(rest)),
         Some((first, rest)) if first == "inspect" => return tool(inspect::inspect(rest)),
+        Some((first, rest)) if first == "verify" => return checked(verify::verify(rest)),
         _ => {}
     }
     let command = match options::parse(std::env::args_os().skip(1)) {
@@ -49,6 +51,13 @@ fn tool(result: Result<String, String>) -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// The same for a tool that can find fault: then the exit code is 1.
+fn checked(result: Result<(String, bool), String>) -> ExitCode {
+    let clean = result.as_ref().is_ok_and(|(_, clean)| *clean);
+    let printed = tool(result.map(|(text, _)| text));
+    if clean || printed != ExitCode::SUCCESS { printed } else { ExitCode::FAILURE }
 }
 
 fn compile(request: &Request) -> ExitCode {
