@@ -209,7 +209,13 @@ impl Lower<'_, '_> {
 
     /// Words side by side, as one value.
     pub(super) fn pack(&mut self, words: &[Arg]) -> Value {
-        let words: Vec<Arg> = words.iter().map(|w| self.in_register(*w)).collect();
+        let mut registers: SmallVec<[Arg; 4]> = SmallVec::new();
+        for word in words {
+            // Words of a value are values themselves: zero gets a register, too.
+            let word = if *word == RZ { Arg::Imm(0) } else { *word };
+            registers.push(self.in_register(word));
+        }
+        let words = registers;
         let count: u8 = words.iter().map(|w| self.count(w)).sum();
         let result = self.kernel.code.value(File::R, count);
         let data = self.data(Op::Pseudo(Pseudo::Pack), &[], &[result], &words);
