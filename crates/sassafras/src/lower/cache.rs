@@ -83,6 +83,9 @@ impl<'a> Lower<'_, 'a> {
             return Some(None);
         }
         let policy = self.words(ins.get(operand)?, Type::U64)?;
+        if !self.machine.takes_policies {
+            return Some(None);
+        }
         // Threads may differ; any of their policies will do, for it is about speed only.
         let halves = policy.map(|word| {
             let word = self.in_register(word);

@@ -134,13 +134,13 @@ impl Manner {
 
 /// The type of what is moved, and how often.
 #[derive(Clone, Copy)]
-struct Data {
-    ty: Type,
-    count: u8,
+pub struct Data {
+    pub ty: Type,
+    pub count: u8,
 }
 
 impl Data {
-    fn read(ins: &Ins) -> Option<Data> {
+    pub fn read(ins: &Ins) -> Option<Data> {
         let count = match ins.word(Kind::Vector) {
             None => 1,
             Some("v2") => 2,
@@ -151,11 +151,11 @@ impl Data {
         Some(Data { ty: ins.ty()?, count })
     }
 
-    fn bits(self) -> u32 {
+    pub fn bits(self) -> u32 {
         self.ty.bits() * u32::from(self.count)
     }
 
-    fn words(self) -> u8 {
+    pub fn words(self) -> u8 {
         self.bits().div_ceil(32) as u8
     }
 }
@@ -300,7 +300,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// sm_75 has two kinds of loads from shared memory; ptxas only uses the one that is called `.U`.
-    fn shared_load_words(&self, size: &[M]) -> Vec<M> {
+    pub(super) fn shared_load_words(&self, size: &[M]) -> Vec<M> {
         let kind: &[M] = if self.machine.splits_order() { &[M::U] } else { &[] };
         [kind, size].concat()
     }
@@ -400,7 +400,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Gives the parts of what was loaded to the destination's registers.
-    fn unpack(&mut self, to: &Operand, raw: Value, data: Data) -> Option<()> {
+    pub(super) fn unpack(&mut self, to: &Operand, raw: Value, data: Data) -> Option<()> {
         let body = self.body;
         let elements = match to {
             Operand::Vector(range) => body.list(*range),
@@ -461,7 +461,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The data of a store as one value.
-    fn gather(&mut self, from: &Operand, data: Data) -> Option<Value> {
+    pub(super) fn gather(&mut self, from: &Operand, data: Data) -> Option<Value> {
         let body = self.body;
         let elements = match from {
             Operand::Vector(range) => body.list(*range),

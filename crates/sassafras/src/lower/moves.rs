@@ -1,6 +1,7 @@
 //! `mov`: registers, constants, special registers, addresses, and packing and unpacking; `cvt.pack`.
 
 use super::Lower;
+use super::arithmetic::imm;
 use super::build::{RZ, constant};
 use super::instruction::Ins;
 use ori::{Arg, Value};
@@ -20,6 +21,7 @@ impl<'a> Lower<'_, 'a> {
                 let list = self.body.list(*range);
                 self.packed(list, element(list.len()))?
             }
+            Operand::Special { row, .. } if ty == Type::PRED => self.special_predicate(*row)?,
             _ if ty == Type::PRED => {
                 let from = self.predicate(from)?;
                 self.predicate_value(from)
@@ -140,11 +142,24 @@ impl<'a> Lower<'_, 'a> {
                 let whole = self.whole(from)?;
                 Some(self.copy(whole))
             }
+            Operand::Special { row, component: None } if self.is_vector(*row) => self.special_vector(*row),
             Operand::Special { .. } if ty.bits() == 64 => self.special_wide(from),
             Operand::Special { .. } => self.special_word(from),
             Operand::Symbol(symbol) => {
                 let address = self.variable_address(*symbol)?;
                 self.resized(address, ty)
+            }
+            Operand::Sum(range) => {
+                let [Operand::Symbol(symbol), Operand::Offset(offset)] = self.body.list(*range) else {
+                    return None;
+                };
+                let address = self.variable_address(*symbol)?;
+                let address = self.resized(address, ty)?;
+                let words: Vec<Arg> =
+                    (0..self.kernel.code.values[address].words).map(|w| Arg::word(address, w)).collect();
+                let offset = [imm(*offset as u32), imm((*offset >> 32) as u32)];
+                let sum = self.add(&words, &offset[..words.len()]);
+                Some(self.value(&sum))
             }
             _ if ty.bits() == 64 => self.wide(from, ty),
             _ => {

@@ -21,7 +21,12 @@ pub enum Place {
     Const(u32),
     /// The number of the symbol, as [`Arg::Address`] has it.
     Global(u32),
+    /// A texture, sampler or surface: bytes from the first parameter to its handle.
+    Image(u32),
 }
+
+/// Bytes of the handle of a texture, sampler or surface.
+pub const IMAGE_HANDLE: u32 = 4;
 
 impl Lower<'_, '_> {
     pub(super) fn place(&mut self, symbol: ast::Symbol) -> Option<Place> {
@@ -49,8 +54,18 @@ impl Lower<'_, '_> {
                 self.kernel.dynamic_shared = true;
                 self.kernel.entry.then(|| Place::Shared(size.next_multiple_of((*align).max(1))))
             }
-            Home::Image(_) => None,
+            Home::Image(name) => Some(Place::Image(self.image_handle(name))),
         }
+    }
+
+    /// Handles lie behind the parameters in bank 0; the loader fills them in.
+    fn image_handle(&mut self, name: &str) -> u32 {
+        let images = &mut self.kernel.images;
+        let at = images.iter().position(|i| i == name).unwrap_or_else(|| {
+            images.push(name.to_string());
+            images.len() - 1
+        });
+        self.kernel.first_image(self.machine) + IMAGE_HANDLE * at as u32
     }
 
     /// Gives the variables of the body their places.
@@ -124,6 +139,7 @@ impl Lower<'_, '_> {
                 let half = |half| Arg::Address { symbol, addend: 0, half };
                 Some(self.pack(&[half(Half::Low), half(Half::High)]))
             }
+            Place::Image(_) => None,
         }
     }
 
