@@ -139,7 +139,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// `a * b + c`, modulo 2^32 or 2^64.
-    pub(super) fn low_product(&mut self, a: &[Arg], b: &[Arg], c: &[Arg]) -> Words {
+    fn low_product(&mut self, a: &[Arg], b: &[Arg], c: &[Arg]) -> Words {
         let ([a0, a1], [b0, b1]) = (a, b) else {
             return smallvec![self.imad(&[], 1, a[0], b[0], c[0]).into()];
         };
