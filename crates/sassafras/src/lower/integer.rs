@@ -3,8 +3,8 @@
 //! The carry flag of `.cc` is the machine's: of a subtraction it says that there was no borrow. PTX calls it a borrow,
 //! but ptxas hands the same flag from any `.cc` to any `addc` or `subc`, and so do we.
 //!
-//! On an H200 all results are ptxas's, but for two of its mistakes: `madc.hi.sat.s32` does not saturate when only the
-//! carry makes the sum overflow, and `madc.hi.s16` takes the upper half of a product of 64 bits.
+//! On an H200 all results are ptxas's, but for two of its mistakes: `madc.hi.sat.s32` does not saturate, and `madc.hi.s16`
+//! takes the upper half of a product of 64 bits.
 
 use super::Lower;
 use super::arithmetic::{Words, imm, u32_unless};
