@@ -28,10 +28,7 @@ const fn source(text: &'static str) -> Source {
 static FILES: [(&[&str], Source); 3] = [
     (&["udiv32"], source(include_str!("../library/divide.ptx"))),
     (&["div_f64", "sqrt_f64", "rsqrt_f64"], source(include_str!("../library/double.ptx"))),
-    (
-        &["div_f32", "div_rn_f32", "div_rn_ftz_f32", "sqrt_f32", "sqrt_rn_f32", "sqrt_rn_ftz_f32"],
-        source(include_str!("../library/float.ptx")),
-    ),
+    (&["div_f32", "sqrt_f32"], source(include_str!("../library/float.ptx"))),
 ];
 
 /// Places in the library are of no interest to the user: the instruction's own line counts.
@@ -56,34 +53,10 @@ fn registers(params: &[ast::Param]) -> Vec<Reg> {
     params.iter().filter_map(register).collect()
 }
 
-/// The way past a routine: when to take the routine, and the result of not taking it.
-struct Around {
-    predicate: Value,
-    negated: bool,
-    otherwise: Value,
-}
-
 impl Lower<'_, '_> {
     /// Puts a routine in here and returns its results. `None` if there is no such routine, or it can't be lowered
     /// for this machine.
     pub(super) fn routine(&mut self, name: &str, args: &[Arg]) -> Option<Vec<Value>> {
-        self.inlined(name, args, None)
-    }
-
-    /// Puts in a routine of one result that is gone through where a predicate holds (or doesn't, if negated);
-    /// elsewhere the result is `otherwise`.
-    pub(super) fn routine_if(
-        &mut self,
-        (predicate, negated): (Value, bool),
-        name: &str,
-        args: &[Arg],
-        otherwise: Value,
-    ) -> Option<Value> {
-        let around = Around { predicate, negated, otherwise };
-        self.inlined(name, args, Some(around))?.first().copied()
-    }
-
-    fn inlined(&mut self, name: &str, args: &[Arg], around: Option<Around>) -> Option<Vec<Value>> {
         let (module, function) = find(name)?;
         let body = function.body.as_ref()?;
         let values: Vec<Value> = args
@@ -120,17 +93,33 @@ impl Lower<'_, '_> {
             }
             (after, ways, first)
         };
-        self.kernel.code.blocks[before].end = match around {
-            None => Terminator::Jump(first),
-            Some(Around { predicate, negated, otherwise }) => {
-                let no = Edge { to: after, args: vec![otherwise] };
-                Terminator::Branch { predicate, negated, uniform: false, yes: first, no }
-            }
-        };
+        self.kernel.code.blocks[before].end = Terminator::Jump(first);
         for (block, args) in ways {
             self.kernel.code.blocks[block].end = Terminator::Jump(Edge { to: after, args });
         }
         self.block = after;
         Some(self.kernel.code.blocks[after].params.clone())
+    }
+    /// A value that is worked out by `work` where a predicate holds (or doesn't, if negated), and is `otherwise`
+    /// elsewhere.
+    pub(super) fn where_holds(
+        &mut self,
+        (predicate, negated): (Value, bool),
+        otherwise: Value,
+        work: impl FnOnce(&mut Self) -> Option<Value>,
+    ) -> Option<Value> {
+        let (before, first) = (self.block, self.kernel.code.block());
+        self.block = first;
+        let result = work(self)?;
+        let after = self.kernel.code.block();
+        let data = self.kernel.code.values[otherwise];
+        let param = self.kernel.code.value(data.file, data.words);
+        let code = &mut self.kernel.code;
+        code.blocks[after].params.push(param);
+        code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: vec![result] });
+        let (yes, no) = (Edge::to(first), Edge { to: after, args: vec![otherwise] });
+        code.blocks[before].end = Terminator::Branch { predicate, negated, uniform: false, yes, no };
+        self.block = after;
+        Some(param)
     }
 }
