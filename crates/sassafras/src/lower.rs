@@ -14,6 +14,7 @@
 //! A PTX register of 8 or 16 bits is a word whose upper bits mean nothing; one of 64 or 128 bits is a value of two
 //! or four words, a vector register one of as many words as its elements take.
 
+mod arithmetic;
 mod atomic;
 mod barrier;
 #[allow(dead_code)]
@@ -25,7 +26,6 @@ mod graph;
 mod half;
 mod instruction;
 mod integer;
-#[allow(dead_code)]
 mod library;
 mod logic;
 mod memory;

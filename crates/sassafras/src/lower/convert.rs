@@ -1,4 +1,4 @@
-//! `cvt` and `cvt.pack`.
+//! `cvt`.
 //!
 //! The machine has one operation for each pair of classes: I2F, F2I, F2F (and F2FP, I2FP, HADD2 where they are
 //! faster), FRND; integers are extended, cut and clamped by hand. A result that is narrower than its register fills it
@@ -83,9 +83,6 @@ fn range(ty: Type) -> (i128, i128) {
 
 impl<'a> Lower<'_, 'a> {
     pub(super) fn convert(&mut self, ins: &Ins<'a>) -> Option<()> {
-        if ins.mnemonic() == "cvt.pack" {
-            return None;
-        }
         let [to, from] = ins.types()[..] else { return None };
         let value = match (to.is_int(), from.is_int()) {
             (true, true) => self.between_integers(ins, to, from)?,

@@ -83,7 +83,7 @@ impl<'a> Lower<'_, 'a> {
         for i in 1..ins.len() {
             args.push(self.word(ins.get(i)?, ty)?);
         }
-        let flush = ins.flag("ftz");
+        let (flush, approx) = (ins.flag("ftz"), ins.flag("approx"));
         match (ins.mnemonic(), &mut args[..]) {
             ("add" | "sub" | "mul" | "fma" | "mad", args) => self.arithmetic32(ins, args, flush),
             ("min" | "max", args) => self.min_max32(ins, args, flush),
@@ -96,13 +96,13 @@ impl<'a> Lower<'_, 'a> {
                 Some(self.emit(Op::FADD, ftz(flush), 1, &[a, Arg::MinusZero]))
             }
             ("copysign", [a, b]) => Some(self.copy_sign(*a, *b)),
-            ("div", [a, b]) if ins.flag("approx") => Some(self.div_approx(*a, *b, flush, false)),
-            ("div", [a, b]) if ins.flag("full") => Some(self.div_approx(*a, *b, flush, true)),
+            ("div", [a, b]) if approx => Some(self.div_approx(*a, *b, flush, false)),
+            ("div.full", [a, b]) => Some(self.div_approx(*a, *b, flush, true)),
             ("div", [a, b]) => self.div32(*a, *b, rounding(ins), flush),
-            ("rcp", [a]) if ins.flag("approx") => Some(self.rcp_approx(*a, flush)),
+            ("rcp", [a]) if approx => Some(self.rcp_approx(*a, flush)),
             ("rcp", [a]) => self.rcp32(*a, rounding(ins), flush),
-            ("sqrt", [a]) if !ins.flag("approx") => self.sqrt32(*a, rounding(ins), flush),
-            (name, [a]) => self.function(ins, name, *a, flush),
+            ("sqrt", [a]) if !approx => self.sqrt32(*a, rounding(ins), flush),
+            (name, [a]) if approx => self.function(name, *a, flush),
             _ => None,
         }
     }
@@ -192,7 +192,7 @@ fn one_word(arg: Arg, word: u8) -> Arg {
 }
 
 /// The machine's functions.
-impl<'a> Lower<'_, 'a> {
+impl Lower<'_, '_> {
     fn mufu(&mut self, function: M, a: Arg) -> Value {
         self.emit(Op::MUFU, &[function], 1, &[a])
     }
@@ -217,10 +217,7 @@ impl<'a> Lower<'_, 'a> {
         self.copy(arg)
     }
 
-    fn function(&mut self, ins: &Ins<'a>, name: &str, a: Arg, flush: bool) -> Option<Value> {
-        if !ins.flag("approx") {
-            return None;
-        }
+    fn function(&mut self, name: &str, a: Arg, flush: bool) -> Option<Value> {
         // With `.ftz` the unit flushes by itself; these three don't see the difference.
         match name {
             "sin" | "cos" => {
@@ -380,7 +377,7 @@ impl<'a> Lower<'_, 'a> {
         for i in 1..ins.len() {
             args.push(self.wide(ins.get(i)?, ty)?);
         }
-        let round = rounding(ins);
+        let (round, approx, flush) = (rounding(ins), ins.flag("approx"), ins.flag("ftz"));
         match (ins.mnemonic(), &args[..]) {
             ("add", [a, b]) => Some(self.emit(Op::DADD, round, 2, &[(*a).into(), (*b).into()])),
             ("sub", [a, b]) => Some(self.emit(Op::DADD, round, 2, &[(*a).into(), Arg::not(*b)])),
@@ -393,10 +390,10 @@ impl<'a> Lower<'_, 'a> {
             ("min", [a, b]) => Some(self.min_max64(M::MIN, *a, *b)),
             ("max", [a, b]) => Some(self.min_max64(M::MAX, *a, *b)),
             ("div", [a, b]) => self.div64(*a, *b, round),
-            ("rcp", [a]) if ins.flag("approx") && ins.flag("ftz") => {
+            ("rcp", [a]) if approx && flush => {
                 Some(self.high_word_function(M::RCP64H, *a))
             }
-            ("rsqrt", [a]) if ins.flag("approx") && ins.flag("ftz") => {
+            ("rsqrt", [a]) if approx && flush => {
                 Some(self.high_word_function(M::RSQ64H, *a))
             }
             ("rcp", [a]) => self.rcp64(*a, round),

@@ -124,7 +124,8 @@ impl<'a> Lower<'_, 'a> {
         match (ins.mnemonic(), kind) {
             ("mov", _) => self.mov(ins),
             ("setp" | "set" | "selp" | "slct" | "testp", _) => self.compare(ins),
-            ("cvt" | "cvt.pack", _) => self.convert(ins),
+            ("cvt", _) => self.convert(ins),
+            ("cvt.pack", _) => self.convert_pack(ins),
             (
                 "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shf.l" | "shf.r" | "shl" | "shr" | "prmt",
                 _,

@@ -25,10 +25,14 @@ const fn source(text: &'static str) -> Source {
 }
 
 /// The files, and the routines that each has.
-static FILES: [(&[&str], Source); 3] = [
-    (&["udiv32"], source(include_str!("../library/divide.ptx"))),
-    (&["div_f64", "sqrt_f64", "rsqrt_f64"], source(include_str!("../library/double.ptx"))),
+static FILES: [(&[&str], Source); 4] = [
+    (
+        &["udiv16", "urem16", "udiv32", "urem32", "udiv64", "urem64"],
+        source(include_str!("../library/divide.ptx")),
+    ),
+    (&["fns"], source(include_str!("../library/bits.ptx"))),
     (&["div_f32", "sqrt_f32"], source(include_str!("../library/float.ptx"))),
+    (&["div_f64", "sqrt_f64", "rsqrt_f64"], source(include_str!("../library/double.ptx"))),
 ];
 
 /// Places in the library are of no interest to the user: the instruction's own line counts.
