@@ -198,7 +198,7 @@ impl Lower<'_, '_> {
     }
 
     /// An operation of f32 that is done only where `p` is false; elsewhere its first operand stays what it is.
-    fn unless(&mut self, p: Value, op: Op, a: Value, b: Arg) -> Value {
+    pub(super) fn unless(&mut self, p: Value, op: Op, a: Value, b: Arg) -> Value {
         let result = self.kernel.code.value(File::R, 1);
         let mut data = self.data(ori::Op::Machine(op), &[], &[result], &[a.into(), b]);
         data.guard = Some(ori::Guard { predicate: p, negated: true, kept: [a].into_iter().collect() });
@@ -212,7 +212,8 @@ impl Lower<'_, '_> {
         self.emit_p(Op::FSETP, &[M::GEU, M::AND], &args)
     }
 
-    fn register(&mut self, arg: Arg) -> Value {
+    /// A value of its own with the bits of an argument, constants included.
+    pub(super) fn register(&mut self, arg: Arg) -> Value {
         let arg = self.in_register(arg);
         self.copy(arg)
     }
