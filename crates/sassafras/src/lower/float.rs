@@ -43,7 +43,7 @@ fn mode(round: &[M]) -> Arg {
 }
 
 /// A float's negation; of a constant, its bits with the other sign.
-fn minus(arg: Arg) -> Arg {
+pub fn minus(arg: Arg) -> Arg {
     match arg {
         Arg::Imm(bits) => Arg::Imm(bits ^ 0x8000_0000),
         other => other.negated(),
