@@ -14,6 +14,7 @@
 //! | what does an operation compute? | [`eval`] |
 //! | how is it printed? | [`text`] |
 
+pub mod arith;
 pub mod cfg;
 pub mod entity;
 pub mod eval;

@@ -96,6 +96,8 @@ impl fmt::Display for Arg {
                 write!(f, "{half}(${symbol}{addend:+})")
             }
             Arg::Stack => f.write_str("SP"),
+            Arg::Incoming(offset) => write!(f, "incoming+{offset:#x}"),
+            Arg::Table { symbol } => write!(f, "table(${symbol})"),
             Arg::Name(m) => f.write_str(m.name()),
             Arg::Zero(file) => write!(f, "{file:?}Z"),
             Arg::MinusZero => write!(f, "-RZ"),

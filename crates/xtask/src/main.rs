@@ -34,6 +34,7 @@ cargo xtask <task>
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
+  fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not

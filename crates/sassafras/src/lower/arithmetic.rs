@@ -95,6 +95,12 @@ impl Lower<'_, '_> {
         self.sum(a, b, None, None)
     }
 
+    /// The sum of two numbers of 64 bits, as a value.
+    pub(super) fn add64(&mut self, a: [Arg; 2], b: [Arg; 2]) -> Value {
+        let sum = self.add(&a, &b);
+        self.value(&sum)
+    }
+
     /// `a - b`
     pub(super) fn subtract(&mut self, a: &[Arg], b: &[Arg]) -> Words {
         self.difference(a, b, None, None)
@@ -119,9 +125,11 @@ impl Lower<'_, '_> {
         carry: Option<Arg>,
         out: Option<Value>,
     ) -> Words {
+        // RZ takes no sign.
+        let b: Words = b.iter().map(|word| if *word == RZ { Arg::Imm(0) } else { *word }).collect();
         let mut pairs: Vec<(Arg, Arg)> =
             a.iter().copied().zip(b.iter().map(|word| word.inverted())).collect();
-        if let (None, [(_, first), ..], [low, ..]) = (carry, &mut pairs[..], b) {
+        if let (None, [(_, first), ..], [low, ..]) = (carry, &mut pairs[..], &b[..]) {
             // The machine's `-x` is `~x + 1` and so carries for 0, which the constant -0 would not.
             let low = if *low == Arg::Imm(0) { self.in_register(*low) } else { *low };
             *first = low.negated();

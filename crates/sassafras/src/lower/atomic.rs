@@ -1,14 +1,10 @@
-//! Atomics, reductions and fences.
+//! Atomics and reductions.
 
 use super::Lower;
 use super::instruction::Ins;
 
 impl<'a> Lower<'_, 'a> {
     pub(super) fn atomic(&mut self, _ins: &Ins<'a>) -> Option<()> {
-        None
-    }
-
-    pub(super) fn fence(&mut self, _ins: &Ins<'a>) -> Option<()> {
         None
     }
 }

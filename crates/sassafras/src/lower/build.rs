@@ -6,7 +6,7 @@
 
 use super::{Lower, graph};
 use ori::entity::Entity;
-use ori::{Arg, File, InstData, Op, Pseudo, Value};
+use ori::{Arg, Edge, File, InstData, Op, Pseudo, Terminator, Value};
 use ptx::Type;
 use ptx::ast::{self, Operand};
 use sass::M;
@@ -183,9 +183,33 @@ impl Lower<'_, '_> {
         self.kernel.code.append(self.block, data);
     }
 
+    /// Effects that also depend on a condition.
+    pub(super) fn under(&mut self, condition: Arg, body: impl FnOnce(&mut Self)) {
+        let outer = self.guard;
+        let both = match outer {
+            None => condition,
+            Some((predicate, negated)) => {
+                let guard = if negated { Arg::not(predicate) } else { predicate.into() };
+                let args = [PT, guard, condition, PT, Arg::Imm(0x80), Arg::Imm(0)];
+                self.emit_p(sass::Op::PLOP3, &[M::LUT], &args).into()
+            }
+        };
+        if let Arg::Use(u) = both {
+            self.guard = Some((u.value, u.negated));
+            body(self);
+            self.guard = outer;
+        }
+    }
+
     /// Words side by side, as one value.
     pub(super) fn pack(&mut self, words: &[Arg]) -> Value {
-        let words: Vec<Arg> = words.iter().map(|w| self.in_register(*w)).collect();
+        let mut registers: SmallVec<[Arg; 4]> = SmallVec::new();
+        for word in words {
+            // Words of a value are values themselves: zero gets a register, too.
+            let word = if *word == RZ { Arg::Imm(0) } else { *word };
+            registers.push(self.in_register(word));
+        }
+        let words = registers;
         let count: u8 = words.iter().map(|w| self.count(w)).sum();
         let result = self.kernel.code.value(File::R, count);
         let data = self.data(Op::Pseudo(Pseudo::Pack), &[], &[result], &words);
@@ -273,7 +297,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
+    pub(super) fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
         let data = self.kernel.code.values[value];
         if self.shape(reg) != (data.file, data.words) {
             return None;
@@ -293,6 +317,37 @@ impl Lower<'_, '_> {
 
     pub(super) fn carry(&mut self) -> Arg {
         self.read(graph::CARRY).into()
+    }
+
+    /// Lowers something in blocks of its own that only threads come to for which the guard holds.
+    pub(super) fn under_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        let Some((predicate, negated)) = self.guard.take() else { return lower(self) };
+        let (inside, after) = (self.kernel.code.block(), self.kernel.code.block());
+        let before = self.now.clone();
+        let (yes, no) = (Edge::to(inside), Edge::to(after));
+        let from = std::mem::replace(&mut self.block, inside);
+        self.kernel.code.blocks[from].end =
+            Terminator::Branch { predicate, negated, uniform: false, yes, no };
+        lower(self)?;
+        // What has changed inside is a parameter behind.
+        let mut changed: Vec<(ast::Reg, Value)> =
+            self.now.iter().filter(|(r, v)| before.get(r) != Some(v)).map(|(r, v)| (*r, *v)).collect();
+        changed.sort();
+        let mut ways = (Vec::new(), Vec::new());
+        for (reg, value) in changed {
+            let (file, words) = self.shape(reg);
+            let old = before.get(&reg).copied().unwrap_or_else(|| self.undefined(file, words));
+            let param = self.kernel.code.value(file, words);
+            self.kernel.code.blocks[after].params.push(param);
+            (ways.0.push(value), ways.1.push(old));
+            self.now.insert(reg, param);
+        }
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: ways.0 });
+        if let Terminator::Branch { no, .. } = &mut self.kernel.code.blocks[from].end {
+            no.args = ways.1;
+        }
+        self.block = after;
+        Some(())
     }
 
     /// The value where the guard holds, and the register's old one elsewhere. The operation that defines the value

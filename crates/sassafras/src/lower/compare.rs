@@ -3,10 +3,10 @@
 //! Every comparison is one machine operation that also combines the outcome with a predicate; 64-bit integers take
 //! two, the second of which (`.EX`) has the outcome of the low words as an operand.
 
+use super::Lower;
 use super::build::{PT, RZ};
 use super::convert::is_half;
 use super::instruction::Ins;
-use super::Lower;
 use ori::{Arg, File, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -129,8 +129,7 @@ impl<'a> Lower<'_, 'a> {
         }
         if ty == Type::F32 {
             let (a, b) = (self.word(a, ty)?, self.word(b, ty)?);
-            let modifiers: &[M] =
-                if ftz { &[relation, M::FTZ, combine.op] } else { &[relation, combine.op] };
+            let modifiers: &[M] = if ftz { &[relation, M::FTZ, combine.op] } else { &[relation, combine.op] };
             return Some(self.emit_p(Op::FSETP, modifiers, &[PT, a, b, combine.with]));
         }
         let (a, b) = match ty.bits() {
@@ -248,22 +247,23 @@ impl<'a> Lower<'_, 'a> {
             self.integers(relation, false, &bits, &bound_words, combine)
         };
         let and = |p: Value| Combine { op: M::AND, with: p.into() };
-        let value = match ins.one_of(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
-            "finite" => is(M::LT, infinity, ALONE),
-            "infinite" => is(M::EQ, infinity, ALONE),
-            "number" => is(M::LE, infinity, ALONE),
-            "notanumber" => is(M::GT, infinity, ALONE),
-            "normal" => {
-                let finite = is(M::LT, infinity, ALONE);
-                let normal = is(M::GE, smallest_normal, and(finite));
-                // Zero counts as normal.
-                is(M::EQ, 0, Combine { op: M::OR, with: normal.into() })
-            }
-            _ => {
-                let small = is(M::LT, smallest_normal, ALONE);
-                is(M::NE, 0, and(small))
-            }
-        };
+        let value =
+            match ins.one_of(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
+                "finite" => is(M::LT, infinity, ALONE),
+                "infinite" => is(M::EQ, infinity, ALONE),
+                "number" => is(M::LE, infinity, ALONE),
+                "notanumber" => is(M::GT, infinity, ALONE),
+                "normal" => {
+                    let finite = is(M::LT, infinity, ALONE);
+                    let normal = is(M::GE, smallest_normal, and(finite));
+                    // Zero counts as normal.
+                    is(M::EQ, 0, Combine { op: M::OR, with: normal.into() })
+                }
+                _ => {
+                    let small = is(M::LT, smallest_normal, ALONE);
+                    is(M::NE, 0, and(small))
+                }
+            };
         self.set(ins.get(0)?, value)
     }
 }

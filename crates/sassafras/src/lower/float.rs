@@ -264,8 +264,7 @@ impl Lower<'_, '_> {
         }
         let a = self.register(a);
         let small = self.is_normal(a);
-        let large =
-            self.emit_p(Op::FSETP, &[M::GT, M::AND], &[PT, Arg::from(a).absolute(), TWO_TO_126, PT]);
+        let large = self.emit_p(Op::FSETP, &[M::GT, M::AND], &[PT, Arg::from(a).absolute(), TWO_TO_126, PT]);
         let up = self.select_word(ONE, TWO_TO_24, small.into());
         let scale = self.select_word(QUARTER, up.into(), large.into());
         let scaled = self.emit(Op::FMUL, &[], 1, &[a.into(), scale.into()]);
@@ -495,8 +494,7 @@ impl<'a> Lower<'_, 'a> {
         let estimate = self.pack(&[low.into(), high.into()]);
         let inverse = self.refined_inverse_root(a, estimate);
         let root = self.emit(Op::DMUL, &[], 2, &[a.into(), inverse.into()]);
-        let half_high =
-            self.emit(Op::IADD3, &[], 1, &[Arg::word(inverse, 1), Arg::Imm(-0x0010_0000), RZ]);
+        let half_high = self.emit(Op::IADD3, &[], 1, &[Arg::word(inverse, 1), Arg::Imm(-0x0010_0000), RZ]);
         let half = self.pack(&[Arg::word(inverse, 0), half_high.into()]);
         let rest = self.fused64(root.into(), Arg::not(root), a.into());
         let root = self.fused64(rest.into(), half.into(), root.into());

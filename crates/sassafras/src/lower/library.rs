@@ -3,8 +3,10 @@
 //! A routine is a `.func` whose parameters and results are registers. Writing them in PTX keeps them readable, lets
 //! the interpreter run them, and makes them work on every target. A file is read when one of its routines is needed.
 
+use super::call::ParamWords;
 use super::graph::End;
-use super::{Lines, Lower};
+use super::{Env, Lines, Lower};
+use crate::data::Data;
 use ori::{Arg, Edge, Terminator, Value};
 use ptx::ast::{self, Item, ParamPlace, Reg};
 use rustc_hash::FxHashMap;
@@ -24,22 +26,28 @@ const fn source(text: &'static str) -> Source {
     Source { text, read: OnceLock::new() }
 }
 
-/// The files, and the routines that each has.
-static FILES: [(&[&str], Source); 4] = [
-    (
-        &["udiv16", "urem16", "udiv32", "urem32", "udiv64", "urem64"],
-        source(include_str!("../library/divide.ptx")),
-    ),
-    (&["fns"], source(include_str!("../library/bits.ptx"))),
-    (&["div_f32", "sqrt_f32"], source(include_str!("../library/float.ptx"))),
-    (&["div_f64", "sqrt_f64", "rsqrt_f64"], source(include_str!("../library/double.ptx"))),
-];
+macro_rules! files {
+    ($($name:literal)*) => {
+        [$(source(include_str!(concat!("../library/", $name, ".ptx")))),*]
+    };
+}
+
+const COUNT: usize = 5;
+static FILES: [Source; COUNT] = files! {
+    "bits"
+    "divide"
+    "double"
+    "float"
+    "policy"
+};
 
 /// Places in the library are of no interest to the user: the instruction's own line counts.
 static LINES: OnceLock<Lines> = OnceLock::new();
+static DATA: OnceLock<Data> = OnceLock::new();
 
 fn find(name: &str) -> Option<(&'static ast::Module<'static>, &'static ast::Function<'static>)> {
-    let (_, source) = FILES.iter().find(|(names, _)| names.contains(&name))?;
+    let head = format!(" {name} (");
+    let source = FILES.iter().find(|file| file.text.contains(&head))?;
     let module =
         source.read.get_or_init(|| ptx::parse(source.text, &ptx::Options::default()).module).as_ref()?;
     let named = |f: &ast::Function| module.names[module.symbols[f.symbol.0 as usize].name.0 as usize] == name;
@@ -75,7 +83,9 @@ impl Lower<'_, '_> {
         let lines = LINES.get_or_init(|| Lines::new(""));
         let before = self.block;
         let (after, ways, first) = {
-            let mut inner = Lower::new(self.kernel, module, body, self.machine, lines, &results);
+            let params_of_calls = ParamWords::new(module, body, None);
+            let env = Env { module, machine: self.machine, lines, data: DATA.get_or_init(Data::default) };
+            let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
             inner.line = self.line;
             inner.descriptor = self.descriptor;

@@ -80,6 +80,15 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
+    /// An address as wide as its register.
+    fn resized(&mut self, address: Value, ty: Type) -> Option<Value> {
+        match (self.kernel.code.values[address].words, ty.bits()) {
+            (1, 64) => Some(self.pack(&[address.into(), Arg::Imm(0)])),
+            (1, 32) | (2, 64) => Some(address),
+            _ => None,
+        }
+    }
+
     /// A predicate operand as a value.
     fn predicate_value(&mut self, predicate: Arg) -> Value {
         match predicate {
@@ -105,7 +114,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let value = match name {
             Some(name) => self.emit(Op::I2IP, &[name, M::S32, M::SAT], 1, &[a, b, c]),
-            None => self.packed_by_hand(to.bits(), to.is_signed(), a, b, c),
+            None => self.packed_by_hand(to.bits(), to.name().starts_with('s'), a, b, c),
         };
         self.set(ins.get(0)?, value)
     }
@@ -133,7 +142,10 @@ impl<'a> Lower<'_, 'a> {
             }
             Operand::Special { .. } if ty.bits() == 64 => self.special_wide(from),
             Operand::Special { .. } => self.special_word(from),
-            Operand::Symbol(symbol) => self.shared_address(*symbol),
+            Operand::Symbol(symbol) => {
+                let address = self.variable_address(*symbol)?;
+                self.resized(address, ty)
+            }
             _ if ty.bits() == 64 => self.wide(from, ty),
             _ => {
                 let bits = constant(from, ty)?;

@@ -2,7 +2,7 @@
 
 use super::Lower;
 use ori::{Arg, Value};
-use ptx::ast::{self, Operand};
+use ptx::ast::Operand;
 use sass::{M, Op};
 
 impl Lower<'_, '_> {
@@ -35,14 +35,5 @@ impl Lower<'_, '_> {
     /// A special register of one bit.
     pub(super) fn special_predicate(&mut self, _row: u16) -> Option<Value> {
         None
-    }
-
-    pub(super) fn shared_address(&mut self, symbol: ast::Symbol) -> Option<Value> {
-        let offset = *self.shared.get(&symbol)?;
-        let base = i64::from(self.machine.shared) + offset as i64;
-        // Each block of a cluster has its own window of 16 MiB.
-        let rank = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_CgaCtaId)]);
-        let base = self.in_register(Arg::Imm(base));
-        Some(self.emit(Op::LEA, &[], 1, &[rank.into(), base, Arg::Imm(24)]))
     }
 }
