@@ -231,7 +231,8 @@ impl<'a> Lower<'_, 'a> {
             ("tf32", "f32") => self.to_tf32(ins)?,
             ("f16" | "bf16" | "f16x2" | "bf16x2", "f32") => self.narrowed(ins, to)?,
             (_, "f16" | "bf16" | "f32" | "f64") if float_name(to).is_some() => {
-                let value = if to == from { self.same_float(ins, to)? } else { self.resized(ins, to, from)? };
+                let value =
+                    if to == from { self.same_float(ins, to)? } else { self.another_size(ins, to, from)? };
                 self.saturated(ins, to, value)?
             }
             _ => self.tiny_floats(ins, to, from)?,
@@ -264,9 +265,8 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    fn resized(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<Value> {
-        let (mut arg, round, flush) =
-            (self.float_source(ins.get(1)?, from)?, rounding(ins), ins.flag("ftz"));
+    fn another_size(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<Value> {
+        let (mut arg, round, flush) = (self.float_source(ins.get(1)?, from)?, rounding(ins), ins.flag("ftz"));
         match (to.name(), from.name()) {
             // Every f16 is a normal f32 or zero: nothing to flush.
             ("f32", "f16") => {

@@ -23,6 +23,7 @@ const TWO_TO_MINUS_12: Arg = Arg::Imm(0x3980_0000);
 const MINUS_24: Arg = Arg::Imm(0xc1c0_0000u32 as i32 as i64);
 const MINUS_126: Arg = Arg::Imm(0xc2fc_0000u32 as i32 as i64);
 const SMALLEST_NORMAL: Arg = Arg::Imm(0x0080_0000);
+const TWO_TO_MINUS_62: Arg = Arg::Imm(0x2080_0000);
 const TWO_TO_126: Arg = Arg::Imm(0x7e80_0000);
 /// 1/2π, as SIN and COS take their argument in turns.
 const TURNS: Arg = Arg::Imm(0x3e22_f983);
@@ -30,6 +31,7 @@ const TURNS: Arg = Arg::Imm(0x3e22_f983);
 // High words of f64; the machine has zeros below them.
 const ONE64: Arg = Arg::Imm(0x3ff0_0000);
 const HALF64: Arg = Arg::Imm(0x3fe0_0000);
+const TWO_TO_64_64: Arg = Arg::Imm(0x43f0_0000);
 const THREE_EIGHTHS64: Arg = Arg::Imm(0x3fd8_0000);
 
 /// Numbers of the rounding modes, as the library's routines take them.
@@ -356,11 +358,18 @@ impl Lower<'_, '_> {
             }
         }
         let [wide] = self.routine(name, &args)?[..] else { return None };
-        let result = self.emit(Op::F2F, &[&[M::F32, M::F64], round].concat(), 1, &[wide.into()]);
-        Some(match flush {
-            true => self.emit(Op::FADD, &[M::FTZ], 1, &[result.into(), Arg::MinusZero]),
-            false => result,
-        })
+        let modifiers = [&[M::F32, M::F64], round].concat();
+        let result = self.emit(Op::F2F, &modifiers, 1, &[wide.into()]);
+        if !flush {
+            return Some(result);
+        }
+        // Flushed is what is too small after it was rounded to 24 bits: those of 2^64 times as much tell.
+        let scaled = self.emit(Op::DMUL, &[], 2, &[wide.into(), TWO_TO_64_64]);
+        let scaled = self.emit(Op::F2F, &modifiers, 1, &[scaled.into()]);
+        let args = [PT, Arg::from(scaled).absolute(), TWO_TO_MINUS_62, PT];
+        let small = self.emit_p(Op::FSETP, &[M::LT, M::AND], &args);
+        let zero = self.lop3(result.into(), Arg::Imm(i64::from(i32::MIN)), RZ, 0xc0);
+        Some(self.select_word(zero.into(), result.into(), small.into()))
     }
 }
 
@@ -390,12 +399,8 @@ impl<'a> Lower<'_, 'a> {
             ("min", [a, b]) => Some(self.min_max64(M::MIN, *a, *b)),
             ("max", [a, b]) => Some(self.min_max64(M::MAX, *a, *b)),
             ("div", [a, b]) => self.div64(*a, *b, round),
-            ("rcp", [a]) if approx && flush => {
-                Some(self.high_word_function(M::RCP64H, *a))
-            }
-            ("rsqrt", [a]) if approx && flush => {
-                Some(self.high_word_function(M::RSQ64H, *a))
-            }
+            ("rcp", [a]) if approx && flush => Some(self.high_word_function(M::RCP64H, *a)),
+            ("rsqrt", [a]) if approx && flush => Some(self.high_word_function(M::RSQ64H, *a)),
             ("rcp", [a]) => self.rcp64(*a, round),
             ("sqrt", [a]) => self.sqrt64(*a, round),
             ("rsqrt", [a]) => self.rsqrt64(*a),
@@ -506,6 +511,8 @@ impl<'a> Lower<'_, 'a> {
         let inverse = self.refined_inverse_root(a, estimate);
         let shifted = self.emit(Op::IADD3, &[], 1, &[Arg::word(a, 1), Arg::Imm(-0x0010_0000), RZ]);
         let doubtful = self.compare_integers(M::GE, false, &[shifted.into()], &[Arg::Imm(0x7fe0_0000)]);
-        self.where_holds((doubtful, false), inverse, |l| l.routine("rsqrt_f64", &[a.into()])?.first().copied())
+        self.where_holds((doubtful, false), inverse, |l| {
+            l.routine("rsqrt_f64", &[a.into()])?.first().copied()
+        })
     }
 }
