@@ -144,12 +144,19 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn between_integers(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<Value> {
-        let source = ins.get(1)?;
+        let (source, saturate) = (ins.get(1)?, ins.flag("sat"));
+        if !saturate && to.bits() <= from.bits() && to.bits() < 64 {
+            let word = self.extended_if_constant(source, from)?;
+            return Some(self.copy(word));
+        }
         let mut words = match from.bits() {
             64 => self.words(source, from)?.to_vec(),
             _ => vec![self.extended(source, from)?],
         };
-        if ins.flag("sat") {
+        if saturate && to.bits() <= 16 && from.is_signed() && words.len() == 1 {
+            return Some(self.emit(Op::I2I, &[integer_name(to), &[M::S32, M::SAT]].concat(), 1, &words));
+        }
+        if saturate {
             self.clamp(&mut words, to, from);
         }
         if to.bits() < 64 {
