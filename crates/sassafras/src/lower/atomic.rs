@@ -14,6 +14,7 @@ use super::instruction::Ins;
 use super::memory::{Data, Order, Scope};
 use ori::{Arg, Edge, File, Terminator, Value};
 use ptx::Type;
+use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
@@ -83,6 +84,11 @@ impl Atomic {
         }
     }
 
+    /// Has the machine an operation without a result?
+    fn is_reduction(&self) -> bool {
+        self.space == Space::Global && self.data.bits() != 16 && !matches!(self.op, "exch" | "cas")
+    }
+
     /// May the operation find that the memory is none that it works on?
     fn may_fail(&self) -> bool {
         let far = matches!(self.space, Space::Generic | Space::Cluster);
@@ -114,7 +120,11 @@ impl<'a> Lower<'_, 'a> {
         }
         let address = self.address(ins.get(first)?, space, 0)?;
         let atomic = Atomic { op, data, space, scope, address, policy };
-        let result = if first == 1 { Some(ins.get(0)?) } else { None };
+        let result = match first {
+            0 => None,
+            // Nobody looks at the old value: a reduction, where there is one.
+            _ => Some(ins.get(0)?).filter(|to| !matches!(to, Operand::Sink)),
+        };
         if let Some("release" | "acq_rel") = order {
             self.before_release(scope);
         }
@@ -136,12 +146,10 @@ impl<'a> Lower<'_, 'a> {
         &mut self,
         atomic: &Atomic,
         sources: &[Value],
-        result: Option<&ptx::ast::Operand>,
+        result: Option<&Operand>,
     ) -> Option<()> {
         let old = match sources {
-            _ if result.is_none() && atomic.space == Space::Global && atomic.data.bits() != 16 => {
-                return self.reduction(atomic, sources);
-            }
+            _ if result.is_none() && atomic.is_reduction() => return self.reduction(atomic, sources),
             [x] if atomic.data.bits() == 16 => self.half_add(atomic, *x)?,
             [x, new] if atomic.data.bits() == 16 => self.half_cas(atomic, *x, *new)?,
             [x] if !atomic.is_native() => self.shared_loop(atomic, *x)?,

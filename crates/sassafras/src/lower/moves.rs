@@ -143,7 +143,14 @@ impl<'a> Lower<'_, 'a> {
             Operand::Special { .. } if ty.bits() == 64 => self.special_wide(from),
             Operand::Special { .. } => self.special_word(from),
             Operand::Symbol(symbol) => {
-                let address = self.variable_address(*symbol)?;
+                let address = self.variable_address(*symbol, 0)?;
+                self.resized(address, ty)
+            }
+            Operand::Sum(range) => {
+                let [Operand::Symbol(symbol), Operand::Offset(plus)] = self.body.list(*range) else {
+                    return None;
+                };
+                let address = self.variable_address(*symbol, *plus)?;
                 self.resized(address, ty)
             }
             _ if ty.bits() == 64 => self.wide(from, ty),
