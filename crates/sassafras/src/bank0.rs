@@ -14,9 +14,6 @@ pub struct Machine {
     pub params: u32,
     /// Offset of the descriptor of global memory; machines before sm_80 have none.
     pub descriptor: Option<u32>,
-    /// Offsets of ntid.x and nctaid.x; .y and .z follow.
-    pub ntid: u32,
-    pub nctaid: u32,
     /// Offset of the stack pointer's first value.
     pub stack: u32,
     /// First byte of shared memory that a kernel may use.
@@ -65,11 +62,11 @@ pub enum ParamWindow {
 }
 
 const fn row(sm: u16, isa: Isa) -> Machine {
-    let (params, descriptor, ntid, nctaid) = match sm {
-        75 => (0x160, None, 0x0, 0xc),
-        80..90 => (0x160, Some(0x118), 0x0, 0xc),
-        90 => (0x210, Some(0x208), 0x0, 0xc),
-        _ => (0x380, Some(0x358), 0x360, 0x370),
+    let (params, descriptor) = match sm {
+        75 => (0x160, None),
+        80..90 => (0x160, Some(0x118)),
+        90 => (0x210, Some(0x208)),
+        _ => (0x380, Some(0x358)),
     };
     let stack = if sm >= 100 { 0x37c } else { 0x28 };
     let shared = if sm >= 90 { 0x400 } else { 0 };
@@ -80,8 +77,6 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         isa,
         params,
         descriptor,
-        ntid,
-        nctaid,
         stack,
         shared,
         call_reloc,

@@ -176,7 +176,7 @@ fn function(
     if kernel.calls {
         attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
     }
-    if !kernel.externs.is_empty() {
+    if !words.outside_calls.is_empty() {
         attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
     }
     let images = images(kernel, data, machine);

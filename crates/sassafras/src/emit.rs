@@ -221,7 +221,7 @@ impl Emitter<'_> {
             let inst = if i < last { schedule::safe(inst) } else { schedule::padding(inst) };
             match line.op {
                 sass::Op::EXIT => words.exits.push((i * WORD) as u32),
-                sass::Op::CALL if line.address.is_none() => words.outside_calls.push((i * WORD) as u32),
+                sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push((i * WORD) as u32),
                 _ => {}
             }
             words.lines.push(line.line);
@@ -229,6 +229,19 @@ impl Emitter<'_> {
             words.bytes.extend(word.to_le_bytes());
         }
         Ok(words)
+    }
+
+    /// A call of something whose address came from the table.
+    fn leaves_module(&self, line: &Line) -> bool {
+        let Origin::Inst(inst) = line.origin else { return false };
+        let Some(callee) = self.function.insts[inst].args.first().and_then(ori::Arg::value) else {
+            return false;
+        };
+        let defines = |i: &&ori::Inst| self.function.insts[**i].results.contains(&callee);
+        let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
+        insts
+            .find(defines)
+            .is_some_and(|i| self.function.insts[*i].args.iter().any(|a| matches!(a, ori::Arg::Table { .. })))
     }
 
     /// The distance of a branch; an address, which stays zero where the loader fills it in.

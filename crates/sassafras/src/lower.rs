@@ -221,6 +221,7 @@ struct Lower<'k, 'a> {
     device: Option<&'a ast::Function<'a>>,
     incoming: Vec<(ast::Reg, Value)>,
     result_address: Option<Value>,
+    return_block: Option<Block>,
     /// The library routine that this is the body of.
     routine: Option<library::Inlined>,
     /// The kernel's own shared variables, from the first of them on.
@@ -267,6 +268,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             device: None,
             incoming: Vec::new(),
             result_address: None,
+            return_block: None,
             routine: None,
             own: Vec::new(),
             shared: FxHashMap::default(),
@@ -382,10 +384,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
-            End::Return if self.device.is_some() => {
-                self.hand_back();
-                Terminator::Return
-            }
+            End::Return if self.device.is_some() => Terminator::Jump(self.return_edge()),
             // A kernel has no caller.
             End::Return => Terminator::Exit,
             End::Jump(to) => Terminator::Jump(self.edge(to)),
@@ -399,6 +398,32 @@ impl<'k, 'a> Lower<'k, 'a> {
         self.kernel.code.blocks[self.block].end = end;
         self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
+    }
+
+    /// The way to the one block that a device function returns from, so that its threads meet there.
+    fn return_edge(&mut self) -> Edge {
+        let regs: Vec<ast::Reg> =
+            self.device.iter().flat_map(|f| &f.returns).flat_map(|r| returned(&self.params, r)).collect();
+        let args = regs.iter().map(|r| self.read(*r)).collect();
+        let to = match self.return_block {
+            Some(block) => block,
+            None => {
+                let block = self.kernel.code.block();
+                let mut results = Vec::new();
+                for reg in regs {
+                    let (file, words) = self.shape(reg);
+                    results.push(self.kernel.code.value(file, words));
+                }
+                self.kernel.code.blocks[block].params = results.clone();
+                self.kernel.code.blocks[block].end = Terminator::Return;
+                let here = std::mem::replace(&mut self.block, block);
+                self.hand_back(&results);
+                self.block = here;
+                self.return_block = Some(block);
+                block
+            }
+        };
+        Edge { to, args }
     }
 
     /// `brx.idx` as a tree of comparisons; an index outside the list is undefined behaviour.

@@ -76,6 +76,19 @@ impl Program {
         decode::program(module, source)
     }
 
+    /// How many instructions there are.
+    pub fn instructions(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Instructions that can't be executed, with their lines.
+    pub fn unsupported(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.steps.iter().filter_map(|step| match &step.action {
+            program::Action::Unsupported(what) => Some((step.line, what.as_str())),
+            _ => None,
+        })
+    }
+
     /// The names of the kernels.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.routines.iter().filter(|r| r.entry).map(|r| r.name.as_str())

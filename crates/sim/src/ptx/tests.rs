@@ -14,7 +14,8 @@ fn run_lines(name: &str, source: &str) -> usize {
         let mut machine = Machine::new(&program);
         let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
         let parameters = run.parameters(&addresses);
-        let launch = Launch { shared: run.shared, ..Launch::new(&run.kernel, run.grid, run.block, &parameters) };
+        let launch =
+            Launch { shared: run.shared, ..Launch::new(&run.kernel, run.grid, run.block, &parameters) };
         machine.run(&launch).unwrap_or_else(|fault| panic!("{name}:{} {}: {fault}", run.line, run.kernel));
         let results: Vec<Vec<u8>> = addresses
             .iter()
