@@ -142,12 +142,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    fn finish_atomic(
-        &mut self,
-        atomic: &Atomic,
-        sources: &[Value],
-        result: Option<&Operand>,
-    ) -> Option<()> {
+    fn finish_atomic(&mut self, atomic: &Atomic, sources: &[Value], result: Option<&Operand>) -> Option<()> {
         let old = match sources {
             _ if result.is_none() && atomic.is_reduction() => return self.reduction(atomic, sources),
             [x] if atomic.data.bits() == 16 => self.half_add(atomic, *x)?,
