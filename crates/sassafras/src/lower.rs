@@ -38,6 +38,7 @@ mod memory;
 mod moves;
 mod special;
 mod surface;
+mod tensormap;
 mod texture;
 mod variables;
 mod video;

@@ -137,14 +137,15 @@ impl<'a> Lower<'_, 'a> {
         if OFFSETS.contains(&address.offset) && OFFSETS.contains(&(address.offset + reach)) {
             return address;
         }
-        let half = |n: i64| Arg::Imm(i64::from(n as i32));
-        let offset = address.offset;
-        let base = match (address.base, space.words()) {
-            (Arg::Use(u), 2) => {
-                let words = [Arg::word(u.value, 0), Arg::word(u.value, 1)];
-                self.add64(words, [half(offset), half(offset >> 32)])
+        let base = match space.words() {
+            2 => {
+                let words = self.flat(address);
+                self.pack(&words)
             }
-            (base, _) => self.emit(Op::IADD3, &[], 1, &[base, half(offset), RZ]),
+            _ => {
+                let offset = Arg::Imm(i64::from(address.offset as i32));
+                self.emit(Op::IADD3, &[], 1, &[address.base, offset, RZ])
+            }
         };
         Address { base: base.into(), offset: 0 }
     }
@@ -176,13 +177,34 @@ impl<'a> Lower<'_, 'a> {
         [Arg::word(value, 0), Arg::word(value, 1)]
     }
 
+    /// An address as a number of two words.
+    pub(super) fn flat(&mut self, address: Address) -> [Arg; 2] {
+        let Address { base, offset } = address;
+        let words = match base {
+            Arg::Use(u) if self.count(&base) == 2 => [Arg::word(u.value, 0), Arg::word(u.value, 1)],
+            _ => [base, RZ],
+        };
+        if offset == 0 {
+            return words;
+        }
+        let half = |n: i64| Arg::Imm(i64::from(n as i32));
+        let sum = self.add64(words, [half(offset), half(offset >> 32)]);
+        [Arg::word(sum, 0), Arg::word(sum, 1)]
+    }
+
     /// `cvta` and `cvta.to`: the distance between a space's addresses and the generic ones is added or taken away.
     pub(super) fn cvta(&mut self, ins: &Ins<'a>) -> Option<()> {
         let to = ins.mnemonic() == "cvta.to";
         let ty = ins.ty()?;
         let space = self.space(ins)?;
         let from = self.cvta_source(ins.get(1)?, ty)?;
-        let value = match space {
+        let value = self.converted(from, space, to)?;
+        self.set_address(ins.get(0)?, value)
+    }
+
+    /// A generic address as one of the space (`to`), or the other way.
+    pub(super) fn converted(&mut self, from: [Arg; 2], space: Space, to: bool) -> Option<Value> {
+        Some(match space {
             // A global address is the generic one.
             Space::Global => self.pack(&from),
             Space::Shared | Space::Cluster => match (self.machine.windows.shared, to) {
@@ -202,8 +224,7 @@ impl<'a> Lower<'_, 'a> {
                 }
             },
             Space::Generic => return None,
-        };
-        self.set_address(ins.get(0)?, value)
+        })
     }
 
     /// A register, or a variable.

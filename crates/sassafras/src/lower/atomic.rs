@@ -392,21 +392,15 @@ impl<'a> Lower<'_, 'a> {
 
     /// The word that a half lies in.
     fn around(&mut self, atomic: &Atomic) -> Around {
-        let Address { base, offset } = atomic.address;
-        let far = atomic.space != Space::Shared;
-        let half = |n: i64| Arg::Imm(i64::from(n as i32));
-        let (low, high) = match base {
-            Arg::Use(u) if far => {
-                let sum = match offset {
-                    0 => u.value,
-                    _ => {
-                        let words = [Arg::word(u.value, 0), Arg::word(u.value, 1)];
-                        self.add64(words, [half(offset), half(offset >> 32)])
-                    }
-                };
-                (Arg::word(sum, 0), Some(Arg::word(sum, 1)))
+        let (low, high) = match atomic.space {
+            Space::Shared => {
+                let Address { base, offset } = atomic.address;
+                (self.emit(Op::IADD3, &[], 1, &[base, Arg::Imm(offset), RZ]).into(), None)
             }
-            _ => (self.emit(Op::IADD3, &[], 1, &[base, half(offset), RZ]).into(), None),
+            _ => {
+                let [low, high] = self.flat(atomic.address);
+                (low, Some(high))
+            }
         };
         let aligned = self.lop3(low, Arg::Imm(!2), RZ, 0xc0);
         let which = self.lop3(low, Arg::Imm(2), RZ, 0xc0);

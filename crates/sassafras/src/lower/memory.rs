@@ -345,9 +345,8 @@ impl<'a> Lower<'_, 'a> {
         if address.offset % 32 == 0 && (-(1 << 20)..1 << 20).contains(&address.offset) {
             return Some(address);
         }
-        let Arg::Use(u) = address.base else { return None };
-        let offset = [Arg::Imm(address.offset), Arg::Imm(address.offset >> 32)];
-        let base = self.add64([Arg::word(u.value, 0), Arg::word(u.value, 1)], offset);
+        let words = self.flat(address);
+        let base = self.pack(&words);
         Some(Address { base: base.into(), offset: 0 })
     }
 
