@@ -36,6 +36,7 @@ mod library;
 mod logic;
 mod memory;
 mod moves;
+mod multimem;
 mod special;
 mod surface;
 mod tensormap;

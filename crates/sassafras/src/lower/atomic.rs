@@ -110,8 +110,9 @@ impl<'a> Lower<'_, 'a> {
         // Only types of 16 bits have it, and there the machine keeps subnormals anyway.
         let _ = ins.flag("noftz");
         let order = ins.one_of(&["relaxed", "acquire", "release", "acq_rel"]);
-        let scope = Scope::read(ins).unwrap_or(Scope::Gpu);
-        let space = self.space(ins)?;
+        let multimem = ins.mnemonic() == "multimem.red";
+        let scope = Scope::read(ins).unwrap_or(if multimem { Scope::Sys } else { Scope::Gpu });
+        let space = self.space(ins).filter(|s| !multimem || *s == Space::Global)?;
         let data = Data::read(ins)?;
         let policy = self.cache_hint(ins, ins.len() - 1)?;
         let mut sources = vec![self.gather(ins.get(first + 1)?, data)?];

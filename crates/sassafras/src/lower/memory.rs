@@ -350,7 +350,7 @@ impl<'a> Lower<'_, 'a> {
         Some(Address { base: base.into(), offset: 0 })
     }
 
-    fn store(&mut self, ins: &Ins<'a>) -> Option<()> {
+    pub(super) fn store(&mut self, ins: &Ins<'a>) -> Option<()> {
         let space = self.space(ins)?;
         let manner = Manner::read(ins)?;
         let data = Data::read(ins)?;
