@@ -32,7 +32,7 @@ pub fn module(
     for c in &compiled {
         let name = &c.kernel.code.name;
         words.push(
-            emit::words(&c.kernel, &c.code, machine, &place)
+            emit::words(&c.kernel, &c.code, machine, &place, options.level)
                 .map_err(|e| Failure::internal("emit", name, e))?,
         );
     }

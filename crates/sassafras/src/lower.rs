@@ -19,7 +19,6 @@ mod address;
 mod arithmetic;
 mod atomic;
 mod barrier;
-#[allow(dead_code)]
 mod build;
 mod cache;
 mod call;

@@ -244,6 +244,11 @@ impl<'a> Allocator<'a> {
         }
         for param in &self.function.blocks[block].params {
             self.born[param.index()] = self.at[param.index()].map(|p| (block, 0, p));
+            // One that had to make room for another begins in memory.
+            if self.at[param.index()].is_none() && !self.undefined.contains(*param) {
+                self.slot(*param);
+                self.in_memory.insert(*param);
+            }
         }
         self.starts[block.index()] = self.snapshot();
         Ok(())
