@@ -109,10 +109,18 @@ pub enum Arg {
     Name(M),
     /// RZ, URZ
     Zero(File),
+    /// -RZ, the float -0.0: what can be added to any float without changing it.
+    MinusZero,
     /// PT, or !PT.
     True(bool),
     /// R1.
     Stack,
+    /// An offset from the stack pointer that the function's caller had.
+    Incoming(u32),
+    /// Where the address of [`Function::symbols`]`[symbol]` is in the table of constant bank 4.
+    Table {
+        symbol: u32,
+    },
     /// Where a convergence barrier ends.
     Target(Block),
 }

@@ -96,8 +96,11 @@ impl fmt::Display for Arg {
                 write!(f, "{half}(${symbol}{addend:+})")
             }
             Arg::Stack => f.write_str("SP"),
+            Arg::Incoming(offset) => write!(f, "incoming+{offset:#x}"),
+            Arg::Table { symbol } => write!(f, "table(${symbol})"),
             Arg::Name(m) => f.write_str(m.name()),
             Arg::Zero(file) => write!(f, "{file:?}Z"),
+            Arg::MinusZero => write!(f, "-RZ"),
             Arg::True(true) => f.write_str("PT"),
             Arg::True(false) => f.write_str("!PT"),
             Arg::Target(block) => write!(f, "{block}"),

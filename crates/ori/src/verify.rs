@@ -6,7 +6,7 @@
 //! 4. a guard, and a branch's predicate, is a predicate (P or UP);
 //! 5. a guarded instruction keeps one value for each result, of the same file and width;
 //! 6. a word that is named exists;
-//! 7. the words of a `Pack` or `Unpack` add up, and `Copy` keeps file and width.
+//! 7. `Pack`, `Unpack` and `Copy` take values, and their words add up.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Value};
@@ -137,6 +137,9 @@ impl Verifier<'_> {
         };
         match (inst.op, inst.results.first()) {
             (Op::Pseudo(Pseudo::Pack | Pseudo::Copy | Pseudo::Unpack), Some(_)) => {
+                if !inst.args.iter().all(|a| matches!(a, Arg::Use(_))) {
+                    return Err("words of something that is no value".into());
+                }
                 let words: u32 = inst.results.iter().map(|r| u32::from(values[*r].words)).sum();
                 if words != inst.args.iter().map(width).sum::<u32>() {
                     return Err("the words do not add up".into());

@@ -56,40 +56,73 @@ fn ptx_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
+/// Files that ptxas refuses as they stand are tried once more with their `.target` line changed: most code of one
+/// target compiles for another.
 fn check_target(target: &str, isa: Isa, files: &[PathBuf]) -> Result<bool, String> {
-    let ptxas = oracle::nvdisasm()?.with_file_name("ptxas");
-    let cubin = env::temp_dir().join(format!("sass-corpus-{}-{target}.cubin", process::id()));
-    let (mut accepted, mut instructions, mut unique, mut failures) = (0, 0, BTreeSet::new(), Vec::new());
+    let folder = env::temp_dir().join(format!("sass-corpus-{}-{target}", process::id()));
+    fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
+    let (mut accepted, mut retargeted, mut instructions) = (0, 0, 0);
+    let mut words = BTreeSet::new();
     for file in files {
-        let output = Command::new(&ptxas)
-            .args(["-arch", target, "-o"])
-            .args([&cubin, file])
-            .output()
-            .map_err(|e| e.to_string())?;
-        if !output.status.success() {
-            continue; // another target's file
+        let mut cubin = compile(file, target, &folder)?;
+        accepted += usize::from(cubin.is_some());
+        if cubin.is_none() {
+            let changed = folder.join("changed.ptx");
+            let text = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+            fs::write(&changed, with_target(&text, target)).map_err(|e| e.to_string())?;
+            cubin = compile(&changed, target, &folder)?;
+            retargeted += usize::from(cubin.is_some());
         }
-        accepted += 1;
-        for code in code_sections(&fs::read(&cubin).map_err(|e| e.to_string())?).ok_or("not a cubin")? {
+        for code in cubin.as_deref().map_or(Some(Vec::new()), code_sections).ok_or("not a cubin")? {
             instructions += code.len();
-            unique.extend(code.iter().copied());
-            let texts = oracle::texts(isa, &code)?;
-            for (index, (&word, theirs)) in code.iter().zip(texts).enumerate() {
-                if let Err(why) = check(isa, word, index as u64 * WORD_BYTES, theirs.as_deref()) {
-                    failures.push(format!("{word:032x} {} : {why}", theirs.unwrap_or_default()));
-                }
-            }
+            words.extend(code);
         }
     }
-    let _ = fs::remove_file(&cubin); // absent when no file was accepted
+    fs::remove_dir_all(&folder).map_err(|e| e.to_string())?;
+    let words: Vec<u128> = words.into_iter().collect();
+    let failures = failures(isa, &words)?;
     println!(
-        "{target}: {accepted} of {} files, {instructions} instructions, {} different words, {} fail",
+        "{target}: {accepted} of {} files as they are, {retargeted} with their target changed; {instructions} \
+         instructions, {} different words, {} fail",
         files.len(),
-        unique.len(),
+        words.len(),
         failures.len()
     );
     failures.iter().take(10).for_each(|failure| println!("  {failure}"));
-    Ok(failures.is_empty() && accepted > 0)
+    Ok(failures.is_empty() && accepted + retargeted > 0)
+}
+
+/// The cubin that ptxas makes, or nothing where it refuses the file.
+fn compile(file: &Path, target: &str, folder: &Path) -> Result<Option<Vec<u8>>, String> {
+    let cubin = folder.join("cubin");
+    let output = Command::new(oracle::nvdisasm()?.with_file_name("ptxas"))
+        .args(["-arch", target, "-o"])
+        .args([&cubin, file])
+        .output()
+        .map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Ok(None);
+    }
+    fs::read(&cubin).map(Some).map_err(|e| e.to_string())
+}
+
+fn with_target(ptx: &str, target: &str) -> String {
+    let line = |line: &str| match line.starts_with(".target") {
+        true => format!(".target {target}\n"),
+        false => format!("{line}\n"),
+    };
+    ptx.lines().map(line).collect()
+}
+
+/// A word's text depends on the word and its address alone, so each different word is asked for once.
+fn failures(isa: Isa, words: &[u128]) -> Result<Vec<String>, String> {
+    let mut failures = Vec::new();
+    for (index, (&word, theirs)) in words.iter().zip(oracle::texts(isa, words)?).enumerate() {
+        if let Err(why) = check(isa, word, index as u64 * WORD_BYTES, theirs.as_deref()) {
+            failures.push(format!("{word:032x} {} : {why}", theirs.unwrap_or_default()));
+        }
+    }
+    Ok(failures)
 }
 
 /// The words of each executable section of an ELF file.

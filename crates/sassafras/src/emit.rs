@@ -1,126 +1,150 @@
-//! Emission: an allocated function to words, and words with their attributes to a cubin.
+//! Emission: an allocated function to words, with its prologue and epilogue, and what the loader must fill in.
 
+use crate::abi;
 use crate::bank0::Machine;
 use crate::lower::Kernel;
-use crate::mir::{Code, Line, Origin};
-use crate::regalloc::{self, Limits};
-use crate::{Failure, Options, schedule};
-use cubin::attr::PointerSpace;
-use cubin::module::{Function as CubinFunction, Kernel as CubinKernel, Module, Param, Params, Shared, Tool};
+use crate::mir::{Address, Code, Line, Origin};
+use crate::schedule;
+use cubin::RelocType;
+use cubin::module::SymbolicReloc;
 use ori::entity::Entity;
-use ori::{Block, Function, Terminator};
+use ori::{Block, Function, Half, Terminator};
 use sass::{Guard, Inst, M, operands as machine};
 
 const WORD: usize = sass::WORD_BYTES as usize;
-
 const STACK_POINTER: u8 = 1;
+/// Neither a parameter nor a result, and not the caller's: free at the beginning and end of a function.
+const SCRATCH: u8 = 0;
 
-pub fn function(
-    kernel: &mut Kernel,
+/// The words of a function.
+#[derive(Debug, Default)]
+pub struct Words {
+    pub bytes: Vec<u8>,
+    /// Offsets of `EXIT`, and of calls to something outside.
+    pub exits: Vec<u32>,
+    pub outside_calls: Vec<u32>,
+    pub relocs: Vec<SymbolicReloc>,
+    /// Bytes of the frame, saved registers included.
+    pub frame: u32,
+    /// The highest R that is named, plus one.
+    pub registers: u32,
+    /// Source lines of the words, 0 where there is none.
+    pub lines: Vec<u32>,
+}
+
+/// `table` gives the offset of a symbol's address in constant bank 4.
+pub fn words(
+    kernel: &Kernel,
+    code: &Code,
     target: &'static Machine,
-    options: &Options,
-) -> Result<CubinFunction, Failure> {
-    let name = kernel.code.name.clone();
-    let code =
-        regalloc::run(&mut kernel.code, Limits::MOST).map_err(|e| Failure::internal("regalloc", &name, e))?;
-    if options.verify {
-        regalloc::check(&kernel.code, &code).map_err(|e| Failure::internal("regalloc", &name, e))?;
+    table: &dyn Fn(&str) -> u32,
+) -> Result<Words, String> {
+    let function = &kernel.code;
+    let mut e = Emitter {
+        kernel,
+        function,
+        code,
+        target,
+        table,
+        lines: Vec::new(),
+        starts: vec![0; function.blocks.len()],
+        saved: saved(kernel, code),
+        frame: 0,
+    };
+    e.frame = (code.frame + 4 * e.saved.len() as u32).next_multiple_of(8);
+    e.prologue();
+    for (i, &block) in code.order.iter().enumerate() {
+        e.starts[block.index()] = e.lines.len();
+        e.lines.extend(code.blocks[block.index()].iter().cloned());
+        e.end(block, &code.order[i + 1..]);
     }
-    let words = Emitter::run(&kernel.code, &code, target).map_err(|e| Failure::internal("emit", &name, e))?;
-    let params = Params {
-        base: target.params as u16,
-        size: kernel.param_bytes as u16,
-        list: kernel
-            .params
-            .iter()
-            .map(|p| Param {
-                offset: p.offset as u16,
-                size: p.size as u16,
-                space: PointerSpace::NONE,
-                align: 1,
-            })
-            .collect(),
-        handle_bytes: 0,
-    };
-    Ok(CubinFunction {
-        // Two registers more than are named belong to the system.
-        registers: (code.registers + 2).clamp(4, 255) as u8,
-        exits: words.exits,
-        frame_size: code.frame,
-        kernel: Some(CubinKernel {
-            params,
-            min_stack_size: code.frame,
-            barriers: kernel.barriers,
-            shared: (kernel.shared_bytes > 0)
-                .then_some(Shared { size: kernel.shared_bytes, align: kernel.shared_align }),
-            max_threads: kernel.max_threads,
-            ..CubinKernel::default()
-        }),
-        ..CubinFunction::new(&name, kernel.binding, words.bytes)
-    })
+    e.finish()
 }
 
-pub fn module(
-    functions: Vec<CubinFunction>,
-    module: &ptx::Module,
-    options: &Options,
-) -> Result<Vec<u8>, String> {
-    let target = cubin::Target {
-        sm: options.target.sm(),
-        accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
-    };
-    let tool =
-        Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
-    let module = Module { tool, functions, ..Module::new(target, module.target.sm()) };
-    let object = module.to_object().map_err(|e| e.to_string())?;
-    object.write().map_err(|e| e.to_string())
+/// Something of the caller's that a device function uses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Saved {
+    Register(u8),
+    Barrier(u8),
 }
 
-struct Words {
-    bytes: Vec<u8>,
-    exits: Vec<u32>,
+fn saved(kernel: &Kernel, code: &Code) -> Vec<Saved> {
+    if kernel.entry {
+        return Vec::new();
+    }
+    let return_address = [abi::RETURN_ADDRESS, abi::RETURN_ADDRESS + 1];
+    let registers = code.used.iter().enumerate().filter(|(_, used)| **used).map(|(n, _)| n as u8);
+    let registers = registers.filter(|n| abi::is_saved(*n) || kernel.calls && return_address.contains(n));
+    let barriers = (abi::FIRST_SAVED_BARRIER..code.barriers).map(Saved::Barrier);
+    registers.map(Saved::Register).chain(barriers).collect()
 }
 
 struct Emitter<'a> {
+    kernel: &'a Kernel,
     function: &'a Function,
     code: &'a Code,
     target: &'static Machine,
+    table: &'a dyn Fn(&str) -> u32,
     lines: Vec<Line>,
     /// The first line of each block.
     starts: Vec<usize>,
+    saved: Vec<Saved>,
+    frame: u32,
 }
 
 impl Emitter<'_> {
-    fn run(function: &Function, code: &Code, target: &'static Machine) -> Result<Words, String> {
-        let starts = vec![0; function.blocks.len()];
-        let mut e = Emitter { function, code, target, lines: Vec::new(), starts };
-        e.prologue();
-        for (i, &block) in code.order.iter().enumerate() {
-            e.starts[block.index()] = e.lines.len();
-            e.lines.extend(code.blocks[block.index()].iter().cloned());
-            e.end(block, &code.order[i + 1..]);
-        }
-        e.finish()
-    }
-
     fn push(&mut self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> &mut Line {
         self.lines.push(Line::new(op, modifiers, operands, Origin::Frame));
         let last = self.lines.len() - 1;
         &mut self.lines[last]
     }
 
-    /// The stack pointer comes from the driver; the frame lies above it.
+    /// A kernel's stack pointer comes from the driver, a device function's from its caller.
     fn prologue(&mut self) {
         let stack = machine::r(STACK_POINTER);
         let names_it = |l: &Line| l.operands.iter().any(|o| *o == stack);
-        if self.code.frame == 0 && !self.code.blocks.iter().flatten().any(names_it) {
-            return;
+        let needed = self.frame > 0 || self.kernel.calls || self.code.blocks.iter().flatten().any(names_it);
+        if needed && self.kernel.entry {
+            let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
+            self.push(sass::Op::LDC, &[], &[stack, from]);
         }
-        let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
-        self.push(sass::Op::LDC, &[], &[stack, from]);
-        if self.code.frame > 0 {
-            let size = machine::imm(-i64::from(self.code.frame));
-            self.push(sass::Op::IADD3, &[], &[stack, stack, size, machine::rz()]);
+        self.move_stack(-i64::from(self.frame));
+        for i in 0..self.saved.len() {
+            let place = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
+            let register = match self.saved[i] {
+                Saved::Register(n) => n,
+                Saved::Barrier(n) => {
+                    self.push(sass::Op::BMOV, &[M::_32, M::CLEAR], &[machine::r(SCRATCH), machine::b(n)]);
+                    SCRATCH
+                }
+            };
+            self.push(sass::Op::STL, &[], &[stack, place, machine::r(register)]);
+        }
+    }
+
+    fn epilogue(&mut self) {
+        let stack = machine::r(STACK_POINTER);
+        for i in 0..self.saved.len() {
+            let place = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
+            match self.saved[i] {
+                Saved::Register(n) => {
+                    self.push(sass::Op::LDL, &[], &[machine::r(n), stack, place]);
+                }
+                Saved::Barrier(n) => {
+                    self.push(sass::Op::LDL, &[], &[machine::r(SCRATCH), stack, place]);
+                    self.push(sass::Op::BMOV, &[M::_32], &[machine::b(n), machine::r(SCRATCH)]);
+                }
+            }
+        }
+        self.move_stack(i64::from(self.frame));
+        let back = [machine::r(abi::RETURN_ADDRESS), machine::imm(0)];
+        self.push(sass::Op::RET, &[M::ABS, M::NODEC], &back);
+    }
+
+    fn move_stack(&mut self, by: i64) {
+        if by != 0 {
+            let stack = machine::r(STACK_POINTER);
+            self.push(sass::Op::IADD3, &[], &[stack, stack, machine::imm(by), machine::rz()]);
         }
     }
 
@@ -136,6 +160,11 @@ impl Emitter<'_> {
         block
     }
 
+    /// Is everyone who would come here sent on?
+    fn is_skipped(&self, block: Block) -> bool {
+        block != Function::ENTRY && self.destination(block) != block
+    }
+
     /// `rest` are the blocks that follow.
     fn end(&mut self, block: Block, rest: &[Block]) {
         // Does control get there by itself, over blocks that are skipped?
@@ -144,9 +173,10 @@ impl Emitter<'_> {
             first == Some(&to)
         };
         match &self.function.blocks[block].end {
-            Terminator::Exit | Terminator::Return => {
+            Terminator::Exit => {
                 self.push(sass::Op::EXIT, &[], &[]);
             }
+            Terminator::Return => self.epilogue(),
             Terminator::Jump(edge) => {
                 let to = self.destination(edge.to);
                 if !self.is_skipped(block) && !is_next(self, to) {
@@ -168,18 +198,13 @@ impl Emitter<'_> {
         }
     }
 
-    /// Is everyone who would come here sent on?
-    fn is_skipped(&self, block: Block) -> bool {
-        block != Function::ENTRY && self.destination(block) != block
-    }
-
     fn branch(&mut self, guard: Guard, to: Block) {
         let line = self.push(sass::Op::BRA, &[], &[machine::relative(0)]);
         line.guard = guard;
         line.target = Some(to);
     }
 
-    /// Fills in branch distances, adds the self-branch and the padding, and encodes.
+    /// Adds the self-branch and the padding, fills in distances and addresses, and encodes.
     fn finish(mut self) -> Result<Words, String> {
         let last = self.lines.len();
         self.push(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))]);
@@ -188,23 +213,71 @@ impl Emitter<'_> {
         while self.lines.len() * WORD < size {
             self.push(sass::Op::NOP, &[], &[]);
         }
-        let mut words = Words { bytes: Vec::with_capacity(size), exits: Vec::new() };
-        for (i, line) in self.lines.iter_mut().enumerate() {
-            if let Some(to) = line.target {
-                let distance = (self.starts[to.index()] as i64 - i as i64 - 1) * WORD as i64;
-                for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
-                    *operand = machine::relative(distance);
-                }
-            }
+        let mut words = Words { frame: self.frame, registers: self.code.registers, ..Words::default() };
+        for (i, mut line) in std::mem::take(&mut self.lines).into_iter().enumerate() {
+            self.fill_in(&mut line, i, &mut words);
             let inst = Inst::new(self.target.isa, line.op, &line.modifiers, &line.operands);
             let inst = inst.map_err(|e| e.to_string())?.guarded(line.guard);
             let inst = if i < last { schedule::safe(inst) } else { schedule::padding(inst) };
-            if line.op == sass::Op::EXIT {
-                words.exits.push((i * WORD) as u32);
+            match line.op {
+                sass::Op::EXIT => words.exits.push((i * WORD) as u32),
+                sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push((i * WORD) as u32),
+                _ => {}
             }
+            words.lines.push(line.line);
             let word = sass::encode(&inst).map_err(|e| e.to_string())?;
             words.bytes.extend(word.to_le_bytes());
         }
         Ok(words)
+    }
+
+    /// A call of something whose address came from the table.
+    fn leaves_module(&self, line: &Line) -> bool {
+        let Origin::Inst(inst) = line.origin else { return false };
+        let Some(callee) = self.function.insts[inst].args.first().and_then(ori::Arg::value) else {
+            return false;
+        };
+        let defines = |i: &&ori::Inst| self.function.insts[**i].results.contains(&callee);
+        let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
+        insts
+            .find(defines)
+            .is_some_and(|i| self.function.insts[*i].args.iter().any(|a| matches!(a, ori::Arg::Table { .. })))
+    }
+
+    /// The distance of a branch; an address, which stays zero where the loader fills it in.
+    fn fill_in(&self, line: &mut Line, index: usize, words: &mut Words) {
+        if let Some(to) = line.target {
+            let distance = (self.starts[to.index()] as i64 - index as i64 - 1) * WORD as i64;
+            for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
+                *operand = machine::relative(distance);
+            }
+        }
+        let name = |symbol: u32| self.function.symbols[symbol as usize].clone();
+        let part = |half: Half| match half {
+            Half::Low => RelocType::ABS32_LO_32,
+            Half::High => RelocType::ABS32_HI_32,
+        };
+        let (kind, symbol, addend) = match line.address {
+            None => return,
+            Some(Address::Half { symbol, addend, half }) => (part(half), name(symbol), addend),
+            Some(Address::Ahead { lines, half }) => {
+                (part(half), self.function.name.clone(), ((index + lines) * WORD) as i64)
+            }
+            Some(Address::Call { symbol }) => (self.target.call_reloc, name(symbol), 0),
+            Some(Address::Table { symbol }) => {
+                let offset = i64::from((self.table)(&self.function.symbols[symbol as usize]));
+                for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::ConstR) {
+                    *operand = machine::c_r(operand.bank, operand.index, offset);
+                }
+                return;
+            }
+            Some(Address::Incoming) => {
+                for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Signed) {
+                    *operand = machine::imm(operand.value + i64::from(self.frame));
+                }
+                return;
+            }
+        };
+        words.relocs.push(SymbolicReloc { offset: (index * WORD) as u64, kind, symbol, addend });
     }
 }

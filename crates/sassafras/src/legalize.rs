@@ -7,16 +7,15 @@ use ori::{Arg, File, Function, InstData, Op, Value};
 use sass::operands as machine;
 use smallvec::smallvec;
 
+/// The bank with the addresses of symbols.
+const TABLE_BANK: u8 = 4;
+
 pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), String> {
     for block in function.blocks.keys() {
         let mut legal = Vec::new();
         for inst in std::mem::take(&mut function.blocks[block].insts) {
             let mut data = function.insts[inst].clone();
-            while !is_legal(function, target, &data) {
-                let at = data.args.iter().rposition(|a| matches!(a, Arg::Imm(_) | Arg::Const { .. }));
-                let Some(at) = at else {
-                    return Err(format!("no form of {:?} takes these operands", data.op));
-                };
+            for at in to_move(function, target, &data)? {
                 let value = function.value(File::R, 1);
                 let constant = std::mem::replace(&mut data.args[at], value.into());
                 legal.push(function.insts.push(InstData {
@@ -34,6 +33,29 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
         function.blocks[block].insts = legal;
     }
     Ok(())
+}
+
+/// Which constants must move for the operation to have a form: as few as will do, and the last ones if there is a
+/// choice.
+fn to_move(function: &mut Function, target: &Machine, data: &InstData) -> Result<Vec<usize>, String> {
+    if is_legal(function, target, data) {
+        return Ok(Vec::new());
+    }
+    let is_constant = |at: &usize| matches!(data.args[*at], Arg::Imm(_) | Arg::Const { .. });
+    let constants: Vec<usize> = (0..data.args.len()).rev().filter(is_constant).take(8).collect();
+    let mut sets: Vec<u32> = (1..1 << constants.len()).collect();
+    sets.sort_by_key(|set| set.count_ones());
+    let register = function.value(File::R, 1);
+    for set in sets {
+        let moved: Vec<usize> =
+            (0..constants.len()).filter(|i| set >> i & 1 == 1).map(|i| constants[i]).collect();
+        let mut tried = data.clone();
+        moved.iter().for_each(|at| tried.args[*at] = register.into());
+        if is_legal(function, target, &tried) {
+            return Ok(moved);
+        }
+    }
+    Err(format!("no form of {:?} takes these operands", data.op))
 }
 
 fn is_legal(function: &Function, target: &Machine, data: &InstData) -> bool {
@@ -96,9 +118,12 @@ pub fn operands<'a>(
             }
             Arg::Address { .. } => machine::imm(0),
             Arg::Stack => machine::r(1),
+            Arg::Incoming(offset) => machine::imm(i64::from(*offset)),
+            Arg::Table { .. } => machine::c_r(TABLE_BANK, sass::RZ, 0),
             Arg::Name(m) => machine::name(*m),
             Arg::Zero(File::UR) => machine::urz(),
             Arg::Zero(_) => machine::rz(),
+            Arg::MinusZero => machine::rz().neg(),
             Arg::True(true) => machine::pt(),
             Arg::True(false) => machine::pf(),
             Arg::Target(_) => machine::relative(0),

@@ -1,14 +1,17 @@
 //! The compiler: PTX in, cubin out.
 //!
 //! ```text
-//! ptx::Module → lower → ori::Function → passes → regalloc → schedule → emit → cubin::Module → bytes
+//! ptx::Module → lower → ori::Function → passes → regalloc → mir::Code → emit → container → bytes
 //! ```
 //!
 //! Each kernel takes this way alone; nothing flows backwards. A kernel that we cannot compile gives
 //! diagnostics, never a cubin.
 
+mod abi;
 mod bank0;
+mod container;
 mod convergence;
+mod data;
 mod edges;
 mod emit;
 mod legalize;
@@ -88,26 +91,37 @@ fn cubin(
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
-    let mut functions = Vec::new();
+    let data = data::Data::new(module, &lines)?;
+    let env = lower::Env { module, machine, lines: &lines, data: &data };
+    let mut compiled = Vec::new();
     for item in &module.items {
         let function = match item {
             ptx::ast::Item::Function(function) if function.body.is_some() => function,
-            ptx::ast::Item::Function(_) => continue,
+            ptx::ast::Item::Function(_) | ptx::ast::Item::Variable(_) => continue,
             // Line tables are not written yet; the code is the same without them.
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        let mut kernel = lower::function(module, function, machine, &lines)?;
+        let mut kernel = lower::function(env, function)?;
         passes::run(&mut kernel.code, machine, options, log)?;
-        functions.push(emit::function(&mut kernel, machine, options)?);
+        let code = allocate(&mut kernel, options)?;
+        compiled.push(container::Compiled { kernel, code });
     }
-    // ptxas writes functions in reverse order of the source.
-    functions.reverse();
-    emit::module(functions, module, options).map_err(|e| Failure::internal("emit", "module", e))
+    container::module(compiled, data, module, machine, options)
+}
+
+fn allocate(kernel: &mut lower::Kernel, options: &Options) -> Result<mir::Code, Failure> {
+    let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
+    let code =
+        regalloc::run(&mut kernel.code, regalloc::Limits::MOST).map_err(|e| failed(&kernel.code, e))?;
+    if options.verify {
+        regalloc::check(&kernel.code, &code).map_err(|e| failed(&kernel.code, e))?;
+    }
+    Ok(code)
 }
 
 fn unsupported_module() -> Failure {
-    let message = "A variable, alias or pragma of the module is not supported yet".to_string();
+    let message = "An alias or pragma of the module is not supported yet".to_string();
     Failure { line: 0, span: Span::default(), message }
 }
 

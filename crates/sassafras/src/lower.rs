@@ -8,56 +8,107 @@
 //! | which blocks there are, and what is live into them | [`graph`] |
 //! | which file lowers an instruction; nothing of it gets lost | [`instruction`] |
 //! | reading operands, appending operations, writing results | [`build`] |
+//! | calls and their parameters | [`call`] |
 //! | instructions that become a routine of several blocks | [`library`] |
 //! | everything else | the file of the instruction's family |
 //!
 //! A PTX register of 8 or 16 bits is a word whose upper bits mean nothing; one of 64 or 128 bits is a value of two
 //! or four words, a vector register one of as many words as its elements take.
 
+mod address;
+mod arithmetic;
 mod atomic;
 mod barrier;
 #[allow(dead_code)]
 mod build;
+mod cache;
+mod call;
 mod compare;
 mod convert;
+mod fence;
 mod float;
 mod graph;
 mod half;
+mod image;
 mod instruction;
 mod integer;
-#[allow(dead_code)]
 mod library;
 mod logic;
 mod memory;
 mod moves;
 mod special;
+mod surface;
 mod texture;
+mod variables;
 mod video;
 mod warp;
 
+pub use variables::IMAGE_HANDLE;
+
 use crate::Failure;
 use crate::bank0::Machine;
+use crate::data::{self, Data};
+use call::ParamWords;
 use graph::{End, Graph};
 use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
 use ptx::ast;
 use rustc_hash::FxHashMap;
 
-/// A kernel and what its container needs to know.
+/// A kernel or device function, and what its container needs to know.
 pub struct Kernel {
     pub code: Function,
+    /// Not a device function.
+    pub entry: bool,
     pub binding: cubin::Binding,
     pub params: Vec<KernelParam>,
     pub param_bytes: u32,
+    /// Shared memory that is its own, behind the module's.
     pub shared_bytes: u64,
     pub shared_align: u64,
+    /// Does it name shared memory of the module, or what the launch adds?
+    pub module_shared: bool,
+    pub dynamic_shared: bool,
+    /// The textures, samplers and surfaces that it names, in the order of their handles.
+    pub images: Vec<String>,
     pub barriers: u8,
     pub max_threads: Option<[u32; 3]>,
+    /// It calls something; by name in this module, through a pointer, elsewhere.
+    pub calls: bool,
+    pub callees: Vec<String>,
+    pub calls_pointer: bool,
+    pub externs: Vec<String>,
+    /// Functions whose address it takes.
+    pub takes: Vec<String>,
 }
 
 pub struct KernelParam {
     symbol: ast::Symbol,
     pub offset: u32,
     pub size: u32,
+}
+
+impl Kernel {
+    /// Where the handles of its images begin, from the first parameter.
+    pub fn first_image(&self, machine: &Machine) -> u32 {
+        self.param_bytes.next_multiple_of(machine.image_align)
+    }
+
+    /// Bytes behind the parameters that its images' handles take.
+    pub fn image_bytes(&self, machine: &Machine) -> u32 {
+        match self.images.len() {
+            0 => 0,
+            n => self.first_image(machine) - self.param_bytes + IMAGE_HANDLE * n as u32,
+        }
+    }
+
+    /// Bytes of static shared memory and their alignment: the module's first, then its own.
+    pub fn shared(&self, data: &Data) -> (u64, u64) {
+        let (bytes, align) = if self.module_shared { data.shared } else { (0, 1) };
+        match self.shared_bytes {
+            0 => (bytes, align),
+            own => (bytes.next_multiple_of(self.shared_align) + own, align.max(self.shared_align)),
+        }
+    }
 }
 
 /// Byte offsets of the lines of a source.
@@ -71,50 +122,81 @@ impl Lines {
         Lines { starts: std::iter::once(0).chain(newlines).collect() }
     }
 
-    fn line(&self, offset: u32) -> u32 {
+    pub fn line(&self, offset: u32) -> u32 {
         self.starts.partition_point(|s| *s <= offset) as u32
     }
 }
 
-pub fn function(
-    module: &ast::Module,
-    function: &ast::Function,
-    machine: &'static Machine,
-    lines: &Lines,
-) -> Result<Kernel, Failure> {
-    let name = module.names[module.symbols[function.symbol.0 as usize].name.0 as usize];
+/// What all functions of a module share.
+#[derive(Clone, Copy)]
+pub struct Env<'a> {
+    pub module: &'a ast::Module<'a>,
+    pub machine: &'static Machine,
+    pub lines: &'a Lines,
+    pub data: &'a Data,
+}
+
+pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
+    let Env { module, lines, .. } = env;
     let refuse = |what: &str| Failure {
         line: lines.line(function.span.start),
         span: function.span,
         message: format!("{what} is not supported yet"),
     };
-    let body = match &function.body {
-        Some(body) if function.entry => body,
-        _ => return Err(refuse("A device function")),
-    };
-    if let Some(directive) = function.directives.iter().find(|d| d.name != ".maxntid") {
+    let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
+    let ignored = [".maxntid", ".noreturn"];
+    if let Some(directive) = function.directives.iter().find(|d| !ignored.contains(&d.name)) {
         return Err(refuse(&format!("Directive '{}'", directive.name)));
     }
     let mut kernel = Kernel {
-        code: Function::new(name),
-        binding: match function.linkage.weak {
-            true => cubin::Binding::WEAK,
-            false => cubin::Binding::GLOBAL,
+        code: Function::new(&data::name(module, function.symbol)),
+        entry: function.entry,
+        binding: match function.linkage {
+            ast::Linkage { weak: true, .. } => cubin::Binding::WEAK,
+            ast::Linkage { visible: false, .. } if !function.entry => cubin::Binding::LOCAL,
+            _ => cubin::Binding::GLOBAL,
         },
         params: Vec::new(),
         param_bytes: 0,
         shared_bytes: 0,
         shared_align: 1,
+        module_shared: false,
+        dynamic_shared: false,
+        images: Vec::new(),
         barriers: 0,
         max_threads: max_threads(function),
+        calls: false,
+        callees: Vec::new(),
+        calls_pointer: false,
+        externs: Vec::new(),
+        takes: Vec::new(),
     };
     kernel.code.block();
-    let mut lower = Lower::new(&mut kernel, module, body, machine, lines, &[]);
-    lower.params(function);
+    kernel.code.frame = call::outgoing(module, body);
+    let params = ParamWords::new(module, body, Some(function));
+    let results: Vec<ast::Reg> = match function.entry {
+        true => Vec::new(),
+        false => function.returns.iter().flat_map(|r| returned(&params, r)).collect(),
+    };
+    let mut lower = Lower::new(&mut kernel, env, body, params, &results);
+    if function.entry {
+        lower.params_in_memory(function);
+    } else {
+        lower.device = Some(function);
+        lower.receive(function).ok_or_else(|| refuse("A parameter of this kind"))?;
+    }
     lower.variables()?;
     let (first, _) = lower.run()?;
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
     Ok(kernel)
+}
+
+/// The registers that a formal result is.
+fn returned(params: &ParamWords, result: &ast::Param) -> Vec<ast::Reg> {
+    match result.place {
+        ast::ParamPlace::Memory(symbol) => params.all(symbol).collect(),
+        ast::ParamPlace::Register(reg) => vec![reg],
+    }
 }
 
 fn max_threads(function: &ast::Function) -> Option<[u32; 3]> {
@@ -132,11 +214,22 @@ struct Lower<'k, 'a> {
     body: &'a ast::Body<'a>,
     machine: &'static Machine,
     lines: &'a Lines,
+    data: &'a Data,
     graph: Graph<'a>,
+    params: ParamWords,
+    /// The device function that this is, what it got from its caller, and where it has to write a large result.
+    device: Option<&'a ast::Function<'a>>,
+    incoming: Vec<(ast::Reg, Value)>,
+    result_address: Option<Value>,
+    return_block: Option<Block>,
     /// The library routine that this is the body of.
     routine: Option<library::Inlined>,
+    /// The kernel's own shared variables, from the first of them on.
+    own: Vec<(ast::Symbol, u64)>,
     /// Where each shared variable lies, from the beginning of the kernel's shared memory.
     shared: FxHashMap<ast::Symbol, u64>,
+    /// Where each local variable lies, from the stack pointer.
+    local: FxHashMap<ast::Symbol, u32>,
     /// What each PTX register is at the current place, and at the end of each lowered block.
     now: FxHashMap<ast::Reg, Value>,
     at_end: Vec<FxHashMap<ast::Reg, Value>>,
@@ -156,23 +249,30 @@ struct Lower<'k, 'a> {
 impl<'k, 'a> Lower<'k, 'a> {
     fn new(
         kernel: &'k mut Kernel,
-        module: &'a ast::Module<'a>,
+        env: Env<'a>,
         body: &'a ast::Body<'a>,
-        machine: &'static Machine,
-        lines: &'a Lines,
+        params: ParamWords,
         results: &[ast::Reg],
     ) -> Lower<'k, 'a> {
-        let graph = Graph::new(module, body, results);
+        let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
         Lower {
             kernel,
-            module,
+            module: env.module,
             body,
-            machine,
-            lines,
+            machine: env.machine,
+            lines: env.lines,
+            data: env.data,
             graph,
+            params,
+            device: None,
+            incoming: Vec::new(),
+            result_address: None,
+            return_block: None,
             routine: None,
+            own: Vec::new(),
             shared: FxHashMap::default(),
+            local: FxHashMap::default(),
             now: FxHashMap::default(),
             at_end: vec![FxHashMap::default(); blocks],
             first: Vec::new(),
@@ -186,7 +286,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     }
 
     /// Parameters lie side by side in constant bank 0, each aligned to its type.
-    fn params(&mut self, function: &ast::Function) {
+    fn params_in_memory(&mut self, function: &ast::Function) {
         let mut offset = 0u32;
         for param in &function.params {
             let ast::ParamPlace::Memory(symbol) = param.place else { continue };
@@ -196,26 +296,6 @@ impl<'k, 'a> Lower<'k, 'a> {
             offset += size;
         }
         self.kernel.param_bytes = offset;
-    }
-
-    fn variables(&mut self) -> Result<(), Failure> {
-        for stmt in &self.body.stmts {
-            let ast::Stmt::Variable(v) = stmt else { continue };
-            let kind = &self.module.symbols[v.symbol.0 as usize].kind;
-            let ast::SymbolKind::Variable { space: ast::Space::Shared, ty, bytes: bytes @ 1.., .. } = *kind
-            else {
-                return Err(self.unsupported_at(v.span, "This variable"));
-            };
-            if v.linkage != ast::Linkage::default() || v.range.is_some() {
-                return Err(self.unsupported_at(v.span, "This variable"));
-            }
-            let align = v.align.map_or(u64::from(ty.bytes()), u64::from).max(1);
-            let offset = self.kernel.shared_bytes.next_multiple_of(align);
-            self.shared.insert(v.symbol, offset);
-            self.kernel.shared_bytes = offset + bytes;
-            self.kernel.shared_align = self.kernel.shared_align.max(align);
-        }
-        Ok(())
     }
 
     fn unsupported_at(&self, span: ptx::diag::Span, what: &str) -> Failure {
@@ -247,10 +327,13 @@ impl<'k, 'a> Lower<'k, 'a> {
         }
         // Into the first block of a loop: what the body has not defined yet has any bits.
         let params = self.kernel.code.blocks[self.first[0]].params.clone();
-        let args = match self.graph.blocks[0].preds.is_empty() {
-            true => Vec::new(),
-            false => params.iter().map(|p| self.undefined_like(*p)).collect(),
-        };
+        let known = self.at_entry();
+        let mut args = Vec::new();
+        if !self.graph.blocks[0].preds.is_empty() {
+            for (param, reg) in params.iter().zip(self.graph.blocks[0].live_in.clone()) {
+                args.push(known.get(&reg).copied().unwrap_or_else(|| self.undefined_like(*param)));
+            }
+        }
         Ok((Edge { to: self.first[0], args }, returns))
     }
 
@@ -260,9 +343,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         match self.graph.blocks[b].preds[..] {
             // Something else leads to block 0 as well.
             [pred] if b != 0 => self.now = self.at_end[pred].clone(),
-            [] if b == 0 => {
-                self.now = self.routine.as_ref().map_or_else(Default::default, |r| r.params.clone())
-            }
+            [] if b == 0 => self.now = self.at_entry(),
             [] => self.now.clear(),
             _ => {
                 self.now.clear();
@@ -273,6 +354,14 @@ impl<'k, 'a> Lower<'k, 'a> {
                     self.now.insert(reg, param);
                 }
             }
+        }
+    }
+
+    /// What the registers are before the first block: the parameters of a routine or a device function.
+    fn at_entry(&self) -> FxHashMap<ast::Reg, Value> {
+        match &self.routine {
+            Some(routine) => routine.params.clone(),
+            None => self.incoming.iter().copied().collect(),
         }
     }
 
@@ -295,6 +384,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
+            End::Return if self.device.is_some() => Terminator::Jump(self.return_edge()),
             // A kernel has no caller.
             End::Return => Terminator::Exit,
             End::Jump(to) => Terminator::Jump(self.edge(to)),
@@ -308,6 +398,32 @@ impl<'k, 'a> Lower<'k, 'a> {
         self.kernel.code.blocks[self.block].end = end;
         self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
+    }
+
+    /// The way to the one block that a device function returns from, so that its threads meet there.
+    fn return_edge(&mut self) -> Edge {
+        let regs: Vec<ast::Reg> =
+            self.device.iter().flat_map(|f| &f.returns).flat_map(|r| returned(&self.params, r)).collect();
+        let args = regs.iter().map(|r| self.read(*r)).collect();
+        let to = match self.return_block {
+            Some(block) => block,
+            None => {
+                let block = self.kernel.code.block();
+                let mut results = Vec::new();
+                for reg in regs {
+                    let (file, words) = self.shape(reg);
+                    results.push(self.kernel.code.value(file, words));
+                }
+                self.kernel.code.blocks[block].params = results.clone();
+                self.kernel.code.blocks[block].end = Terminator::Return;
+                let here = std::mem::replace(&mut self.block, block);
+                self.hand_back(&results);
+                self.block = here;
+                self.return_block = Some(block);
+                block
+            }
+        };
+        Edge { to, args }
     }
 
     /// `brx.idx` as a tree of comparisons; an index outside the list is undefined behaviour.
@@ -371,6 +487,9 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn shape(&self, reg: ast::Reg) -> (File, u8) {
         if reg == graph::CARRY {
             return (File::P, 1);
+        }
+        if self.params.contains(reg) {
+            return (File::R, 1);
         }
         let decl = self.body.reg_decl(reg).0;
         match decl.ty == ptx::Type::PRED {

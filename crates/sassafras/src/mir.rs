@@ -1,7 +1,7 @@
 //! Code with registers: what register allocation makes and scheduling and emission take.
 
 use crate::regalloc::Claims;
-use ori::{Block, Half};
+use ori::{Block, File, Half};
 use sass::{Guard, M, Operand};
 use smallvec::SmallVec;
 
@@ -21,13 +21,19 @@ pub struct Line {
     pub origin: Origin,
 }
 
+/// An address that the loader fills into an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// A number in the function's list of symbols.
-    pub symbol: u32,
-    pub addend: i64,
-    /// `None` for the target of a call.
-    pub half: Option<Half>,
+pub enum Address {
+    /// Half of the address of a symbol of the function's list, plus an addend.
+    Half { symbol: u32, addend: i64, half: Half },
+    /// Half of the address of the instruction that is so many lines further on.
+    Ahead { lines: usize, half: Half },
+    /// The function that a call goes to.
+    Call { symbol: u32 },
+    /// Where the address of a symbol is in the table of bank 4.
+    Table { symbol: u32 },
+    /// An offset from the stack pointer of the caller.
+    Incoming,
 }
 
 /// Why an instruction is there, for the checker of the allocation.
@@ -72,11 +78,31 @@ pub struct Code {
     pub blocks: Vec<Vec<Line>>,
     /// The predicate register of each block's branch.
     pub branches: Vec<u8>,
-    /// The highest R that is used, plus one.
+    /// The highest R that is used, plus one; and which are.
     pub registers: u32,
+    pub used: Vec<bool>,
+    /// The highest convergence barrier that is used, plus one.
+    pub barriers: u8,
     /// Bytes of the frame, variables included.
     pub frame: u32,
     pub spill_stores: u32,
     pub spill_loads: u32,
     pub claims: Claims,
+}
+
+impl Code {
+    /// A register is written.
+    pub fn touch(&mut self, file: File, register: u8) {
+        match file {
+            File::R => {
+                self.registers = self.registers.max(u32::from(register) + 1);
+                if self.used.len() <= usize::from(register) {
+                    self.used.resize(usize::from(register) + 1, false);
+                }
+                self.used[usize::from(register)] = true;
+            }
+            File::B => self.barriers = self.barriers.max(register + 1),
+            _ => {}
+        }
+    }
 }

@@ -14,11 +14,13 @@
 //! | which registers are there, who is in them | [`places`] |
 //! | which place is the best | [`hints`] |
 //! | how far is the next use | [`next_use`] |
+//! | calls | [`convention`] |
 //! | what happens on an edge | [`edges`] |
 //! | is it right? | [`check`] |
 //! | predicates that don't fit | [`rewrite`] |
 
 mod check;
+mod convention;
 mod edges;
 mod hints;
 mod next_use;
@@ -156,6 +158,7 @@ impl<'a> Allocator<'a> {
     }
 
     fn run(mut self) -> Result<Outcome, String> {
+        self.reserve();
         for i in 0..self.cfg.order.len() {
             self.block(self.cfg.order[i])?;
         }
@@ -494,10 +497,6 @@ impl<'a> Allocator<'a> {
             .map(|p| p as u8)
     }
 
-    fn convention(&mut self, _inst: Inst, _dying: &[Value]) -> Result<(), String> {
-        Err("calls are not supported yet".into())
-    }
-
     /// Gives a result a place.
     fn define(&mut self, value: Value) -> Result<(), String> {
         if self.undefined.contains(value) {
@@ -610,6 +609,11 @@ impl<'a> Allocator<'a> {
     /// Out of the registers: it must be in memory, or computed again.
     fn evict(&mut self, value: Value) {
         self.leave(value);
+        self.lose(value);
+    }
+
+    /// Sees to it that a value can come back.
+    fn lose(&mut self, value: Value) {
         if self.function.values[value].file == File::P {
             self.words.push(value);
         } else if self.again(value).is_none() {
@@ -709,9 +713,7 @@ impl<'a> Allocator<'a> {
         let file = self.file(data.file);
         self.files[file].take(place, data.words, value);
         self.at[value.index()] = Some(place);
-        if data.file == File::R {
-            self.code.registers = self.code.registers.max(u32::from(place) + u32::from(data.words));
-        }
+        (0..data.words).for_each(|w| self.code.touch(data.file, place + w));
     }
 
     fn leave(&mut self, value: Value) {
@@ -732,9 +734,7 @@ impl<'a> Allocator<'a> {
     }
 
     fn copy(&mut self, file: File, to: u8, from: u8) -> Result<(), String> {
-        if file == File::R {
-            self.code.registers = self.code.registers.max(u32::from(to) + 1);
-        }
+        self.code.touch(file, to);
         self.lines.push(move_line(file, to, from)?);
         Ok(())
     }
@@ -799,7 +799,9 @@ fn early_writer(data: &InstData) -> bool {
 
 fn address(data: &InstData) -> Option<Address> {
     data.args.iter().find_map(|a| match *a {
-        Arg::Address { symbol, addend, half } => Some(Address { symbol, addend, half: Some(half) }),
+        Arg::Address { symbol, addend, half } => Some(Address::Half { symbol, addend, half }),
+        Arg::Table { symbol } => Some(Address::Table { symbol }),
+        Arg::Incoming(_) => Some(Address::Incoming),
         _ => None,
     })
 }

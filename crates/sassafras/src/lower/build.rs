@@ -6,7 +6,7 @@
 
 use super::{Lower, graph};
 use ori::entity::Entity;
-use ori::{Arg, File, InstData, Op, Pseudo, Value};
+use ori::{Arg, Edge, File, InstData, Op, Pseudo, Terminator, Value};
 use ptx::Type;
 use ptx::ast::{self, Operand};
 use sass::M;
@@ -81,11 +81,17 @@ impl Lower<'_, '_> {
             Operand::Reg(reg) => Some(self.read(*reg).into()),
             Operand::Part { reg, part, negated: false } => {
                 let value = self.read(*reg);
-                let decl = self.body.reg_decl(*reg).0;
-                let words = decl.ty.bits().div_ceil(32) as u8;
-                let first = part.element()? * words;
-                (first + words <= self.kernel.code.values[value].words && decl.ty.bits() >= 32)
-                    .then(|| Arg::part(value, first, words))
+                let bits = self.body.reg_decl(*reg).0.ty.bits();
+                let at = u32::from(part.element()?) * bits;
+                let (first, words) = ((at / 32) as u8, bits.div_ceil(32) as u8);
+                if first + words > self.kernel.code.values[value].words {
+                    return None;
+                }
+                Some(match bits {
+                    32.. => Arg::part(value, first, words),
+                    // Elements of 8 and 16 bits share a word.
+                    _ => self.field(Arg::word(value, first), at % 32 / 8, bits / 8, false),
+                })
             }
             _ => None,
         }
@@ -136,6 +142,11 @@ impl Lower<'_, '_> {
         sass::Form::of(op).iter().any(|f| f.isas.contains(self.machine.isa))
     }
 
+    /// Does the machine have a form with these modifiers and kinds of operands?
+    pub(super) fn takes(&self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> bool {
+        sass::legal(self.machine.isa, op, modifiers, operands)
+    }
+
     pub(super) fn data(&self, op: Op, modifiers: &[M], results: &[Value], args: &[Arg]) -> InstData {
         InstData {
             op,
@@ -178,9 +189,33 @@ impl Lower<'_, '_> {
         self.kernel.code.append(self.block, data);
     }
 
+    /// Effects that also depend on a condition.
+    pub(super) fn under(&mut self, condition: Arg, body: impl FnOnce(&mut Self)) {
+        let outer = self.guard;
+        let both = match outer {
+            None => condition,
+            Some((predicate, negated)) => {
+                let guard = if negated { Arg::not(predicate) } else { predicate.into() };
+                let args = [PT, guard, condition, PT, Arg::Imm(0x80), Arg::Imm(0)];
+                self.emit_p(sass::Op::PLOP3, &[M::LUT], &args).into()
+            }
+        };
+        if let Arg::Use(u) = both {
+            self.guard = Some((u.value, u.negated));
+            body(self);
+            self.guard = outer;
+        }
+    }
+
     /// Words side by side, as one value.
     pub(super) fn pack(&mut self, words: &[Arg]) -> Value {
-        let words: Vec<Arg> = words.iter().map(|w| self.in_register(*w)).collect();
+        let mut registers: SmallVec<[Arg; 4]> = SmallVec::new();
+        for word in words {
+            // Words of a value are values themselves: zero gets a register, too.
+            let word = if *word == RZ { Arg::Imm(0) } else { *word };
+            registers.push(self.in_register(word));
+        }
+        let words = registers;
         let count: u8 = words.iter().map(|w| self.count(w)).sum();
         let result = self.kernel.code.value(File::R, count);
         let data = self.data(Op::Pseudo(Pseudo::Pack), &[], &[result], &words);
@@ -240,14 +275,31 @@ impl Lower<'_, '_> {
             Operand::Part { reg, part, .. } => {
                 let (_, words) = self.shape(*reg);
                 let width = self.kernel.code.values[value].words;
-                let first = part.element()? * width;
                 let old = self.read(*reg);
+                let bits = self.body.reg_decl(*reg).0.ty.bits();
+                let at = u32::from(part.element()?) * bits;
+                let (first, value) = match bits {
+                    32.. => (part.element()? * width, value),
+                    _ => {
+                        let first = (at / 32) as u8;
+                        let word = Arg::word(old, first);
+                        (first, self.replaced(word, at % 32 / 8, bits / 8, value.into()))
+                    }
+                };
                 let pieces: Vec<Arg> = (0..words / width)
                     .map(|i| if i * width == first { value.into() } else { Arg::part(old, i * width, width) })
                     .collect();
                 let whole = self.pack(&pieces);
                 self.set_reg(*reg, whole)
             }
+            _ => None,
+        }
+    }
+
+    /// How many bits a destination holds; `None` for `_`.
+    pub(super) fn width(&self, operand: &Operand) -> Option<u32> {
+        match operand {
+            Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.body.reg_decl(*reg).0.ty.bits()),
             _ => None,
         }
     }
@@ -260,7 +312,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
+    pub(super) fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
         let data = self.kernel.code.values[value];
         if self.shape(reg) != (data.file, data.words) {
             return None;
@@ -282,6 +334,37 @@ impl Lower<'_, '_> {
         self.read(graph::CARRY).into()
     }
 
+    /// Lowers something in blocks of its own that only threads come to for which the guard holds.
+    pub(super) fn under_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        let Some((predicate, negated)) = self.guard.take() else { return lower(self) };
+        let (inside, after) = (self.kernel.code.block(), self.kernel.code.block());
+        let before = self.now.clone();
+        let (yes, no) = (Edge::to(inside), Edge::to(after));
+        let from = std::mem::replace(&mut self.block, inside);
+        self.kernel.code.blocks[from].end =
+            Terminator::Branch { predicate, negated, uniform: false, yes, no };
+        lower(self)?;
+        // What has changed inside is a parameter behind.
+        let mut changed: Vec<(ast::Reg, Value)> =
+            self.now.iter().filter(|(r, v)| before.get(r) != Some(v)).map(|(r, v)| (*r, *v)).collect();
+        changed.sort();
+        let mut ways = (Vec::new(), Vec::new());
+        for (reg, value) in changed {
+            let (file, words) = self.shape(reg);
+            let old = before.get(&reg).copied().unwrap_or_else(|| self.undefined(file, words));
+            let param = self.kernel.code.value(file, words);
+            self.kernel.code.blocks[after].params.push(param);
+            (ways.0.push(value), ways.1.push(old));
+            self.now.insert(reg, param);
+        }
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: ways.0 });
+        if let Terminator::Branch { no, .. } = &mut self.kernel.code.blocks[from].end {
+            no.args = ways.1;
+        }
+        self.block = after;
+        Some(())
+    }
+
     /// The value where the guard holds, and the register's old one elsewhere. The operation that defines the value
     /// takes the guard itself if it was the last one and nothing else; otherwise a guarded copy does.
     fn guarded(&mut self, predicate: Value, negated: bool, reg: ast::Reg, value: Value) -> Value {
@@ -290,6 +373,7 @@ impl Lower<'_, '_> {
         let guard = ori::Guard { predicate, negated, kept: SmallVec::from_slice(&[old]) };
         if let Some(last) = code.blocks[self.block].insts.last().copied()
             && code.insts[last].results[..] == [value]
+            && code.insts[last].guard.is_none()
             && last.index() >= self.unguarded
         {
             code.insts[last].guard = Some(guard);

@@ -1,5 +1,6 @@
 //! The control flow of a PTX body: blocks of instructions, and the registers that are live into each.
 
+use super::call::ParamWords;
 use ptx::ast::{Body, Guard, Inst, Module, Operand, Reg, Stmt, Symbol};
 use ptx::diag::Span;
 use ptx::table::{Opcode, Role, Table};
@@ -45,12 +46,20 @@ pub enum End {
 pub const CARRY: Reg = Reg(u32::MAX);
 
 /// The registers that an instruction writes, and those that it reads. A guarded write reads the old value too.
-pub fn effects(body: &Body, opcode: &Opcode, inst: &Inst) -> (Vec<Reg>, Vec<Reg>) {
+pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -> (Vec<Reg>, Vec<Reg>) {
     let (mut written, mut read) = (Vec::new(), Vec::new());
-    for (i, operand) in body.list(inst.operands).iter().enumerate() {
+    let operands = body.list(inst.operands);
+    for (i, operand) in operands.iter().enumerate() {
         let mut regs = Vec::new();
         registers(body, operand, &mut regs);
-        match is_result(opcode, i) {
+        param_words(body, params, operand, &mut regs);
+        let results_of_call = opcode.mnemonic == "call" && i == 0 && matches!(operand, Operand::List(_));
+        // A store to a part of a parameter keeps the rest of it.
+        let stored = opcode.mnemonic == "st" && i == 0 && params.find(body, operand).is_some();
+        if stored {
+            read.extend(&regs);
+        }
+        match is_result(opcode, i) || results_of_call || stored {
             true => {
                 // A write to one element keeps the others.
                 if let Operand::Part { reg, .. } = operand {
@@ -82,6 +91,17 @@ pub fn is_result(opcode: &Opcode, index: usize) -> bool {
     matches!(role, Some(Role::Dest | Role::PredDest | Role::Pair(_)))
 }
 
+/// The words of `.param` variables that an operand names.
+fn param_words(body: &Body, params: &ParamWords, operand: &Operand, out: &mut Vec<Reg>) {
+    match operand {
+        Operand::Symbol(symbol) => out.extend(params.all(*symbol)),
+        Operand::Address(range) | Operand::List(range) => {
+            body.list(*range).iter().for_each(|o| param_words(body, params, o, out));
+        }
+        _ => {}
+    }
+}
+
 fn registers(body: &Body, operand: &Operand, out: &mut Vec<Reg>) {
     match operand {
         Operand::Reg(r) | Operand::Not(r) | Operand::Negated(r) | Operand::Part { reg: r, .. } => {
@@ -99,7 +119,7 @@ fn registers(body: &Body, operand: &Operand, out: &mut Vec<Reg>) {
 
 impl<'a> Graph<'a> {
     /// `results` are the registers that the body's returns hand back.
-    pub fn new(module: &'a Module, body: &'a Body, results: &[Reg]) -> Graph<'a> {
+    pub fn new(module: &'a Module, body: &'a Body, params: &ParamWords, results: &[Reg]) -> Graph<'a> {
         let mut b = Builder {
             module,
             body,
@@ -115,11 +135,11 @@ impl<'a> Graph<'a> {
                 graph.blocks[s].preds.push(b);
             }
         }
-        graph.live_in(module, body, results);
+        graph.live_in(module, body, params, results);
         graph
     }
 
-    fn live_in(&mut self, module: &Module, body: &Body, results: &[Reg]) {
+    fn live_in(&mut self, module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) {
         let mut live: Vec<BTreeSet<Reg>> = vec![BTreeSet::new(); self.blocks.len()];
         let mut changed = true;
         while changed {
@@ -135,7 +155,8 @@ impl<'a> Graph<'a> {
                     _ => {}
                 }
                 for inst in block.insts.iter().rev() {
-                    let (written, read) = effects(body, &module.opcodes[inst.opcode.0 as usize], inst);
+                    let (written, read) =
+                        effects(body, params, &module.opcodes[inst.opcode.0 as usize], inst);
                     written.iter().for_each(|r| {
                         now.remove(r);
                     });

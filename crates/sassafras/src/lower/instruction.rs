@@ -118,13 +118,21 @@ impl<'a> Lower<'_, 'a> {
         Ok((value, guard.negated))
     }
 
+    fn is_param_word(&self, address: Option<&Operand>) -> bool {
+        address.is_some_and(|a| self.params.find(self.body, a).is_some())
+    }
+
     /// Chooses by mnemonic, and by type where integers and floats share one. `None`: not supported.
     fn family(&mut self, ins: &Ins<'a>) -> Option<()> {
         let kind = ins.last_type().map_or(Number::Integer, Number::of);
         match (ins.mnemonic(), kind) {
+            ("call", _) => self.call(ins),
+            ("ld", _) if self.is_param_word(ins.operands.get(1)) => self.param_access(ins),
+            ("st", _) if self.is_param_word(ins.operands.first()) => self.param_access(ins),
             ("mov", _) => self.mov(ins),
             ("setp" | "set" | "selp" | "slct" | "testp", _) => self.compare(ins),
-            ("cvt" | "cvt.pack", _) => self.convert(ins),
+            ("cvt", _) => self.convert(ins),
+            ("cvt.pack", _) => self.convert_pack(ins),
             (
                 "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shf.l" | "shf.r" | "shl" | "shr" | "prmt",
                 _,
@@ -138,9 +146,12 @@ impl<'a> Lower<'_, 'a> {
                 self.memory(ins)
             }
             ("atom" | "red", _) => self.atomic(ins),
-            ("fence" | "membar", _) => self.fence(ins),
+            ("fence" | "fence.proxy" | "membar" | "membar.proxy", _) => self.fence(ins),
+            (name, _) if name.starts_with("createpolicy") => self.memory(ins),
             ("activemask" | "elect" | "match" | "redux" | "shfl" | "vote", _) => self.warp(ins),
-            ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt", _) => self.warp(ins),
+            ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt" | "griddepcontrol", _) => {
+                self.warp(ins)
+            }
             (name, _) if name.starts_with("bar") => self.barrier(ins),
             (name, _) if name.starts_with("tex") || name.starts_with("tld4") || name.starts_with("txq") => {
                 self.texture(ins)

@@ -3,8 +3,10 @@
 //! A routine is a `.func` whose parameters and results are registers. Writing them in PTX keeps them readable, lets
 //! the interpreter run them, and makes them work on every target. A file is read when one of its routines is needed.
 
+use super::call::ParamWords;
 use super::graph::End;
-use super::{Lines, Lower};
+use super::{Env, Lines, Lower};
+use crate::data::Data;
 use ori::{Arg, Edge, Terminator, Value};
 use ptx::ast::{self, Item, ParamPlace, Reg};
 use rustc_hash::FxHashMap;
@@ -24,14 +26,26 @@ const fn source(text: &'static str) -> Source {
     Source { text, read: OnceLock::new() }
 }
 
-/// The files, and the routines that each has.
-static FILES: [(&[&str], Source); 1] = [(&["udiv32"], source(include_str!("../library/divide.ptx")))];
+macro_rules! files {
+    ($($name:literal)*) => {
+        [$(source(include_str!(concat!("../library/", $name, ".ptx")))),*]
+    };
+}
+
+const COUNT: usize = 3;
+static FILES: [Source; COUNT] = files! {
+    "bits"
+    "divide"
+    "policy"
+};
 
 /// Places in the library are of no interest to the user: the instruction's own line counts.
 static LINES: OnceLock<Lines> = OnceLock::new();
+static DATA: OnceLock<Data> = OnceLock::new();
 
 fn find(name: &str) -> Option<(&'static ast::Module<'static>, &'static ast::Function<'static>)> {
-    let (_, source) = FILES.iter().find(|(names, _)| names.contains(&name))?;
+    let head = format!(" {name} (");
+    let source = FILES.iter().find(|file| file.text.contains(&head))?;
     let module =
         source.read.get_or_init(|| ptx::parse(source.text, &ptx::Options::default()).module).as_ref()?;
     let named = |f: &ast::Function| module.names[module.symbols[f.symbol.0 as usize].name.0 as usize] == name;
@@ -49,10 +63,34 @@ fn registers(params: &[ast::Param]) -> Vec<Reg> {
     params.iter().filter_map(register).collect()
 }
 
+/// The way past a routine: when to take the routine, and the result of not taking it.
+struct Around {
+    predicate: Value,
+    negated: bool,
+    otherwise: Value,
+}
+
 impl Lower<'_, '_> {
     /// Puts a routine in here and returns its results. `None` if there is no such routine, or it can't be lowered
     /// for this machine.
     pub(super) fn routine(&mut self, name: &str, args: &[Arg]) -> Option<Vec<Value>> {
+        self.inlined(name, args, None)
+    }
+
+    /// Puts in a routine of one result that is gone through where a predicate holds (or doesn't, if negated);
+    /// elsewhere the result is `otherwise`.
+    pub(super) fn routine_if(
+        &mut self,
+        (predicate, negated): (Value, bool),
+        name: &str,
+        args: &[Arg],
+        otherwise: Value,
+    ) -> Option<Value> {
+        let around = Around { predicate, negated, otherwise };
+        self.inlined(name, args, Some(around))?.first().copied()
+    }
+
+    fn inlined(&mut self, name: &str, args: &[Arg], around: Option<Around>) -> Option<Vec<Value>> {
         let (module, function) = find(name)?;
         let body = function.body.as_ref()?;
         let values: Vec<Value> = args
@@ -67,7 +105,9 @@ impl Lower<'_, '_> {
         let lines = LINES.get_or_init(|| Lines::new(""));
         let before = self.block;
         let (after, ways, first) = {
-            let mut inner = Lower::new(self.kernel, module, body, self.machine, lines, &results);
+            let params_of_calls = ParamWords::new(module, body, None);
+            let env = Env { module, machine: self.machine, lines, data: DATA.get_or_init(Data::default) };
+            let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
             inner.line = self.line;
             inner.descriptor = self.descriptor;
@@ -89,7 +129,13 @@ impl Lower<'_, '_> {
             }
             (after, ways, first)
         };
-        self.kernel.code.blocks[before].end = Terminator::Jump(first);
+        self.kernel.code.blocks[before].end = match around {
+            None => Terminator::Jump(first),
+            Some(Around { predicate, negated, otherwise }) => {
+                let no = Edge { to: after, args: vec![otherwise] };
+                Terminator::Branch { predicate, negated, uniform: false, yes: first, no }
+            }
+        };
         for (block, args) in ways {
             self.kernel.code.blocks[block].end = Terminator::Jump(Edge { to: after, args });
         }

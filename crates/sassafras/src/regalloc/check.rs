@@ -4,6 +4,7 @@
 //! allocator nothing but where it says the values are when a block begins, and checks that against the end of every
 //! predecessor.
 
+use crate::abi;
 use crate::mir::{Code, Line, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
@@ -66,8 +67,15 @@ impl Checker<'_> {
         for &(value, place) in &self.code.claims.starts[block.index()] {
             self.place(&mut state, value, place);
         }
+        let insts = &self.function.blocks[block].insts;
+        for inst in insts.iter().filter(|i| self.function.insts[**i].op == Op::Pseudo(Pseudo::Entry)) {
+            self.come_back(&mut state, *inst);
+        }
         for (i, line) in self.code.blocks[block.index()].iter().enumerate() {
             self.line(&mut state, line).map_err(|e| format!("line {i} ({}): {e}", line.op.name()))?;
+        }
+        for inst in insts.iter().filter(|i| self.function.insts[**i].op == Op::Pseudo(Pseudo::Leave)) {
+            self.handed_over(&state, *inst)?;
         }
         if let ori::Terminator::Branch { predicate, .. } = self.function.blocks[block].end {
             self.holds(&state, File::P, self.code.branches[block.index()], predicate, 0)?;
@@ -173,8 +181,38 @@ impl Checker<'_> {
         }
     }
 
+    /// The results of a call, or what a function gets, are in their registers.
+    fn come_back(&self, state: &mut State, inst: Inst) {
+        let Some(fixed) = self.function.fixed.get(&inst) else { return };
+        for (result, place) in self.function.insts[inst].results.iter().zip(&fixed.results) {
+            self.place(state, *result, *place);
+        }
+    }
+
+    /// What a call gets, or a function hands back, is in its registers.
+    fn handed_over(&self, state: &State, inst: Inst) -> Result<(), String> {
+        let fixed = self.function.fixed.get(&inst).ok_or("no registers for a call")?;
+        for (arg, place) in self.function.insts[inst].args.iter().zip(&fixed.args) {
+            if let Arg::Use(u) = arg {
+                let words = self.function.values[u.value].words;
+                (0..words).try_for_each(|w| self.holds(state, File::R, place + w, u.value, w))?;
+            }
+        }
+        Ok(())
+    }
+
     fn inst(&self, state: &mut State, line: &Line, inst: Inst) -> Result<(), String> {
         let data = &self.function.insts[inst];
+        if data.op == Op::Pseudo(Pseudo::Call) {
+            self.handed_over(state, inst)?;
+            state.registers.retain(|(file, place), _| match file {
+                File::R => abi::is_saved(*place),
+                File::B => *place >= abi::FIRST_SAVED_BARRIER,
+                _ => false,
+            });
+            self.come_back(state, inst);
+            return Ok(());
+        }
         let (results, args) = line.operands.split_at(data.results.len());
         for (arg, operand) in data.args.iter().zip(args) {
             match arg {

@@ -118,9 +118,7 @@ impl Allocator<'_> {
             let spare = self.spare_on(block, edge, file, &work);
             let Some(sequence) = moves::sequence(&work.moves[i], spare) else { return Ok(Some(file)) };
             for (to, from) in sequence {
-                if file == File::R {
-                    self.code.registers = self.code.registers.max(u32::from(to) + 1);
-                }
+                self.code.touch(file, to);
                 lines.push(move_line(file, to, from)?);
             }
         }
@@ -142,7 +140,7 @@ impl Allocator<'_> {
             return Ok(true);
         }
         let Some(scratch) = self.spare_on(block, edge, File::R, work) else { return Ok(false) };
-        self.code.registers = self.code.registers.max(u32::from(scratch) + 1);
+        self.code.touch(File::R, scratch);
         let mut wanted: Vec<(u32, u32)> = Vec::new();
         for (to, from, words) in &work.across {
             wanted.extend((0..u32::from(*words)).map(|w| (to + 4 * w, from + 4 * w)));

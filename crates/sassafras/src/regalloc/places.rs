@@ -58,7 +58,6 @@ impl Places {
         self.owner.len()
     }
 
-    #[allow(dead_code)]
     pub fn reserve(&mut self, place: u8) {
         if let Some(slot) = self.reserved.get_mut(usize::from(place)) {
             *slot = true;

@@ -1,0 +1,251 @@
+//! From compiled functions to a cubin: registers and stack over the call graph, attributes, variables.
+
+use crate::bank0::Machine;
+use crate::data::Data;
+use crate::emit::{self, Words};
+use crate::lower::{IMAGE_HANDLE, Kernel};
+use crate::mir::Code;
+use crate::{Failure, Options, abi};
+use cubin::RelocType;
+use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
+use cubin::module::{
+    Function, ImageKind, Kernel as CubinKernel, Module, Param, Params, Shared, SymbolicReloc, Tool,
+};
+use rustc_hash::FxHashMap;
+
+/// A function up to its words.
+pub struct Compiled {
+    pub kernel: Kernel,
+    pub code: Code,
+}
+
+pub fn module(
+    compiled: Vec<Compiled>,
+    data: Data,
+    module: &ptx::Module,
+    machine: &'static Machine,
+    options: &Options,
+) -> Result<Vec<u8>, Failure> {
+    let table = address_table(&compiled);
+    let place = |name: &str| table.iter().position(|n| n == name).map_or(0, |i| 8 * i as u32);
+    let mut words = Vec::new();
+    for c in &compiled {
+        let name = &c.kernel.code.name;
+        words.push(
+            emit::words(&c.kernel, &c.code, machine, &place)
+                .map_err(|e| Failure::internal("emit", name, e))?,
+        );
+    }
+    let graph = CallGraph::new(&compiled, &words);
+    let mut functions: Vec<Function> = compiled
+        .iter()
+        .zip(&words)
+        .enumerate()
+        .map(|(i, (c, w))| function(c, w, &graph, i, &data, machine))
+        .collect();
+    // ptxas writes functions in reverse order of the source.
+    functions.reverse();
+    let target = cubin::Target {
+        sm: options.target.sm(),
+        accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
+    };
+    let tool =
+        Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
+    let mut external: Vec<String> = compiled.iter().flat_map(|c| c.kernel.externs.clone()).collect();
+    external.sort();
+    external.dedup();
+    let mut calls = cubin::module::Calls::default();
+    for c in &compiled {
+        let callees = c.kernel.callees.iter().chain(&c.kernel.externs);
+        let mut edges: Vec<_> = callees.map(|callee| (c.kernel.code.name.clone(), callee.clone())).collect();
+        edges.sort();
+        edges.dedup();
+        calls.direct.extend(edges);
+    }
+    let module = Module {
+        tool,
+        functions,
+        variables: data.variables,
+        images: data.images,
+        address_table: table.into_iter().map(|n| (n, 0)).collect(),
+        external_functions: external,
+        calls,
+        ..Module::new(target, module.target.sm())
+    };
+    let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
+    write(module).map_err(|e| Failure::internal("container", "module", e))
+}
+
+/// The symbols whose addresses constant bank 4 holds, in order of their first use.
+fn address_table(compiled: &[Compiled]) -> Vec<String> {
+    let mut table: Vec<String> = Vec::new();
+    for c in compiled {
+        for line in c.code.blocks.iter().flatten() {
+            if let Some(crate::mir::Address::Table { symbol }) = line.address {
+                let name = &c.kernel.code.symbols[symbol as usize];
+                if !table.contains(name) {
+                    table.push(name.clone());
+                }
+            }
+        }
+    }
+    table
+}
+
+/// What functions need together with those that they call.
+struct CallGraph {
+    callees: Vec<Vec<usize>>,
+    registers: Vec<u32>,
+    frames: Vec<u32>,
+}
+
+impl CallGraph {
+    fn new(compiled: &[Compiled], words: &[Words]) -> CallGraph {
+        let index: FxHashMap<&str, usize> =
+            compiled.iter().enumerate().map(|(i, c)| (c.kernel.code.name.as_str(), i)).collect();
+        // A pointer may lead to any function whose address is taken.
+        let taken: Vec<usize> = compiled
+            .iter()
+            .flat_map(|c| &c.kernel.takes)
+            .filter_map(|name| index.get(name.as_str()).copied())
+            .collect();
+        let callees = compiled
+            .iter()
+            .map(|c| {
+                let mut all: Vec<usize> =
+                    c.kernel.callees.iter().filter_map(|n| index.get(n.as_str()).copied()).collect();
+                all.extend(taken.iter().filter(|_| c.kernel.calls_pointer));
+                all.sort();
+                all.dedup();
+                all
+            })
+            .collect();
+        CallGraph {
+            callees,
+            registers: words.iter().map(|w| w.registers).collect(),
+            frames: words.iter().map(|w| w.frame).collect(),
+        }
+    }
+
+    /// All functions that can be running when this one is, itself among them.
+    fn reach(&self, from: usize) -> Vec<usize> {
+        let mut seen = vec![false; self.callees.len()];
+        let mut work = vec![from];
+        let mut all = Vec::new();
+        while let Some(f) = work.pop() {
+            if !std::mem::replace(&mut seen[f], true) {
+                all.push(f);
+                work.extend(&self.callees[f]);
+            }
+        }
+        all
+    }
+
+    fn registers(&self, of: usize) -> u32 {
+        self.reach(of).into_iter().map(|f| self.registers[f]).max().unwrap_or(0)
+    }
+
+    /// Bytes of stack; 0 where recursion makes it unknown, as ptxas has it.
+    fn stack(&self, of: usize) -> u32 {
+        self.deepest(of, &mut vec![false; self.callees.len()]).unwrap_or(0)
+    }
+
+    fn deepest(&self, of: usize, active: &mut Vec<bool>) -> Option<u32> {
+        if std::mem::replace(&mut active[of], true) {
+            return None;
+        }
+        let mut below = 0;
+        for &callee in &self.callees[of] {
+            below = below.max(self.deepest(callee, active)?);
+        }
+        active[of] = false;
+        Some(self.frames[of] + below)
+    }
+}
+
+fn function(
+    compiled: &Compiled,
+    words: &Words,
+    graph: &CallGraph,
+    index: usize,
+    data: &Data,
+    machine: &Machine,
+) -> Function {
+    let Compiled { kernel, .. } = compiled;
+    let mut attrs = Vec::new();
+    if kernel.calls {
+        attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
+    }
+    if !words.outside_calls.is_empty() {
+        attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
+    }
+    let images = images(kernel, data, machine);
+    let has = |kind: RelocType| images.iter().any(|r| r.kind == kind);
+    let banks = [
+        (AttrCode::BINDLESS_TEXTURE_BANK, has(RelocType::TEX_HEADER_INDEX)),
+        (AttrCode::BINDLESS_SURFACE_BANK, has(RelocType::SURF_HEADER_INDEX)),
+    ];
+    attrs.extend(banks.iter().filter(|(_, used)| *used).map(|(code, _)| Attr::byte(*code, 0)));
+    let least = if kernel.calls { abi::LEAST_REGISTERS } else { 4 };
+    let mut externs = kernel.externs.clone();
+    externs.sort();
+    externs.dedup();
+    Function {
+        // Two registers more than are named belong to the system.
+        registers: (graph.registers(index) + 2).clamp(least, 255) as u8,
+        exits: words.exits.clone(),
+        frame_size: words.frame,
+        relocs: words.relocs.clone(),
+        constant0_relocs: images,
+        externs,
+        attrs,
+        kernel: kernel.entry.then(|| cubin_kernel(kernel, graph, index, data, machine)),
+        ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
+    }
+}
+
+/// The loader writes the handles of images behind the parameters.
+fn images(kernel: &Kernel, data: &Data, machine: &Machine) -> Vec<SymbolicReloc> {
+    let first = machine.params + kernel.first_image(machine);
+    let reloc = |(i, name): (usize, &String)| SymbolicReloc {
+        offset: u64::from(first + IMAGE_HANDLE * i as u32),
+        kind: match data.images.iter().find(|image| image.name == *name).map(|image| image.kind) {
+            Some(ImageKind::Surface) => RelocType::SURF_HEADER_INDEX,
+            _ => RelocType::TEX_HEADER_INDEX,
+        },
+        symbol: name.clone(),
+        addend: 0,
+    };
+    kernel.images.iter().enumerate().map(reloc).collect()
+}
+
+fn cubin_kernel(
+    kernel: &Kernel,
+    graph: &CallGraph,
+    index: usize,
+    data: &Data,
+    machine: &Machine,
+) -> CubinKernel {
+    let param = |p: &crate::lower::KernelParam| Param {
+        offset: p.offset as u16,
+        size: p.size as u16,
+        space: PointerSpace::NONE,
+        align: 1,
+    };
+    let params = Params {
+        base: machine.params as u16,
+        size: kernel.param_bytes as u16,
+        list: kernel.params.iter().map(param).collect(),
+        handle_bytes: kernel.image_bytes(machine),
+    };
+    let (size, align) = kernel.shared(data);
+    let uses_shared = size > 0 || kernel.dynamic_shared;
+    CubinKernel {
+        params,
+        min_stack_size: graph.stack(index),
+        barriers: kernel.barriers,
+        shared: uses_shared.then_some(Shared { size, align }),
+        max_threads: kernel.max_threads,
+        ..CubinKernel::default()
+    }
+}
