@@ -12,8 +12,8 @@
 //!
 //! The distances were measured in code that ptxas 13.0 emits (`cargo xtask probe-latency` regenerates
 //! `model/distances.rs`, which says how often each was seen). A pair that was never seen is taken from the safe side:
-//! the longest distance that was seen from this result, or to this source, whichever is longer; failing both,
-//! [`UNKNOWN`]. Nothing here was measured on a GPU.
+//! the longest distance that was seen from this result, or to this source from the plainest units, whichever is longer;
+//! of a result of which nothing was seen, [`UNKNOWN`]. Nothing here was measured on a GPU.
 
 mod distances;
 mod unit;
@@ -31,7 +31,7 @@ pub const VISIBLE: u16 = 2;
 pub const REGISTERS: usize = 544;
 
 /// Which scoreboard of the first instruction tells that the second may issue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Signal {
     /// The write scoreboard: results are there (and sources long read).
     Write,
@@ -117,13 +117,15 @@ impl Model {
     /// Write after read: the second instruction overwrites what the first one reads.
     ///
     /// Sources are read at issue or soon after, sooner than anything is written: all that was seen between
-    /// instructions of fixed latency is one cycle, two where the writer of an R register is late, and three where UMOV or ULDC, which
+    /// instructions of fixed latency is one cycle, two where the writer of an R register is late (but one before double
+    /// precision, and after a matrix or full-rate double-precision instruction), and three where UMOV or ULDC, which
     /// write early, overwrite a source of the uniform datapath.
     pub fn war(&self, source: Port, result: Port) -> Need {
         let late = source.is_late_source() && !source.unit.reads_before(result.unit);
         let cycles = match (source.unit, result.unit) {
             (Unit::Uniform, Unit::UniformMove) => 3,
             _ if late => VISIBLE,
+            (Unit::Double | Unit::Tensor | Unit::TensorSmall, _) | (_, Unit::Fp64) => 1,
             (_, writer) if writer.writes_late() && source.part.is_general() => VISIBLE,
             _ => 1,
         };
@@ -149,32 +151,35 @@ pub const UNKNOWN: u16 = 40;
 /// Cycles by pair of ports.
 struct Matrix {
     cycles: Box<[u8]>,
-    longest: Box<[u8]>,
+    longest: [u8; Port::COUNT],
 }
 
 impl Matrix {
     fn of(isa: Isa, rows: &[Row]) -> Matrix {
         let seen = |row: &Row| (Port::new(row.0), Port::new(row.1), row.2[isa as usize]);
         let known = || rows.iter().map(seen).filter(|(_, _, (_, times))| *times > 0);
-        // The worst from and to each port, for pairs that were never seen.
+        // The worst from each port, and to each from the simplest units, for pairs that were never seen.
         let (mut from, mut to) = ([0u8; Port::COUNT], [0u8; Port::COUNT]);
         for (first, second, (cycles, _)) in known() {
-            from[first.index()] = from[first.index()].max(cycles);
-            to[second.index()] = to[second.index()].max(cycles);
+            if second.unit != Unit::Gmma {
+                from[first.index()] = from[first.index()].max(cycles);
+            }
+            if first.unit.is_plain() {
+                to[second.index()] = to[second.index()].max(cycles);
+            }
         }
         let mut cycles = vec![UNKNOWN as u8; Port::COUNT * Port::COUNT];
         for first in 0..Port::COUNT {
             for second in 0..Port::COUNT {
-                let worst = from[first].max(to[second]);
-                if worst > 0 {
-                    cycles[first * Port::COUNT + second] = worst;
+                if from[first] > 0 {
+                    cycles[first * Port::COUNT + second] = from[first].max(to[second]);
                 }
             }
         }
         for (first, second, (least, _)) in known() {
             cycles[first.index() * Port::COUNT + second.index()] = least;
         }
-        let longest = cycles.chunks(Port::COUNT).map(|row| row.iter().copied().max().unwrap_or(0)).collect();
+        let longest = from.map(|longest| if longest > 0 { longest } else { UNKNOWN as u8 });
         Matrix { cycles: cycles.into_boxed_slice(), longest }
     }
 

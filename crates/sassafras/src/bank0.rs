@@ -14,9 +14,6 @@ pub struct Machine {
     pub params: u32,
     /// Offset of the descriptor of global memory; machines before sm_80 have none.
     pub descriptor: Option<u32>,
-    /// Offsets of ntid.x and nctaid.x; .y and .z follow.
-    pub ntid: u32,
-    pub nctaid: u32,
     /// Offset of the stack pointer's first value.
     pub stack: u32,
     /// First byte of shared memory that a kernel may use.
@@ -27,6 +24,16 @@ pub struct Machine {
     pub slack: usize,
     pub windows: Windows,
     pub alias: Option<AliasWord>,
+    /// A policy for the second cache takes the descriptor's place. On sm_80 to sm_89 such an access is marked by a bit
+    /// that an instruction's operands don't tell: there the hint is not taken.
+    pub takes_policies: bool,
+    /// The handles of textures and surfaces begin behind the parameters, at a multiple of this.
+    pub image_align: u32,
+    /// Handles must be in uniform registers; and to such a handle an offset can be added.
+    pub uniform_handles: bool,
+    pub handle_offset: bool,
+    /// A texture is sampled at its first level without being told so.
+    pub samples_without_level: bool,
 }
 
 /// The word of bank 0 that says whether aliases of a place are all in this GPU's memory: bits of it are set.
@@ -55,11 +62,11 @@ pub enum ParamWindow {
 }
 
 const fn row(sm: u16, isa: Isa) -> Machine {
-    let (params, descriptor, ntid, nctaid) = match sm {
-        75 => (0x160, None, 0x0, 0xc),
-        80..90 => (0x160, Some(0x118), 0x0, 0xc),
-        90 => (0x210, Some(0x208), 0x0, 0xc),
-        _ => (0x380, Some(0x358), 0x360, 0x370),
+    let (params, descriptor) = match sm {
+        75 => (0x160, None),
+        80..90 => (0x160, Some(0x118)),
+        90 => (0x210, Some(0x208)),
+        _ => (0x380, Some(0x358)),
     };
     let stack = if sm >= 100 { 0x37c } else { 0x28 };
     let shared = if sm >= 90 { 0x400 } else { 0 };
@@ -70,14 +77,17 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         isa,
         params,
         descriptor,
-        ntid,
-        nctaid,
         stack,
         shared,
         call_reloc,
         slack,
         windows: windows(sm),
         alias: alias(sm),
+        takes_policies: sm >= 90,
+        image_align: if sm >= 100 { 16 } else { 4 },
+        uniform_handles: sm >= 90,
+        handle_offset: sm == 90,
+        samples_without_level: sm >= 120,
     }
 }
 

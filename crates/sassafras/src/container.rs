@@ -3,11 +3,14 @@
 use crate::bank0::Machine;
 use crate::data::Data;
 use crate::emit::{self, Words};
-use crate::lower::Kernel;
+use crate::lower::{IMAGE_HANDLE, Kernel};
 use crate::mir::Code;
 use crate::{Failure, Options, abi};
+use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
-use cubin::module::{Function, Kernel as CubinKernel, Module, Param, Params, Shared, Tool};
+use cubin::module::{
+    Function, ImageKind, Kernel as CubinKernel, Module, Param, Params, Shared, SymbolicReloc, Tool,
+};
 use rustc_hash::FxHashMap;
 
 /// A function up to its words.
@@ -29,7 +32,7 @@ pub fn module(
     for c in &compiled {
         let name = &c.kernel.code.name;
         words.push(
-            emit::words(&c.kernel, &c.code, machine, &place)
+            emit::words(&c.kernel, &c.code, machine, &place, options.level)
                 .map_err(|e| Failure::internal("emit", name, e))?,
         );
     }
@@ -173,9 +176,16 @@ fn function(
     if kernel.calls {
         attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
     }
-    if !kernel.externs.is_empty() {
+    if !words.outside_calls.is_empty() {
         attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
     }
+    let images = images(kernel, data, machine);
+    let has = |kind: RelocType| images.iter().any(|r| r.kind == kind);
+    let banks = [
+        (AttrCode::BINDLESS_TEXTURE_BANK, has(RelocType::TEX_HEADER_INDEX)),
+        (AttrCode::BINDLESS_SURFACE_BANK, has(RelocType::SURF_HEADER_INDEX)),
+    ];
+    attrs.extend(banks.iter().filter(|(_, used)| *used).map(|(code, _)| Attr::byte(*code, 0)));
     let least = if kernel.calls { abi::LEAST_REGISTERS } else { 4 };
     let mut externs = kernel.externs.clone();
     externs.sort();
@@ -186,11 +196,27 @@ fn function(
         exits: words.exits.clone(),
         frame_size: words.frame,
         relocs: words.relocs.clone(),
+        constant0_relocs: images,
         externs,
         attrs,
         kernel: kernel.entry.then(|| cubin_kernel(kernel, graph, index, data, machine)),
         ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
     }
+}
+
+/// The loader writes the handles of images behind the parameters.
+fn images(kernel: &Kernel, data: &Data, machine: &Machine) -> Vec<SymbolicReloc> {
+    let first = machine.params + kernel.first_image(machine);
+    let reloc = |(i, name): (usize, &String)| SymbolicReloc {
+        offset: u64::from(first + IMAGE_HANDLE * i as u32),
+        kind: match data.images.iter().find(|image| image.name == *name).map(|image| image.kind) {
+            Some(ImageKind::Surface) => RelocType::SURF_HEADER_INDEX,
+            _ => RelocType::TEX_HEADER_INDEX,
+        },
+        symbol: name.clone(),
+        addend: 0,
+    };
+    kernel.images.iter().enumerate().map(reloc).collect()
 }
 
 fn cubin_kernel(
@@ -210,7 +236,7 @@ fn cubin_kernel(
         base: machine.params as u16,
         size: kernel.param_bytes as u16,
         list: kernel.params.iter().map(param).collect(),
-        handle_bytes: 0,
+        handle_bytes: kernel.image_bytes(machine),
     };
     let (size, align) = kernel.shared(data);
     let uses_shared = size > 0 || kernel.dynamic_shared;

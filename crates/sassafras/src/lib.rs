@@ -32,6 +32,10 @@ pub struct Options {
     pub target: ptx::Target,
     /// The command line, for the note that a cubin carries.
     pub command_line: String,
+    /// How hard to try: 0 is serial code, 1 and up have exact waits.
+    pub level: u8,
+    /// No kernel may use more registers.
+    pub max_registers: Option<u32>,
     /// Check the IR after every pass.
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.

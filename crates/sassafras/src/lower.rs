@@ -19,7 +19,6 @@ mod address;
 mod arithmetic;
 mod atomic;
 mod barrier;
-#[allow(dead_code)]
 mod build;
 mod cache;
 mod call;
@@ -29,18 +28,23 @@ mod fence;
 mod float;
 mod graph;
 mod half;
+mod image;
 mod instruction;
 mod integer;
 mod library;
 mod logic;
 mod memory;
 mod moves;
+mod multimem;
 mod special;
 mod surface;
+mod tensormap;
 mod texture;
 mod variables;
 mod video;
 mod warp;
+
+pub use variables::IMAGE_HANDLE;
 
 use crate::Failure;
 use crate::bank0::Machine;
@@ -65,6 +69,8 @@ pub struct Kernel {
     /// Does it name shared memory of the module, or what the launch adds?
     pub module_shared: bool,
     pub dynamic_shared: bool,
+    /// The textures, samplers and surfaces that it names, in the order of their handles.
+    pub images: Vec<String>,
     pub barriers: u8,
     pub max_threads: Option<[u32; 3]>,
     /// It calls something; by name in this module, through a pointer, elsewhere.
@@ -83,6 +89,19 @@ pub struct KernelParam {
 }
 
 impl Kernel {
+    /// Where the handles of its images begin, from the first parameter.
+    pub fn first_image(&self, machine: &Machine) -> u32 {
+        self.param_bytes.next_multiple_of(machine.image_align)
+    }
+
+    /// Bytes behind the parameters that its images' handles take.
+    pub fn image_bytes(&self, machine: &Machine) -> u32 {
+        match self.images.len() {
+            0 => 0,
+            n => self.first_image(machine) - self.param_bytes + IMAGE_HANDLE * n as u32,
+        }
+    }
+
     /// Bytes of static shared memory and their alignment: the module's first, then its own.
     pub fn shared(&self, data: &Data) -> (u64, u64) {
         let (bytes, align) = if self.module_shared { data.shared } else { (0, 1) };
@@ -144,6 +163,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         shared_align: 1,
         module_shared: false,
         dynamic_shared: false,
+        images: Vec::new(),
         barriers: 0,
         max_threads: max_threads(function),
         calls: false,
@@ -202,6 +222,7 @@ struct Lower<'k, 'a> {
     device: Option<&'a ast::Function<'a>>,
     incoming: Vec<(ast::Reg, Value)>,
     result_address: Option<Value>,
+    return_block: Option<Block>,
     /// The library routine that this is the body of.
     routine: Option<library::Inlined>,
     /// The kernel's own shared variables, from the first of them on.
@@ -248,6 +269,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             device: None,
             incoming: Vec::new(),
             result_address: None,
+            return_block: None,
             routine: None,
             own: Vec::new(),
             shared: FxHashMap::default(),
@@ -363,10 +385,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
-            End::Return if self.device.is_some() => {
-                self.hand_back();
-                Terminator::Return
-            }
+            End::Return if self.device.is_some() => Terminator::Jump(self.return_edge()),
             // A kernel has no caller.
             End::Return => Terminator::Exit,
             End::Jump(to) => Terminator::Jump(self.edge(to)),
@@ -380,6 +399,32 @@ impl<'k, 'a> Lower<'k, 'a> {
         self.kernel.code.blocks[self.block].end = end;
         self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
+    }
+
+    /// The way to the one block that a device function returns from, so that its threads meet there.
+    fn return_edge(&mut self) -> Edge {
+        let regs: Vec<ast::Reg> =
+            self.device.iter().flat_map(|f| &f.returns).flat_map(|r| returned(&self.params, r)).collect();
+        let args = regs.iter().map(|r| self.read(*r)).collect();
+        let to = match self.return_block {
+            Some(block) => block,
+            None => {
+                let block = self.kernel.code.block();
+                let mut results = Vec::new();
+                for reg in regs {
+                    let (file, words) = self.shape(reg);
+                    results.push(self.kernel.code.value(file, words));
+                }
+                self.kernel.code.blocks[block].params = results.clone();
+                self.kernel.code.blocks[block].end = Terminator::Return;
+                let here = std::mem::replace(&mut self.block, block);
+                self.hand_back(&results);
+                self.block = here;
+                self.return_block = Some(block);
+                block
+            }
+        };
+        Edge { to, args }
     }
 
     /// `brx.idx` as a tree of comparisons; an index outside the list is undefined behaviour.

@@ -40,7 +40,8 @@ fn special(function: Function, format: Format, a: u64) -> Option<u64> {
     let negative = format.is_negative(a);
     let sign = a & format.sign_bit();
     if format.is_nan(a) {
-        return Some(format.nan);
+        let quiet = 1 << (format.mantissa - 1);
+        return Some(if format == F64 { a | quiet } else { format.nan });
     }
     let below_zero = negative && !format.is_zero(a);
     Some(match function {
@@ -259,19 +260,24 @@ pub fn divide(full: bool, ftz: bool, a: u64, b: u64) -> u64 {
     float::mul(F32, flow, a, reciprocal)
 }
 
-/// `sin.approx` and `cos.approx` of PTX, in radians: ptxas divides by 2 pi, rounding to zero.
+/// `sin.approx` and `cos.approx` of PTX, in radians: ptxas divides by 2 pi, rounding to zero. The machine's
+/// function flushes subnormal numbers, whether PTX asks for it or not (seen on an H200).
 pub fn of_radians(function: Function, flow: Flow, a: u64) -> u64 {
     const INVERSE_TWO_PI: u64 = 0x3e22_f983;
     let to_zero = Flow { rounding: Rounding::Zero, ftz: flow.ftz, ..Flow::NEAREST };
-    compute(function, F32, flow, float::mul(F32, to_zero, a, INVERSE_TWO_PI))
+    let flushing = Flow { ftz: true, ..flow };
+    compute(function, F32, flushing, float::mul(F32, to_zero, a, INVERSE_TWO_PI))
 }
 
 /// The upper word of a double's reciprocal or inverse square root; the machine gives no more (`MUFU.RCP64H`).
-/// Rounded to nearest at the 20 bits that there are.
+/// Rounded to nearest at the 20 bits that there are; every NaN becomes one (seen on an H200).
 pub fn upper_word(function: Function, high: u32) -> u32 {
     let flow = Flow { ftz: true, ..Flow::NEAREST };
     let result = compute(function, F64, flow, u64::from(high) << 32);
-    if F64.is_nan(result) || F64.is_infinite(result) {
+    if F64.is_nan(result) {
+        return 0x7fff_ffff;
+    }
+    if F64.is_infinite(result) {
         return (result >> 32) as u32;
     }
     (result.saturating_add(1 << 31) >> 32) as u32
@@ -358,5 +364,6 @@ mod tests {
         assert_eq!(upper_word(Function::Rcp, 0x4000_0000), 0x3fe0_0000);
         assert_eq!(upper_word(Function::Rsqrt, 0x4010_0000), 0x3fe0_0000);
         assert_eq!(upper_word(Function::Rcp, 0), 0x7ff0_0000);
+        assert_eq!(upper_word(Function::Rcp, 0xfff8_0000), 0x7fff_ffff);
     }
 }

@@ -51,10 +51,15 @@ pub fn prmt(mode: Permute, a: u32, b: u32, selector: u32) -> u32 {
     u32::from_le_bytes([pick(0), pick(1), pick(2), pick(3)])
 }
 
-/// A field of `len` bits from `pos` on; both counts are of 8 bits. The sign of a field that reaches beyond the
-/// top is the top bit.
+/// PTX restricts positions and lengths to 8 bits. Of larger ones ptxas's code takes 8 bits for 32-bit fields
+/// and all for 64-bit fields (seen on an H200).
+fn field(int: Int, pos: u32, len: u32) -> (u32, u32) {
+    if int.bits == 64 { (pos, len) } else { (pos & 0xff, len & 0xff) }
+}
+
+/// A field of `len` bits from `pos` on. The sign of a field that reaches beyond the top is the top bit.
 pub fn bfe(int: Int, a: u64, pos: u32, len: u32) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = field(int, pos, len);
     if len == 0 {
         return 0;
     }
@@ -65,9 +70,9 @@ pub fn bfe(int: Int, a: u64, pos: u32, len: u32) -> u64 {
     Int { bits: len, signed: int.signed }.extended(field) & int.mask()
 }
 
-/// `b` with `len` bits from `pos` on taken from `a`; both counts are of 8 bits.
+/// `b` with `len` bits from `pos` on taken from `a`.
 pub fn bfi(int: Int, a: u64, b: u64, pos: u32, len: u32) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = field(int, pos, len);
     let ones = if len >= int.bits { int.mask() } else { (1 << len) - 1 };
     let mask = int.shl(ones, pos);
     (int.shl(a, pos) & mask | b & !mask) & int.mask()
@@ -86,10 +91,12 @@ pub fn bfind(int: Int, shift_amount: bool, a: u64) -> u32 {
 }
 
 /// The place of the n-th set bit from `base` on: upwards for positive `n`, downwards for negative, the bit at
-/// `base` itself for zero. All ones where there is none.
+/// `base` itself for zero. All ones where there is none; zero for the smallest `n`, whose opposite is no number
+/// (ptxas's code gives that).
 pub fn fns(mask: u32, base: u32, n: i32) -> u32 {
     let bit = |i: &u32| mask >> i & 1 == 1;
     let found = match n {
+        _ if n == i32::MIN => Some(0),
         _ if base > 31 => None,
         0 => Some(base).filter(bit),
         1.. => (base..32).filter(bit).nth(n as usize - 1),
@@ -184,7 +191,7 @@ mod tests {
             let a = word & int.mask();
             for pos in 0..300u32 {
                 for len in 0..300u32 {
-                    let (p, l) = (pos & 255, len & 255);
+                    let (p, l) = if int.bits == 64 { (pos, len) } else { (pos & 255, len & 255) };
                     let bit = |x: u64, i: u32| if i < int.bits { x >> i & 1 } else { 0 };
                     let top = (p + l).saturating_sub(1).min(int.bits - 1);
                     let sign = if int.signed && l > 0 { bit(a, top) } else { 0 };
@@ -219,6 +226,8 @@ mod tests {
         assert_eq!(fns(0b1011_0000, 6, 0), u32::MAX);
         assert_eq!(fns(0b1011_0000, 7, 0), 7);
         assert_eq!(fns(u32::MAX, 32, -1), u32::MAX);
+        assert_eq!(fns(0x0080_0000, 0, i32::MIN), 0);
+        assert_eq!(bfe(Int::U64, 0x80_0000, 0, 0x8000_0000), 0x80_0000);
     }
 
     #[test]

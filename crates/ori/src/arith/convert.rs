@@ -39,15 +39,16 @@ pub fn int_to_float(from: Int, format: Format, flow: Flow, a: u64) -> u64 {
     flow.result(format, exact.round(format, flow))
 }
 
-/// From one float format to another. A NaN becomes the target's NaN, but keeps its payload on the way to f64
-/// (*unverified*).
+/// From one float format to another. A NaN becomes the target's NaN, but between f64 and f32 and from f16 to
+/// f64 it keeps its sign and the upper part of its payload; `.ftz` makes an f32 the f32 NaN first. Seen on an H200.
 pub fn float_to_float(from: Format, to: Format, flow: Flow, a: u64) -> u64 {
     let flush = |format: Format, bits: u64| if flow.ftz && format == F32 { format.flush(bits) } else { bits };
     let a = flush(from, a);
     let sign = if from.is_negative(a) { to.sign_bit() } else { 0 };
     let bits = if from.is_nan(a) {
-        match to {
-            F64 => widened_nan(from, a),
+        match (to, from) {
+            (F64, F32) if flow.ftz => moved_nan(from, to, F32.nan),
+            (F64, _) | (F32, F64) => moved_nan(from, to, a),
             _ => to.nan,
         }
     } else if from.is_infinite(a) {
@@ -58,11 +59,16 @@ pub fn float_to_float(from: Format, to: Format, flow: Flow, a: u64) -> u64 {
     Flow { ftz: false, ..flow }.result(to, flush(to, bits))
 }
 
-fn widened_nan(from: Format, a: u64) -> u64 {
-    let sign = if from.is_negative(a) { F64.sign_bit() } else { 0 };
+/// A quiet NaN with the sign and the payload of another format's, as far as it fits.
+fn moved_nan(from: Format, to: Format, a: u64) -> u64 {
+    let sign = if from.is_negative(a) { to.sign_bit() } else { 0 };
     let payload = a & ((1 << from.mantissa) - 1);
-    let quiet = 1 << (F64.mantissa - 1);
-    sign | F64.infinity() | quiet | payload << (F64.mantissa - from.mantissa)
+    let quiet = 1 << (to.mantissa - 1);
+    let moved = match to.mantissa.checked_sub(from.mantissa) {
+        Some(left) => payload << left,
+        None => payload >> (from.mantissa - to.mantissa),
+    };
+    sign | to.infinity() | quiet | moved
 }
 
 /// `cvt.f32.bf16`: ptxas emits a shift, so a NaN stays as it is.
@@ -72,12 +78,16 @@ pub fn bf16_to_f32(a: u64) -> u64 {
 
 /// To tf32, an f32 whose 13 lowest bits are zero.
 ///
-/// For `.rna` ptxas emits an addition of half a unit where the argument is finite, and clears the low bits.
+/// For `.rna` ptxas emits an addition of half a unit where the argument is finite, and clears the low bits; for
+/// `.satfinite` it then takes one unit from what is not finite.
 pub fn f32_to_tf32(flow: Flow, a: u64) -> u64 {
-    if flow.rounding == Rounding::Away && F32.is_nan(a) {
-        return a & 0xffff_e000;
+    const UNIT: u64 = 1 << 13;
+    if flow.rounding != Rounding::Away {
+        return float_to_float(F32, TF32, flow, a) << 13;
     }
-    float_to_float(F32, TF32, flow, a) << 13
+    let is_finite = |x: u64| !F32.is_nan(x) && !F32.is_infinite(x);
+    let rounded = if is_finite(a) { a + UNIT / 2 } else { a } & !(UNIT - 1);
+    if flow.finite && !is_finite(rounded) { rounded - UNIT } else { rounded }
 }
 
 /// A power of two, without sign; 255 is NaN. The sign of the argument is dropped (*unverified*).
@@ -178,6 +188,18 @@ mod tests {
         }
     }
 
+    /// As seen on an H200.
+    #[test]
+    fn payloads() {
+        let convert = |from, to, bits| float_to_float(from, to, Flow::NEAREST, bits);
+        assert_eq!(convert(F64, F32, 0x7fff_ffff_7fff_ffff), 0x7fff_fffb);
+        assert_eq!(convert(F64, F32, 0x7ff8_0000_0000_0001), 0x7fc0_0000);
+        assert_eq!(convert(F64, F32, u64::MAX), 0xffff_ffff);
+        assert_eq!(convert(F32, F64, 0x7fc0_0001), 0x7ff8_0000_2000_0000);
+        let ftz = Flow { ftz: true, ..Flow::NEAREST };
+        assert_eq!(float_to_float(F32, F64, ftz, 0xffc0_0001), 0x7fff_ffff_e000_0000);
+    }
+
     #[test]
     fn saturation_and_relu() {
         let flow = Flow { finite: true, ..Flow::NEAREST };
@@ -240,6 +262,9 @@ mod tests {
         assert_eq!(f32_to_tf32(away, 0x3f80_0fff), 0x3f80_0000);
         assert_eq!(f32_to_tf32(Flow::NEAREST, 0x3f80_1000), 0x3f80_0000);
         assert_eq!(f32_to_tf32(away, 0x7f7f_ffff), 0x7f80_0000);
+        let finite = Flow { finite: true, ..away };
+        assert_eq!(f32_to_tf32(finite, 0x7f7f_ffff), 0x7f7f_e000);
+        assert_eq!(f32_to_tf32(finite, 0xffff_ffff), 0xffff_c000);
         let up = Flow::rounding(Rounding::Up);
         let zero = Flow::rounding(Rounding::Zero);
         assert_eq!(to_ue8m0(F32, zero, f32_bits(1.5)), 127);

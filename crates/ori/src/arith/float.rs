@@ -4,8 +4,9 @@
 //! (a significand of 128 bits, with all that is lost below it gathered in the lowest bit), and rounds once.
 //!
 //! NaN: arithmetic on f16, bf16 and f32 gives one NaN for all, the format's [`Format::nan`]. Arithmetic on f64
-//! keeps the payload of a NaN argument, made quiet (the PTX manual's "NaN payloads are supported for
-//! double-precision instructions"); which argument wins where several are NaN is *unverified*: the first here.
+//! keeps a NaN argument, sign and payload, made quiet; `-x` and `|x|` leave a NaN as it is. Where several
+//! arguments are NaN, the second factor wins over the addend and the addend over the first factor; of a
+//! division the dividend wins. An invalid operation gives [`Format::nan`]. All of this was seen on an H200.
 
 /// Which numbers the highest exponent stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +128,18 @@ impl Format {
         bits & self.sign_bit() != 0
     }
 
+    /// `-x` as an operand of arithmetic: a NaN keeps its sign.
+    #[inline]
+    pub const fn negated(self, bits: u64) -> u64 {
+        if self.is_nan(bits) { bits } else { bits ^ self.sign_bit() }
+    }
+
+    /// `|x|` as an operand of arithmetic: a NaN keeps its sign.
+    #[inline]
+    pub const fn absolute(self, bits: u64) -> u64 {
+        if self.is_nan(bits) { bits } else { bits & !self.sign_bit() }
+    }
+
     /// Subnormal numbers become zero; the sign stays.
     #[inline]
     pub const fn flush(self, bits: u64) -> u64 {
@@ -156,9 +169,9 @@ pub enum Rounding {
 pub enum Clamp {
     #[default]
     None,
-    /// To [0, 1]; NaN becomes 0. A negative zero becomes a positive one (*unverified*).
+    /// To [0, 1]; NaN becomes 0, and a negative zero a positive one.
     Saturate,
-    /// Negative numbers become 0; NaN stays. A negative zero becomes a positive one (*unverified*).
+    /// Negative numbers become 0, and a negative zero a positive one; NaN stays.
     Relu,
 }
 
@@ -335,7 +348,7 @@ pub(super) fn round_at(value: Exact, last: i32, rounding: Rounding) -> u128 {
     kept + u128::from(up)
 }
 
-/// The NaN that an operation with these arguments gives.
+/// The NaN that an operation gives, of arguments in order of their weight.
 #[inline]
 fn nan(format: Format, arguments: &[u64]) -> u64 {
     let quiet = 1 << (format.mantissa - 1);
@@ -350,7 +363,7 @@ fn nan(format: Format, arguments: &[u64]) -> u64 {
 pub fn add(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
     let (a, b) = (flow.argument(format, a), flow.argument(format, b));
     let bits = if format.is_nan(a) || format.is_nan(b) {
-        nan(format, &[a, b])
+        nan(format, &[b, a])
     } else if format.is_infinite(a) {
         if format.is_infinite(b) && a != b { nan(format, &[]) } else { a }
     } else if format.is_infinite(b) {
@@ -364,7 +377,7 @@ pub fn add(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
 
 #[inline]
 pub fn sub(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
-    add(format, flow, a, b ^ format.sign_bit())
+    add(format, flow, a, format.negated(b))
 }
 
 #[inline]
@@ -372,7 +385,7 @@ pub fn mul(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
     let (a, b) = (flow.argument(format, a), flow.argument(format, b));
     let sign = (a ^ b) & format.sign_bit();
     let bits = if format.is_nan(a) || format.is_nan(b) {
-        nan(format, &[a, b])
+        nan(format, &[b, a])
     } else if format.is_infinite(a) || format.is_infinite(b) {
         if format.is_zero(a) || format.is_zero(b) { nan(format, &[]) } else { sign | format.infinity() }
     } else {
@@ -388,7 +401,7 @@ pub fn fma(format: Format, flow: Flow, a: u64, b: u64, c: u64) -> u64 {
     let sign = (a ^ b) & format.sign_bit();
     let infinite = format.is_infinite(a) || format.is_infinite(b);
     let bits = if format.is_nan(a) || format.is_nan(b) || format.is_nan(c) {
-        nan(format, &[a, b, c])
+        nan(format, &[b, c, a])
     } else if infinite && (format.is_zero(a) || format.is_zero(b)) {
         nan(format, &[])
     } else if infinite {
@@ -474,16 +487,16 @@ pub fn round_to_integer(format: Format, flow: Flow, a: u64) -> u64 {
     flow.result(format, bits)
 }
 
-/// `abs` and `neg` as arithmetic: ptxas makes them of an addition, so that a NaN becomes the format's NaN
-/// (and keeps its payload in f64, whose sign is then that of the changed argument: *unverified*).
+/// `abs` and `neg` as arithmetic: ptxas makes them of an addition, so that a NaN becomes the format's NaN (and
+/// stays as it is in f64).
 #[inline]
 pub fn abs(format: Format, flow: Flow, a: u64) -> u64 {
-    add(format, flow, a & !format.sign_bit(), format.sign_bit())
+    add(format, flow, format.absolute(a), format.sign_bit())
 }
 
 #[inline]
 pub fn neg(format: Format, flow: Flow, a: u64) -> u64 {
-    add(format, flow, a ^ format.sign_bit(), format.sign_bit())
+    add(format, flow, format.negated(a), format.sign_bit())
 }
 
 /// The second argument with the first one's sign.

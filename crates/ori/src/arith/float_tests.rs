@@ -228,6 +228,14 @@ fn not_a_number() {
     assert_eq!(mul(F16, Flow::NEAREST, 0x7c00, 0), 0x7fff);
     assert_eq!(add(F64, Flow::NEAREST, 0x7ff0_0000_0000_0001, 0), 0x7ff8_0000_0000_0001);
     assert_eq!(mul(F64, Flow::NEAREST, F64.infinity(), 0), 0xfff8_0000_0000_0000);
+    // As seen on an H200.
+    let [a, b, c] = [u64::MAX, 0x7ff8_0000_0000_0001, 0x7fff_ffff_7fff_ffff];
+    assert_eq!(add(F64, Flow::NEAREST, a, b), b);
+    assert_eq!(mul(F64, Flow::NEAREST, c, a), a);
+    assert_eq!(fma(F64, Flow::NEAREST, a, b, c), b);
+    assert_eq!(fma(F64, Flow::NEAREST, a, F64.one(), c), c);
+    assert_eq!(sub(F64, Flow::NEAREST, F64.one(), a), a);
+    assert_eq!(abs(F64, Flow::NEAREST, a), a);
 }
 
 #[test]

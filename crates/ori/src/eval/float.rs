@@ -13,6 +13,11 @@ impl Arg {
     }
 
     pub(super) fn signed(self, format: Format, bits: u64) -> u64 {
+        // A double that is NaN stays as it is; of the other formats there is one NaN for all, but a choice
+        // between two values shows its sign.
+        if format == F64 && format.is_nan(bits) {
+            return bits;
+        }
         let bits = if self.absolute { bits & !format.sign_bit() } else { bits };
         if self.negated { bits ^ format.sign_bit() } else { bits }
     }

@@ -50,6 +50,10 @@ pub enum Unit {
     Texture,
     /// LDC, S2R and kin.
     Special,
+    /// S2UR: in order among themselves.
+    SpecialUniform,
+    /// MOVM: in order among themselves.
+    Transpose,
     /// Uniform datapath.
     Uniform,
     /// UMOV and ULDC: the uniform datapath's short way.
@@ -96,6 +100,8 @@ impl Unit {
             Memory,
             Texture,
             Special,
+            SpecialUniform,
+            Transpose,
             Uniform,
             UniformMove,
             UniformLate,
@@ -139,10 +145,19 @@ impl Unit {
         }
     }
 
+    /// The two units that most instructions run on, and the uniform datapath.
+    pub(super) fn is_plain(self) -> bool {
+        matches!(self, Unit::Alu | Unit::Fma | Unit::Uniform)
+    }
+
     /// Results arrive late: a write scoreboard tells when.
     pub fn writes_late(self) -> bool {
         use Unit::*;
-        matches!(self, Fp64 | TensorLate | Gmma | Xu | Shared | Memory | Texture | Special | UniformLate)
+        match self {
+            Fp64 | TensorLate | Gmma | Xu | Shared | Memory | Texture | Special | SpecialUniform
+            | Transpose => true,
+            unit => unit == UniformLate,
+        }
     }
 
     /// Its results take some more cycles after the signal: low-rate double precision, and matrices with a scoreboard.
@@ -166,7 +181,8 @@ impl Unit {
 
     /// A later instruction of `later` returns after an earlier one of `self`.
     pub fn returns_before(self, later: Unit) -> bool {
-        matches!(self, Unit::Fp64 | Unit::Xu | Unit::Shared | Unit::Gmma) && self == later
+        use Unit::*;
+        matches!(self, Fp64 | TensorLate | Gmma | Xu | Shared | SpecialUniform | Transpose) && self == later
     }
 
     /// A result goes to a source without leaving the unit: accumulators of HGMMA.
@@ -195,9 +211,9 @@ fn memory(op: Op) -> Unit {
         Op::LDS | Op::LDSM | Op::SHFL => Unit::Shared,
         Op::TEX | Op::TLD | Op::TLD4 | Op::TMML | Op::TXD | Op::TXQ => Unit::Texture,
         Op::SUATOM | Op::SULD | Op::SUQUERY | Op::SURED | Op::SUST => Unit::Texture,
-        Op::LDC | Op::S2R | Op::S2UR | Op::R2UR | Op::B2R | Op::MATCH | Op::REDUX | Op::SYNCS => {
-            Unit::Special
-        }
+        Op::S2UR => Unit::SpecialUniform,
+        Op::MOVM => Unit::Transpose,
+        Op::LDC | Op::S2R | Op::R2UR | Op::B2R | Op::MATCH | Op::REDUX | Op::SYNCS => Unit::Special,
         Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => Unit::Barrier,
         Op::BMOV => Unit::Branch,
         _ => Unit::Memory,

@@ -66,6 +66,13 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// A word whose bytes from `first` on are the lowest ones of another.
+    pub(super) fn replaced(&mut self, word: Arg, first: u32, bytes: u32, by: Arg) -> Value {
+        let digit = |i: u32| if (first..first + bytes).contains(&i) { i - first } else { 4 + i };
+        let selector = (0..4).map(|i| digit(i) << (4 * i)).sum();
+        self.prmt(by, selector, word)
+    }
+
     /// Bytes of two words, chosen by the digits of a selector.
     pub(super) fn prmt(&mut self, a: Arg, selector: u32, b: Arg) -> Value {
         self.emit(Op::PRMT, &[], 1, &[a, imm(selector), b])

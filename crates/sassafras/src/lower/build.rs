@@ -81,11 +81,17 @@ impl Lower<'_, '_> {
             Operand::Reg(reg) => Some(self.read(*reg).into()),
             Operand::Part { reg, part, negated: false } => {
                 let value = self.read(*reg);
-                let decl = self.body.reg_decl(*reg).0;
-                let words = decl.ty.bits().div_ceil(32) as u8;
-                let first = part.element()? * words;
-                (first + words <= self.kernel.code.values[value].words && decl.ty.bits() >= 32)
-                    .then(|| Arg::part(value, first, words))
+                let bits = self.body.reg_decl(*reg).0.ty.bits();
+                let at = u32::from(part.element()?) * bits;
+                let (first, words) = ((at / 32) as u8, bits.div_ceil(32) as u8);
+                if first + words > self.kernel.code.values[value].words {
+                    return None;
+                }
+                Some(match bits {
+                    32.. => Arg::part(value, first, words),
+                    // Elements of 8 and 16 bits share a word.
+                    _ => self.field(Arg::word(value, first), at % 32 / 8, bits / 8, false),
+                })
             }
             _ => None,
         }
@@ -269,8 +275,17 @@ impl Lower<'_, '_> {
             Operand::Part { reg, part, .. } => {
                 let (_, words) = self.shape(*reg);
                 let width = self.kernel.code.values[value].words;
-                let first = part.element()? * width;
                 let old = self.read(*reg);
+                let bits = self.body.reg_decl(*reg).0.ty.bits();
+                let at = u32::from(part.element()?) * bits;
+                let (first, value) = match bits {
+                    32.. => (part.element()? * width, value),
+                    _ => {
+                        let first = (at / 32) as u8;
+                        let word = Arg::word(old, first);
+                        (first, self.replaced(word, at % 32 / 8, bits / 8, value.into()))
+                    }
+                };
                 let pieces: Vec<Arg> = (0..words / width)
                     .map(|i| if i * width == first { value.into() } else { Arg::part(old, i * width, width) })
                     .collect();

@@ -324,10 +324,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// What a device function hands back, at the end of the current block.
-    pub(super) fn hand_back(&mut self) {
-        let Some(function) = self.device else { return };
-        let regs: Vec<Reg> = function.returns.iter().flat_map(|r| self.words_of(r)).collect();
-        let values: Vec<Value> = regs.into_iter().map(|r| self.read(r)).collect();
+    pub(super) fn hand_back(&mut self, values: &[Value]) {
         if let Some(address) = self.result_address {
             for (i, value) in values.iter().enumerate() {
                 self.emit_to(
@@ -341,11 +338,11 @@ impl<'a> Lower<'_, 'a> {
         }
         let mut fixed = Fixed::default();
         let mut next = abi::FIRST;
-        for value in &values {
+        for value in values {
             fixed.args.push(next);
             next += self.kernel.code.values[*value].words;
         }
-        let args: Vec<Arg> = values.into_iter().map(Arg::from).collect();
+        let args: Vec<Arg> = values.iter().map(|v| (*v).into()).collect();
         let data = self.data(Op::Pseudo(Pseudo::Leave), &[], &[], &args);
         let inst = self.kernel.code.append(self.block, data);
         self.kernel.code.fixed.insert(inst, fixed);

@@ -148,8 +148,11 @@ impl<'a> Lower<'_, 'a> {
             ("atom" | "red", _) => self.atomic(ins),
             ("fence" | "fence.proxy" | "membar" | "membar.proxy", _) => self.fence(ins),
             (name, _) if name.starts_with("createpolicy") => self.memory(ins),
+            (name, _) if name.starts_with("multimem") => self.multimem(ins),
             ("activemask" | "elect" | "match" | "redux" | "shfl" | "vote", _) => self.warp(ins),
-            ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt", _) => self.warp(ins),
+            ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt" | "griddepcontrol", _) => {
+                self.warp(ins)
+            }
             (name, _) if name.starts_with("bar") => self.barrier(ins),
             (name, _) if name.starts_with("tex") || name.starts_with("tld4") || name.starts_with("txq") => {
                 self.texture(ins)

@@ -134,13 +134,13 @@ impl Manner {
 
 /// The type of what is moved, and how often.
 #[derive(Clone, Copy)]
-struct Data {
-    ty: Type,
-    count: u8,
+pub struct Data {
+    pub ty: Type,
+    pub count: u8,
 }
 
 impl Data {
-    fn read(ins: &Ins) -> Option<Data> {
+    pub fn read(ins: &Ins) -> Option<Data> {
         let count = match ins.word(Kind::Vector) {
             None => 1,
             Some("v2") => 2,
@@ -151,11 +151,11 @@ impl Data {
         Some(Data { ty: ins.ty()?, count })
     }
 
-    fn bits(self) -> u32 {
+    pub fn bits(self) -> u32 {
         self.ty.bits() * u32::from(self.count)
     }
 
-    fn words(self) -> u8 {
+    pub fn words(self) -> u8 {
         self.bits().div_ceil(32) as u8
     }
 }
@@ -235,26 +235,15 @@ impl<'a> Lower<'_, 'a> {
         data: Data,
     ) -> Option<Value> {
         let address = self.address(operand, space, i64::from(data.bits() / 8))?;
-        let (index, mut offset) = match address.base {
-            Arg::Zero(_) => (None, address.offset + i64::from(start)),
-            base => (Some(self.copy(base)), address.offset + i64::from(start)),
-        };
-        // The offset field of an indexed load is signed and has 16 bits.
-        let index = match index {
-            Some(index) if !(-0x8000..0x7fe0).contains(&offset) => {
-                let sum = self.emit(Op::IADD3, &[], 1, &[index.into(), Arg::Imm(offset), RZ]);
-                offset = 0;
-                Some(sum)
-            }
-            other => other,
-        };
+        let (index, offset) = self.bank_place(address, start);
         // What is aligned to its element only must be loaded element by element.
         let step = data.ty.bits().min(64);
         let size = size_word(step, data.ty.is_signed())?;
         let words = step.div_ceil(32) as u8;
         let mut pieces = Vec::new();
         for i in 0..data.bits() / step {
-            let offset = (offset + i64::from(i * step / 8)) as i32;
+            // The field has 16 bits and is signed; a bank has 64 KiB, and addresses wrap.
+            let offset = i32::from((offset + i64::from(i * step / 8)) as i16);
             let piece = self.kernel.code.value(File::R, words);
             self.effect(Op::LDC, size, &[piece], &[Arg::Bank { bank, index, offset }]);
             pieces.push(piece.into());
@@ -263,6 +252,16 @@ impl<'a> Lower<'_, 'a> {
             return Some(self.join(&pieces, step));
         }
         Some(if let [Arg::Use(only)] = pieces[..] { only.value } else { self.pack(&pieces) })
+    }
+
+    /// The index and the offset of an address in a bank whose first byte is `start`.
+    fn bank_place(&mut self, address: Address, start: u32) -> (Option<Value>, i64) {
+        let offset = address.offset + i64::from(start);
+        match address.base {
+            Arg::Zero(_) => (None, offset),
+            base if (-0x8000..0x7fe0).contains(&offset) => (Some(self.copy(base)), offset),
+            base => (Some(self.emit(Op::IADD3, &[], 1, &[base, Arg::Imm(offset), RZ])), 0),
+        }
     }
 
     fn load_memory(
@@ -300,7 +299,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// sm_75 has two kinds of loads from shared memory; ptxas only uses the one that is called `.U`.
-    fn shared_load_words(&self, size: &[M]) -> Vec<M> {
+    pub(super) fn shared_load_words(&self, size: &[M]) -> Vec<M> {
         let kind: &[M] = if self.machine.splits_order() { &[M::U] } else { &[] };
         [kind, size].concat()
     }
@@ -346,13 +345,12 @@ impl<'a> Lower<'_, 'a> {
         if address.offset % 32 == 0 && (-(1 << 20)..1 << 20).contains(&address.offset) {
             return Some(address);
         }
-        let Arg::Use(u) = address.base else { return None };
-        let offset = [Arg::Imm(address.offset), Arg::Imm(address.offset >> 32)];
-        let base = self.add64([Arg::word(u.value, 0), Arg::word(u.value, 1)], offset);
+        let words = self.flat(address);
+        let base = self.pack(&words);
         Some(Address { base: base.into(), offset: 0 })
     }
 
-    fn store(&mut self, ins: &Ins<'a>) -> Option<()> {
+    pub(super) fn store(&mut self, ins: &Ins<'a>) -> Option<()> {
         let space = self.space(ins)?;
         let manner = Manner::read(ins)?;
         let data = Data::read(ins)?;
@@ -400,7 +398,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Gives the parts of what was loaded to the destination's registers.
-    fn unpack(&mut self, to: &Operand, raw: Value, data: Data) -> Option<()> {
+    pub(super) fn unpack(&mut self, to: &Operand, raw: Value, data: Data) -> Option<()> {
         let body = self.body;
         let elements = match to {
             Operand::Vector(range) => body.list(*range),
@@ -461,7 +459,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The data of a store as one value.
-    fn gather(&mut self, from: &Operand, data: Data) -> Option<Value> {
+    pub(super) fn gather(&mut self, from: &Operand, data: Data) -> Option<Value> {
         let body = self.body;
         let elements = match from {
             Operand::Vector(range) => body.list(*range),

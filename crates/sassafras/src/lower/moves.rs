@@ -20,6 +20,7 @@ impl<'a> Lower<'_, 'a> {
                 let list = self.body.list(*range);
                 self.packed(list, element(list.len()))?
             }
+            Operand::Special { row, .. } if ty == Type::PRED => self.special_predicate(*row)?,
             _ if ty == Type::PRED => {
                 let from = self.predicate(from)?;
                 self.predicate_value(from)
@@ -27,7 +28,7 @@ impl<'a> Lower<'_, 'a> {
             _ => self.moved(from, ty)?,
         };
         match to {
-            Operand::Vector(range) => {
+            Operand::Vector(range) if element(self.body.list(*range).len()) < 32 => {
                 let list = self.body.list(*range);
                 self.unpack_elements(list, element(list.len()), value)
             }
@@ -62,20 +63,20 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
+    /// Gives each register its element of 8 or 16 bits.
     fn unpack_elements(&mut self, list: &[Operand], bits: u32, value: Value) -> Option<()> {
         if (list.len() as u32 * bits).div_ceil(32) != u32::from(self.kernel.code.values[value].words) {
             return None;
         }
         for (i, to) in list.iter().enumerate() {
             let at = i as u32 * bits;
-            let first = (at / 32) as u8;
-            let part = match (bits, at % 32) {
-                (64.., _) => Arg::part(value, first, (bits / 32) as u8),
-                (_, 0) => Arg::word(value, first),
-                (_, shift) => self.field(Arg::word(value, first), shift / 8, bits / 8, false),
+            let word = Arg::word(value, (at / 32) as u8);
+            let element = match at % 32 {
+                0 => word,
+                shift => self.field(word, shift / 8, bits / 8, false),
             };
-            let part = self.copy(part);
-            self.set(to, part)?;
+            let element = self.copy(element);
+            self.set(to, element)?;
         }
         Some(())
     }
@@ -97,13 +98,13 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// `cvt.pack`: a and b, each as near as its narrow type comes to it, and below them what c has in its lower bits.
+    /// `cvt.pack`: a and b, each as near as its narrow type comes to it, b below, and above them the lower bits of c.
     pub(super) fn convert_pack(&mut self, ins: &Ins<'a>) -> Option<()> {
         let types = ins.types();
-        let [to, rest @ ..] = &types[..] else { return None };
+        let [to, from, ..] = types[..] else { return None };
         // Saturation is not a choice: the table has no form without.
         ins.flag("sat");
-        let (a, b) = (self.word(ins.get(1)?, rest[0])?, self.word(ins.get(2)?, rest[0])?);
+        let (a, b) = (self.word(ins.get(1)?, from)?, self.word(ins.get(2)?, from)?);
         let c = if ins.len() == 4 { self.word(ins.get(3)?, Type::U32)? } else { RZ };
         let name = match to.name() {
             "u16" => Some(M::U16),
@@ -140,10 +141,18 @@ impl<'a> Lower<'_, 'a> {
                 let whole = self.whole(from)?;
                 Some(self.copy(whole))
             }
+            Operand::Special { row, component: None } if self.is_vector(*row) => self.special_vector(*row),
             Operand::Special { .. } if ty.bits() == 64 => self.special_wide(from),
             Operand::Special { .. } => self.special_word(from),
             Operand::Symbol(symbol) => {
-                let address = self.variable_address(*symbol)?;
+                let address = self.variable_address(*symbol, 0)?;
+                self.resized(address, ty)
+            }
+            Operand::Sum(range) => {
+                let [Operand::Symbol(symbol), Operand::Offset(plus)] = self.body.list(*range) else {
+                    return None;
+                };
+                let address = self.variable_address(*symbol, *plus)?;
                 self.resized(address, ty)
             }
             _ if ty.bits() == 64 => self.wide(from, ty),

@@ -21,7 +21,12 @@ pub enum Place {
     Const(u32),
     /// The number of the symbol, as [`Arg::Address`] has it.
     Global(u32),
+    /// A texture, sampler or surface: bytes from the first parameter to its handle.
+    Image(u32),
 }
+
+/// Bytes of the handle of a texture, sampler or surface.
+pub const IMAGE_HANDLE: u32 = 4;
 
 impl Lower<'_, '_> {
     pub(super) fn place(&mut self, symbol: ast::Symbol) -> Option<Place> {
@@ -49,8 +54,18 @@ impl Lower<'_, '_> {
                 self.kernel.dynamic_shared = true;
                 self.kernel.entry.then(|| Place::Shared(size.next_multiple_of((*align).max(1))))
             }
-            Home::Image(_) => None,
+            Home::Image(name) => Some(Place::Image(self.image_handle(name))),
         }
+    }
+
+    /// Handles lie behind the parameters in bank 0; the loader fills them in.
+    fn image_handle(&mut self, name: &str) -> u32 {
+        let images = &mut self.kernel.images;
+        let at = images.iter().position(|i| i == name).unwrap_or_else(|| {
+            images.push(name.to_string());
+            images.len() - 1
+        });
+        self.kernel.first_image(self.machine) + IMAGE_HANDLE * at as u32
     }
 
     /// Gives the variables of the body their places.
@@ -107,29 +122,30 @@ impl Lower<'_, '_> {
         self.data.constant_bytes
     }
 
-    /// The address of a variable within its own space, one word (two for `.global`).
-    pub(super) fn variable_address(&mut self, symbol: ast::Symbol) -> Option<Value> {
+    /// The address of a variable within its own space plus some bytes, one word (two for `.global`).
+    pub(super) fn variable_address(&mut self, symbol: ast::Symbol, plus: i64) -> Option<Value> {
         match self.place(symbol)? {
-            Place::Shared(offset) => {
-                let address = self.shared_place(offset);
+            Place::Shared(at) => {
+                let address = self.shared_place(at as i64 + plus);
                 Some(self.copy(address))
             }
-            Place::Local(offset) => {
-                Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(i64::from(offset)), RZ]))
+            Place::Local(at) => {
+                Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(i64::from(at) + plus), RZ]))
             }
-            Place::Param(offset) | Place::Const(offset) => {
-                Some(self.emit(Op::MOV, &[], 1, &[Arg::Imm(i64::from(offset))]))
+            Place::Param(at) | Place::Const(at) => {
+                Some(self.emit(Op::MOV, &[], 1, &[Arg::Imm(i64::from(at) + plus)]))
             }
             Place::Global(symbol) => {
-                let half = |half| Arg::Address { symbol, addend: 0, half };
+                let half = |half| Arg::Address { symbol, addend: plus, half };
                 Some(self.pack(&[half(Half::Low), half(Half::High)]))
             }
+            Place::Image(_) => None,
         }
     }
 
     /// The address in shared memory of this many bytes from the kernel's first.
-    fn shared_place(&mut self, offset: u64) -> Arg {
-        let base = Arg::Imm(i64::from(self.machine.shared) + offset as i64);
+    fn shared_place(&mut self, offset: i64) -> Arg {
+        let base = Arg::Imm(i64::from(self.machine.shared) + offset);
         if !self.machine.has_clusters() {
             return base;
         }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `d.h1` | merges the upper half of the result, not the lower |
 //! | `.sat` with `d.b0` … `d.h1` and a negative result | the largest number |
+//! | `.sat` of `.u32` and 2^32 or more | the lower 32 bits |
 //! | `.min`, `.max` | compares results of more than 32 bits after cutting them, or with a wrong sign |
 //! | `vmad` with `.u32` words | multiplies some of them as signed |
 //!
@@ -130,7 +131,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// A signed number with more words.
-    fn widened_number(&mut self, number: &[Arg], words: usize) -> Words {
+    fn sign_extended(&mut self, number: &[Arg], words: usize) -> Words {
         let mut wide = Words::from(number);
         if wide.len() < words {
             let sign = self.shift_right(true, &number[number.len() - 1..], Arg::Imm(31))[0];
@@ -141,7 +142,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn same_width(&mut self, a: &[Arg], b: &[Arg]) -> (Words, Words) {
         let words = a.len().max(b.len());
-        (self.widened_number(a, words), self.widened_number(b, words))
+        (self.sign_extended(a, words), self.sign_extended(b, words))
     }
 
     /// A signed number, or what is nearest to it among the numbers of a type.
@@ -192,16 +193,6 @@ impl<'a> Lower<'_, 'a> {
             _ => None,
         }
     }
-
-    /// A word in which a lane is replaced.
-    fn merged(&mut self, lane: Lane, low: Arg, into: Arg) -> Arg {
-        let digit = |i: u32| match i.checked_sub(lane.first) {
-            Some(byte) if byte < lane.bytes => byte,
-            _ => 4 + i,
-        };
-        let selector = (0..4).map(|i| digit(i) << (4 * i)).sum();
-        self.prmt(low, selector, into).into()
-    }
 }
 
 /// Scalar instructions.
@@ -220,7 +211,7 @@ impl<'a> Lower<'_, 'a> {
         let b = self.video_number(b, lane(b_operand), b_type.is_signed());
         // Two signed words take 33 bits to add.
         let narrow = lane(a_operand) != Lane::WORD && lane(b_operand) != Lane::WORD;
-        let (a, b) = if narrow { (a, b) } else { (self.widened_number(&a, 2), self.widened_number(&b, 2)) };
+        let (a, b) = if narrow { (a, b) } else { (self.sign_extended(&a, 2), self.sign_extended(&b, 2)) };
         let mut result = self.video_operation(Operation::of(ins)?, &a, &b);
         let to = lane(ins.get(0)?);
         if ins.flag("sat") {
@@ -230,7 +221,7 @@ impl<'a> Lower<'_, 'a> {
             _ if ins.len() == 3 => result[0],
             None => {
                 let c = self.word(ins.get(3)?, Type::U32)?;
-                self.merged(to, result[0], c)
+                self.replaced(c, to.first, to.bytes, result[0]).into()
             }
             Some(second) => {
                 let c = self.word(ins.get(3)?, Type::U32)?;
@@ -283,7 +274,7 @@ impl<'a> Lower<'_, 'a> {
             true => self.bitwise(&b[..1], &[Arg::Imm(31)], 0xc0)[0],
             false => self.extreme(false, false, &b[..1], &[Arg::Imm(32)])[0],
         };
-        let a = self.widened_number(a, 2);
+        let a = self.sign_extended(a, 2);
         if !left {
             return self.shift_right(true, &a, amount);
         }
@@ -303,7 +294,7 @@ impl<'a> Lower<'_, 'a> {
         let product = self.video_product([a, b], [a_type, b_type])?;
         let c_word = self.video_word(c, Type::U32)?;
         let c_number = self.video_number(c_word, Lane::WORD, signed);
-        let c_number = self.widened_number(&c_number, 3);
+        let c_number = self.sign_extended(&c_number, 3);
         let mut sum = match (ins.flag("po"), minus_product, is_negated(c)) {
             (true, _, _) => self.sum(&product, &c_number, Some(PT), None),
             (_, true, _) => self.subtract(&c_number, &product),
@@ -336,7 +327,7 @@ impl<'a> Lower<'_, 'a> {
         let wide = self.imad(&[&[M::WIDE], u32_unless(signed)].concat(), 2, a[0], b[0], RZ);
         let (low, high) = (Arg::word(wide, 0), Arg::word(wide, 1));
         if signed {
-            return Some(self.widened_number(&[low, high], 3));
+            return Some(self.sign_extended(&[low, high], 3));
         }
         if a.len() == 2 {
             return Some(smallvec![low, high, RZ]);
@@ -402,7 +393,7 @@ impl<'a> Lower<'_, 'a> {
             }
             result = match add {
                 true => self.add(&[result], &lane[..1])[0],
-                false => self.merged(Lane { first: i * bytes, bytes }, lane[0], result),
+                false => self.replaced(result, i * bytes, bytes, lane[0]).into(),
             };
         }
         self.set_register(to, result)

@@ -155,24 +155,24 @@ impl<'p> Block<'p> {
 
     /// Every thread waits: says for what.
     fn deadlock(&self) -> Fault {
-        let waiting = self.warps.iter().flat_map(|warp| warp.waiting().map(move |group| (warp, group)));
-        for (warp, group) in waiting {
-            let line = self.context.program.steps.get(group.pc as usize).map_or(0, |step| step.line);
-            let what = match group.state {
-                State::AtBarrier(number) => {
-                    let arrived = self.barriers[number as usize].arrived.iter().map(|m| m.count_ones());
-                    let (arrived, alive) =
-                        (arrived.sum::<u32>(), self.warps.iter().map(|w| w.alive.count_ones()));
-                    let wanted = self.barriers[number as usize].threads.unwrap_or(alive.sum());
-                    format!("barrier {number} can't complete: {arrived} of {wanted} threads are there")
-                }
-                _ => format!("lanes {:#x} wait for lanes that never come", group.mask),
-            };
-            let lane = lanes(group.mask).next().unwrap_or(0);
-            let thread = self.context.thread(warp.index, lane as u32);
-            return Fault { line, kind: FaultKind::Deadlock { what }, thread: Some(thread) };
-        }
-        Fault::new(0, FaultKind::Deadlock { what: "no thread can go on".into() })
+        let mut waiting = self.warps.iter().flat_map(|warp| warp.waiting().map(move |group| (warp, group)));
+        let Some((warp, group)) = waiting.next() else {
+            return Fault::new(0, FaultKind::Deadlock { what: "no thread can go on".into() });
+        };
+        let line = self.context.program.steps.get(group.pc as usize).map_or(0, |step| step.line);
+        let what = match group.state {
+            State::AtBarrier(number) => {
+                let barrier = &self.barriers[number as usize];
+                let arrived: u32 = barrier.arrived.iter().map(|mask| mask.count_ones()).sum();
+                let alive = self.warps.iter().map(|warp| warp.alive.count_ones()).sum();
+                let wanted = barrier.threads.unwrap_or(alive);
+                format!("barrier {number} can't complete: {arrived} of {wanted} threads are there")
+            }
+            _ => format!("lanes {:#x} wait for lanes that never come", group.mask),
+        };
+        let lane = lanes(group.mask).next().unwrap_or(0);
+        let thread = self.context.thread(warp.index, lane as u32);
+        Fault { line, kind: FaultKind::Deadlock { what }, thread: Some(thread) }
     }
 }
 

@@ -147,6 +147,9 @@ pub enum Action {
     Unsupported(String),
 }
 
+/// What memory holds afterwards, from the space, what it held before, and the operands.
+pub type AtomicFunction = Box<dyn Fn(Space, u128, &[u128]) -> u128 + Send + Sync>;
+
 /// Reads, computes and writes back, one lane after the other.
 pub struct Atomic {
     pub address: Address,
@@ -158,8 +161,7 @@ pub struct Atomic {
     pub sources: Box<[Source]>,
     /// For each element its words; empty for `red`.
     pub dests: Box<[Dest]>,
-    /// What memory holds afterwards, from the space, what it held before, and the operands.
-    pub function: Box<dyn Fn(Space, u128, &[u128]) -> u128 + Send + Sync>,
+    pub function: AtomicFunction,
 }
 
 pub enum Callee {

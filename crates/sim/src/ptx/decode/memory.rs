@@ -5,7 +5,7 @@
 
 use super::{Decoder, Dest, Ins, Number, Source, constant, map, map_all};
 use crate::ptx::memory::Space;
-use crate::ptx::program::{Action, Address, Atomic};
+use crate::ptx::program::{Action, Address, Atomic, AtomicFunction};
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 use ::ptx::words::Kind;
@@ -55,8 +55,6 @@ const HINTS: &[&str] = &[
     "tensormap",
     "fractional",
 ];
-
-type AtomicFunction = Box<dyn Fn(Space, u128, &[u128]) -> u128 + Send + Sync>;
 
 impl<'a> Decoder<'a> {
     pub(super) fn memory(&self, ins: &Ins<'a>) -> Option<Action> {
