@@ -19,9 +19,11 @@ use super::{Fault, FaultKind, Statistics};
 /// Most results of one instruction.
 const RESULTS: usize = 16;
 /// Local memory of a thread.
-const LOCAL_LIMIT: u32 = 512 << 10;
+pub const LOCAL_LIMIT: u32 = 512 << 10;
+/// Calls inside of each other.
+const DEPTH_LIMIT: u32 = 4096;
 /// Steps that a group takes while others wait, before they have a turn.
-const PATIENCE: u32 = 2048;
+const PATIENCE: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -658,9 +660,13 @@ impl Warp {
         let mut addresses = [0; LANES];
         for lane in lanes(mask) {
             let align = u32::try_from(align).unwrap_or(16).max(1);
-            let start = self.local_top[lane].next_multiple_of(align);
+            let start = self.local_top[lane].checked_next_multiple_of(align);
+            let top = start.and_then(|start| grow(start, sizes[lane]));
+            let (Some(start), Some(top)) = (start, top) else {
+                return Err((FaultKind::StackOverflow, lane));
+            };
             addresses[lane] = start.into();
-            self.local_top[lane] = grow(start, sizes[lane]).ok_or((no_local(sizes[lane]), lane))?;
+            self.local_top[lane] = top;
         }
         self.write(frame, mask, &dest, &addresses);
         Ok(())
@@ -670,10 +676,6 @@ impl Warp {
 /// Local memory in use after taking so many bytes more, if there is as much.
 fn grow(top: u32, bytes: u64) -> Option<u32> {
     u32::try_from(bytes).ok().and_then(|bytes| top.checked_add(bytes)).filter(|top| *top <= LOCAL_LIMIT)
-}
-
-fn no_local(bytes: u64) -> FaultKind {
-    FaultKind::OutOfBounds { space: Space::Local.name(), address: bytes, bytes: 0 }
 }
 
 fn constant_bytes<'m>(context: &'m Context, offset: u64, length: u32) -> Result<&'m [u8], FaultKind> {
@@ -804,7 +806,11 @@ impl Warp {
             return Err(bad());
         }
         let top = lanes(mask).map(|lane| self.local_top[lane]).max().unwrap_or(0);
-        grow(top, u64::from(routine.local_bytes) + 16).ok_or((no_local(top.into()), first))?;
+        let depth = self.frames[group.frame as usize].depth;
+        let fits = grow(top, u64::from(routine.local_bytes) + 16).is_some();
+        if !fits || depth >= DEPTH_LIMIT || routine.param_bytes > super::PARAMETER_LIMIT {
+            return Err((FaultKind::StackOverflow, first));
+        }
         let frame = self.enter(context, index, mask, Some((group.frame, group.pc + 1)));
         for (argument, formal) in call.arguments.iter().zip(&routine.params) {
             self.pass(context, mask, (group.frame, argument), (frame, formal))
