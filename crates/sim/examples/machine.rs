@@ -179,7 +179,8 @@ impl Thread {
                 let args: Vec<Arg> = self.sources(inst).into_iter().map(|(_, arg)| arg).collect();
                 if op == Op::FCHK {
                     // Always the long way.
-                    return Ok(self.set_predicate(inst, &[Some(true)]));
+                    self.set_predicate(inst, &[Some(true)]);
+                    return Ok(());
                 }
                 if op == Op::RAW {
                     return Err("an unknown word".into());
