@@ -37,12 +37,16 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let parse_only = given.arch().parse_only();
     let front_end = ptx::Options { file: program.name.clone(), check_only: parse_only };
     let mut parsed = ptx::parse(&program.text, &front_end);
-    if !program.is_checked {
-        report(given, &program, &parsed.diagnostics, log)?;
+    match program.is_joined {
+        true if parsed.failed() => {
+            return Err(log.fatal("Inputs with different headers are not supported yet"));
+        }
+        true => {}
+        false => report(given, &program, &parsed.diagnostics, log)?,
     }
     log.abort_if_failed()?;
-    let module = parsed.module.as_mut().filter(|_| !log.failed());
-    let module = module.ok_or_else(|| log.fatal("Internal error in the front end: no module"))?;
+    let no_module = "Internal error in the front end: no module";
+    let module = parsed.module.as_mut().ok_or_else(|| log.fatal(no_module))?;
     options::check_for_module(given, module, log)?;
     if parse_only {
         return Ok(());
@@ -107,6 +111,8 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     let options = sassafras::Options {
         target: given.arch().target,
         command_line: given.note(),
+        level: given.number(Id::OptLevel).map_or(3, |level| level.clamp(0, 3) as u8),
+        max_registers: given.max_registers(),
         verify: given.has(Id::Verify),
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),
     };
@@ -116,7 +122,10 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     match output.cubin {
         Some(bytes) => Ok(Cubin { bytes, seconds: start.elapsed().as_secs_f64() }),
         None => {
-            report(given, program, &output.diagnostics, log)?;
+            let mut diagnostics = output.diagnostics;
+            // A line of the joined text is no line of any input.
+            diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
+            report(given, program, &diagnostics, log)?;
             Err(Stop)
         }
     }

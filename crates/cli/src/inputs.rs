@@ -58,8 +58,8 @@ fn read_file(name: &str) -> Result<Input, String> {
 pub struct Program {
     pub name: String,
     pub text: String,
-    /// Have its diagnostics been printed?
-    pub is_checked: bool,
+    /// Is it made of several inputs? Then their diagnostics have been printed.
+    pub is_joined: bool,
 }
 
 impl Program {
@@ -79,14 +79,14 @@ impl Program {
             } else if is_single {
                 let Input { name, bytes } = input;
                 let text = String::from_utf8(bytes).unwrap_or_default();
-                return Ok(Program { name, text, is_checked: false });
+                return Ok(Program { name, text, is_joined: false });
             } else if let Some(joined) = check_behind(&inputs, &input, log)? {
                 inputs.push(Part::new(input, joined));
             }
         }
         log.abort_if_failed()?;
         let Part { name, joined, .. } = inputs.pop().ok_or(Stop)?;
-        Ok(Program { name, text: joined, is_checked: true })
+        Ok(Program { name, text: joined, is_joined: true })
     }
 }
 

@@ -11,6 +11,7 @@ mod options;
 mod statistics;
 mod tools;
 mod usage;
+mod verify;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! The commands beside compiling: each is a row. What one prints goes to stdout; why it can't goes to stderr.
 
 use crate::log::FAILED;
-use crate::{disasm, inspect, options};
+use crate::{disasm, inspect, options, verify};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -9,19 +9,47 @@ struct Tool {
     name: &'static str,
     about: &'static str,
     usage: &'static str,
-    run: fn(&[String]) -> Result<String, String>,
+    run: fn(&[String]) -> Result<Answer, String>,
+}
+
+/// What a command prints, and the exit code that goes with it.
+pub struct Answer {
+    pub text: String,
+    pub code: u8,
+}
+
+impl From<String> for Answer {
+    fn from(text: String) -> Answer {
+        Answer { text, code: 0 }
+    }
 }
 
 const TOOLS: &[Tool] = &[
-    Tool { name: "disasm", about: "a listing with control codes", usage: disasm::USAGE, run: disasm::disasm },
-    Tool { name: "asm", about: "a listing back to words", usage: disasm::USAGE, run: disasm::asm },
+    Tool {
+        name: "disasm",
+        about: "a listing with control codes",
+        usage: disasm::USAGE,
+        run: |w| disasm::disasm(w).map(Answer::from),
+    },
+    Tool {
+        name: "asm",
+        about: "a listing back to words",
+        usage: disasm::USAGE,
+        run: |w| disasm::asm(w).map(Answer::from),
+    },
     Tool {
         name: "inspect",
         about: "what is in a cubin, a fat binary or a host file",
         usage: inspect::USAGE,
-        run: inspect::inspect,
+        run: |w| inspect::inspect(w).map(Answer::from),
     },
-    Tool { name: "help", about: "help on a command", usage: HELP_USAGE, run: help },
+    Tool {
+        name: "verify",
+        about: "do stalls and scoreboards of a cubin cover every dependence?",
+        usage: verify::USAGE,
+        run: verify::verify,
+    },
+    Tool { name: "help", about: "help on a command", usage: HELP_USAGE, run: |w| help(w).map(Answer::from) },
 ];
 
 const HELP_USAGE: &str = "\
@@ -35,12 +63,12 @@ pub fn run(words: &[String]) -> Option<ExitCode> {
     let (name, words) = words.split_first()?;
     let tool = TOOLS.iter().find(|tool| tool.name == name)?;
     let wants_help = words.iter().any(|word| word == "--help" || word == "-h");
-    let result = if wants_help { Ok(tool.usage.to_string()) } else { (tool.run)(words) };
+    let result = if wants_help { Ok(tool.usage.to_string().into()) } else { (tool.run)(words) };
     Some(match result {
-        Ok(text) => {
+        Ok(answer) => {
             // A reader that closes the pipe early is no error of ours.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
+            let _ = std::io::stdout().write_all(answer.text.as_bytes());
+            ExitCode::from(answer.code)
         }
         Err(message) => {
             eprintln!("sassafras: {}", message.trim_end());

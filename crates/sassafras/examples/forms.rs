@@ -47,6 +47,8 @@ fn compile(source: &str, target: &str) -> Result<Vec<u8>, String> {
     let options = sassafras::Options {
         target: ptx::Target::find(target).ok_or("no such target")?,
         command_line: String::new(),
+        level: 3,
+        max_registers: None,
         verify: true,
         dump: None,
     };

@@ -4,12 +4,13 @@ use crate::abi;
 use crate::bank0::Machine;
 use crate::lower::Kernel;
 use crate::mir::{Address, Code, Line, Origin};
-use crate::schedule;
+use crate::schedule::{self, Step};
 use cubin::RelocType;
 use cubin::module::SymbolicReloc;
 use ori::entity::Entity;
 use ori::{Block, Function, Half, Terminator};
-use sass::{Guard, Inst, M, operands as machine};
+use sass::model::Model;
+use sass::{Control, Guard, Inst, M, operands as machine};
 
 const WORD: usize = sass::WORD_BYTES as usize;
 const STACK_POINTER: u8 = 1;
@@ -32,12 +33,22 @@ pub struct Words {
     pub lines: Vec<u32>,
 }
 
+impl Words {
+    fn push(&mut self, inst: &Inst, line: u32) -> Result<(), String> {
+        let word = sass::encode(inst).map_err(|e| format!("{inst}: {e}"))?;
+        self.bytes.extend(word.to_le_bytes());
+        self.lines.push(line);
+        Ok(())
+    }
+}
+
 /// `table` gives the offset of a symbol's address in constant bank 4.
 pub fn words(
     kernel: &Kernel,
     code: &Code,
     target: &'static Machine,
     table: &dyn Fn(&str) -> u32,
+    level: u8,
 ) -> Result<Words, String> {
     let function = &kernel.code;
     let mut e = Emitter {
@@ -58,7 +69,7 @@ pub fn words(
         e.lines.extend(code.blocks[block.index()].iter().cloned());
         e.end(block, &code.order[i + 1..]);
     }
-    e.finish()
+    e.finish(level)
 }
 
 /// Something of the caller's that a device function uses.
@@ -204,29 +215,54 @@ impl Emitter<'_> {
         line.target = Some(to);
     }
 
-    /// Adds the self-branch and the padding, fills in distances and addresses, and encodes.
-    fn finish(mut self) -> Result<Words, String> {
-        let last = self.lines.len();
-        self.push(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))]);
-        let end = self.lines.len() * WORD;
-        let size = end.next_multiple_of(128) + self.target.slack;
-        while self.lines.len() * WORD < size {
-            self.push(sass::Op::NOP, &[], &[]);
+    /// Times the lines, adds the self-branch and the padding, fills in distances and addresses, and encodes.
+    fn finish(mut self, level: u8) -> Result<Words, String> {
+        let inst = |isa, line: &Line| {
+            let inst = Inst::new(isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
+            Ok::<_, String>(inst.guarded(line.guard))
+        };
+        let lines = std::mem::take(&mut self.lines);
+        let mut steps = Vec::with_capacity(lines.len());
+        for line in &lines {
+            let target = line.target.filter(|_| line.op == sass::Op::BRA).map(|b| self.starts[b.index()]);
+            steps.push(Step { inst: inst(self.target.isa, line)?, target, leads: false });
         }
+        for (line, start) in lines.iter().filter_map(|l| Some((l, self.starts[l.target?.index()]))) {
+            // Where a convergence barrier ends, threads come from all over the region.
+            debug_assert!(line.target.is_some());
+            steps[start].leads = true;
+        }
+        let model = Model::of(self.target.isa);
+        let timed = if level == 0 { schedule::serial(&steps, model) } else { schedule::exact(&steps, model) };
+        // Where each line is once idle instructions stand between them.
+        let mut places = Vec::with_capacity(lines.len() + 1);
+        let mut next = 0;
+        for t in &timed {
+            places.push(next + t.idle.len());
+            next += t.idle.len() + 1;
+        }
+        places.push(next);
         let mut words = Words { frame: self.frame, registers: self.code.registers, ..Words::default() };
-        for (i, mut line) in std::mem::take(&mut self.lines).into_iter().enumerate() {
-            self.fill_in(&mut line, i, &mut words);
-            let inst = Inst::new(self.target.isa, line.op, &line.modifiers, &line.operands);
-            let inst = inst.map_err(|e| e.to_string())?.guarded(line.guard);
-            let inst = if i < last { schedule::safe(inst) } else { schedule::padding(inst) };
+        let idle = inst(self.target.isa, &Line::new(sass::Op::NOP, &[], &[], Origin::Frame))?;
+        for (i, (mut line, timed)) in lines.into_iter().zip(timed).enumerate() {
+            for stall in &timed.idle {
+                let control = Control { stall: *stall, yields: true, ..Control::default() };
+                words.push(&idle.clone().controlled(control), line.line)?;
+            }
+            self.fill_in(&mut line, i, &places, &mut words);
+            let at = (places[i] * WORD) as u32;
             match line.op {
-                sass::Op::EXIT => words.exits.push((i * WORD) as u32),
-                sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push((i * WORD) as u32),
+                sass::Op::EXIT => words.exits.push(at),
+                sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push(at),
                 _ => {}
             }
-            words.lines.push(line.line);
-            let word = sass::encode(&inst).map_err(|e| e.to_string())?;
-            words.bytes.extend(word.to_le_bytes());
+            words.push(&inst(self.target.isa, &line)?.controlled(timed.control), line.line)?;
+        }
+        let stay = Line::new(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))], Origin::Frame);
+        words.push(&inst(self.target.isa, &stay)?.controlled(schedule::padding()), 0)?;
+        let size = words.bytes.len().next_multiple_of(128) + self.target.slack;
+        while words.bytes.len() < size {
+            words.push(&idle.clone().controlled(schedule::padding()), 0)?;
         }
         Ok(words)
     }
@@ -245,9 +281,10 @@ impl Emitter<'_> {
     }
 
     /// The distance of a branch; an address, which stays zero where the loader fills it in.
-    fn fill_in(&self, line: &mut Line, index: usize, words: &mut Words) {
+    fn fill_in(&self, line: &mut Line, index: usize, places: &[usize], words: &mut Words) {
+        let here = places[index];
         if let Some(to) = line.target {
-            let distance = (self.starts[to.index()] as i64 - index as i64 - 1) * WORD as i64;
+            let distance = (places[self.starts[to.index()]] as i64 - here as i64 - 1) * WORD as i64;
             for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
                 *operand = machine::relative(distance);
             }
@@ -261,7 +298,7 @@ impl Emitter<'_> {
             None => return,
             Some(Address::Half { symbol, addend, half }) => (part(half), name(symbol), addend),
             Some(Address::Ahead { lines, half }) => {
-                (part(half), self.function.name.clone(), ((index + lines) * WORD) as i64)
+                (part(half), self.function.name.clone(), (places[index + lines] * WORD) as i64)
             }
             Some(Address::Call { symbol }) => (self.target.call_reloc, name(symbol), 0),
             Some(Address::Table { symbol }) => {
@@ -278,6 +315,6 @@ impl Emitter<'_> {
                 return;
             }
         };
-        words.relocs.push(SymbolicReloc { offset: (index * WORD) as u64, kind, symbol, addend });
+        words.relocs.push(SymbolicReloc { offset: (here * WORD) as u64, kind, symbol, addend });
     }
 }

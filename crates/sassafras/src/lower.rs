@@ -19,7 +19,6 @@ mod address;
 mod arithmetic;
 mod atomic;
 mod barrier;
-#[allow(dead_code)]
 mod build;
 mod cache;
 mod call;
@@ -36,8 +35,10 @@ mod library;
 mod logic;
 mod memory;
 mod moves;
+mod multimem;
 mod special;
 mod surface;
+mod tensormap;
 mod texture;
 mod variables;
 mod video;
@@ -48,6 +49,7 @@ pub use variables::IMAGE_HANDLE;
 use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
+use crate::launch::Launch;
 use call::ParamWords;
 use graph::{End, Graph};
 use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
@@ -71,7 +73,7 @@ pub struct Kernel {
     /// The textures, samplers and surfaces that it names, in the order of their handles.
     pub images: Vec<String>,
     pub barriers: u8,
-    pub max_threads: Option<[u32; 3]>,
+    pub launch: Launch,
     /// It calls something; by name in this module, through a pointer, elsewhere.
     pub calls: bool,
     pub callees: Vec<String>,
@@ -144,10 +146,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         message: format!("{what} is not supported yet"),
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
-    let ignored = [".maxntid", ".noreturn"];
-    if let Some(directive) = function.directives.iter().find(|d| !ignored.contains(&d.name)) {
-        return Err(refuse(&format!("Directive '{}'", directive.name)));
-    }
+    let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
     let mut kernel = Kernel {
         code: Function::new(&data::name(module, function.symbol)),
         entry: function.entry,
@@ -164,7 +163,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         dynamic_shared: false,
         images: Vec::new(),
         barriers: 0,
-        max_threads: max_threads(function),
+        launch,
         calls: false,
         callees: Vec::new(),
         calls_pointer: false,
@@ -197,14 +196,6 @@ fn returned(params: &ParamWords, result: &ast::Param) -> Vec<ast::Reg> {
         ast::ParamPlace::Memory(symbol) => params.all(symbol).collect(),
         ast::ParamPlace::Register(reg) => vec![reg],
     }
-}
-
-fn max_threads(function: &ast::Function) -> Option<[u32; 3]> {
-    let directive = function.directives.iter().find(|d| d.name == ".maxntid");
-    directive.map(|d| {
-        let axis = |i: usize| d.values.get(i).map_or(1, |v| *v as u32);
-        [axis(0), axis(1), axis(2)]
-    })
 }
 
 /// One PTX body on its way into a function: a kernel's own, or that of a library routine at its place of use.

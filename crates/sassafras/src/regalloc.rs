@@ -6,7 +6,7 @@
 //! registers are free but not side by side, values move. A block with several predecessors fixes where its live values
 //! are when it is first reached; moves, loads and stores on the edges make that true for the others.
 //!
-//! Predicates have no place in memory: one that must leave becomes a word in a general register
+//! Predicates and barriers have no place in memory: one that must leave becomes a word in a general register
 //! ([`rewrite`]), and the allocation starts anew. Uniform registers and barriers never move.
 //!
 //! | question | file |
@@ -17,7 +17,7 @@
 //! | calls | [`convention`] |
 //! | what happens on an edge | [`edges`] |
 //! | is it right? | [`check`] |
-//! | predicates that don't fit | [`rewrite`] |
+//! | predicates and barriers that don't fit | [`rewrite`] |
 
 mod check;
 mod convention;
@@ -63,7 +63,7 @@ pub fn run(function: &mut Function, most: Limits) -> Result<Code, String> {
 /// What came of a try.
 enum Outcome {
     Done(Box<Code>),
-    /// These predicates must become words.
+    /// These predicates and barriers must become words.
     Words(Vec<Value>),
     /// Moves on an edge need a free register of this file.
     Scratch(File),
@@ -101,7 +101,7 @@ struct Allocator<'a> {
     /// The frame's slot of each value that has to be in memory, and the bytes of the frame.
     slots: Vec<Option<u32>>,
     frame: u32,
-    /// Predicates that found no place.
+    /// Predicates and barriers that found no place.
     words: Vec<Value>,
     lines: Vec<Line>,
     starts: Vec<Snapshot>,
@@ -244,6 +244,11 @@ impl<'a> Allocator<'a> {
         }
         for param in &self.function.blocks[block].params {
             self.born[param.index()] = self.at[param.index()].map(|p| (block, 0, p));
+            // One that had to make room for another begins in memory.
+            if self.at[param.index()].is_none() && !self.undefined.contains(*param) {
+                self.slot(*param);
+                self.in_memory.insert(*param);
+            }
         }
         self.starts[block.index()] = self.snapshot();
         Ok(())
@@ -570,7 +575,7 @@ impl<'a> Allocator<'a> {
         if movable && self.files[file].find(words, window).is_some() {
             return Some(u64::from(words));
         }
-        if !movable && self.again(owner).is_none() {
+        if !movable && self.files[file].file() != File::B && self.again(owner).is_none() {
             return None;
         }
         let base: u64 = if self.again(owner).is_some() { 1 << 20 } else { 1 << 30 };
@@ -614,7 +619,7 @@ impl<'a> Allocator<'a> {
 
     /// Sees to it that a value can come back.
     fn lose(&mut self, value: Value) {
-        if self.function.values[value].file == File::P {
+        if becomes_word(self.function.values[value].file) {
             self.words.push(value);
         } else if self.again(value).is_none() {
             self.slot(value);
@@ -639,7 +644,7 @@ impl<'a> Allocator<'a> {
     /// The lines that bring a value into a register.
     fn load(&mut self, value: Value, place: u8) -> Result<Vec<Line>, String> {
         let data = self.function.values[value];
-        if data.file == File::P {
+        if becomes_word(data.file) {
             self.words.push(value);
             return Ok(Vec::new());
         }
@@ -738,6 +743,11 @@ impl<'a> Allocator<'a> {
         self.lines.push(move_line(file, to, from)?);
         Ok(())
     }
+}
+
+/// Is it a file without a way to memory but over a general register?
+fn becomes_word(file: File) -> bool {
+    matches!(file, File::P | File::B)
 }
 
 fn ranks(cfg: &Cfg, blocks: usize) -> Vec<u32> {

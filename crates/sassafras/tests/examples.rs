@@ -24,6 +24,8 @@ fn compile(source: &str) -> sassafras::Output {
     let options = sassafras::Options {
         target: ptx::Target::find("sm_90").expect("a target"),
         command_line: "-arch sm_90 ".into(),
+        level: 3,
+        max_registers: None,
         verify: true,
         dump: None,
     };

@@ -1,6 +1,6 @@
 //! Measures the distances that ptxas keeps between dependent instructions.
 //!
-//! `latency CUBIN...` reads code that ptxas made and prints `model/distances.rs` of the `sass` crate: for each pair of
+//! `latency CUBIN...` (or `latency --table LIST`, a file of names) reads code that ptxas made and prints `model/distances.rs` of the `sass` crate: for each pair of
 //! ports the least distance in cycles on any path and how often the pair was seen, by target.
 //! `latency --ops RELATION FROM TO CUBIN...` lists the operations behind one pair of ports (`Raw Alu.R Fma.R`).
 //! `latency --mixed CUBIN...` lists operations that never come as close as their unit does, though they had the chance.
@@ -53,6 +53,10 @@ fn main() -> ExitCode {
             };
             survey.operations(wanted)
         }),
+        [flag, list] if flag == "--table" => std::fs::read_to_string(list)
+            .map_err(|e| format!("{list}: {e}"))
+            .and_then(|names| survey(&names.lines().map(String::from).collect::<Vec<_>>(), false))
+            .map(|survey| survey.table()),
         [flag, files @ ..] if flag == "--mixed" => survey(files, true).map(|survey| survey.mixed()),
         files => survey(files, false).map(|survey| survey.table()),
     };

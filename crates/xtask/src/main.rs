@@ -11,6 +11,7 @@ mod conformance;
 mod frontend;
 mod fuzz;
 mod probe;
+mod probe_latency;
 mod setup;
 mod shell;
 mod test;
@@ -40,6 +41,10 @@ cargo xtask <task>
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
+  probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
+      --corpus DIR               real PTX beside the random programs
+      --programs N               random programs for each target (default 200)
+      --write                    put what was measured in place of the model's table
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
 
 SASSAFRAS_TOOLS=DIR names another folder with the reference tools.";
@@ -71,6 +76,7 @@ fn dispatch() -> Result<()> {
         "bench" => bench::run(arguments),
         "fuzz" => fuzz::run(arguments),
         "probe" => probe::run(arguments),
+        "probe-latency" => probe_latency::run(arguments),
         "gpu-bundle" => bundle::run(arguments),
         other => Err(format!("no task '{other}'\n\n{USAGE}").into()),
     }

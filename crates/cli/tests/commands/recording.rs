@@ -11,7 +11,7 @@
 //! A line with `$` has the words after the command's name, in double quotes where they have blanks, and perhaps a file
 //! for the standard input. A line with `>` has the exit code, `stdout` if anything was printed there, and the files
 //! that are new or changed. Indented lines are the standard error. Lines with `#` are comments. Each command runs in a
-//! fresh folder with a copy of `inputs/`.
+//! folder with a copy of `inputs/`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -42,7 +42,7 @@ impl Case {
         format!("$ {}{stdin}", words.join(" ")).trim_end().to_string()
     }
 
-    /// Runs a program with these words in `folder`, which is made anew.
+    /// Runs a program with these words in `folder`, which holds the inputs and nothing else.
     pub fn run(&self, program: &Path, inputs: &Path, folder: &Path) -> Result<Answer, String> {
         let fails = |error: std::io::Error| format!("{}: {error}", self.line());
         let before = prepare(inputs, folder).map_err(fails)?;
@@ -72,14 +72,17 @@ impl Case {
     }
 }
 
+/// Makes the folder equal to the inputs: what is there already stays, for most commands change nothing.
 fn prepare(inputs: &Path, folder: &Path) -> std::io::Result<BTreeMap<String, Vec<u8>>> {
-    if folder.exists() {
-        std::fs::remove_dir_all(folder)?;
-    }
     std::fs::create_dir_all(folder)?;
-    let given = files(inputs)?;
-    given.iter().try_for_each(|(name, bytes)| std::fs::write(folder.join(name), bytes))?;
-    Ok(given)
+    let (wanted, found) = (files(inputs)?, files(folder)?);
+    for name in found.keys().filter(|name| !wanted.contains_key(*name)) {
+        std::fs::remove_file(folder.join(name))?;
+    }
+    for (name, bytes) in wanted.iter().filter(|(name, bytes)| found.get(*name) != Some(*bytes)) {
+        std::fs::write(folder.join(name), bytes)?;
+    }
+    Ok(wanted)
 }
 
 fn files(folder: &Path) -> std::io::Result<BTreeMap<String, Vec<u8>>> {

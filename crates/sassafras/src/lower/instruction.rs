@@ -148,6 +148,7 @@ impl<'a> Lower<'_, 'a> {
             ("atom" | "red", _) => self.atomic(ins),
             ("fence" | "fence.proxy" | "membar" | "membar.proxy", _) => self.fence(ins),
             (name, _) if name.starts_with("createpolicy") => self.memory(ins),
+            (name, _) if name.starts_with("multimem") => self.multimem(ins),
             ("activemask" | "elect" | "match" | "redux" | "shfl" | "vote", _) => self.warp(ins),
             ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt" | "griddepcontrol", _) => {
                 self.warp(ins)

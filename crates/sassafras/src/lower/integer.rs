@@ -2,6 +2,9 @@
 //!
 //! The carry flag of `.cc` is the machine's: of a subtraction it says that there was no borrow. PTX calls it a borrow,
 //! but ptxas hands the same flag from any `.cc` to any `addc` or `subc`, and so do we.
+//!
+//! On an H200 all results are ptxas's, but for two of its mistakes: `madc.hi.sat.s32` does not saturate, and `madc.hi.s16`
+//! takes the upper half of a product of 64 bits.
 
 use super::Lower;
 use super::arithmetic::{Words, imm, u32_unless};
@@ -139,7 +142,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// `a * b + c`, modulo 2^32 or 2^64.
-    pub(super) fn low_product(&mut self, a: &[Arg], b: &[Arg], c: &[Arg]) -> Words {
+    fn low_product(&mut self, a: &[Arg], b: &[Arg], c: &[Arg]) -> Words {
         let ([a0, a1], [b0, b1]) = (a, b) else {
             return smallvec![self.imad(&[], 1, a[0], b[0], c[0]).into()];
         };
@@ -272,7 +275,10 @@ impl<'a> Lower<'_, 'a> {
         let sum = self.add(&distance, &c);
         self.set_words(ins, &sum)
     }
+}
 
+/// Quotients, and what has to do with signs alone.
+impl<'a> Lower<'_, 'a> {
     /// The library divides unsigned numbers by what is not zero. Division by zero gives all ones, quotient and
     /// remainder, as in ptxas's code.
     fn divide(&mut self, ins: &Ins<'a>) -> Option<()> {

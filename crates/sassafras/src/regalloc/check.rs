@@ -8,7 +8,7 @@ use crate::abi;
 use crate::mir::{Code, Line, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{Kind, Operand};
 
 /// A word of a value that is not a copy of another.
@@ -26,7 +26,12 @@ pub struct Claims {
 }
 
 pub fn check(function: &Function, code: &Code) -> Result<(), String> {
-    let mut checker = Checker { function, code, roots: roots(function), owners: FxHashMap::default() };
+    let stored = code.blocks.iter().flatten().flat_map(|line| match line.origin {
+        Origin::Spill(slot) => (0..width(line)).map(|w| slot + 4 * u32::from(w)).collect(),
+        _ => Vec::new(),
+    });
+    let (roots, stored) = (roots(function), stored.collect());
+    let mut checker = Checker { function, code, roots, owners: FxHashMap::default(), stored };
     for (index, slot) in code.claims.slots.iter().enumerate() {
         let value = Value::new(index);
         if let Some(slot) = slot {
@@ -48,6 +53,8 @@ struct Checker<'a> {
     roots: Vec<Vec<Option<Root>>>,
     /// Whose word each slot is.
     owners: FxHashMap<u32, Root>,
+    /// The slots that something is stored to.
+    stored: FxHashSet<u32>,
 }
 
 /// What each register holds, and each slot that an edge has written.
@@ -161,6 +168,9 @@ impl Checker<'_> {
                 let (file, first) = register(&line.operands[0])?;
                 for word in 0..width(line) {
                     let at = slot + 4 * u32::from(word);
+                    if !self.stored.contains(&at) {
+                        return Err(format!("nothing is ever stored to slot {at:#x}"));
+                    }
                     let owner = self.owners.get(&at).and_then(|(v, w)| self.root(*v, *w));
                     let root = state
                         .slots
