@@ -43,6 +43,20 @@ pub struct Options {
     pub dump: Option<String>,
 }
 
+impl Options {
+    /// The best code for a machine.
+    pub fn new(target: ptx::Target) -> Options {
+        Options {
+            target,
+            command_line: String::new(),
+            level: 3,
+            max_registers: None,
+            verify: false,
+            dump: None,
+        }
+    }
+}
+
 /// What came of a compilation.
 #[derive(Debug, Default)]
 pub struct Output {
@@ -109,19 +123,23 @@ fn cubin(
         };
         let mut kernel = lower::function(env, function)?;
         passes::run(&mut kernel.code, machine, options, log)?;
-        let code = allocate(&mut kernel, options)?;
+        let code = allocate(&mut kernel, machine, options)?;
         compiled.push(container::Compiled { kernel, code });
     }
     container::module(compiled, data, module, machine, options)
 }
 
-fn allocate(kernel: &mut lower::Kernel, options: &Options) -> Result<mir::Code, Failure> {
+fn allocate(
+    kernel: &mut lower::Kernel,
+    machine: &bank0::Machine,
+    options: &Options,
+) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
     let most = kernel.launch.registers(options.max_registers);
     let limits = regalloc::Limits::registers(most);
     let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
     if options.verify {
-        regalloc::check(&kernel.code, &code).map_err(|e| failed(&kernel.code, e))?;
+        regalloc::check(&kernel.code, &code, machine.isa).map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
 }

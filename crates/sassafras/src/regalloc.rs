@@ -105,6 +105,8 @@ struct Allocator<'a> {
     frame: u32,
     /// Predicates and barriers that found no place.
     words: Vec<Value>,
+    /// A file that lacked a register for moves.
+    short_of: Option<File>,
     lines: Vec<Line>,
     starts: Vec<Snapshot>,
     ends: Vec<Snapshot>,
@@ -152,6 +154,7 @@ impl<'a> Allocator<'a> {
             slots: vec![None; values],
             frame: function.frame,
             words: Vec::new(),
+            short_of: None,
             lines: Vec::new(),
             starts: vec![Vec::new(); blocks],
             ends: vec![Vec::new(); blocks],
@@ -169,6 +172,9 @@ impl<'a> Allocator<'a> {
             self.words.sort();
             self.words.dedup();
             return Ok(Outcome::Words(self.words));
+        }
+        if let Some(file) = self.short_of {
+            return Ok(Outcome::Scratch(file));
         }
         if let Some(file) = self.edges()? {
             return Ok(Outcome::Scratch(file));
@@ -472,7 +478,10 @@ impl<'a> Allocator<'a> {
                 self.lines[first..].iter_mut().for_each(|l| l.line = data.line);
                 Ok(())
             }
-            None => Err("no register is free to break a cycle of moves".into()),
+            None => {
+                self.short_of = Some(file);
+                Ok(())
+            }
         }
     }
 

@@ -104,8 +104,10 @@ impl Allocator<'_> {
             }
         }
         let spare = self.spare(File::R, &wanted);
-        let sequence =
-            moves::sequence(&wanted, spare).ok_or("no register is free for the moves before a call")?;
+        let Some(sequence) = moves::sequence(&wanted, spare) else {
+            self.short_of = Some(File::R);
+            return Ok(());
+        };
         for (to, from) in sequence {
             self.code.touch(File::R, to);
             let mut line = move_line(File::R, to, from)?;
