@@ -125,7 +125,7 @@ impl Model {
         let cycles = match (source.unit, result.unit) {
             (Unit::Uniform, Unit::UniformMove) => 3,
             _ if late => VISIBLE,
-            (Unit::Double | Unit::Tensor | Unit::TensorSmall, _) | (_, Unit::Fp64) => 1,
+            (Unit::Double | Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall, _) | (_, Unit::Fp64) => 1,
             (_, writer) if writer.writes_late() && source.part.is_general() => VISIBLE,
             _ => 1,
         };

@@ -14,8 +14,18 @@ use std::ops::Range;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Unit {
-    /// Integer, logic, compare, select, min/max.
+    /// Integer and logic.
     Alu,
+    /// Moves, compares, selects, minimum and maximum: like the ALU, but a cycle apart from it on sm_120.
+    Select,
+    /// PLOP3.
+    PredicateLogic,
+    /// 64-bit integer operations of sm_120: IADD.64, SEL.64.
+    Long,
+    /// MOV.64.
+    LongMove,
+    /// 64-bit comparisons of sm_120.
+    LongSet,
     /// FADD, FMUL, FFMA, IMAD of 32 bits, VIADD.
     Fma,
     /// IMAD.WIDE.
@@ -24,7 +34,7 @@ pub enum Unit {
     MulHigh,
     /// Packed half arithmetic.
     Half,
-    /// Packed half comparisons.
+    /// Packed half comparisons, minimum and maximum.
     HalfSet,
     /// HFMA2.MMA.
     HalfTensor,
@@ -36,6 +46,8 @@ pub enum Unit {
     TensorSmall,
     /// Matrix products of the larger shapes.
     Tensor,
+    /// The same on integers and bits.
+    TensorInteger,
     /// Matrix products with a scoreboard: DMMA, on sm_75 all, on sm_103 the integer ones.
     TensorLate,
     /// HGMMA and kin: asynchronous, completion by `gsb`.
@@ -83,6 +95,11 @@ impl Unit {
         use Unit::*;
         [
             Alu,
+            Select,
+            PredicateLogic,
+            Long,
+            LongMove,
+            LongSet,
             Fma,
             Wide,
             MulHigh,
@@ -93,6 +110,7 @@ impl Unit {
             Fp64,
             TensorSmall,
             Tensor,
+            TensorInteger,
             TensorLate,
             Gmma,
             Xu,
@@ -124,12 +142,19 @@ impl Unit {
                 Op::P2R | Op::R2P => Unit::Predicates,
                 Op::VIADD => Unit::Fma,
                 Op::BMOV => Unit::Branch,
+                Op::PLOP3 => Unit::PredicateLogic,
+                Op::IADD | Op::SEL if inst.has(M::_64) => Unit::Long,
+                Op::MOV if inst.has(M::_64) => Unit::LongMove,
+                Op::MOV64IUR => Unit::LongMove,
+                Op::ISETP | Op::IMNMX if inst.has(M::U64) || inst.has(M::S64) => Unit::LongSet,
+                op if selects(op) => Unit::Select,
                 _ => Unit::Alu,
             },
             Class::Fma => Unit::Fma,
             Class::Wide if inst.has(M::WIDE) => Unit::Wide,
             Class::Wide => Unit::MulHigh,
-            Class::Half if matches!(op, Op::HSET2 | Op::HSETP2) => Unit::HalfSet,
+            Class::Half if op == Op::VHMNMX => Unit::Alu,
+            Class::Half if matches!(op, Op::HSET2 | Op::HSETP2 | Op::HMNMX2) => Unit::HalfSet,
             Class::Half => Unit::Half,
             Class::Hmma2 => Unit::HalfTensor,
             Class::Double => Unit::Double,
@@ -138,7 +163,7 @@ impl Unit {
             Class::Gmma => Unit::Gmma,
             Class::Xu => Unit::Xu,
             Class::Load | Class::Store => memory(op),
-            Class::Uniform if matches!(op, Op::UMOV | Op::ULDC) => Unit::UniformMove,
+            Class::Uniform if op == Op::ULDC || op == Op::UMOV && !inst.has(M::_64) => Unit::UniformMove,
             Class::Uniform => Unit::Uniform,
             Class::UniformLoad | Class::UniformStore => Unit::UniformLate,
             Class::Control => control(op),
@@ -147,7 +172,7 @@ impl Unit {
 
     /// The two units that most instructions run on, and the uniform datapath.
     pub(super) fn is_plain(self) -> bool {
-        matches!(self, Unit::Alu | Unit::Fma | Unit::Uniform)
+        matches!(self, Unit::Alu | Unit::Select | Unit::Fma | Unit::Uniform)
     }
 
     /// Results arrive late: a write scoreboard tells when.
@@ -191,6 +216,11 @@ impl Unit {
     }
 }
 
+fn selects(op: Op) -> bool {
+    use Op::*;
+    matches!(op, CS2R | FMNMX | FSEL | FSET | FSETP | IMNMX | ISETP | MOV | SEL | VIMNMX)
+}
+
 fn tensor(inst: &Inst, isa: Isa) -> Unit {
     let late = match inst.op() {
         Op::DMMA => true,
@@ -201,6 +231,8 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
         Unit::TensorLate
     } else if [M::_1688, M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape)) {
         Unit::TensorSmall
+    } else if matches!(inst.op(), Op::IMMA | Op::BMMA) {
+        Unit::TensorInteger
     } else {
         Unit::Tensor
     }
@@ -426,6 +458,10 @@ impl<'a> Touches<'a> {
     }
 }
 
+fn is_matrix(unit: Unit) -> bool {
+    matches!(unit, Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall | Unit::TensorLate)
+}
+
 /// The parts of the first and of the later words of an operand.
 fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
     match (file, role) {
@@ -436,11 +472,7 @@ fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
         (_, Role::Use) if matches!(unit, Unit::Wide | Unit::MulHigh) && position == 2 => {
             (Part::Add, Part::AddHigh)
         }
-        (_, Role::Use)
-            if matches!(unit, Unit::Tensor | Unit::TensorSmall | Unit::TensorLate) && position == 2 =>
-        {
-            (Part::Add, Part::Add)
-        }
+        (_, Role::Use) if is_matrix(unit) && position == 2 => (Part::Add, Part::Add),
         // A stands first where it is in registers; the accumulator stands behind the descriptors.
         (_, Role::Use) if unit == Unit::Gmma && position > 0 => (Part::Add, Part::Add),
         _ => (Part::R, Part::R),
