@@ -54,7 +54,7 @@ pub enum Unit {
     Gmma,
     /// MUFU, conversions, bit counts.
     Xu,
-    /// LDS, LDSM, SHFL: they return in order.
+    /// LDS, LDSM, ATOMS, SHFL: they return in order.
     Shared,
     /// Other loads, stores and atomics.
     Memory,
@@ -66,6 +66,8 @@ pub enum Unit {
     SpecialUniform,
     /// MOVM: in order among themselves.
     Transpose,
+    /// REDUX: in order among themselves.
+    Reduce,
     /// Uniform datapath.
     Uniform,
     /// UMOV and ULDC: the uniform datapath's short way.
@@ -120,6 +122,7 @@ impl Unit {
             Special,
             SpecialUniform,
             Transpose,
+            Reduce,
             Uniform,
             UniformMove,
             UniformLate,
@@ -179,9 +182,9 @@ impl Unit {
     pub fn writes_late(self) -> bool {
         use Unit::*;
         match self {
-            Fp64 | TensorLate | Gmma | Xu | Shared | Memory | Texture | Special | SpecialUniform
-            | Transpose => true,
-            unit => unit == UniformLate,
+            Fp64 | TensorLate | Gmma | Xu | Shared | Memory | Texture => true,
+            Special | SpecialUniform | Transpose | Reduce | UniformLate => true,
+            _ => false,
         }
     }
 
@@ -207,7 +210,8 @@ impl Unit {
     /// A later instruction of `later` returns after an earlier one of `self`.
     pub fn returns_before(self, later: Unit) -> bool {
         use Unit::*;
-        matches!(self, Fp64 | TensorLate | Gmma | Xu | Shared | SpecialUniform | Transpose) && self == later
+        matches!(self, Fp64 | TensorLate | Gmma | Xu | Shared | SpecialUniform | Transpose | Reduce)
+            && self == later
     }
 
     /// A result goes to a source without leaving the unit: accumulators of HGMMA.
@@ -240,12 +244,13 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
 
 fn memory(op: Op) -> Unit {
     match op {
-        Op::LDS | Op::LDSM | Op::SHFL => Unit::Shared,
+        Op::LDS | Op::LDSM | Op::ATOMS | Op::SHFL => Unit::Shared,
         Op::TEX | Op::TLD | Op::TLD4 | Op::TMML | Op::TXD | Op::TXQ => Unit::Texture,
         Op::SUATOM | Op::SULD | Op::SUQUERY | Op::SURED | Op::SUST => Unit::Texture,
         Op::S2UR => Unit::SpecialUniform,
         Op::MOVM => Unit::Transpose,
-        Op::LDC | Op::S2R | Op::R2UR | Op::B2R | Op::MATCH | Op::REDUX | Op::SYNCS => Unit::Special,
+        Op::REDUX => Unit::Reduce,
+        Op::LDC | Op::S2R | Op::R2UR | Op::B2R | Op::MATCH | Op::SYNCS => Unit::Special,
         Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => Unit::Barrier,
         Op::BMOV => Unit::Branch,
         _ => Unit::Memory,
