@@ -181,11 +181,8 @@ impl Unit {
     /// Results arrive late: a write scoreboard tells when.
     pub fn writes_late(self) -> bool {
         use Unit::*;
-        match self {
-            Fp64 | TensorLate | Gmma | Xu | Shared | Memory | Texture => true,
-            Special | SpecialUniform | Transpose | Reduce | UniformLate => true,
-            _ => false,
-        }
+        let in_pipes = matches!(self, Fp64 | TensorLate | Gmma | Xu | Transpose | Reduce);
+        in_pipes || matches!(self, Shared | Memory | Texture | Special | SpecialUniform | UniformLate)
     }
 
     /// Its results take some more cycles after the signal: low-rate double precision, and matrices with a scoreboard.
