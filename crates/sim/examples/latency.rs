@@ -36,19 +36,22 @@ impl Seen {
 
 type Columns = [Seen; Isa::ALL.len()];
 
+/// Target, relation, ports, operations.
+type OperationPair = (u32, Relation, Port, Port, String, String);
+
 #[derive(Default)]
 struct Survey {
     pairs: BTreeMap<(Relation, Port, Port), Columns>,
     issue: BTreeMap<Unit, Columns>,
-    /// By target, relation, ports and operations; with a place.
-    operations: BTreeMap<(u32, Relation, Port, Port, String, String), (Seen, String)>,
+    /// With a place where the least distance was seen.
+    operations: BTreeMap<OperationPair, (Seen, String)>,
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match &arguments[..] {
         [flag, relation, from, to, files @ ..] if flag == "--ops" => survey(files, true).map(|survey| {
-            let wanted = |(_, r, a, b, _, _): &(u32, Relation, Port, Port, String, String)| {
+            let wanted = |(_, r, a, b, _, _): &OperationPair| {
                 [format!("{r:?}"), name(*a), name(*b)] == [relation, from, to].map(String::clone)
             };
             survey.operations(wanted)
@@ -123,7 +126,7 @@ impl Survey {
         }
     }
 
-    fn operations(&self, wanted: impl Fn(&(u32, Relation, Port, Port, String, String)) -> bool) -> String {
+    fn operations(&self, wanted: impl Fn(&OperationPair) -> bool) -> String {
         let found = self.operations.iter().filter(|(key, _)| wanted(key));
         let mut lines: Vec<String> = found
             .map(|((sm, _, _, _, first, second), (seen, place))| {
