@@ -73,8 +73,8 @@ pub struct Use {
     pub absolute: bool,
     /// `~x`
     pub inverted: bool,
-    /// What the machine's text has behind the register: `.H1_H1`, `.B2`. Else [`M::Empty`].
-    pub suffix: M,
+    /// What the machine's text has behind the register, in order: `.H1_H1`, `.negA.tnspB`. The rest is [`M::Empty`].
+    pub suffixes: [M; 4],
 }
 
 /// Which half of an address.
@@ -133,12 +133,12 @@ impl From<Value> for Arg {
 
 impl Use {
     pub fn of(value: Value) -> Use {
-        Use { value, part: None, negated: false, absolute: false, inverted: false, suffix: M::Empty }
+        Use { value, part: None, negated: false, absolute: false, inverted: false, suffixes: [M::Empty; 4] }
     }
 
     /// Nothing is done to the bits on the way in.
     pub fn is_plain(&self) -> bool {
-        !self.negated && !self.absolute && !self.inverted && self.suffix == M::Empty
+        !self.negated && !self.absolute && !self.inverted && self.suffixes[0] == M::Empty
     }
 }
 
@@ -184,12 +184,13 @@ impl Arg {
         }
     }
 
-    /// `x.SUFFIX` of a register.
+    /// `x.SUFFIX` of a register, behind the suffixes that it has.
     pub fn suffixed(self, suffix: M) -> Arg {
-        match self {
-            Arg::Use(u) => Arg::Use(Use { suffix, ..u }),
-            other => other,
+        let Arg::Use(mut u) = self else { return self };
+        if let Some(free) = u.suffixes.iter_mut().find(|s| **s == M::Empty) {
+            *free = suffix;
         }
+        Arg::Use(u)
     }
 
     /// The value that it reads.

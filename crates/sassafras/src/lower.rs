@@ -33,6 +33,7 @@ mod instruction;
 mod integer;
 mod library;
 mod logic;
+mod matrix;
 mod memory;
 mod moves;
 mod special;
