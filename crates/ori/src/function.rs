@@ -45,6 +45,9 @@ pub enum Pseudo {
     Copy,
     /// A result with any bits.
     Undef,
+    /// Results like the first arguments, in the same registers, once these are no longer in flight: what waits for
+    /// asynchronous products stands before it. Further arguments are what the products read until then.
+    Landed,
     /// What a device function gets from its caller, in the registers of [`Function::fixed`].
     Entry,
     /// A call: the callee (a symbol, or an address in a register pair) and then what it gets, both results and
@@ -341,6 +344,16 @@ impl Function {
             self.symbols.len() - 1
         });
         at as u32
+    }
+
+    /// The argument whose register an instruction's result has: a product that a warpgroup computes by itself adds to
+    /// its accumulator in place. It stands behind the descriptor.
+    pub fn tied(&self, inst: &InstData) -> Option<Value> {
+        use sass::Op::{BGMMA, HGMMA, IGMMA, QGMMA};
+        let Op::Machine(HGMMA | IGMMA | QGMMA | BGMMA) = inst.op else { return None };
+        let file = |arg: &Arg| arg.value().map(|v| self.values[v].file);
+        let descriptor = inst.args.iter().position(|a| file(a) == Some(File::UR))?;
+        inst.args.get(descriptor + 1).filter(|a| file(a) == Some(File::R)).and_then(Arg::value)
     }
 
     pub fn append(&mut self, block: Block, data: InstData) -> Inst {

@@ -58,6 +58,11 @@ pub fn rounding(word: &str) -> Option<M> {
     }
 }
 
+/// Also of the types that only matrices have.
+fn is_signed(ty: Type) -> bool {
+    ty.name().starts_with('s')
+}
+
 fn is_byte_float(ty: Type) -> bool {
     matches!(ty.name(), "e4m3" | "e5m2" | "e3m2" | "e2m3" | "e2m1")
 }
@@ -269,7 +274,7 @@ impl Lower<'_, '_> {
     /// Nibbles as bytes: the low ones first, then the high ones. The order of elements makes no difference to the sum, as
     /// long as A and B have the same.
     fn product_of_nibbles(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
-        let byte = |ty: Type| Type::find(if ty.is_signed() { "s8" } else { "u8" });
+        let byte = |ty: Type| Type::find(if is_signed(ty) { "s8" } else { "u8" });
         let bytes = Mma { k: mma.k / 2, a: byte(mma.a)?, b: byte(mma.b)?, saturate: false, ..*mma };
         // What saturates is the sum with C, not each part of it.
         let mut sum = if mma.saturate { Vec::new() } else { c.to_vec() };
@@ -293,7 +298,7 @@ impl Lower<'_, '_> {
                 _ => self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, Arg::Imm(shift), *word]).into(),
             };
             let low: Arg = self.lop3(word, imm(0x0f0f_0f0f), RZ, 0xc0).into();
-            out.push(match ty.is_signed() {
+            out.push(match is_signed(ty) {
                 false => low,
                 true => {
                     // 8 * 0x1e is 0xf0: a set sign bit fills the upper nibble of its byte.
