@@ -128,7 +128,8 @@ pub fn operands<'a>(
                 if u.inverted {
                     operand = operand.inv();
                 }
-                if u.suffix == sass::M::Empty { operand } else { operand.suffix(u.suffix) }
+                let suffixes = u.suffixes.iter().filter(|s| **s != sass::M::Empty);
+                suffixes.fold(operand, |operand, suffix| operand.suffix(*suffix))
             }
             Arg::Imm(n) => machine::imm(*n),
             Arg::Const { bank, offset } => machine::c(*bank, i64::from(*offset)),

@@ -14,6 +14,7 @@ mod convergence;
 mod data;
 mod edges;
 mod emit;
+mod flight;
 mod launch;
 mod legalize;
 mod lower;
@@ -111,7 +112,7 @@ fn cubin(
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, &lines)?;
-    let env = lower::Env { module, machine, lines: &lines, data: &data };
+    let env = lower::Env { module, machine, lines: &lines, data: &data, serial: false };
     let mut compiled = Vec::new();
     for item in &module.items {
         let function = match item {
@@ -121,12 +122,31 @@ fn cubin(
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        let mut kernel = lower::function(env, function)?;
-        passes::run(&mut kernel.code, machine, options, log)?;
-        let code = allocate(&mut kernel, machine, options)?;
-        compiled.push(container::Compiled { kernel, code });
+        compiled.push(match kernel(env, function, options, log)? {
+            Some(compiled) => compiled,
+            None => {
+                let serial = lower::Env { serial: true, ..env };
+                let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
+                kernel(serial, function, options, log)?.ok_or_else(unsettled)?
+            }
+        });
     }
     container::module(compiled, data, module, machine, options)
+}
+
+/// `None` if registers were touched while a product of a warpgroup had them.
+fn kernel(
+    env: lower::Env,
+    function: &ptx::ast::Function,
+    options: &Options,
+    log: &mut String,
+) -> Result<Option<container::Compiled>, Failure> {
+    let mut kernel = lower::function(env, function)?;
+    passes::run(&mut kernel.code, env.machine, options, log)?;
+    let mut code = allocate(&mut kernel, env.machine, options)?;
+    let settled = flight::settle(&kernel.code, &mut code, env.machine)
+        .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
+    Ok(settled.then_some(container::Compiled { kernel, code }))
 }
 
 fn allocate(

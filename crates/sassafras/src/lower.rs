@@ -33,6 +33,7 @@ mod instruction;
 mod integer;
 mod library;
 mod logic;
+mod matrix;
 mod memory;
 mod moves;
 mod multimem;
@@ -43,6 +44,7 @@ mod texture;
 mod variables;
 mod video;
 mod warp;
+mod wgmma;
 
 pub use variables::IMAGE_HANDLE;
 
@@ -136,6 +138,8 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
+    /// Wait for each product of a warpgroup at once.
+    pub serial: bool,
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -235,6 +239,8 @@ struct Lower<'k, 'a> {
     unguarded: usize,
     /// The descriptor of global memory, loaded once.
     descriptor: Option<Value>,
+    /// What products of a warpgroup have not finished yet.
+    flight: wgmma::Flight,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -247,6 +253,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     ) -> Lower<'k, 'a> {
         let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
+        let flight = wgmma::Flight::new(env.module, body, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -273,6 +280,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             guard: None,
             unguarded: 0,
             descriptor: None,
+            flight,
         }
     }
 
@@ -331,6 +339,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     /// The registers' values at the beginning of a block.
     fn enter(&mut self, b: usize) {
         self.block = self.first[b];
+        self.flight.enter(b);
         match self.graph.blocks[b].preds[..] {
             // Something else leads to block 0 as well.
             [pred] if b != 0 => self.now = self.at_end[pred].clone(),

@@ -335,7 +335,9 @@ impl<'a> Allocator<'a> {
         self.unread = unread.collect();
         match data.op {
             Op::Pseudo(Pseudo::Undef) => {}
-            Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack) if data.guard.is_none() => {
+            Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack | Pseudo::Landed)
+                if data.guard.is_none() =>
+            {
                 self.shuffle(inst, dying)?
             }
             Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => self.convention(inst, dying)?,
@@ -358,16 +360,21 @@ impl<'a> Allocator<'a> {
         let guarded = data.guard.is_some();
         // The machine reads before it writes: a result may have the place of an argument that ends here. Not so where
         // something is moved first.
-        let arguments = self.operand_places(data);
+        let mut arguments = self.operand_places(data);
         if !guarded && !early_writer(data) {
             dying.iter().for_each(|v| self.leave(*v));
         }
+        let tied = self.function.tied(data);
         for (i, result) in data.results.iter().enumerate() {
-            match data.guard.as_ref().map(|g| g.kept[i]) {
+            match data.guard.as_ref().map(|g| g.kept[i]).or(tied) {
                 Some(kept) if !self.undefined.contains(kept) => self.define_over(*result, kept, dying)?,
                 _ => self.define(*result)?,
             }
             self.locked.push(*result);
+        }
+        if let (Some(tied), Some(result)) = (tied, data.results.first()) {
+            let place = self.register(*result, 0);
+            arguments.iter_mut().filter(|(v, _)| *v == tied).for_each(|(_, p)| *p = place);
         }
         self.emit(inst, data, &arguments)
     }
@@ -816,6 +823,8 @@ fn move_line(file: File, to: u8, from: u8) -> Result<Line, String> {
     let rz = machine::rz();
     match file {
         File::R => Ok(Line::new(sass::Op::MOV, &[], &[machine::r(to), machine::r(from)], Origin::Move)),
+        // Only to bring words side by side that have just been made: what is in these registers doesn't move otherwise.
+        File::UR => Ok(Line::new(sass::Op::UMOV, &[], &[machine::ur(to), machine::ur(from)], Origin::Move)),
         // `0 = 0 and P` is P.
         File::P => {
             let operands = [machine::p(to), machine::pt(), rz, rz, machine::p(from)];
@@ -860,7 +869,10 @@ fn is_constant(name: M) -> bool {
 /// Does it write results before it has read all arguments? Tensor operations take several passes.
 fn early_writer(data: &InstData) -> bool {
     use sass::Op::*;
-    matches!(data.op, Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA))
+    matches!(
+        data.op,
+        Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA | HGMMA | IGMMA | QGMMA | BGMMA)
+    )
 }
 
 fn address(data: &InstData) -> Option<Address> {

@@ -242,6 +242,9 @@ impl Checker<'_> {
                 self.reads(state, &Use::of(*kept), operand)?;
             }
         }
+        if let (Some(tied), Some(result)) = (self.function.tied(data), results.first()) {
+            self.reads(state, &Use::of(tied), result)?;
+        }
         for (result, operand) in data.results.iter().zip(results) {
             self.place(state, *result, register(operand)?.1);
         }
@@ -347,7 +350,10 @@ fn roots(function: &Function) -> Vec<Vec<Option<Root>>> {
     for block in ori::Cfg::new(function).order {
         for inst in &function.blocks[block].insts {
             let data = &function.insts[*inst];
-            let passes_on = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack));
+            let passes_on = matches!(
+                data.op,
+                Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack | Pseudo::Landed)
+            );
             let mut word = 0;
             for result in &data.results {
                 for w in 0..function.values[*result].words {

@@ -37,9 +37,13 @@ pub struct Places {
     reserved: Vec<bool>,
 }
 
-/// The multiple that a value of so many words starts at.
+/// The multiple that a value of so many words starts at. The fragments of `DMMA` are aligned to their size (seen in
+/// ptxas's code: 8 words at 8, 16 at 16); the larger accumulators of the asynchronous products are not.
 pub fn alignment(words: u8) -> usize {
-    usize::from(words.next_power_of_two()).min(4)
+    match words {
+        8 | 16 => usize::from(words),
+        _ => usize::from(words.next_power_of_two()).min(4),
+    }
 }
 
 impl Places {
