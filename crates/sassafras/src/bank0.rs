@@ -137,6 +137,11 @@ impl Machine {
         self.sm >= 90
     }
 
+    /// A barrier may be written as ordinary memory, if its unit is told to look again.
+    pub fn stores_barriers(&self) -> bool {
+        self.sm >= 100
+    }
+
     pub fn of(target: ptx::Target) -> Option<&'static Machine> {
         MACHINES.iter().find(|m| m.sm == target.sm())
     }

@@ -17,9 +17,11 @@
 
 mod address;
 mod arithmetic;
+mod async_copy;
 mod atomic;
 mod barrier;
 mod build;
+mod bulk;
 mod cache;
 mod call;
 mod compare;
@@ -33,13 +35,16 @@ mod instruction;
 mod integer;
 mod library;
 mod logic;
+mod mbarrier;
 mod memory;
 mod moves;
 mod multimem;
 mod special;
 mod surface;
 mod tensormap;
+mod tensormap_replace;
 mod texture;
+mod uniform;
 mod variables;
 mod video;
 mod warp;
