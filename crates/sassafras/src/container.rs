@@ -41,7 +41,7 @@ pub fn module(
         .iter()
         .zip(&words)
         .enumerate()
-        .map(|(i, (c, w))| function(c, w, &graph, i, &data, machine))
+        .map(|(i, (c, w))| function(c, w, &graph, i, &data, machine, options))
         .collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
@@ -170,9 +170,10 @@ fn function(
     index: usize,
     data: &Data,
     machine: &Machine,
+    options: &Options,
 ) -> Function {
     let Compiled { kernel, .. } = compiled;
-    let mut attrs = Vec::new();
+    let mut attrs = kernel.launch.attrs();
     if kernel.calls {
         attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
     }
@@ -199,7 +200,7 @@ fn function(
         constant0_relocs: images,
         externs,
         attrs,
-        kernel: kernel.entry.then(|| cubin_kernel(kernel, graph, index, data, machine)),
+        kernel: kernel.entry.then(|| cubin_kernel(kernel, graph, index, data, machine, options)),
         ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
     }
 }
@@ -225,6 +226,7 @@ fn cubin_kernel(
     index: usize,
     data: &Data,
     machine: &Machine,
+    options: &Options,
 ) -> CubinKernel {
     let param = |p: &crate::lower::KernelParam| Param {
         offset: p.offset as u16,
@@ -245,7 +247,9 @@ fn cubin_kernel(
         min_stack_size: graph.stack(index),
         barriers: kernel.barriers,
         shared: uses_shared.then_some(Shared { size, align }),
-        max_threads: kernel.max_threads,
+        max_registers: kernel.launch.registers(options.max_registers) as u16,
+        max_threads: kernel.launch.max_threads,
+        required_threads: kernel.launch.required_threads,
         ..CubinKernel::default()
     }
 }

@@ -14,6 +14,7 @@ mod convergence;
 mod data;
 mod edges;
 mod emit;
+mod launch;
 mod legalize;
 mod lower;
 mod mir;
@@ -116,8 +117,9 @@ fn cubin(
 
 fn allocate(kernel: &mut lower::Kernel, options: &Options) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let code =
-        regalloc::run(&mut kernel.code, regalloc::Limits::MOST).map_err(|e| failed(&kernel.code, e))?;
+    let most = kernel.launch.registers(options.max_registers);
+    let limits = regalloc::Limits::registers(most);
+    let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
     if options.verify {
         regalloc::check(&kernel.code, &code).map_err(|e| failed(&kernel.code, e))?;
     }

@@ -54,6 +54,7 @@ pub use variables::IMAGE_HANDLE;
 use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
+use crate::launch::Launch;
 use call::ParamWords;
 use graph::{End, Graph};
 use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
@@ -77,7 +78,7 @@ pub struct Kernel {
     /// The textures, samplers and surfaces that it names, in the order of their handles.
     pub images: Vec<String>,
     pub barriers: u8,
-    pub max_threads: Option<[u32; 3]>,
+    pub launch: Launch,
     /// It calls something; by name in this module, through a pointer, elsewhere.
     pub calls: bool,
     pub callees: Vec<String>,
@@ -150,10 +151,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         message: format!("{what} is not supported yet"),
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
-    let ignored = [".maxntid", ".noreturn"];
-    if let Some(directive) = function.directives.iter().find(|d| !ignored.contains(&d.name)) {
-        return Err(refuse(&format!("Directive '{}'", directive.name)));
-    }
+    let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
     let mut kernel = Kernel {
         code: Function::new(&data::name(module, function.symbol)),
         entry: function.entry,
@@ -170,7 +168,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         dynamic_shared: false,
         images: Vec::new(),
         barriers: 0,
-        max_threads: max_threads(function),
+        launch,
         calls: false,
         callees: Vec::new(),
         calls_pointer: false,
@@ -203,14 +201,6 @@ fn returned(params: &ParamWords, result: &ast::Param) -> Vec<ast::Reg> {
         ast::ParamPlace::Memory(symbol) => params.all(symbol).collect(),
         ast::ParamPlace::Register(reg) => vec![reg],
     }
-}
-
-fn max_threads(function: &ast::Function) -> Option<[u32; 3]> {
-    let directive = function.directives.iter().find(|d| d.name == ".maxntid");
-    directive.map(|d| {
-        let axis = |i: usize| d.values.get(i).map_or(1, |v| *v as u32);
-        [axis(0), axis(1), axis(2)]
-    })
 }
 
 /// One PTX body on its way into a function: a kernel's own, or that of a library routine at its place of use.

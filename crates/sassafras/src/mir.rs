@@ -48,6 +48,8 @@ pub enum Origin {
     /// A store to the stack frame, or a load from it.
     Spill(u32),
     Reload(u32),
+    /// A load of a value, from this word on.
+    Bring(ori::Value, u8),
     /// A value computed again.
     Again(ori::Value),
     /// A terminator, or part of the prologue or epilogue.

@@ -84,6 +84,8 @@ struct Allocator<'a> {
     at: Vec<Option<u8>>,
     /// Who may not leave: the values of the current instruction.
     locked: Vec<Value>,
+    /// The registers that the current instruction has still to read, whether or not a value is left in them.
+    unread: Vec<(File, u8, u8)>,
     /// Values that no instruction gives any bits: they need no place.
     undefined: ValueSet,
     /// The instruction that defines each value.
@@ -137,6 +139,7 @@ impl<'a> Allocator<'a> {
             files,
             at: vec![None; values],
             locked: Vec::new(),
+            unread: Vec::new(),
             undefined: undefined(function),
             definition: definitions(function),
             hints: Hints::new(function, cfg),
@@ -320,6 +323,10 @@ impl<'a> Allocator<'a> {
         for i in 0..self.locked.len() {
             self.bring(self.locked[i])?;
         }
+        let unread = self.locked.iter().filter_map(|v| Some((*v, self.at[v.index()]?)));
+        let unread =
+            unread.map(|(v, place)| (self.function.values[v].file, place, self.function.values[v].words));
+        self.unread = unread.collect();
         match data.op {
             Op::Pseudo(Pseudo::Undef) => {}
             Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack) if data.guard.is_none() => {
@@ -328,6 +335,7 @@ impl<'a> Allocator<'a> {
             Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => self.convention(inst, dying)?,
             _ => self.operation(inst, dying)?,
         }
+        self.unread.clear();
         let line = self.lines.len() as u32;
         for result in &data.results {
             self.born[result.index()] = self.at[result.index()].map(|p| (self.block, line, p));
@@ -572,7 +580,7 @@ impl<'a> Allocator<'a> {
     fn cost_of(&self, file: usize, owner: Value, window: std::ops::Range<usize>) -> Option<u64> {
         let words = self.function.values[owner].words;
         let movable = matches!(self.files[file].file(), File::R | File::P);
-        if movable && self.files[file].find(words, window).is_some() {
+        if movable && self.refuge(file, words, &window).is_some() {
             return Some(u64::from(words));
         }
         if !movable && self.files[file].file() != File::B && self.again(owner).is_none() {
@@ -580,6 +588,21 @@ impl<'a> Allocator<'a> {
         }
         let base: u64 = if self.again(owner).is_some() { 1 << 20 } else { 1 << 30 };
         Some(100 + base * u64::from(words) / u64::from(self.distance(owner) + 1))
+    }
+
+    /// A free place outside of a window that nothing has still to be read from.
+    fn refuge(&self, file: usize, words: u8, window: &std::ops::Range<usize>) -> Option<u8> {
+        let places = &self.files[file];
+        let apart =
+            |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.end <= b.start || b.end <= a.start;
+        let unread = |w: &std::ops::Range<usize>| {
+            let mut here = self.unread.iter().filter(|(f, _, _)| *f == places.file());
+            here.any(|(_, at, n)| !apart(w, &(usize::from(*at)..usize::from(*at) + usize::from(*n))))
+        };
+        let fine = |w: &std::ops::Range<usize>| {
+            apart(w, window) && w.clone().all(|p| places.is_free(p)) && !unread(w)
+        };
+        places.windows(words).find(fine).map(|w| w.start as u8)
     }
 
     /// How far the next use of a value is from here.
@@ -600,7 +623,7 @@ impl<'a> Allocator<'a> {
         let data = self.function.values[value];
         let from = self.register(value, 0);
         let movable = matches!(data.file, File::R | File::P);
-        match self.files[file].find(data.words, window).filter(|_| movable) {
+        match self.refuge(file, data.words, &window).filter(|_| movable) {
             Some(to) => {
                 (0..data.words).try_for_each(|w| self.copy(data.file, to + w, from + w))?;
                 self.leave(value);
@@ -660,7 +683,13 @@ impl<'a> Allocator<'a> {
         }
         let slot = self.slot(value);
         self.code.spill_loads += u32::from(data.words) * 4;
-        Ok(frame_access(sass::Op::LDL, slot, place, data.words))
+        let mut lines = frame_access(sass::Op::LDL, slot, place, data.words);
+        for line in &mut lines {
+            if let Origin::Reload(at) = line.origin {
+                line.origin = Origin::Bring(value, ((at - slot) / 4) as u8);
+            }
+        }
+        Ok(lines)
     }
 
     /// The definition of a value, if it is cheap and can be done anywhere.
@@ -683,11 +712,29 @@ impl<'a> Allocator<'a> {
         if let Some(slot) = self.slots[value.index()] {
             return slot;
         }
-        let words = u32::from(self.function.values[value].words);
-        let slot = self.frame.next_multiple_of(4 * words.next_power_of_two().min(4));
-        self.frame = slot + 4 * words;
+        let slot = self.shared_slot(value).unwrap_or_else(|| {
+            let words = u32::from(self.function.values[value].words);
+            let slot = self.frame.next_multiple_of(4 * words.next_power_of_two().min(4));
+            self.frame = slot + 4 * words;
+            slot
+        });
         self.slots[value.index()] = Some(slot);
         slot
+    }
+
+    /// A value that becomes a parameter in memory is stored where the parameter is, if that isn't needed any more when
+    /// the value is defined: then nothing has to be moved on the edge.
+    fn shared_slot(&self, value: Value) -> Option<u32> {
+        let param = self.hints.param(value)?;
+        let slot = self.slots[param.index()].filter(|_| self.in_memory.contains(param))?;
+        let (block, _, _) = self.born[value.index()]?;
+        let inst = self.definition[value.index()]?;
+        let data = &self.function.blocks[block];
+        let at = data.insts.iter().position(|i| *i == inst)?;
+        let later = data.insts[at + 1..].iter().flat_map(|i| self.function.insts[*i].uses());
+        let needed = self.live.live_out[block.index()].contains(param)
+            || later.chain(data.end.uses()).any(|v| v == param);
+        (!needed).then_some(slot)
     }
 
     /// Stores every value that has a slot, right behind its definition.

@@ -130,6 +130,30 @@ fn pause(inst: &Inst) -> u16 {
     }
 }
 
+/// Does it order what memory was asked for before? Then the answers must have come: ptxas waits for the load of an
+/// acquire before it drops the cache's lines.
+fn orders_memory(inst: &Inst) -> bool {
+    matches!(
+        inst.form().op,
+        Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::FENCE | Op::DEPBAR | Op::UTMACCTL
+    )
+}
+
+/// Textures and surfaces read groups of up to four registers and write pairs; the rows name the first of each. Which
+/// are looked at depends on dimension and modifiers: all that may be are meant.
+fn whole_group(touch: Touch, inst: &Inst, unit: Unit) -> Touch {
+    let most = match (touch.file, touch.role) {
+        // The address of a tensor map is a pair.
+        (Kind::U, Role::Use) if inst.form().op == Op::UTMACCTL => 2,
+        _ if unit != Unit::Texture => return touch,
+        (Kind::R, Role::Use) => 4,
+        // A handle is a pair as well.
+        (Kind::R, Role::Def) | (Kind::U, _) => 2,
+        _ => return touch,
+    };
+    Touch { count: touch.count.max(most).min(255 - u16::from(touch.first)), ..touch }
+}
+
 /// What has been issued: when, and which scoreboards tell of it.
 #[derive(Clone, Copy)]
 struct Issued {
@@ -188,9 +212,13 @@ impl<'a> Stretch<'a> {
 
     fn run(&mut self, steps: &[Step], all: &mut Vec<Timed>) {
         for (i, step) in steps.iter().enumerate() {
-            let touches: SmallVec<[Touch; 8]> = self.model.touches(&step.inst).collect();
-            let (mut time, mut wait) = self.earliest(i, &touches);
             let unit = self.model.unit(&step.inst);
+            let touches: SmallVec<[Touch; 8]> =
+                self.model.touches(&step.inst).map(|t| whole_group(t, &step.inst, unit)).collect();
+            let (mut time, mut wait) = self.earliest(i, &touches);
+            if orders_memory(&step.inst) {
+                wait |= self.in_use();
+            }
             if let Some(last) = self.last_of_unit[unit as usize] {
                 time = time.max(last + u32::from(self.model.interval(unit)));
             }

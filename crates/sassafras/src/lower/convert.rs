@@ -86,8 +86,8 @@ impl<'a> Lower<'_, 'a> {
         let [to, from] = ins.types()[..] else { return None };
         let value = match (to.is_int(), from.is_int()) {
             (true, true) => self.between_integers(ins, to, from)?,
-            (true, false) => self.to_integer(ins, to, from)?,
-            (false, true) => self.from_integer(ins, to, from)?,
+            (true, false) => self.float_to_integer(ins, to, from)?,
+            (false, true) => self.integer_to_float(ins, to, from)?,
             (false, false) => return self.between_floats(ins, to, from),
         };
         self.deliver(ins.get(0)?, value, to)
@@ -185,7 +185,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    fn from_integer(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<Value> {
+    fn integer_to_float(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<Value> {
         let (source, round) = (ins.get(1)?, rounding(ins));
         let fast = [&[M::F32, if from.is_signed() { M::S32 } else { M::U32 }], round].concat();
         let value = if to == Type::F32 && from.bits() < 64 && self.takes(Op::I2FP, &fast, &[r(0), r(0)]) {
@@ -210,7 +210,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    fn to_integer(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<Value> {
+    fn float_to_integer(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<Value> {
         let round = integer_rounding(ins)?;
         // The machine always saturates, and so does PTX with and without the word.
         ins.flag("sat");
@@ -235,7 +235,7 @@ impl<'a> Lower<'_, 'a> {
 impl<'a> Lower<'_, 'a> {
     fn between_floats(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<()> {
         let value = match (to.name(), from.name()) {
-            ("tf32", "f32") => self.to_tf32(ins)?,
+            ("tf32", "f32") => self.tensor_float(ins)?,
             ("f16" | "bf16" | "f16x2" | "bf16x2", "f32") => self.narrowed(ins, to)?,
             (_, "f16" | "bf16" | "f32" | "f64") if float_name(to).is_some() => {
                 let value =
@@ -386,7 +386,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// tf32 is an f32 with 13 zeros at its end.
-    fn to_tf32(&mut self, ins: &Ins<'a>) -> Option<Value> {
+    fn tensor_float(&mut self, ins: &Ins<'a>) -> Option<Value> {
         let source = self.word(ins.get(1)?, Type::F32)?;
         if !ins.flag("rna") {
             let (round, limits) = (rounding(ins), limits(ins));

@@ -48,6 +48,14 @@ impl Hints {
         }
         hints
     }
+
+    /// The parameter that a value becomes.
+    pub fn param(&self, value: Value) -> Option<Value> {
+        match self.wants[value.index()]? {
+            Want::Param(param) => Some(param),
+            Want::Packed { .. } => None,
+        }
+    }
 }
 
 impl Allocator<'_> {

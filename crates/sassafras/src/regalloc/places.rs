@@ -10,8 +10,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// R0 to R252: the last is RZ, and two belong to the system.
-    pub const MOST: Limits = Limits { r: 253, p: 7 };
+    /// Of the registers of a thread two belong to the system, and R255 is RZ.
+    pub fn registers(most: u32) -> Limits {
+        Limits { r: most.clamp(16, 255) as u8 - 2, p: 7 }
+    }
 
     pub fn of(&self, file: File) -> u8 {
         match file {
