@@ -18,6 +18,7 @@
 mod address;
 mod arithmetic;
 mod async_copy;
+mod async_store;
 mod atomic;
 mod barrier;
 mod build;

@@ -87,13 +87,13 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// An address of shared memory in one word.
-    fn shared_word(&mut self, operand: &Operand) -> Option<Arg> {
+    pub(super) fn shared_word(&mut self, operand: &Operand) -> Option<Arg> {
         let place = self.address(operand, Space::Shared, 0)?;
         Some(self.within(place, Space::Shared, 0..0).base)
     }
 
     /// A global or generic address in two words.
-    fn far_words(&mut self, operand: &Operand, space: Space) -> Option<Vec<Arg>> {
+    pub(super) fn far_words(&mut self, operand: &Operand, space: Space) -> Option<Vec<Arg>> {
         let address = self.address(operand, space, 0)?;
         let Arg::Use(base) = self.within(address, space, 0..0).base else { return None };
         Some(vec![Arg::word(base.value, 0), Arg::word(base.value, 1)])
@@ -371,7 +371,7 @@ fn mode_word(mode: Option<&str>) -> Option<M> {
     })
 }
 
-fn reduction(ins: &Ins) -> Option<M> {
+pub fn reduction(ins: &Ins) -> Option<M> {
     Some(match ins.one_of(&["add", "min", "max", "inc", "dec", "and", "or", "xor"])? {
         "add" => M::ADD,
         "min" => M::MIN,
