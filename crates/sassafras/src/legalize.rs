@@ -84,8 +84,8 @@ fn to_move(function: &mut Function, target: &Machine, data: &InstData) -> Result
 
 fn is_legal(function: &Function, target: &Machine, data: &InstData) -> bool {
     let Op::Machine(op) = data.op else { return true };
-    // Any even register will do: only the kinds matter.
-    let operands: Vec<_> = operands(function, data, &mut |_, _| 2).collect();
+    // Any even register will do: only the kinds matter, and that the words of a value lie side by side.
+    let operands: Vec<_> = operands(function, data, &mut |_, word| 2 + word).collect();
     sass::legal(target.isa, op, &data.modifiers, &operands)
 }
 
