@@ -24,7 +24,7 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
                     results: smallvec![value],
                     args: smallvec![constant],
                     guard: None,
-                    line: data.line,
+                    at: data.at,
                 }));
             }
             function.insts[inst] = data;

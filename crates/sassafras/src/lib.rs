@@ -16,6 +16,7 @@ mod edges;
 mod emit;
 mod launch;
 mod legalize;
+mod lines;
 mod lower;
 mod mir;
 mod moves;
@@ -35,12 +36,29 @@ pub struct Options {
     pub command_line: String,
     /// How hard to try: 0 is serial code, 1 and up have exact waits.
     pub level: u8,
+    /// Write line tables.
+    pub line_info: bool,
     /// No kernel may use more registers.
     pub max_registers: Option<u32>,
     /// Check the IR after every pass.
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
     pub dump: Option<String>,
+}
+
+impl Options {
+    /// What ptxas does without options.
+    pub fn new(target: ptx::Target) -> Options {
+        Options {
+            target,
+            command_line: String::new(),
+            level: 3,
+            line_info: false,
+            max_registers: None,
+            verify: false,
+            dump: None,
+        }
+    }
 }
 
 /// What came of a compilation.
@@ -51,6 +69,13 @@ pub struct Output {
     pub diagnostics: Vec<Diagnostic>,
     /// Dumps that were asked for.
     pub log: String,
+}
+
+/// The text that is compiled, and what the front end made of it.
+pub(crate) struct Input<'a> {
+    pub source: &'a str,
+    pub lines: &'a lower::Lines,
+    pub module: &'a ptx::Module<'a>,
 }
 
 /// Something that this compiler can't do (yet), or got wrong; with the line of the PTX that it was about.
@@ -103,16 +128,15 @@ fn cubin(
         let function = match item {
             ptx::ast::Item::Function(function) if function.body.is_some() => function,
             ptx::ast::Item::Function(_) | ptx::ast::Item::Variable(_) => continue,
-            // Line tables are not written yet; the code is the same without them.
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
         let mut kernel = lower::function(env, function)?;
         passes::run(&mut kernel.code, machine, options, log)?;
         let code = allocate(&mut kernel, options)?;
-        compiled.push(container::Compiled { kernel, code });
+        compiled.push(container::Compiled { source: function, kernel, code });
     }
-    container::module(compiled, data, module, machine, options)
+    container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
 }
 
 fn allocate(kernel: &mut lower::Kernel, options: &Options) -> Result<mir::Code, Failure> {

@@ -87,7 +87,7 @@ impl Lower<'_, '_> {
             let env = Env { module, machine: self.machine, lines, data: DATA.get_or_init(Data::default) };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
-            inner.line = self.line;
+            inner.at = self.at;
             inner.descriptor = self.descriptor;
             let (first, returns) = inner.run().ok()?;
             let mut ways = Vec::new();
