@@ -18,7 +18,7 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
             for at in to_move(function, target, &data)? {
                 let wide = is_double(&data);
                 let constant = data.args[at];
-                let value = in_registers(function, constant, wide, data.line, &mut legal);
+                let value = in_registers(function, constant, wide, data.at, &mut legal);
                 data.args[at] = value.into();
             }
             function.insts[inst] = data;
@@ -36,11 +36,11 @@ fn is_double(data: &InstData) -> bool {
 }
 
 /// The value of a constant: one word, or the two of a double.
-fn in_registers(function: &mut Function, constant: Arg, wide: bool, line: u32, out: &mut Vec<Inst>) -> Value {
+fn in_registers(function: &mut Function, constant: Arg, wide: bool, at: u32, out: &mut Vec<Inst>) -> Value {
     let mut add = |op: Op, words: u8, args: &[Arg]| {
         let value = function.value(File::R, words);
         let (results, args) = (smallvec![value], args.into());
-        let data = InstData { op, modifiers: smallvec![], results, args, guard: None, line };
+        let data = InstData { op, modifiers: smallvec![], results, args, guard: None, at };
         out.push(function.insts.push(data));
         value
     };

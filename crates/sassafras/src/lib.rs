@@ -17,6 +17,7 @@ mod emit;
 mod flight;
 mod launch;
 mod legalize;
+mod lines;
 mod lower;
 mod mir;
 mod moves;
@@ -36,6 +37,8 @@ pub struct Options {
     pub command_line: String,
     /// How hard to try: 0 is serial code, 1 and up have exact waits.
     pub level: u8,
+    /// Write line tables.
+    pub line_info: bool,
     /// No kernel may use more registers.
     pub max_registers: Option<u32>,
     /// Check the IR after every pass.
@@ -51,6 +54,7 @@ impl Options {
             target,
             command_line: String::new(),
             level: 3,
+            line_info: false,
             max_registers: None,
             verify: false,
             dump: None,
@@ -66,6 +70,13 @@ pub struct Output {
     pub diagnostics: Vec<Diagnostic>,
     /// Dumps that were asked for.
     pub log: String,
+}
+
+/// The text that is compiled, and what the front end made of it.
+pub(crate) struct Input<'a> {
+    pub source: &'a str,
+    pub lines: &'a lower::Lines,
+    pub module: &'a ptx::Module<'a>,
 }
 
 /// Something that this compiler can't do (yet), or got wrong; with the line of the PTX that it was about.
@@ -118,7 +129,6 @@ fn cubin(
         let function = match item {
             ptx::ast::Item::Function(function) if function.body.is_some() => function,
             ptx::ast::Item::Function(_) | ptx::ast::Item::Variable(_) => continue,
-            // Line tables are not written yet; the code is the same without them.
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
@@ -131,22 +141,22 @@ fn cubin(
             }
         });
     }
-    container::module(compiled, data, module, machine, options)
+    container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.
-fn kernel(
+fn kernel<'a>(
     env: lower::Env,
-    function: &ptx::ast::Function,
+    function: &'a ptx::ast::Function<'a>,
     options: &Options,
     log: &mut String,
-) -> Result<Option<container::Compiled>, Failure> {
+) -> Result<Option<container::Compiled<'a>>, Failure> {
     let mut kernel = lower::function(env, function)?;
     passes::run(&mut kernel.code, env.machine, options, log)?;
     let mut code = allocate(&mut kernel, env.machine, options)?;
     let settled = flight::settle(&kernel.code, &mut code, env.machine)
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
-    Ok(settled.then_some(container::Compiled { kernel, code }))
+    Ok(settled.then_some(container::Compiled { source: function, kernel, code }))
 }
 
 fn allocate(

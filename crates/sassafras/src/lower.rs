@@ -238,7 +238,8 @@ struct Lower<'k, 'a> {
     first: Vec<Block>,
     last: Vec<Block>,
     block: Block,
-    line: u32,
+    /// Byte of the PTX text at which the instruction begins that is being lowered.
+    at: u32,
     /// The guard of the instruction that is being lowered: its predicate, and whether it is negated.
     guard: Option<(Value, bool)>,
     /// Operations from this number on belong to that instruction and may still take its guard.
@@ -282,7 +283,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             first: Vec::new(),
             last: vec![Function::ENTRY; blocks],
             block: Function::ENTRY,
-            line: 0,
+            at: 0,
             guard: None,
             unguarded: 0,
             descriptor: None,
@@ -315,9 +316,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
-                if self.routine.is_none() {
-                    self.line = self.lines.line(inst.span.start);
-                }
+                self.come_to(inst.span);
                 self.inst(inst)?;
             }
             self.last[b] = self.block;
@@ -340,6 +339,13 @@ impl<'k, 'a> Lower<'k, 'a> {
             }
         }
         Ok((Edge { to: self.first[0], args }, returns))
+    }
+
+    /// What follows is for the instruction there; all of a routine is for the instruction that needs it.
+    fn come_to(&mut self, span: ptx::diag::Span) {
+        if self.routine.is_none() {
+            self.at = span.start;
+        }
     }
 
     /// The registers' values at the beginning of a block.
@@ -387,6 +393,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn leave(&mut self, b: usize) -> Result<(), Failure> {
         self.block = self.last[b];
         self.now = std::mem::take(&mut self.at_end[b]);
+        self.come_to(self.graph.blocks[b].span);
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
@@ -401,7 +408,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             }
             End::Switch { index, targets } => self.switch(index, &targets),
         };
-        self.kernel.code.blocks[self.block].end = end;
+        let block = &mut self.kernel.code.blocks[self.block];
+        (block.end, block.end_at) = (end, self.at);
         self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
     }
@@ -421,7 +429,8 @@ impl<'k, 'a> Lower<'k, 'a> {
                     results.push(self.kernel.code.value(file, words));
                 }
                 self.kernel.code.blocks[block].params = results.clone();
-                self.kernel.code.blocks[block].end = Terminator::Return;
+                let last = &mut self.kernel.code.blocks[block];
+                (last.end, last.end_at) = (Terminator::Return, self.at);
                 let here = std::mem::replace(&mut self.block, block);
                 self.hand_back(&results);
                 self.block = here;

@@ -426,7 +426,7 @@ impl<'a> Allocator<'a> {
             }
         }
         for line in &mut self.lines[first..] {
-            (line.guard, line.line) = (guard, data.line);
+            (line.guard, line.at) = (guard, data.at);
         }
         Ok(())
     }
@@ -482,7 +482,7 @@ impl<'a> Allocator<'a> {
             Some(sequence) => {
                 let first = self.lines.len();
                 sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))?;
-                self.lines[first..].iter_mut().for_each(|l| l.line = data.line);
+                self.lines[first..].iter_mut().for_each(|l| l.at = data.at);
                 Ok(())
             }
             None => {
@@ -694,7 +694,7 @@ impl<'a> Allocator<'a> {
             };
             let mut line = Line::new(op, &data.modifiers, &[], Origin::Again(value));
             line.operands = legalize::operands(self.function, data, &mut |_, word| place + word).collect();
-            (line.line, line.address) = (data.line, address(data));
+            (line.at, line.address) = (data.at, address(data));
             return Ok(vec![line]);
         }
         let slot = self.slot(value);

@@ -22,6 +22,7 @@ fn compile(source: &str) -> sassafras::Output {
     let parsed = ptx::parse(source, &ptx::Options::default());
     assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
     let options = sassafras::Options {
+        command_line: "-arch sm_90 ".into(),
         verify: true,
         ..sassafras::Options::new(ptx::Target::find("sm_90").expect("a target"))
     };

@@ -88,7 +88,7 @@ impl Lower<'_, '_> {
             let env = Env { module, machine: self.machine, lines, data, serial: false };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
-            inner.line = self.line;
+            inner.at = self.at;
             inner.descriptor = self.descriptor;
             let (first, returns) = inner.run().ok()?;
             let mut ways = Vec::new();
