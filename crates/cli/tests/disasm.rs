@@ -228,7 +228,7 @@ fn round(file: &str, bytes: &[u8], random: &mut Random, scratch: &Scratch) -> Re
     }
     let machine = TARGETS[random.below(TARGETS.len())];
     if !listed(&["disasm", file, "--raw", machine], &listing)? {
-        return if bytes.len() % 16 == 0 { Err("an image is refused".into()) } else { Ok(false) };
+        return if bytes.len().is_multiple_of(16) { Err("an image is refused".into()) } else { Ok(false) };
     }
     let assembled = run(&["asm", &listing, "-o", &back]);
     if !assembled.status.success() {
