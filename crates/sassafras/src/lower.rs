@@ -43,6 +43,7 @@ mod variables;
 mod video;
 mod warp;
 mod wgmma;
+mod wmma;
 
 pub use variables::IMAGE_HANDLE;
 

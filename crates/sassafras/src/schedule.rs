@@ -7,7 +7,7 @@
 //! instruction of the next stretch waits for that.
 
 use sass::model::{Model, Port, Signal, Touch, Unit, VISIBLE};
-use sass::{Control, Inst, Kind, Op, Role};
+use sass::{Class, Control, Inst, Kind, M, Op, Role};
 use smallvec::SmallVec;
 
 /// The longest stall that a control code can say.
@@ -126,8 +126,22 @@ fn pause(inst: &Inst) -> u16 {
         Op::BRA | Op::EXIT | Op::BSYNC | Op::WARPSYNC | Op::CALL => 5,
         Op::RET | Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => 6,
         Op::CCTL => 4,
+        // Sooner behind the last product of a group, the wait for the group finds nothing (an H200 shows it).
+        _ if is_product(inst) => 3,
+        Op::WARPGROUP if is_arrival(inst) => 6,
+        Op::WARPGROUP => 2,
         _ => 1,
     }
+}
+
+/// `WARPGROUP.ARRIVE`
+fn is_arrival(inst: &Inst) -> bool {
+    inst.form().op == Op::WARPGROUP && inst.has(M::ARRIVE)
+}
+
+/// A product that a warpgroup computes by itself.
+fn is_product(inst: &Inst) -> bool {
+    inst.form().class == Class::Gmma
 }
 
 /// What has been issued: when, and which scoreboards tell of it.
@@ -189,7 +203,10 @@ impl<'a> Stretch<'a> {
     fn run(&mut self, steps: &[Step], all: &mut Vec<Timed>) {
         for (i, step) in steps.iter().enumerate() {
             let touches: SmallVec<[Touch; 8]> = self.model.touches(&step.inst).collect();
-            let (mut time, mut wait) = self.earliest(i, &touches);
+            let (mut time, mut wait) = match is_arrival(&step.inst) {
+                true => self.earliest(i, &self.announced(&steps[i + 1..])),
+                false => self.earliest(i, &touches),
+            };
             let unit = self.model.unit(&step.inst);
             if let Some(last) = self.last_of_unit[unit as usize] {
                 time = time.max(last + u32::from(self.model.interval(unit)));
@@ -216,6 +233,12 @@ impl<'a> Stretch<'a> {
             self.emit(i, time, wait, all);
         }
         self.finish(steps, all);
+    }
+
+    /// The registers of the products that an arrival stands for: they are read as it finds them.
+    fn announced(&self, behind: &[Step]) -> Vec<Touch> {
+        let products = behind.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| is_product(&s.inst));
+        products.flat_map(|s| self.model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
     }
 
     /// When an instruction may issue at the earliest, and which scoreboards it has to wait for.
