@@ -84,6 +84,8 @@ struct Allocator<'a> {
     at: Vec<Option<u8>>,
     /// Who may not leave: the values of the current instruction.
     locked: Vec<Value>,
+    /// What the current instruction reads, and where: no one may move there before it has been read.
+    sources: Vec<(Value, u8)>,
     /// Values that no instruction gives any bits: they need no place.
     undefined: ValueSet,
     /// The instruction that defines each value.
@@ -137,6 +139,7 @@ impl<'a> Allocator<'a> {
             files,
             at: vec![None; values],
             locked: Vec::new(),
+            sources: Vec::new(),
             undefined: undefined(function),
             definition: definitions(function),
             hints: Hints::new(function, cfg),
@@ -300,7 +303,7 @@ impl<'a> Allocator<'a> {
         let data = self.function.values[param];
         let file = self.file(data.file);
         let fits = wish.filter(|w| self.files[file].fits(*w, data.words));
-        let place = fits.or_else(|| self.hinted(param)).or_else(|| self.files[file].find(data.words, 0..0));
+        let place = fits.or_else(|| self.hinted(param)).or_else(|| self.files[file].find(data.words));
         match place {
             Some(place) => self.arrive(param, place),
             None => match self.room(param, true)? {
@@ -337,6 +340,7 @@ impl<'a> Allocator<'a> {
         for value in dying.iter().chain(unused.iter().filter(|v| data.results.contains(v))) {
             self.leave(*value);
         }
+        self.sources.clear();
         Ok(())
     }
 
@@ -347,6 +351,7 @@ impl<'a> Allocator<'a> {
         // The machine reads before it writes: a result may have the place of an argument that ends here. Not so where
         // something is moved first.
         let mut arguments = self.operand_places(data);
+        self.sources = arguments.clone();
         if !guarded && !early_writer(data) {
             dying.iter().for_each(|v| self.leave(*v));
         }
@@ -447,6 +452,7 @@ impl<'a> Allocator<'a> {
     fn shuffle(&mut self, inst: Inst, dying: &[Value]) -> Result<(), String> {
         let data = &self.function.insts[inst];
         let arguments = self.operand_places(data);
+        self.sources = arguments.clone();
         let file = data.results.first().map_or(File::R, |r| self.function.values[*r].file);
         dying.iter().for_each(|v| self.leave(*v));
         // What a result would like: the place where its words are already.
@@ -526,7 +532,7 @@ impl<'a> Allocator<'a> {
     fn room(&mut self, value: Value, may_fail: bool) -> Result<Option<u8>, String> {
         let data = self.function.values[value];
         let index = self.file(data.file);
-        if let Some(place) = self.files[index].find(data.words, 0..0) {
+        if let Some(place) = self.files[index].find(data.words) {
             return Ok(Some(place));
         }
         if self.next_use.is_none() {
@@ -579,7 +585,7 @@ impl<'a> Allocator<'a> {
     fn cost_of(&self, file: usize, owner: Value, window: std::ops::Range<usize>) -> Option<u64> {
         let words = self.function.values[owner].words;
         let movable = matches!(self.files[file].file(), File::R | File::P);
-        if movable && self.files[file].find(words, window).is_some() {
+        if movable && self.refuge(file, words, window).is_some() {
             return Some(u64::from(words));
         }
         if !movable && self.again(owner).is_none() {
@@ -602,12 +608,29 @@ impl<'a> Allocator<'a> {
         }
     }
 
+    /// A free place outside of a window for a value that makes room.
+    fn refuge(&self, file: usize, words: u8, window: std::ops::Range<usize>) -> Option<u8> {
+        let places = &self.files[file];
+        let meets = |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.start < b.end && b.start < a.end;
+        let is_read = |w: &std::ops::Range<usize>| {
+            self.sources.iter().any(|(value, place)| {
+                let data = self.function.values[*value];
+                let start = usize::from(*place);
+                self.file(data.file) == file && meets(w, &(start..start + usize::from(data.words)))
+            })
+        };
+        places
+            .windows(words)
+            .find(|w| !meets(w, &window) && w.clone().all(|p| places.is_free(p)) && !is_read(w))
+            .map(|w| w.start as u8)
+    }
+
     /// Makes a value leave the window: to another place, or out of the registers.
     fn displace(&mut self, file: usize, value: Value, window: std::ops::Range<usize>) -> Result<(), String> {
         let data = self.function.values[value];
         let from = self.register(value, 0);
         let movable = matches!(data.file, File::R | File::P);
-        match self.files[file].find(data.words, window).filter(|_| movable) {
+        match self.refuge(file, data.words, window).filter(|_| movable) {
             Some(to) => {
                 (0..data.words).try_for_each(|w| self.copy(data.file, to + w, from + w))?;
                 self.leave(value);

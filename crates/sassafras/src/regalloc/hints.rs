@@ -66,7 +66,7 @@ impl Allocator<'_> {
                     return fits(self, meant.checked_add(offset)?);
                 }
                 let words = self.function.values[whole].words;
-                let window = self.files[file].find(words, 0..0)?;
+                let window = self.files[file].find(words)?;
                 self.hints.meant[whole.index()] = Some(window);
                 fits(self, window + offset)
             }

@@ -85,11 +85,9 @@ impl Places {
         at.is_multiple_of(alignment(words)) && (at..at + usize::from(words)).all(|p| self.is_free(p))
     }
 
-    /// The first free window, outside of `but`.
-    pub fn find(&self, words: u8, but: std::ops::Range<usize>) -> Option<u8> {
-        self.windows(words)
-            .find(|w| (w.end <= but.start || w.start >= but.end) && w.clone().all(|p| self.is_free(p)))
-            .map(|w| w.start as u8)
+    /// The first free window.
+    pub fn find(&self, words: u8) -> Option<u8> {
+        self.windows(words).find(|w| w.clone().all(|p| self.is_free(p))).map(|w| w.start as u8)
     }
 
     /// All places where a value of so many words may lie, as far as alignment goes.
