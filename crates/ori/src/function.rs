@@ -221,8 +221,8 @@ pub struct InstData {
     pub results: SmallVec<[Value; 2]>,
     pub args: SmallVec<[Arg; 6]>,
     pub guard: Option<Guard>,
-    /// Line of the PTX source, 0 where there is none.
-    pub line: u32,
+    /// Byte of the PTX text at which the instruction begins that this is for, 0 where there is none.
+    pub at: u32,
 }
 
 impl InstData {
@@ -297,6 +297,8 @@ pub struct BlockData {
     pub params: Vec<Value>,
     pub insts: Vec<Inst>,
     pub end: Terminator,
+    /// Byte of the PTX text at which the instruction begins that ends the block, 0 where there is none.
+    pub end_at: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -334,7 +336,12 @@ impl Function {
 
     /// A new block that ends in `EXIT` until it gets another end.
     pub fn block(&mut self) -> Block {
-        self.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), end: Terminator::Exit })
+        self.blocks.push(BlockData {
+            params: Vec::new(),
+            insts: Vec::new(),
+            end: Terminator::Exit,
+            end_at: 0,
+        })
     }
 
     /// The number of a symbol.

@@ -160,12 +160,15 @@ fn words(form: &Form, slot: &Slot) -> Result<String, String> {
     Ok(format!("Words {{ count: {count}, by: &[{}] }}", by.join(",")))
 }
 
-/// Only operations that read their registers at issue have an operand cache; matrix operations have no lane for
-/// the accumulator.
+/// Only operations that read their registers at issue have an operand cache. Matrix operations have no lane for the
+/// accumulator; HMMA of sm_75 and those of sm_120 have one for B alone, on sm_120 none if they are sparse or scaled.
 fn cached(form: &Form, lane: u8) -> bool {
+    let literal = |name: &str| form.mods.iter().any(|m| matches!(m, Mod::Literal(text) if text == name));
     match form.class.as_str() {
         "alu" | "fma" | "wide" | "half" | "hmma2" | "double" | "fp64" => true,
-        "tensor" => lane < 2 && form.isas & (SM_75 | SM_120) == 0,
+        "tensor" if form.isas & SM_75 != 0 && form.op == "HMMA" => lane == 1,
+        "tensor" if form.isas & SM_120 != 0 => lane == 1 && !literal("SP") && !literal("SF"),
+        "tensor" => lane < 2,
         _ => false,
     }
 }

@@ -15,6 +15,11 @@ use std::{env, fs};
 const TARGETS: [&str; 9] =
     ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"];
 
+/// Failures that are shown; `SHOW` in the environment overrides it.
+fn shown() -> usize {
+    env::var("SHOW").ok().and_then(|value| value.parse().ok()).unwrap_or(10)
+}
+
 fn main() {
     match run() {
         Ok(clean) => process::exit(i32::from(!clean)),
@@ -88,7 +93,7 @@ fn check_target(target: &str, isa: Isa, files: &[PathBuf]) -> Result<bool, Strin
         words.len(),
         failures.len()
     );
-    failures.iter().take(10).for_each(|failure| println!("  {failure}"));
+    failures.iter().take(shown()).for_each(|failure| println!("  {failure}"));
     Ok(failures.is_empty() && accepted + retargeted > 0)
 }
 
@@ -147,8 +152,11 @@ fn code_sections(elf: &[u8]) -> Option<Vec<Vec<u128>>> {
 
 fn check(isa: Isa, word: u128, address: u64, theirs: Option<&str>) -> Result<(), String> {
     let inst = decode(isa, word);
-    if inst.raw_word().is_some() {
-        return Err("no row".into());
+    match (inst.raw_word(), theirs) {
+        // ptxas writes a few words that nvdisasm rejects: there is nothing to compare with, and nothing to say.
+        (Some(_), None) if encode(&inst) == Ok(word) => return Ok(()),
+        (Some(_), _) => return Err("no row".into()),
+        _ => (),
     }
     let ours = inst.at(address).like_nvdisasm().to_string();
     if theirs != Some(ours.trim_end()) {

@@ -137,6 +137,16 @@ impl Machine {
         self.sm >= 90
     }
 
+    /// Before a copy from global to shared memory, loads of shared memory must stand that load nothing.
+    pub fn settles_shared_memory(&self) -> bool {
+        self.sm >= 90
+    }
+
+    /// A barrier may be written as ordinary memory, if its unit is told to look again.
+    pub fn stores_barriers(&self) -> bool {
+        self.sm >= 100
+    }
+
     pub fn of(target: ptx::Target) -> Option<&'static Machine> {
         MACHINES.iter().find(|m| m.sm == target.sm())
     }

@@ -3,18 +3,21 @@
 use crate::bank0::Machine;
 use crate::data::Data;
 use crate::emit::{self, Words};
+use crate::lines::{self, Coded};
 use crate::lower::{IMAGE_HANDLE, Kernel};
 use crate::mir::Code;
-use crate::{Failure, Options, abi};
+use crate::{Failure, Input, Options, abi};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
-    Function, ImageKind, Kernel as CubinKernel, Module, Param, Params, Shared, SymbolicReloc, Tool,
+    DebugSection, Function, ImageKind, Kernel as CubinKernel, Module, Param, Params, Shared, SymbolicReloc,
+    Tool,
 };
 use rustc_hash::FxHashMap;
 
 /// A function up to its words.
-pub struct Compiled {
+pub struct Compiled<'a> {
+    pub source: &'a ptx::ast::Function<'a>,
     pub kernel: Kernel,
     pub code: Code,
 }
@@ -22,7 +25,7 @@ pub struct Compiled {
 pub fn module(
     compiled: Vec<Compiled>,
     data: Data,
-    module: &ptx::Module,
+    input: &Input,
     machine: &'static Machine,
     options: &Options,
 ) -> Result<Vec<u8>, Failure> {
@@ -41,10 +44,11 @@ pub fn module(
         .iter()
         .zip(&words)
         .enumerate()
-        .map(|(i, (c, w))| function(c, w, &graph, i, &data, machine))
+        .map(|(i, (c, w))| function(c, w, &graph, i, &data, machine, options))
         .collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
+    let debug = if options.line_info { line_tables(&compiled, &words, input)? } else { Vec::new() };
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
@@ -70,10 +74,20 @@ pub fn module(
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
         external_functions: external,
         calls,
-        ..Module::new(target, module.target.sm())
+        debug,
+        ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
     write(module).map_err(|e| Failure::internal("container", "module", e))
+}
+
+fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<Vec<DebugSection>, Failure> {
+    let coded = compiled.iter().zip(words).rev().map(|(compiled, words)| Coded {
+        name: &compiled.kernel.code.name,
+        source: compiled.source,
+        words,
+    });
+    lines::sections(input, &coded.collect::<Vec<_>>())
 }
 
 /// The symbols whose addresses constant bank 4 holds, in order of their first use.
@@ -170,9 +184,10 @@ fn function(
     index: usize,
     data: &Data,
     machine: &Machine,
+    options: &Options,
 ) -> Function {
     let Compiled { kernel, .. } = compiled;
-    let mut attrs = Vec::new();
+    let mut attrs = kernel.launch.attrs();
     if kernel.calls {
         attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
     }
@@ -199,7 +214,7 @@ fn function(
         constant0_relocs: images,
         externs,
         attrs,
-        kernel: kernel.entry.then(|| cubin_kernel(kernel, graph, index, data, machine)),
+        kernel: kernel.entry.then(|| cubin_kernel(kernel, graph, index, data, machine, options)),
         ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
     }
 }
@@ -225,6 +240,7 @@ fn cubin_kernel(
     index: usize,
     data: &Data,
     machine: &Machine,
+    options: &Options,
 ) -> CubinKernel {
     let param = |p: &crate::lower::KernelParam| Param {
         offset: p.offset as u16,
@@ -245,7 +261,9 @@ fn cubin_kernel(
         min_stack_size: graph.stack(index),
         barriers: kernel.barriers,
         shared: uses_shared.then_some(Shared { size, align }),
-        max_threads: kernel.max_threads,
+        max_registers: kernel.launch.registers(options.max_registers) as u16,
+        max_threads: kernel.launch.max_threads,
+        required_threads: kernel.launch.required_threads,
         ..CubinKernel::default()
     }
 }

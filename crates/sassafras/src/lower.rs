@@ -17,9 +17,12 @@
 
 mod address;
 mod arithmetic;
+mod async_copy;
+mod async_store;
 mod atomic;
 mod barrier;
 mod build;
+mod bulk;
 mod cache;
 mod call;
 mod compare;
@@ -34,11 +37,16 @@ mod integer;
 mod library;
 mod logic;
 mod matrix;
+mod mbarrier;
 mod memory;
 mod moves;
+mod multimem;
 mod special;
 mod surface;
+mod tensormap;
+mod tensormap_replace;
 mod texture;
+mod uniform;
 mod variables;
 mod video;
 mod warp;
@@ -50,6 +58,7 @@ pub use variables::IMAGE_HANDLE;
 use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
+use crate::launch::Launch;
 use call::ParamWords;
 use graph::{End, Graph};
 use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
@@ -73,7 +82,7 @@ pub struct Kernel {
     /// The textures, samplers and surfaces that it names, in the order of their handles.
     pub images: Vec<String>,
     pub barriers: u8,
-    pub max_threads: Option<[u32; 3]>,
+    pub launch: Launch,
     /// It calls something; by name in this module, through a pointer, elsewhere.
     pub calls: bool,
     pub callees: Vec<String>,
@@ -148,10 +157,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         message: format!("{what} is not supported yet"),
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
-    let ignored = [".maxntid", ".noreturn"];
-    if let Some(directive) = function.directives.iter().find(|d| !ignored.contains(&d.name)) {
-        return Err(refuse(&format!("Directive '{}'", directive.name)));
-    }
+    let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
     let mut kernel = Kernel {
         code: Function::new(&data::name(module, function.symbol)),
         entry: function.entry,
@@ -168,7 +174,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         dynamic_shared: false,
         images: Vec::new(),
         barriers: 0,
-        max_threads: max_threads(function),
+        launch,
         calls: false,
         callees: Vec::new(),
         calls_pointer: false,
@@ -203,14 +209,6 @@ fn returned(params: &ParamWords, result: &ast::Param) -> Vec<ast::Reg> {
     }
 }
 
-fn max_threads(function: &ast::Function) -> Option<[u32; 3]> {
-    let directive = function.directives.iter().find(|d| d.name == ".maxntid");
-    directive.map(|d| {
-        let axis = |i: usize| d.values.get(i).map_or(1, |v| *v as u32);
-        [axis(0), axis(1), axis(2)]
-    })
-}
-
 /// One PTX body on its way into a function: a kernel's own, or that of a library routine at its place of use.
 struct Lower<'k, 'a> {
     kernel: &'k mut Kernel,
@@ -241,7 +239,8 @@ struct Lower<'k, 'a> {
     first: Vec<Block>,
     last: Vec<Block>,
     block: Block,
-    line: u32,
+    /// Byte of the PTX text at which the instruction begins that is being lowered.
+    at: u32,
     /// The guard of the instruction that is being lowered: its predicate, and whether it is negated.
     guard: Option<(Value, bool)>,
     /// Operations from this number on belong to that instruction and may still take its guard.
@@ -285,7 +284,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             first: Vec::new(),
             last: vec![Function::ENTRY; blocks],
             block: Function::ENTRY,
-            line: 0,
+            at: 0,
             guard: None,
             unguarded: 0,
             descriptor: None,
@@ -318,9 +317,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
-                if self.routine.is_none() {
-                    self.line = self.lines.line(inst.span.start);
-                }
+                self.come_to(inst.span);
                 self.inst(inst)?;
             }
             self.last[b] = self.block;
@@ -343,6 +340,13 @@ impl<'k, 'a> Lower<'k, 'a> {
             }
         }
         Ok((Edge { to: self.first[0], args }, returns))
+    }
+
+    /// What follows is for the instruction there; all of a routine is for the instruction that needs it.
+    fn come_to(&mut self, span: ptx::diag::Span) {
+        if self.routine.is_none() {
+            self.at = span.start;
+        }
     }
 
     /// The registers' values at the beginning of a block.
@@ -390,6 +394,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn leave(&mut self, b: usize) -> Result<(), Failure> {
         self.block = self.last[b];
         self.now = std::mem::take(&mut self.at_end[b]);
+        self.come_to(self.graph.blocks[b].span);
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
@@ -404,7 +409,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             }
             End::Switch { index, targets } => self.switch(index, &targets),
         };
-        self.kernel.code.blocks[self.block].end = end;
+        let block = &mut self.kernel.code.blocks[self.block];
+        (block.end, block.end_at) = (end, self.at);
         self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
     }
@@ -424,7 +430,8 @@ impl<'k, 'a> Lower<'k, 'a> {
                     results.push(self.kernel.code.value(file, words));
                 }
                 self.kernel.code.blocks[block].params = results.clone();
-                self.kernel.code.blocks[block].end = Terminator::Return;
+                let last = &mut self.kernel.code.blocks[block];
+                (last.end, last.end_at) = (Terminator::Return, self.at);
                 let here = std::mem::replace(&mut self.block, block);
                 self.hand_back(&results);
                 self.block = here;

@@ -16,8 +16,8 @@ pub struct Line {
     pub target: Option<Block>,
     /// The symbol whose address the immediate operand gets.
     pub address: Option<Address>,
-    /// Line of the PTX source, 0 where there is none.
-    pub line: u32,
+    /// Byte of the PTX text at which the instruction begins that this is for, 0 where there is none.
+    pub at: u32,
     pub origin: Origin,
 }
 
@@ -48,6 +48,8 @@ pub enum Origin {
     /// A store to the stack frame, or a load from it.
     Spill(u32),
     Reload(u32),
+    /// A load of a value, from this word on.
+    Bring(ori::Value, u8),
     /// A value computed again.
     Again(ori::Value),
     /// A terminator, or part of the prologue or epilogue.
@@ -63,7 +65,7 @@ impl Line {
             guard: Guard::ALWAYS,
             target: None,
             address: None,
-            line: 0,
+            at: 0,
             origin,
         }
     }

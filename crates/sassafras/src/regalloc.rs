@@ -6,7 +6,7 @@
 //! registers are free but not side by side, values move. A block with several predecessors fixes where its live values
 //! are when it is first reached; moves, loads and stores on the edges make that true for the others.
 //!
-//! Predicates have no place in memory: one that must leave becomes a word in a general register
+//! Predicates and barriers have no place in memory: one that must leave becomes a word in a general register
 //! ([`rewrite`]), and the allocation starts anew. Uniform registers and barriers never move.
 //!
 //! | question | file |
@@ -17,7 +17,7 @@
 //! | calls | [`convention`] |
 //! | what happens on an edge | [`edges`] |
 //! | is it right? | [`check`] |
-//! | predicates that don't fit | [`rewrite`] |
+//! | predicates and barriers that don't fit | [`rewrite`] |
 
 mod check;
 mod convention;
@@ -63,7 +63,7 @@ pub fn run(function: &mut Function, most: Limits) -> Result<Code, String> {
 /// What came of a try.
 enum Outcome {
     Done(Box<Code>),
-    /// These predicates must become words.
+    /// These predicates and barriers must become words.
     Words(Vec<Value>),
     /// Moves on an edge need a free register of this file.
     Scratch(File),
@@ -84,8 +84,8 @@ struct Allocator<'a> {
     at: Vec<Option<u8>>,
     /// Who may not leave: the values of the current instruction.
     locked: Vec<Value>,
-    /// What the current instruction reads, and where: no one may move there before it has been read.
-    sources: Vec<(Value, u8)>,
+    /// The registers that the current instruction has still to read, whether or not a value is left in them.
+    unread: Vec<(File, u8, u8)>,
     /// Values that no instruction gives any bits: they need no place.
     undefined: ValueSet,
     /// The instruction that defines each value.
@@ -103,8 +103,10 @@ struct Allocator<'a> {
     /// The frame's slot of each value that has to be in memory, and the bytes of the frame.
     slots: Vec<Option<u32>>,
     frame: u32,
-    /// Predicates that found no place.
+    /// Predicates and barriers that found no place.
     words: Vec<Value>,
+    /// A file that lacked a register for moves.
+    short_of: Option<File>,
     lines: Vec<Line>,
     starts: Vec<Snapshot>,
     ends: Vec<Snapshot>,
@@ -139,7 +141,7 @@ impl<'a> Allocator<'a> {
             files,
             at: vec![None; values],
             locked: Vec::new(),
-            sources: Vec::new(),
+            unread: Vec::new(),
             undefined: undefined(function),
             definition: definitions(function),
             hints: Hints::new(function, cfg),
@@ -152,6 +154,7 @@ impl<'a> Allocator<'a> {
             slots: vec![None; values],
             frame: function.frame,
             words: Vec::new(),
+            short_of: None,
             lines: Vec::new(),
             starts: vec![Vec::new(); blocks],
             ends: vec![Vec::new(); blocks],
@@ -169,6 +172,9 @@ impl<'a> Allocator<'a> {
             self.words.sort();
             self.words.dedup();
             return Ok(Outcome::Words(self.words));
+        }
+        if let Some(file) = self.short_of {
+            return Ok(Outcome::Scratch(file));
         }
         if let Some(file) = self.edges()? {
             return Ok(Outcome::Scratch(file));
@@ -303,7 +309,7 @@ impl<'a> Allocator<'a> {
         let data = self.function.values[param];
         let file = self.file(data.file);
         let fits = wish.filter(|w| self.files[file].fits(*w, data.words));
-        let place = fits.or_else(|| self.hinted(param)).or_else(|| self.files[file].find(data.words));
+        let place = fits.or_else(|| self.hinted(param)).or_else(|| self.files[file].find(data.words, 0..0));
         match place {
             Some(place) => self.arrive(param, place),
             None => match self.room(param, true)? {
@@ -323,6 +329,10 @@ impl<'a> Allocator<'a> {
         for i in 0..self.locked.len() {
             self.bring(self.locked[i])?;
         }
+        let unread = self.locked.iter().filter_map(|v| Some((*v, self.at[v.index()]?)));
+        let unread =
+            unread.map(|(v, place)| (self.function.values[v].file, place, self.function.values[v].words));
+        self.unread = unread.collect();
         match data.op {
             Op::Pseudo(Pseudo::Undef) => {}
             Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack | Pseudo::Landed)
@@ -333,6 +343,7 @@ impl<'a> Allocator<'a> {
             Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => self.convention(inst, dying)?,
             _ => self.operation(inst, dying)?,
         }
+        self.unread.clear();
         let line = self.lines.len() as u32;
         for result in &data.results {
             self.born[result.index()] = self.at[result.index()].map(|p| (self.block, line, p));
@@ -340,7 +351,6 @@ impl<'a> Allocator<'a> {
         for value in dying.iter().chain(unused.iter().filter(|v| data.results.contains(v))) {
             self.leave(*value);
         }
-        self.sources.clear();
         Ok(())
     }
 
@@ -351,7 +361,6 @@ impl<'a> Allocator<'a> {
         // The machine reads before it writes: a result may have the place of an argument that ends here. Not so where
         // something is moved first.
         let mut arguments = self.operand_places(data);
-        self.sources = arguments.clone();
         if !guarded && !early_writer(data) {
             dying.iter().for_each(|v| self.leave(*v));
         }
@@ -417,7 +426,7 @@ impl<'a> Allocator<'a> {
             }
         }
         for line in &mut self.lines[first..] {
-            (line.guard, line.line) = (guard, data.line);
+            (line.guard, line.at) = (guard, data.at);
         }
         Ok(())
     }
@@ -452,7 +461,6 @@ impl<'a> Allocator<'a> {
     fn shuffle(&mut self, inst: Inst, dying: &[Value]) -> Result<(), String> {
         let data = &self.function.insts[inst];
         let arguments = self.operand_places(data);
-        self.sources = arguments.clone();
         let file = data.results.first().map_or(File::R, |r| self.function.values[*r].file);
         dying.iter().for_each(|v| self.leave(*v));
         // What a result would like: the place where its words are already.
@@ -474,10 +482,13 @@ impl<'a> Allocator<'a> {
             Some(sequence) => {
                 let first = self.lines.len();
                 sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))?;
-                self.lines[first..].iter_mut().for_each(|l| l.line = data.line);
+                self.lines[first..].iter_mut().for_each(|l| l.at = data.at);
                 Ok(())
             }
-            None => Err("no register is free to break a cycle of moves".into()),
+            None => {
+                self.short_of = Some(file);
+                Ok(())
+            }
         }
     }
 
@@ -532,7 +543,7 @@ impl<'a> Allocator<'a> {
     fn room(&mut self, value: Value, may_fail: bool) -> Result<Option<u8>, String> {
         let data = self.function.values[value];
         let index = self.file(data.file);
-        if let Some(place) = self.files[index].find(data.words) {
+        if let Some(place) = self.files[index].find(data.words, 0..0) {
             return Ok(Some(place));
         }
         if self.next_use.is_none() {
@@ -585,14 +596,29 @@ impl<'a> Allocator<'a> {
     fn cost_of(&self, file: usize, owner: Value, window: std::ops::Range<usize>) -> Option<u64> {
         let words = self.function.values[owner].words;
         let movable = matches!(self.files[file].file(), File::R | File::P);
-        if movable && self.refuge(file, words, window).is_some() {
+        if movable && self.refuge(file, words, &window).is_some() {
             return Some(u64::from(words));
         }
-        if !movable && self.again(owner).is_none() {
+        if !movable && self.files[file].file() != File::B && self.again(owner).is_none() {
             return None;
         }
         let base: u64 = if self.again(owner).is_some() { 1 << 20 } else { 1 << 30 };
         Some(100 + base * u64::from(words) / u64::from(self.distance(owner) + 1))
+    }
+
+    /// A free place outside of a window that nothing has still to be read from.
+    fn refuge(&self, file: usize, words: u8, window: &std::ops::Range<usize>) -> Option<u8> {
+        let places = &self.files[file];
+        let apart =
+            |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.end <= b.start || b.end <= a.start;
+        let unread = |w: &std::ops::Range<usize>| {
+            let mut here = self.unread.iter().filter(|(f, _, _)| *f == places.file());
+            here.any(|(_, at, n)| !apart(w, &(usize::from(*at)..usize::from(*at) + usize::from(*n))))
+        };
+        let fine = |w: &std::ops::Range<usize>| {
+            apart(w, window) && w.clone().all(|p| places.is_free(p)) && !unread(w)
+        };
+        places.windows(words).find(fine).map(|w| w.start as u8)
     }
 
     /// How far the next use of a value is from here.
@@ -608,29 +634,12 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    /// A free place outside of a window for a value that makes room.
-    fn refuge(&self, file: usize, words: u8, window: std::ops::Range<usize>) -> Option<u8> {
-        let places = &self.files[file];
-        let meets = |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.start < b.end && b.start < a.end;
-        let is_read = |w: &std::ops::Range<usize>| {
-            self.sources.iter().any(|(value, place)| {
-                let data = self.function.values[*value];
-                let start = usize::from(*place);
-                self.file(data.file) == file && meets(w, &(start..start + usize::from(data.words)))
-            })
-        };
-        places
-            .windows(words)
-            .find(|w| !meets(w, &window) && w.clone().all(|p| places.is_free(p)) && !is_read(w))
-            .map(|w| w.start as u8)
-    }
-
     /// Makes a value leave the window: to another place, or out of the registers.
     fn displace(&mut self, file: usize, value: Value, window: std::ops::Range<usize>) -> Result<(), String> {
         let data = self.function.values[value];
         let from = self.register(value, 0);
         let movable = matches!(data.file, File::R | File::P);
-        match self.refuge(file, data.words, window).filter(|_| movable) {
+        match self.refuge(file, data.words, &window).filter(|_| movable) {
             Some(to) => {
                 (0..data.words).try_for_each(|w| self.copy(data.file, to + w, from + w))?;
                 self.leave(value);
@@ -649,7 +658,7 @@ impl<'a> Allocator<'a> {
 
     /// Sees to it that a value can come back.
     fn lose(&mut self, value: Value) {
-        if self.function.values[value].file == File::P {
+        if becomes_word(self.function.values[value].file) {
             self.words.push(value);
         } else if self.again(value).is_none() {
             self.slot(value);
@@ -674,7 +683,7 @@ impl<'a> Allocator<'a> {
     /// The lines that bring a value into a register.
     fn load(&mut self, value: Value, place: u8) -> Result<Vec<Line>, String> {
         let data = self.function.values[value];
-        if data.file == File::P {
+        if becomes_word(data.file) {
             self.words.push(value);
             return Ok(Vec::new());
         }
@@ -685,12 +694,18 @@ impl<'a> Allocator<'a> {
             };
             let mut line = Line::new(op, &data.modifiers, &[], Origin::Again(value));
             line.operands = legalize::operands(self.function, data, &mut |_, word| place + word).collect();
-            (line.line, line.address) = (data.line, address(data));
+            (line.at, line.address) = (data.at, address(data));
             return Ok(vec![line]);
         }
         let slot = self.slot(value);
         self.code.spill_loads += u32::from(data.words) * 4;
-        Ok(frame_access(sass::Op::LDL, slot, place, data.words))
+        let mut lines = frame_access(sass::Op::LDL, slot, place, data.words);
+        for line in &mut lines {
+            if let Origin::Reload(at) = line.origin {
+                line.origin = Origin::Bring(value, ((at - slot) / 4) as u8);
+            }
+        }
+        Ok(lines)
     }
 
     /// The definition of a value, if it is cheap and can be done anywhere.
@@ -713,11 +728,29 @@ impl<'a> Allocator<'a> {
         if let Some(slot) = self.slots[value.index()] {
             return slot;
         }
-        let words = u32::from(self.function.values[value].words);
-        let slot = self.frame.next_multiple_of(4 * words.next_power_of_two().min(4));
-        self.frame = slot + 4 * words;
+        let slot = self.shared_slot(value).unwrap_or_else(|| {
+            let words = u32::from(self.function.values[value].words);
+            let slot = self.frame.next_multiple_of(4 * words.next_power_of_two().min(4));
+            self.frame = slot + 4 * words;
+            slot
+        });
         self.slots[value.index()] = Some(slot);
         slot
+    }
+
+    /// A value that becomes a parameter in memory is stored where the parameter is, if that isn't needed any more when
+    /// the value is defined: then nothing has to be moved on the edge.
+    fn shared_slot(&self, value: Value) -> Option<u32> {
+        let param = self.hints.param(value)?;
+        let slot = self.slots[param.index()].filter(|_| self.in_memory.contains(param))?;
+        let (block, _, _) = self.born[value.index()]?;
+        let inst = self.definition[value.index()]?;
+        let data = &self.function.blocks[block];
+        let at = data.insts.iter().position(|i| *i == inst)?;
+        let later = data.insts[at + 1..].iter().flat_map(|i| self.function.insts[*i].uses());
+        let needed = self.live.live_out[block.index()].contains(param)
+            || later.chain(data.end.uses()).any(|v| v == param);
+        (!needed).then_some(slot)
     }
 
     /// Stores every value that has a slot, right behind its definition.
@@ -773,6 +806,11 @@ impl<'a> Allocator<'a> {
         self.lines.push(move_line(file, to, from)?);
         Ok(())
     }
+}
+
+/// Is it a file without a way to memory but over a general register?
+fn becomes_word(file: File) -> bool {
+    matches!(file, File::P | File::B)
 }
 
 fn ranks(cfg: &Cfg, blocks: usize) -> Vec<u32> {

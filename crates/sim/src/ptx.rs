@@ -102,7 +102,12 @@ pub struct Machine<'p> {
 }
 
 /// How many steps a block takes before another one has a turn, if it needs that many.
-const BLOCK_TURN: u64 = 1 << 20;
+const BLOCK_TURN: u64 = 1 << 16;
+
+/// Shared memory of a block, of the largest GPU.
+const SHARED_LIMIT: u32 = 228 << 10;
+/// Parameters of a function, and its `.param` variables.
+const PARAMETER_LIMIT: u32 = 1 << 20;
 
 impl<'p> Machine<'p> {
     pub fn new(program: &'p Program) -> Machine<'p> {
@@ -162,6 +167,14 @@ impl<'p> Machine<'p> {
         }
         if launch.grid.contains(&0) {
             return Err(Fault::launch("the grid is empty"));
+        }
+        let too_large = [
+            ("shared memory", routine.shared_bytes.saturating_add(launch.shared), SHARED_LIMIT),
+            ("local memory", routine.local_bytes, warp::LOCAL_LIMIT),
+            ("parameters", routine.param_bytes, PARAMETER_LIMIT),
+        ];
+        if let Some((what, bytes, _)) = too_large.into_iter().find(|(_, bytes, limit)| bytes > limit) {
+            return Err(Fault::launch(format!("{name} has {bytes} bytes of {what}")));
         }
         if routine.formal_bytes as usize != launch.parameters.len() {
             let (want, got) = (routine.formal_bytes, launch.parameters.len());

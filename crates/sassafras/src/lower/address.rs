@@ -87,7 +87,10 @@ impl<'a> Lower<'_, 'a> {
                 Address { base: self.base(value, space)?, offset }
             }
             Operand::Symbol(symbol) => self.place_address(*symbol, offset, space)?,
-            Operand::Int { value, .. } => self.absolute(*value as i64 + offset, space),
+            // The front end takes numbers for local memory only.
+            Operand::Int { value, .. } if space == Space::Local => {
+                Address { base: RZ, offset: *value as i64 + offset }
+            }
             _ => return None,
         };
         Some(self.within_reach(address, space, reach))
@@ -110,18 +113,10 @@ impl<'a> Lower<'_, 'a> {
         self.pack(&[low, high.into()])
     }
 
-    fn absolute(&mut self, address: i64, space: Space) -> Address {
-        let half = |n: i64| Arg::Imm(i64::from(n as i32));
-        match space.words() {
-            1 => Address { base: RZ, offset: i64::from(address as i32) },
-            _ => Address { base: self.pack(&[half(address), half(address >> 32)]).into(), offset: 0 },
-        }
-    }
-
     fn place_address(&mut self, symbol: ptx::ast::Symbol, offset: i64, space: Space) -> Option<Address> {
         Some(match (self.place(symbol)?, space) {
             (Place::Shared(_), Space::Shared | Space::Cluster) => {
-                let value = self.variable_address(symbol)?;
+                let value = self.variable_address(symbol, 0)?;
                 Address { base: self.base(value, space)?, offset }
             }
             (Place::Local(at), Space::Local) => Address { base: Arg::Stack, offset: offset + i64::from(at) },
@@ -139,11 +134,24 @@ impl<'a> Lower<'_, 'a> {
 
     /// Adds an offset that is out of the field's range to the base.
     fn within_reach(&mut self, address: Address, space: Space, reach: i64) -> Address {
-        if OFFSETS.contains(&address.offset) && OFFSETS.contains(&(address.offset + reach)) {
+        if OFFSETS.contains(&(address.offset + reach)) {
+            return self.within(address, space, OFFSETS);
+        }
+        self.within(address, space, 0..0)
+    }
+
+    /// Adds an offset that is not among these to the base.
+    pub(super) fn within(
+        &mut self,
+        address: Address,
+        space: Space,
+        offsets: std::ops::Range<i64>,
+    ) -> Address {
+        let offset = address.offset;
+        if offsets.contains(&offset) || offset == 0 {
             return address;
         }
         let half = |n: i64| Arg::Imm(i64::from(n as i32));
-        let offset = address.offset;
         let base = match (address.base, space.words()) {
             (Arg::Use(u), 2) => {
                 let words = [Arg::word(u.value, 0), Arg::word(u.value, 1)];
@@ -181,13 +189,34 @@ impl<'a> Lower<'_, 'a> {
         [Arg::word(value, 0), Arg::word(value, 1)]
     }
 
+    /// An address as a number of two words.
+    pub(super) fn flat(&mut self, address: Address) -> [Arg; 2] {
+        let Address { base, offset } = address;
+        let words = match base {
+            Arg::Use(u) if self.count(&base) == 2 => [Arg::word(u.value, 0), Arg::word(u.value, 1)],
+            _ => [base, RZ],
+        };
+        if offset == 0 {
+            return words;
+        }
+        let half = |n: i64| Arg::Imm(i64::from(n as i32));
+        let sum = self.add64(words, [half(offset), half(offset >> 32)]);
+        [Arg::word(sum, 0), Arg::word(sum, 1)]
+    }
+
     /// `cvta` and `cvta.to`: the distance between a space's addresses and the generic ones is added or taken away.
     pub(super) fn cvta(&mut self, ins: &Ins<'a>) -> Option<()> {
         let to = ins.mnemonic() == "cvta.to";
         let ty = ins.ty()?;
         let space = self.space(ins)?;
-        let from = self.cvta_source(ins.get(1)?, ty, space)?;
-        let value = match space {
+        let from = self.cvta_source(ins.get(1)?, ty)?;
+        let value = self.converted(from, space, to)?;
+        self.set_address(ins.get(0)?, value)
+    }
+
+    /// A generic address as one of the space (`to`), or the other way.
+    pub(super) fn converted(&mut self, from: [Arg; 2], space: Space, to: bool) -> Option<Value> {
+        Some(match space {
             // A global address is the generic one.
             Space::Global => self.pack(&from),
             Space::Shared | Space::Cluster => match (self.machine.windows.shared, to) {
@@ -207,12 +236,11 @@ impl<'a> Lower<'_, 'a> {
                 }
             },
             Space::Generic => return None,
-        };
-        self.set_address(ins.get(0)?, value)
+        })
     }
 
     /// A register, or a variable.
-    fn cvta_source(&mut self, operand: &Operand, ty: Type, space: Space) -> Option<[Arg; 2]> {
+    fn cvta_source(&mut self, operand: &Operand, ty: Type) -> Option<[Arg; 2]> {
         let (symbol, offset) = match operand {
             Operand::Symbol(symbol) => (*symbol, 0),
             Operand::Sum(range) => match self.body.list(*range) {
@@ -222,16 +250,11 @@ impl<'a> Lower<'_, 'a> {
             _ if ty.bits() == 32 => return Some([self.word(operand, ty)?, RZ]),
             _ => return self.words(operand, ty),
         };
-        let address = self.place_address(symbol, offset, space)?;
-        let half = |n: i64| Arg::Imm(i64::from(n as i32));
-        match address.base {
-            Arg::Use(u) if self.count(&address.base) == 2 => {
-                let words = [Arg::word(u.value, 0), Arg::word(u.value, 1)];
-                let sum = self.add64(words, [half(address.offset), half(address.offset >> 32)]);
-                Some([Arg::word(sum, 0), Arg::word(sum, 1)])
-            }
-            base => Some([self.emit(Op::IADD3, &[], 1, &[base, half(address.offset), RZ]).into(), RZ]),
-        }
+        let value = self.variable_address(symbol, offset)?;
+        Some(match self.kernel.code.values[value].words {
+            1 => [value.into(), RZ],
+            _ => [Arg::word(value, 0), Arg::word(value, 1)],
+        })
     }
 
     fn shift_window(&mut self, address: [Arg; 2], window: u32, to: bool) -> Value {
@@ -332,7 +355,7 @@ impl<'a> Lower<'_, 'a> {
         let ty = ins.ty()?;
         // A generic address differs in its upper half only.
         let _ = self.space(ins)?;
-        let from = self.cvta_source(ins.get(1)?, ty, Space::Shared)?;
+        let from = self.cvta_source(ins.get(1)?, ty)?;
         let rank = self.word(ins.get(2)?, Type::U32)?;
         let low = self.emit(Op::PRMT, &[], 1, &[rank, Arg::Imm(0x0654), from[0]]);
         let value = self.pack(&[low.into(), from[1]]);
@@ -342,7 +365,7 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn getctarank(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let _ = self.space(ins)?;
-        let from = self.cvta_source(ins.get(1)?, ty, Space::Shared)?;
+        let from = self.cvta_source(ins.get(1)?, ty)?;
         let rank = self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, Arg::Imm(24), from[0]]);
         self.set(ins.get(0)?, rank)
     }

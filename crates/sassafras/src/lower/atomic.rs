@@ -14,6 +14,7 @@ use super::instruction::Ins;
 use super::memory::{Data, Order, Scope};
 use ori::{Arg, Edge, File, Terminator, Value};
 use ptx::Type;
+use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
@@ -83,6 +84,11 @@ impl Atomic {
         }
     }
 
+    /// Has the machine an operation without a result?
+    fn is_reduction(&self) -> bool {
+        self.space == Space::Global && self.data.bits() != 16 && !matches!(self.op, "exch" | "cas")
+    }
+
     /// May the operation find that the memory is none that it works on?
     fn may_fail(&self) -> bool {
         let far = matches!(self.space, Space::Generic | Space::Cluster);
@@ -104,8 +110,9 @@ impl<'a> Lower<'_, 'a> {
         // Only types of 16 bits have it, and there the machine keeps subnormals anyway.
         let _ = ins.flag("noftz");
         let order = ins.one_of(&["relaxed", "acquire", "release", "acq_rel"]);
-        let scope = Scope::read(ins).unwrap_or(Scope::Gpu);
-        let space = self.space(ins)?;
+        let multimem = ins.mnemonic() == "multimem.red";
+        let scope = Scope::read(ins).unwrap_or(if multimem { Scope::Sys } else { Scope::Gpu });
+        let space = self.space(ins).filter(|s| !multimem || *s == Space::Global)?;
         let data = Data::read(ins)?;
         let policy = self.cache_hint(ins, ins.len() - 1)?;
         let mut sources = vec![self.gather(ins.get(first + 1)?, data)?];
@@ -114,7 +121,11 @@ impl<'a> Lower<'_, 'a> {
         }
         let address = self.address(ins.get(first)?, space, 0)?;
         let atomic = Atomic { op, data, space, scope, address, policy };
-        let result = if first == 1 { Some(ins.get(0)?) } else { None };
+        let result = match first {
+            0 => None,
+            // Nobody looks at the old value: a reduction, where there is one.
+            _ => Some(ins.get(0)?).filter(|to| !matches!(to, Operand::Sink)),
+        };
         if let Some("release" | "acq_rel") = order {
             self.before_release(scope);
         }
@@ -132,16 +143,9 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    fn finish_atomic(
-        &mut self,
-        atomic: &Atomic,
-        sources: &[Value],
-        result: Option<&ptx::ast::Operand>,
-    ) -> Option<()> {
+    fn finish_atomic(&mut self, atomic: &Atomic, sources: &[Value], result: Option<&Operand>) -> Option<()> {
         let old = match sources {
-            _ if result.is_none() && atomic.space == Space::Global && atomic.data.bits() != 16 => {
-                return self.reduction(atomic, sources);
-            }
+            _ if result.is_none() && atomic.is_reduction() => return self.reduction(atomic, sources),
             [x] if atomic.data.bits() == 16 => self.half_add(atomic, *x)?,
             [x, new] if atomic.data.bits() == 16 => self.half_cas(atomic, *x, *new)?,
             [x] if !atomic.is_native() => self.shared_loop(atomic, *x)?,
@@ -389,21 +393,15 @@ impl<'a> Lower<'_, 'a> {
 
     /// The word that a half lies in.
     fn around(&mut self, atomic: &Atomic) -> Around {
-        let Address { base, offset } = atomic.address;
-        let far = atomic.space != Space::Shared;
-        let half = |n: i64| Arg::Imm(i64::from(n as i32));
-        let (low, high) = match base {
-            Arg::Use(u) if far => {
-                let sum = match offset {
-                    0 => u.value,
-                    _ => {
-                        let words = [Arg::word(u.value, 0), Arg::word(u.value, 1)];
-                        self.add64(words, [half(offset), half(offset >> 32)])
-                    }
-                };
-                (Arg::word(sum, 0), Some(Arg::word(sum, 1)))
+        let (low, high) = match atomic.space {
+            Space::Shared => {
+                let Address { base, offset } = atomic.address;
+                (self.emit(Op::IADD3, &[], 1, &[base, Arg::Imm(offset), RZ]).into(), None)
             }
-            _ => (self.emit(Op::IADD3, &[], 1, &[base, half(offset), RZ]).into(), None),
+            _ => {
+                let [low, high] = self.flat(atomic.address);
+                (low, Some(high))
+            }
         };
         let aligned = self.lop3(low, Arg::Imm(!2), RZ, 0xc0);
         let which = self.lop3(low, Arg::Imm(2), RZ, 0xc0);

@@ -52,6 +52,9 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn prefetch(&mut self, ins: &Ins<'a>) -> Option<()> {
+        if ins.flag("tensormap") {
+            return self.prefetch_tensormap(ins);
+        }
         let what = match (ins.one_of(&["L1", "L2"]), ins.word(Kind::Eviction)) {
             (Some("L1"), None) => M::PF1,
             (Some("L2"), None) | (None, Some("L2::evict_normal")) => M::PF2,
@@ -82,7 +85,12 @@ impl<'a> Lower<'_, 'a> {
         if !ins.flag("L2::cache_hint") {
             return Some(None);
         }
-        let policy = self.words(ins.get(operand)?, Type::U64)?;
+        self.policy(ins.get(operand)?)
+    }
+
+    /// The descriptor that stands for a policy; `Some(None)` where the machine takes none.
+    pub(super) fn policy(&mut self, operand: &Operand) -> Option<Option<Value>> {
+        let policy = self.words(operand, Type::U64)?;
         if !self.machine.takes_policies {
             return Some(None);
         }
@@ -146,12 +154,8 @@ impl<'a> Lower<'_, 'a> {
         let _b64 = ins.ty()?;
         let space = self.space(ins).filter(|s| matches!(s, Space::Global | Space::Generic))?;
         let address = self.address(ins.get(1)?, space, 0)?;
-        let Arg::Use(base) = address.base else { return None };
-        let offset = [Arg::Imm(address.offset), Arg::Imm(address.offset >> 32)];
-        let start = match address.offset {
-            0 => base.value,
-            _ => self.add64([Arg::word(base.value, 0), Arg::word(base.value, 1)], offset),
-        };
+        let start = self.flat(address);
+        let start = self.pack(&start);
         let primary = self.word(ins.get(2)?, Type::U32)?;
         let total = self.word(ins.get(3)?, Type::U32)?;
         let high = self.routine("range_policy", &[start.into(), primary, total, Arg::Imm(bits)])?;

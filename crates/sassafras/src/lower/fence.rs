@@ -99,8 +99,13 @@ impl<'a> Lower<'_, 'a> {
             return (fits && ins.flag("acquire") && ins.flag("sync_restrict::shared::cluster")).then_some(());
         }
         if ins.flag("tensormap::generic") {
-            // The way back (`acquire`) goes through the unit for tensor maps.
-            let scope = Scope::read(ins).filter(|_| ins.flag("release"))?;
+            let scope = Scope::read(ins)?;
+            if ins.flag("acquire") {
+                return self.acquire_tensormap(ins);
+            }
+            if !ins.flag("release") {
+                return None;
+            }
             // Tensor maps are read beyond the block, whatever the scope.
             self.before_release(if scope == Scope::Cta { Scope::Gpu } else { scope });
             return Some(());

@@ -23,6 +23,7 @@ const TWO_TO_MINUS_12: Arg = Arg::Imm(0x3980_0000);
 const MINUS_24: Arg = Arg::Imm(0xc1c0_0000u32 as i32 as i64);
 const MINUS_126: Arg = Arg::Imm(0xc2fc_0000u32 as i32 as i64);
 const SMALLEST_NORMAL: Arg = Arg::Imm(0x0080_0000);
+const TWO_TO_MINUS_62: Arg = Arg::Imm(0x2080_0000);
 const TWO_TO_126: Arg = Arg::Imm(0x7e80_0000);
 /// 1/2π, as SIN and COS take their argument in turns.
 const TURNS: Arg = Arg::Imm(0x3e22_f983);
@@ -30,6 +31,7 @@ const TURNS: Arg = Arg::Imm(0x3e22_f983);
 // High words of f64; the machine has zeros below them.
 const ONE64: Arg = Arg::Imm(0x3ff0_0000);
 const HALF64: Arg = Arg::Imm(0x3fe0_0000);
+const TWO_TO_64_64: Arg = Arg::Imm(0x43f0_0000);
 const THREE_EIGHTHS64: Arg = Arg::Imm(0x3fd8_0000);
 
 /// Numbers of the rounding modes, as the library's routines take them.
@@ -43,7 +45,7 @@ fn mode(round: &[M]) -> Arg {
 }
 
 /// A float's negation; of a constant, its bits with the other sign.
-fn minus(arg: Arg) -> Arg {
+pub fn minus(arg: Arg) -> Arg {
     match arg {
         Arg::Imm(bits) => Arg::Imm(bits ^ 0x8000_0000),
         other => other.negated(),
@@ -83,7 +85,7 @@ impl<'a> Lower<'_, 'a> {
         for i in 1..ins.len() {
             args.push(self.word(ins.get(i)?, ty)?);
         }
-        let flush = ins.flag("ftz");
+        let (flush, approx) = (ins.flag("ftz"), ins.flag("approx"));
         match (ins.mnemonic(), &mut args[..]) {
             ("add" | "sub" | "mul" | "fma" | "mad", args) => self.arithmetic32(ins, args, flush),
             ("min" | "max", args) => self.min_max32(ins, args, flush),
@@ -96,13 +98,13 @@ impl<'a> Lower<'_, 'a> {
                 Some(self.emit(Op::FADD, ftz(flush), 1, &[a, Arg::MinusZero]))
             }
             ("copysign", [a, b]) => Some(self.copy_sign(*a, *b)),
-            ("div", [a, b]) if ins.flag("approx") => Some(self.div_approx(*a, *b, flush, false)),
-            ("div", [a, b]) if ins.flag("full") => Some(self.div_approx(*a, *b, flush, true)),
+            ("div", [a, b]) if approx => Some(self.div_approx(*a, *b, flush, false)),
+            ("div.full", [a, b]) => Some(self.div_approx(*a, *b, flush, true)),
             ("div", [a, b]) => self.div32(*a, *b, rounding(ins), flush),
-            ("rcp", [a]) if ins.flag("approx") => Some(self.rcp_approx(*a, flush)),
+            ("rcp", [a]) if approx => Some(self.rcp_approx(*a, flush)),
             ("rcp", [a]) => self.rcp32(*a, rounding(ins), flush),
-            ("sqrt", [a]) if !ins.flag("approx") => self.sqrt32(*a, rounding(ins), flush),
-            (name, [a]) => self.function(ins, name, *a, flush),
+            ("sqrt", [a]) if !approx => self.sqrt32(*a, rounding(ins), flush),
+            (name, [a]) if approx => self.function(name, *a, flush),
             _ => None,
         }
     }
@@ -128,6 +130,10 @@ impl<'a> Lower<'_, 'a> {
         let nan: &[M] = if ins.flag("NaN") { &[M::NAN] } else { &[] };
         let sign: &[M] = if ins.flag("xorsign") { &[M::XORSIGN] } else { &[] };
         let modifiers = [ftz(flush), nan, sign].concat();
+        if !sign.is_empty() {
+            // The machine takes the signs from the operands whose magnitudes it compares: a constant would lose its own.
+            args.iter_mut().for_each(|a| *a = self.in_register(*a));
+        }
         if ins.flag("abs") {
             args.iter_mut().for_each(|a| *a = magnitude(*a));
         }
@@ -192,13 +198,13 @@ fn one_word(arg: Arg, word: u8) -> Arg {
 }
 
 /// The machine's functions.
-impl<'a> Lower<'_, 'a> {
+impl Lower<'_, '_> {
     fn mufu(&mut self, function: M, a: Arg) -> Value {
         self.emit(Op::MUFU, &[function], 1, &[a])
     }
 
     /// An operation of f32 that is done only where `p` is false; elsewhere its first operand stays what it is.
-    fn unless(&mut self, p: Value, op: Op, a: Value, b: Arg) -> Value {
+    pub(super) fn unless(&mut self, p: Value, op: Op, a: Value, b: Arg) -> Value {
         let result = self.kernel.code.value(File::R, 1);
         let mut data = self.data(ori::Op::Machine(op), &[], &[result], &[a.into(), b]);
         data.guard = Some(ori::Guard { predicate: p, negated: true, kept: [a].into_iter().collect() });
@@ -212,15 +218,13 @@ impl<'a> Lower<'_, 'a> {
         self.emit_p(Op::FSETP, &[M::GEU, M::AND], &args)
     }
 
-    fn register(&mut self, arg: Arg) -> Value {
+    /// A value of its own with the bits of an argument, constants included.
+    pub(super) fn register(&mut self, arg: Arg) -> Value {
         let arg = self.in_register(arg);
         self.copy(arg)
     }
 
-    fn function(&mut self, ins: &Ins<'a>, name: &str, a: Arg, flush: bool) -> Option<Value> {
-        if !ins.flag("approx") {
-            return None;
-        }
+    fn function(&mut self, name: &str, a: Arg, flush: bool) -> Option<Value> {
         // With `.ftz` the unit flushes by itself; these three don't see the difference.
         match name {
             "sin" | "cos" => {
@@ -306,7 +310,7 @@ impl Lower<'_, '_> {
     fn div32(&mut self, a: Arg, b: Arg, round: &[M], flush: bool) -> Option<Value> {
         let (a, b) = (self.in_register(a), self.in_register(b));
         if !round.is_empty() {
-            return self.directed32("div_f32", &[a, b], round, flush);
+            return self.by_double("div_f32", &[a, b], round, flush);
         }
         let inverse = self.mufu(M::RCP, b);
         let doubtful = self.emit_p(Op::FCHK, &[], &[a, b]);
@@ -315,15 +319,13 @@ impl Lower<'_, '_> {
         let quotient = self.fused(a, inverse.into(), RZ);
         let rest = self.fused(b.negated(), quotient.into(), a);
         let quotient = self.fused(inverse.into(), rest.into(), quotient.into());
-        let name = if flush { "div_rn_ftz_f32" } else { "div_rn_f32" };
-        self.routine_if((doubtful, false), name, &[a, b], quotient)
+        self.where_holds((doubtful, false), quotient, |l| l.by_double("div_f32", &[a, b], round, flush))
     }
 
     fn rcp32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
         let a = self.in_register(a);
         if !round.is_empty() {
-            let one = self.in_register(ONE);
-            return self.directed32("div_f32", &[one, a], round, flush);
+            return self.by_double("div_f32", &[ONE, a], round, flush);
         }
         // The exponent is neither of the two least nor of the two greatest (the sign is masked away).
         let shifted = self.emit(Op::IADD3, &[], 1, &[a, Arg::Imm(0x0180_0000), RZ]);
@@ -332,15 +334,13 @@ impl Lower<'_, '_> {
         let inverse = self.mufu(M::RCP, a);
         let error = self.fused(a.negated(), inverse.into(), ONE);
         let inverse = self.fused(inverse.into(), error.into(), inverse.into());
-        let one = self.in_register(ONE);
-        let name = if flush { "div_rn_ftz_f32" } else { "div_rn_f32" };
-        self.routine_if((safe, true), name, &[one, a], inverse)
+        self.where_holds((safe, true), inverse, |l| l.by_double("div_f32", &[ONE, a], round, flush))
     }
 
     fn sqrt32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
         let a = self.in_register(a);
         if !round.is_empty() {
-            return self.directed32("sqrt_f32", &[a], round, flush);
+            return self.by_double("sqrt_f32", &[a], round, flush);
         }
         // From 2^-101 up to infinity, as the bits of positive floats are ordered.
         let shifted = self.emit(Op::IADD3, &[], 1, &[a, Arg::Imm(-0x0d00_0000), RZ]);
@@ -350,12 +350,11 @@ impl Lower<'_, '_> {
         let half = self.emit(Op::FMUL, &[M::FTZ], 1, &[inverse.into(), HALF]);
         let rest = self.fused(Arg::from(root).negated(), root.into(), a);
         let root = self.fused(rest.into(), half.into(), root.into());
-        let name = if flush { "sqrt_rn_ftz_f32" } else { "sqrt_rn_f32" };
-        self.routine_if((doubtful, false), name, &[a], root)
+        self.where_holds((doubtful, false), root, |l| l.by_double("sqrt_f32", &[a], round, flush))
     }
 
     /// The library's f64 result, rounded to f32 once more: it is exact or near enough that the two roundings are one.
-    fn directed32(&mut self, name: &str, args: &[Arg], round: &[M], flush: bool) -> Option<Value> {
+    fn by_double(&mut self, name: &str, args: &[Arg], round: &[M], flush: bool) -> Option<Value> {
         let mut args = args.to_vec();
         if flush {
             for arg in &mut args {
@@ -363,11 +362,18 @@ impl Lower<'_, '_> {
             }
         }
         let [wide] = self.routine(name, &args)?[..] else { return None };
-        let result = self.emit(Op::F2F, &[&[M::F32, M::F64], round].concat(), 1, &[wide.into()]);
-        Some(match flush {
-            true => self.emit(Op::FADD, &[M::FTZ], 1, &[result.into(), Arg::MinusZero]),
-            false => result,
-        })
+        let modifiers = [&[M::F32, M::F64], round].concat();
+        let result = self.emit(Op::F2F, &modifiers, 1, &[wide.into()]);
+        if !flush {
+            return Some(result);
+        }
+        // Flushed is what is too small after it was rounded to 24 bits: those of 2^64 times as much tell.
+        let scaled = self.emit(Op::DMUL, &[], 2, &[wide.into(), TWO_TO_64_64]);
+        let scaled = self.emit(Op::F2F, &modifiers, 1, &[scaled.into()]);
+        let args = [PT, Arg::from(scaled).absolute(), TWO_TO_MINUS_62, PT];
+        let small = self.emit_p(Op::FSETP, &[M::LT, M::AND], &args);
+        let zero = self.lop3(result.into(), Arg::Imm(i64::from(i32::MIN)), RZ, 0xc0);
+        Some(self.select_word(zero.into(), result.into(), small.into()))
     }
 }
 
@@ -384,7 +390,7 @@ impl<'a> Lower<'_, 'a> {
         for i in 1..ins.len() {
             args.push(self.wide(ins.get(i)?, ty)?);
         }
-        let round = rounding(ins);
+        let (round, approx, flush) = (rounding(ins), ins.flag("approx"), ins.flag("ftz"));
         match (ins.mnemonic(), &args[..]) {
             ("add", [a, b]) => Some(self.emit(Op::DADD, round, 2, &[(*a).into(), (*b).into()])),
             ("sub", [a, b]) => Some(self.emit(Op::DADD, round, 2, &[(*a).into(), Arg::not(*b)])),
@@ -397,12 +403,8 @@ impl<'a> Lower<'_, 'a> {
             ("min", [a, b]) => Some(self.min_max64(M::MIN, *a, *b)),
             ("max", [a, b]) => Some(self.min_max64(M::MAX, *a, *b)),
             ("div", [a, b]) => self.div64(*a, *b, round),
-            ("rcp", [a]) if ins.flag("approx") && ins.flag("ftz") => {
-                Some(self.high_word_function(M::RCP64H, *a))
-            }
-            ("rsqrt", [a]) if ins.flag("approx") && ins.flag("ftz") => {
-                Some(self.high_word_function(M::RSQ64H, *a))
-            }
+            ("rcp", [a]) if approx && flush => Some(self.high_word_function(M::RCP64H, *a)),
+            ("rsqrt", [a]) if approx && flush => Some(self.high_word_function(M::RSQ64H, *a)),
             ("rcp", [a]) => self.rcp64(*a, round),
             ("sqrt", [a]) => self.sqrt64(*a, round),
             ("rsqrt", [a]) => self.rsqrt64(*a),
@@ -458,14 +460,12 @@ impl<'a> Lower<'_, 'a> {
         let sum = self.fused(RZ, Arg::word(b, 1), Arg::word(quotient, 1));
         let args = [PT, Arg::from(sum).absolute(), Arg::Imm(0x0010_0000), not_small.into()];
         let safe = self.emit_p(Op::FSETP, &[M::GT, M::AND], &args);
-        self.routine_if((safe, true), "div_f64", &slow, quotient)
+        self.where_holds((safe, true), quotient, |l| l.routine("div_f64", &slow)?.first().copied())
     }
 
     fn rcp64(&mut self, b: Value, round: &[M]) -> Option<Value> {
-        let one = self.pack(&[Arg::Imm(0), ONE64]);
-        let slow = [one.into(), b.into(), mode(round)];
         if !round.is_empty() {
-            return self.routine("div_f64", &slow)?.first().copied();
+            return self.reciprocal64(b, round);
         }
         let high = self.mufu(M::RCP64H, Arg::word(b, 1));
         let low = self.emit(Op::IADD3, &[], 1, &[Arg::word(b, 1), Arg::Imm(0x0030_0402), RZ]);
@@ -474,7 +474,13 @@ impl<'a> Lower<'_, 'a> {
         // The low word of the estimate also tells the exponents at both ends.
         let args = [PT, Arg::from(low).absolute(), Arg::Imm(0x0040_0402), PT];
         let safe = self.emit_p(Op::FSETP, &[M::GEU, M::AND], &args);
-        self.routine_if((safe, true), "div_f64", &slow, inverse)
+        self.where_holds((safe, true), inverse, |l| l.reciprocal64(b, round))
+    }
+
+    /// The library's division of 1.
+    fn reciprocal64(&mut self, b: Value, round: &[M]) -> Option<Value> {
+        let one = self.pack(&[Arg::Imm(0), ONE64]);
+        self.routine("div_f64", &[one.into(), b.into(), mode(round)])?.first().copied()
     }
 
     /// An inverse root from an estimate y: with e = 1 - ay², y + y·e·(1/2 + 3/8·e).
@@ -501,7 +507,7 @@ impl<'a> Lower<'_, 'a> {
         let half = self.pack(&[Arg::word(inverse, 0), half_high.into()]);
         let rest = self.fused64(root.into(), Arg::not(root), a.into());
         let root = self.fused64(rest.into(), half.into(), root.into());
-        self.routine_if((doubtful, false), "sqrt_f64", &slow, root)
+        self.where_holds((doubtful, false), root, |l| l.routine("sqrt_f64", &slow)?.first().copied())
     }
 
     fn rsqrt64(&mut self, a: Value) -> Option<Value> {
@@ -509,6 +515,8 @@ impl<'a> Lower<'_, 'a> {
         let inverse = self.refined_inverse_root(a, estimate);
         let shifted = self.emit(Op::IADD3, &[], 1, &[Arg::word(a, 1), Arg::Imm(-0x0010_0000), RZ]);
         let doubtful = self.compare_integers(M::GE, false, &[shifted.into()], &[Arg::Imm(0x7fe0_0000)]);
-        self.routine_if((doubtful, false), "rsqrt_f64", &[a.into()], inverse)
+        self.where_holds((doubtful, false), inverse, |l| {
+            l.routine("rsqrt_f64", &[a.into()])?.first().copied()
+        })
     }
 }

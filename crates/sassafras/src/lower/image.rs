@@ -52,7 +52,7 @@ impl<'a> Lower<'_, 'a> {
         let (first, rest) = body.list(*range).split_first()?;
         let handle = match first {
             Operand::Symbol(symbol) => match self.place(*symbol)? {
-                Place::Image(offset) | Place::Param(offset) => Handle::Bank(self.machine.params + offset),
+                Place::Image(offset) => Handle::Bank(self.machine.params + offset),
                 _ => return None,
             },
             Operand::Reg(reg) => {

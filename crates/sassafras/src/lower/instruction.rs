@@ -147,7 +147,17 @@ impl<'a> Lower<'_, 'a> {
             }
             ("atom" | "red", _) => self.atomic(ins),
             ("fence" | "fence.proxy" | "membar" | "membar.proxy", _) => self.fence(ins),
+            ("cp.async" | "cp.async.commit_group" | "cp.async.wait_group", _)
+            | ("cp.async.wait_all" | "cp.async.mbarrier.arrive", _) => self.async_copy(ins),
+            ("st.async" | "red.async" | "st.bulk", _) => self.async_store(ins),
+            (name, _) if name.starts_with("mbarrier") => self.mbarrier(ins),
+            (name, _)
+                if ["cp.", "tensormap.", "clusterlaunchcontrol."].iter().any(|p| name.starts_with(p)) =>
+            {
+                self.bulk(ins)
+            }
             (name, _) if name.starts_with("createpolicy") => self.memory(ins),
+            (name, _) if name.starts_with("multimem") => self.multimem(ins),
             ("activemask" | "elect" | "match" | "redux" | "shfl" | "vote", _) => self.warp(ins),
             ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt" | "griddepcontrol", _) => {
                 self.warp(ins)

@@ -32,10 +32,12 @@ macro_rules! files {
     };
 }
 
-const COUNT: usize = 3;
+const COUNT: usize = 5;
 static FILES: [Source; COUNT] = files! {
     "bits"
     "divide"
+    "double"
+    "float"
     "policy"
 };
 
@@ -63,34 +65,10 @@ fn registers(params: &[ast::Param]) -> Vec<Reg> {
     params.iter().filter_map(register).collect()
 }
 
-/// The way past a routine: when to take the routine, and the result of not taking it.
-struct Around {
-    predicate: Value,
-    negated: bool,
-    otherwise: Value,
-}
-
 impl Lower<'_, '_> {
     /// Puts a routine in here and returns its results. `None` if there is no such routine, or it can't be lowered
     /// for this machine.
     pub(super) fn routine(&mut self, name: &str, args: &[Arg]) -> Option<Vec<Value>> {
-        self.inlined(name, args, None)
-    }
-
-    /// Puts in a routine of one result that is gone through where a predicate holds (or doesn't, if negated);
-    /// elsewhere the result is `otherwise`.
-    pub(super) fn routine_if(
-        &mut self,
-        (predicate, negated): (Value, bool),
-        name: &str,
-        args: &[Arg],
-        otherwise: Value,
-    ) -> Option<Value> {
-        let around = Around { predicate, negated, otherwise };
-        self.inlined(name, args, Some(around))?.first().copied()
-    }
-
-    fn inlined(&mut self, name: &str, args: &[Arg], around: Option<Around>) -> Option<Vec<Value>> {
         let (module, function) = find(name)?;
         let body = function.body.as_ref()?;
         let values: Vec<Value> = args
@@ -110,7 +88,7 @@ impl Lower<'_, '_> {
             let env = Env { module, machine: self.machine, lines, data, serial: false };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
-            inner.line = self.line;
+            inner.at = self.at;
             inner.descriptor = self.descriptor;
             let (first, returns) = inner.run().ok()?;
             let mut ways = Vec::new();
@@ -130,17 +108,33 @@ impl Lower<'_, '_> {
             }
             (after, ways, first)
         };
-        self.kernel.code.blocks[before].end = match around {
-            None => Terminator::Jump(first),
-            Some(Around { predicate, negated, otherwise }) => {
-                let no = Edge { to: after, args: vec![otherwise] };
-                Terminator::Branch { predicate, negated, uniform: false, yes: first, no }
-            }
-        };
+        self.kernel.code.blocks[before].end = Terminator::Jump(first);
         for (block, args) in ways {
             self.kernel.code.blocks[block].end = Terminator::Jump(Edge { to: after, args });
         }
         self.block = after;
         Some(self.kernel.code.blocks[after].params.clone())
+    }
+    /// A value that is worked out by `work` where a predicate holds (or doesn't, if negated), and is `otherwise`
+    /// elsewhere.
+    pub(super) fn where_holds(
+        &mut self,
+        (predicate, negated): (Value, bool),
+        otherwise: Value,
+        work: impl FnOnce(&mut Self) -> Option<Value>,
+    ) -> Option<Value> {
+        let (before, first) = (self.block, self.kernel.code.block());
+        self.block = first;
+        let result = work(self)?;
+        let after = self.kernel.code.block();
+        let data = self.kernel.code.values[otherwise];
+        let param = self.kernel.code.value(data.file, data.words);
+        let code = &mut self.kernel.code;
+        code.blocks[after].params.push(param);
+        code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: vec![result] });
+        let (yes, no) = (Edge::to(first), Edge { to: after, args: vec![otherwise] });
+        code.blocks[before].end = Terminator::Branch { predicate, negated, uniform: false, yes, no };
+        self.block = after;
+        Some(param)
     }
 }

@@ -235,26 +235,15 @@ impl<'a> Lower<'_, 'a> {
         data: Data,
     ) -> Option<Value> {
         let address = self.address(operand, space, i64::from(data.bits() / 8))?;
-        let (index, mut offset) = match address.base {
-            Arg::Zero(_) => (None, address.offset + i64::from(start)),
-            base => (Some(self.copy(base)), address.offset + i64::from(start)),
-        };
-        // The offset field of an indexed load is signed and has 16 bits.
-        let index = match index {
-            Some(index) if !(-0x8000..0x7fe0).contains(&offset) => {
-                let sum = self.emit(Op::IADD3, &[], 1, &[index.into(), Arg::Imm(offset), RZ]);
-                offset = 0;
-                Some(sum)
-            }
-            other => other,
-        };
+        let (index, offset) = self.bank_place(address, start);
         // What is aligned to its element only must be loaded element by element.
         let step = data.ty.bits().min(64);
         let size = size_word(step, data.ty.is_signed())?;
         let words = step.div_ceil(32) as u8;
         let mut pieces = Vec::new();
         for i in 0..data.bits() / step {
-            let offset = (offset + i64::from(i * step / 8)) as i32;
+            // The field has 16 bits and is signed; a bank has 64 KiB, and addresses wrap.
+            let offset = i32::from((offset + i64::from(i * step / 8)) as i16);
             let piece = self.kernel.code.value(File::R, words);
             self.effect(Op::LDC, size, &[piece], &[Arg::Bank { bank, index, offset }]);
             pieces.push(piece.into());
@@ -263,6 +252,16 @@ impl<'a> Lower<'_, 'a> {
             return Some(self.join(&pieces, step));
         }
         Some(if let [Arg::Use(only)] = pieces[..] { only.value } else { self.pack(&pieces) })
+    }
+
+    /// The index and the offset of an address in a bank whose first byte is `start`.
+    fn bank_place(&mut self, address: Address, start: u32) -> (Option<Value>, i64) {
+        let offset = address.offset + i64::from(start);
+        match address.base {
+            Arg::Zero(_) => (None, offset),
+            base if (-0x8000..0x7fe0).contains(&offset) => (Some(self.copy(base)), offset),
+            base => (Some(self.emit(Op::IADD3, &[], 1, &[base, Arg::Imm(offset), RZ])), 0),
+        }
     }
 
     fn load_memory(
@@ -346,13 +345,12 @@ impl<'a> Lower<'_, 'a> {
         if address.offset % 32 == 0 && (-(1 << 20)..1 << 20).contains(&address.offset) {
             return Some(address);
         }
-        let Arg::Use(u) = address.base else { return None };
-        let offset = [Arg::Imm(address.offset), Arg::Imm(address.offset >> 32)];
-        let base = self.add64([Arg::word(u.value, 0), Arg::word(u.value, 1)], offset);
+        let words = self.flat(address);
+        let base = self.pack(&words);
         Some(Address { base: base.into(), offset: 0 })
     }
 
-    fn store(&mut self, ins: &Ins<'a>) -> Option<()> {
+    pub(super) fn store(&mut self, ins: &Ins<'a>) -> Option<()> {
         let space = self.space(ins)?;
         let manner = Manner::read(ins)?;
         let data = Data::read(ins)?;

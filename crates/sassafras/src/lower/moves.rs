@@ -1,7 +1,6 @@
 //! `mov`: registers, constants, special registers, addresses, and packing and unpacking; `cvt.pack`.
 
 use super::Lower;
-use super::arithmetic::imm;
 use super::build::{RZ, constant};
 use super::instruction::Ins;
 use ori::{Arg, Value};
@@ -146,20 +145,15 @@ impl<'a> Lower<'_, 'a> {
             Operand::Special { .. } if ty.bits() == 64 => self.special_wide(from),
             Operand::Special { .. } => self.special_word(from),
             Operand::Symbol(symbol) => {
-                let address = self.variable_address(*symbol)?;
+                let address = self.variable_address(*symbol, 0)?;
                 self.resized(address, ty)
             }
             Operand::Sum(range) => {
-                let [Operand::Symbol(symbol), Operand::Offset(offset)] = self.body.list(*range) else {
+                let [Operand::Symbol(symbol), Operand::Offset(plus)] = self.body.list(*range) else {
                     return None;
                 };
-                let address = self.variable_address(*symbol)?;
-                let address = self.resized(address, ty)?;
-                let words: Vec<Arg> =
-                    (0..self.kernel.code.values[address].words).map(|w| Arg::word(address, w)).collect();
-                let offset = [imm(*offset as u32), imm((*offset >> 32) as u32)];
-                let sum = self.add(&words, &offset[..words.len()]);
-                Some(self.value(&sum))
+                let address = self.variable_address(*symbol, *plus)?;
+                self.resized(address, ty)
             }
             _ if ty.bits() == 64 => self.wide(from, ty),
             _ => {

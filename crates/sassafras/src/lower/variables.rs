@@ -122,21 +122,21 @@ impl Lower<'_, '_> {
         self.data.constant_bytes
     }
 
-    /// The address of a variable within its own space, one word (two for `.global`).
-    pub(super) fn variable_address(&mut self, symbol: ast::Symbol) -> Option<Value> {
+    /// The address of a variable within its own space plus some bytes, one word (two for `.global`).
+    pub(super) fn variable_address(&mut self, symbol: ast::Symbol, plus: i64) -> Option<Value> {
         match self.place(symbol)? {
-            Place::Shared(offset) => {
-                let address = self.shared_place(offset);
+            Place::Shared(at) => {
+                let address = self.shared_place(at as i64 + plus);
                 Some(self.copy(address))
             }
-            Place::Local(offset) => {
-                Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(i64::from(offset)), RZ]))
+            Place::Local(at) => {
+                Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(i64::from(at) + plus), RZ]))
             }
-            Place::Param(offset) | Place::Const(offset) => {
-                Some(self.emit(Op::MOV, &[], 1, &[Arg::Imm(i64::from(offset))]))
+            Place::Param(at) | Place::Const(at) => {
+                Some(self.emit(Op::MOV, &[], 1, &[Arg::Imm(i64::from(at) + plus)]))
             }
             Place::Global(symbol) => {
-                let half = |half| Arg::Address { symbol, addend: 0, half };
+                let half = |half| Arg::Address { symbol, addend: plus, half };
                 Some(self.pack(&[half(Half::Low), half(Half::High)]))
             }
             Place::Image(_) => None,
@@ -144,8 +144,8 @@ impl Lower<'_, '_> {
     }
 
     /// The address in shared memory of this many bytes from the kernel's first.
-    fn shared_place(&mut self, offset: u64) -> Arg {
-        let base = Arg::Imm(i64::from(self.machine.shared) + offset as i64);
+    fn shared_place(&mut self, offset: i64) -> Arg {
+        let base = Arg::Imm(i64::from(self.machine.shared) + offset);
         if !self.machine.has_clusters() {
             return base;
         }

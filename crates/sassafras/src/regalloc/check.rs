@@ -25,21 +25,13 @@ pub struct Claims {
     pub in_memory: Vec<Value>,
 }
 
-pub fn check(function: &Function, code: &Code) -> Result<(), String> {
+pub fn check(function: &Function, code: &Code, isa: sass::Isa) -> Result<(), String> {
     let stored = code.blocks.iter().flatten().flat_map(|line| match line.origin {
         Origin::Spill(slot) => (0..width(line)).map(|w| slot + 4 * u32::from(w)).collect(),
         _ => Vec::new(),
     });
     let (roots, stored) = (roots(function), stored.collect());
-    let mut checker = Checker { function, code, roots, owners: FxHashMap::default(), stored };
-    for (index, slot) in code.claims.slots.iter().enumerate() {
-        let value = Value::new(index);
-        if let Some(slot) = slot {
-            (0..function.values[value].words).for_each(|w| {
-                checker.owners.insert(slot + 4 * u32::from(w), (value, w));
-            });
-        }
-    }
+    let checker = Checker { function, code, isa, roots, stored };
     for &block in &code.order {
         checker.block(block).map_err(|e| format!("{block}: {e}"))?;
     }
@@ -49,10 +41,9 @@ pub fn check(function: &Function, code: &Code) -> Result<(), String> {
 struct Checker<'a> {
     function: &'a Function,
     code: &'a Code,
+    isa: sass::Isa,
     /// The root of each word of each value; `None` where it has any bits.
     roots: Vec<Vec<Option<Root>>>,
-    /// Whose word each slot is.
-    owners: FxHashMap<u32, Root>,
     /// The slots that something is stored to.
     stored: FxHashSet<u32>,
 }
@@ -130,11 +121,9 @@ impl Checker<'_> {
             for word in 0..self.function.values[*param].words {
                 let Some(root) = self.root(*arg, word) else { continue };
                 let at = slot + 4 * u32::from(word);
-                let found = state
-                    .slots
-                    .get(&at)
-                    .copied()
-                    .or(self.owners.get(&at).and_then(|(v, w)| self.root(*v, *w)));
+                // Stored on the edge or before it in this block, or long ago to a slot that both share.
+                let shared = self.code.claims.slots[arg.index()] == Some(slot);
+                let found = state.slots.get(&at).copied().or(shared.then_some(root));
                 if found != Some(root) {
                     return Err(format!("the slot of {param} does not hold {arg}[{word}]"));
                 }
@@ -168,16 +157,28 @@ impl Checker<'_> {
                 let (file, first) = register(&line.operands[0])?;
                 for word in 0..width(line) {
                     let at = slot + 4 * u32::from(word);
+                    match state.slots.get(&at).copied() {
+                        Some(root) => state.registers.insert((file, first + word), root),
+                        // What lies there from before is known by the value that it is loaded for.
+                        None => state.registers.remove(&(file, first + word)),
+                    };
+                }
+                Ok(())
+            }
+            Origin::Bring(value, from) => {
+                let (file, first) = register(&line.operands[0])?;
+                let slot =
+                    self.code.claims.slots[value.index()].ok_or("a load of a value that has no slot")?;
+                for word in 0..width(line) {
+                    let at = slot + 4 * u32::from(from + word);
                     if !self.stored.contains(&at) {
-                        return Err(format!("nothing is ever stored to slot {at:#x}"));
+                        return Err(format!("{value} is never stored to its slot"));
                     }
-                    let owner = self.owners.get(&at).and_then(|(v, w)| self.root(*v, *w));
-                    let root = state
-                        .slots
-                        .get(&at)
-                        .copied()
-                        .or(owner)
-                        .ok_or("a load from a slot that is no one's")?;
+                    let Some(root) = self.root(value, from + word) else { continue };
+                    // Within the block, what was stored last counts.
+                    if state.slots.get(&at).is_some_and(|found| *found != root) {
+                        return Err(format!("the slot of {value} holds something else"));
+                    }
                     state.registers.insert((file, first + word), root);
                 }
                 Ok(())
@@ -234,6 +235,7 @@ impl Checker<'_> {
                 _ => {}
             }
         }
+        self.widths(data, line)?;
         if let Some(guard) = &data.guard {
             self.guard(state, line, guard)?;
             for (kept, operand) in guard.kept.iter().zip(results) {
@@ -245,6 +247,31 @@ impl Checker<'_> {
         }
         for (result, operand) in data.results.iter().zip(results) {
             self.place(state, *result, register(operand)?.1);
+        }
+        Ok(())
+    }
+
+    /// Does the machine touch no more registers than the values have?
+    fn widths(&self, data: &InstData, line: &Line) -> Result<(), String> {
+        let inst =
+            sass::Inst::new(self.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
+        let words = |arg: &Arg| match arg {
+            Arg::Use(u) => u.part.map_or(self.function.values[u.value].words, |p| p.count),
+            _ => 1,
+        };
+        let results = data.results.iter().map(|r| self.function.values[*r].words);
+        let declared: Vec<(&Operand, u8)> =
+            line.operands.iter().zip(results.chain(data.args.iter().map(words))).collect();
+        for access in inst.registers().filter(|a| matches!(a.file, Kind::R | Kind::U)) {
+            let names = |o: &Operand| o.kind == access.file && o.value == i64::from(access.first);
+            let widest = declared.iter().filter(|(o, _)| names(o)).map(|(_, words)| *words).max();
+            // Registers that an instruction implies (the stack pointer, constants' indices) are one word.
+            if u16::from(widest.unwrap_or(1)) < access.count {
+                return Err(format!(
+                    "{:?}{} is read or written as {} words",
+                    access.file, access.first, access.count
+                ));
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! registers move, all at once, then loads fill the rest.
 
 use super::{Allocator, Snapshot, frame_access, move_line};
-use crate::mir::Line;
+use crate::mir::{Line, Origin};
 use crate::moves;
 use ori::entity::Entity;
 use ori::{Block, Edge, File, Value};
@@ -16,8 +16,8 @@ struct Work {
     moves: [Vec<(u8, u8)>; 2],
     /// A register to a slot of the frame: (slot, register, words).
     stores: Vec<(u32, u8, u8)>,
-    /// A slot to another: (to, from, words).
-    across: Vec<(u32, u32, u8)>,
+    /// The slot of a value to another: (to, from, value).
+    across: Vec<(u32, u32, Value)>,
     /// A value from memory, or computed again, to a register.
     loads: Vec<(Value, u8)>,
     /// A value that is computed again, to a slot.
@@ -94,7 +94,7 @@ impl Allocator<'_> {
             None => {
                 let from = self.slot(arg);
                 if from != slot {
-                    work.across.push((slot, from, words));
+                    work.across.push((slot, from, arg));
                 }
             }
         }
@@ -142,14 +142,23 @@ impl Allocator<'_> {
         let Some(scratch) = self.spare_on(block, edge, File::R, work) else { return Ok(false) };
         self.code.touch(File::R, scratch);
         let mut wanted: Vec<(u32, u32)> = Vec::new();
-        for (to, from, words) in &work.across {
-            wanted.extend((0..u32::from(*words)).map(|w| (to + 4 * w, from + 4 * w)));
+        for (to, from, value) in &work.across {
+            let words = u32::from(self.function.values[*value].words);
+            wanted.extend((0..words).map(|w| (to + 4 * w, from + 4 * w)));
         }
         let spare = self.frame.next_multiple_of(4);
         self.frame = spare + 4;
         // With a spare slot there is always an order.
         for (to, from) in moves::sequence(&wanted, Some(spare)).unwrap_or_default() {
-            lines.extend(frame_access(sass::Op::LDL, from, scratch, 1));
+            let mut load = frame_access(sass::Op::LDL, from, scratch, 1);
+            let own = work.across.iter().find(|(_, at, value)| {
+                let words = u32::from(self.function.values[*value].words);
+                (*at..at + 4 * words).contains(&from)
+            });
+            if let Some((_, at, value)) = own {
+                load[0].origin = Origin::Bring(*value, ((from - at) / 4) as u8);
+            }
+            lines.extend(load);
             lines.extend(frame_access(sass::Op::STL, to, scratch, 1));
             self.code.spill_loads += 4;
             self.code.spill_stores += 4;

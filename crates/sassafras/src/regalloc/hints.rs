@@ -48,6 +48,14 @@ impl Hints {
         }
         hints
     }
+
+    /// The parameter that a value becomes.
+    pub fn param(&self, value: Value) -> Option<Value> {
+        match self.wants[value.index()]? {
+            Want::Param(param) => Some(param),
+            Want::Packed { .. } => None,
+        }
+    }
 }
 
 impl Allocator<'_> {
@@ -66,7 +74,7 @@ impl Allocator<'_> {
                     return fits(self, meant.checked_add(offset)?);
                 }
                 let words = self.function.values[whole].words;
-                let window = self.files[file].find(words)?;
+                let window = self.files[file].find(words, 0..0)?;
                 self.hints.meant[whole.index()] = Some(window);
                 fits(self, window + offset)
             }

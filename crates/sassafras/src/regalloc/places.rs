@@ -10,8 +10,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// R0 to R252: the last is RZ, and two belong to the system.
-    pub const MOST: Limits = Limits { r: 253, p: 7 };
+    /// Of the registers of a thread two belong to the system, and R255 is RZ.
+    pub fn registers(most: u32) -> Limits {
+        Limits { r: most.clamp(16, 255) as u8 - 2, p: 7 }
+    }
 
     pub fn of(&self, file: File) -> u8 {
         match file {
@@ -36,10 +38,12 @@ pub struct Places {
 }
 
 /// The multiple that a value of so many words starts at. The fragments of `DMMA` are aligned to their size (seen in
-/// ptxas's code: 8 words at 8, 16 at 16); the larger accumulators of the asynchronous products are not.
-pub fn alignment(words: u8) -> usize {
-    match words {
-        8 | 16 => usize::from(words),
+/// ptxas's code: 8 words at 8, 16 at 16); the larger accumulators of the asynchronous products are not. Groups of
+/// uniform registers are read as up to eight of them.
+pub fn alignment(file: File, words: u8) -> usize {
+    match (file, words) {
+        (File::UR, _) => usize::from(words.next_power_of_two()).min(8),
+        (_, 8 | 16) => usize::from(words),
         _ => usize::from(words.next_power_of_two()).min(4),
     }
 }
@@ -82,18 +86,20 @@ impl Places {
 
     pub fn fits(&self, at: u8, words: u8) -> bool {
         let at = usize::from(at);
-        at.is_multiple_of(alignment(words)) && (at..at + usize::from(words)).all(|p| self.is_free(p))
+        at.is_multiple_of(alignment(self.file, words)) && (at..at + usize::from(words)).all(|p| self.is_free(p))
     }
 
-    /// The first free window.
-    pub fn find(&self, words: u8) -> Option<u8> {
-        self.windows(words).find(|w| w.clone().all(|p| self.is_free(p))).map(|w| w.start as u8)
+    /// The first free window, outside of `but`.
+    pub fn find(&self, words: u8, but: std::ops::Range<usize>) -> Option<u8> {
+        self.windows(words)
+            .find(|w| (w.end <= but.start || w.start >= but.end) && w.clone().all(|p| self.is_free(p)))
+            .map(|w| w.start as u8)
     }
 
     /// All places where a value of so many words may lie, as far as alignment goes.
     pub fn windows(&self, words: u8) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let (words, len) = (usize::from(words), self.owner.len());
-        (0..len).step_by(alignment(words as u8)).map(move |at| at..at + words).filter(move |w| w.end <= len)
+        (0..len).step_by(alignment(self.file, words as u8)).map(move |at| at..at + words).filter(move |w| w.end <= len)
     }
 
     pub fn take(&mut self, at: u8, words: u8, value: Value) {

@@ -1,5 +1,6 @@
 //! Predicates that find no place become words: 1 or 0 behind the definition, a comparison before each use. A
-//! parameter of a block becomes a word altogether.
+//! parameter of a block becomes a word altogether. Convergence barriers become the words that the machine has for
+//! them, as ptxas saves them around calls.
 
 use ori::{Arg, Block, File, Function, Inst, InstData, Op, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,7 +33,11 @@ pub fn as_words(function: &mut Function, predicates: &[Value]) {
 
 fn keep(function: &mut Function, words: &FxHashMap<Value, Value>, predicate: Value, out: &mut Vec<Inst>) {
     if let Some(word) = words.get(&predicate) {
-        out.push(function.insts.push(word_of(predicate, *word)));
+        let saved = match function.values[predicate].file {
+            File::B => data(sass::Op::BMOV, &[M::_32, M::CLEAR], *word, &[predicate.into()]),
+            _ => word_of(predicate, *word),
+        };
+        out.push(function.insts.push(saved));
     }
 }
 
@@ -48,10 +53,17 @@ fn before_use(
     used.dedup();
     let mut fresh = Vec::new();
     for predicate in used {
-        let result = function.value(File::P, 1);
-        let (zero, yes) = (Arg::Zero(File::R), Arg::True(true));
-        let args = [yes, words[&predicate].into(), zero, yes];
-        out.push(function.insts.push(data(sass::Op::ISETP, &[M::NE, M::AND], result, &args)));
+        let file = function.values[predicate].file;
+        let result = function.value(file, 1);
+        let word = words[&predicate].into();
+        let back = match file {
+            File::B => data(sass::Op::BMOV, &[M::_32], result, &[word]),
+            _ => {
+                let (zero, yes) = (Arg::Zero(File::R), Arg::True(true));
+                data(sass::Op::ISETP, &[M::NE, M::AND], result, &[yes, word, zero, yes])
+            }
+        };
+        out.push(function.insts.push(back));
         fresh.push((predicate, result));
     }
     fresh
@@ -122,6 +134,6 @@ fn data(op: sass::Op, modifiers: &[M], result: Value, args: &[Arg]) -> InstData 
         results: smallvec![result],
         args: args.into(),
         guard: None,
-        line: 0,
+        at: 0,
     }
 }

@@ -42,6 +42,8 @@ pub enum FaultKind {
         what: String,
     },
     Trap,
+    /// Calls too deep, or too much local memory in them.
+    StackOverflow,
     /// A call of what is not a function, or of one without a body.
     BadCall {
         target: String,
@@ -96,6 +98,7 @@ impl fmt::Display for FaultKind {
                 f.write_str(what)
             }
             FaultKind::Trap => f.write_str("trap"),
+            FaultKind::StackOverflow => f.write_str("the stack overflows"),
             FaultKind::BadCall { target } => write!(f, "{target} can't be called"),
             FaultKind::StepLimit { steps } => write!(f, "no end after {steps} instructions"),
             FaultKind::Unsupported { what } => write!(f, "{what} is not supported"),

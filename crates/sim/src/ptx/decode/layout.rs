@@ -34,10 +34,15 @@ pub struct Layout<'a> {
     shared: u32,
 }
 
+/// The largest variable of global memory.
+const VARIABLE_LIMIT: u64 = 1 << 32;
+/// The largest variable of constant memory, of which there are 64 KB in eleven banks.
+const CONSTANT_LIMIT: u64 = 704 << 10;
+
 /// The next place for some bytes, and the end behind it.
 fn place(end: &mut u32, bytes: u64, align: u64) -> u32 {
     let align = u32::try_from(align).unwrap_or(1).max(1);
-    let start = end.next_multiple_of(align);
+    let start = end.checked_next_multiple_of(align).unwrap_or(u32::MAX);
     *end = start.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     start
 }
@@ -119,11 +124,14 @@ impl<'a> Layout<'a> {
             let (bytes, align) = self.size(symbol);
             let found = match variable.space {
                 ast::Space::Global => {
+                    // What is too large to have is there, but every access to it is out of bounds.
+                    let bytes = if bytes <= VARIABLE_LIMIT { bytes } else { 0 };
                     let address = self.globals.allocate(vec![0; bytes as usize]);
                     self.names.push((self.name(symbol), address));
                     Place::Global(address)
                 }
                 ast::Space::Const => {
+                    let bytes = if bytes <= CONSTANT_LIMIT { bytes } else { 0 };
                     let mut end = self.constants.len() as u32;
                     let start = place(&mut end, bytes, align);
                     self.constants.resize(end as usize, 0);
