@@ -51,6 +51,7 @@ mod variables;
 mod video;
 mod warp;
 mod wgmma;
+mod wmma;
 
 pub use variables::IMAGE_HANDLE;
 
