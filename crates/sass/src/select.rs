@@ -6,7 +6,7 @@
 
 use crate::code::fits;
 use crate::form::{Form, Hide, Kind, M, Mod, Op, Role, Slot};
-use crate::inst::{Inst, Operand, flag};
+use crate::inst::{Inst, Operand, PT, flag};
 use crate::isa::Isa;
 use crate::number;
 use std::fmt;
@@ -327,6 +327,8 @@ fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
         (kind, Kind::Double) if kind.is_immediate() => {
             taken.value = number::bits(kind, f64::from_bits(operand.value as u64))?;
         }
+        // What is always true is so in both files.
+        (Kind::V, Kind::P) if operand.value == i64::from(PT) => (),
         (kind, other) if kind == other && !slot.forbids(operand.value) => (),
         _ => return None,
     }

@@ -3,19 +3,21 @@
 use crate::bank0::Machine;
 use crate::data::Data;
 use crate::emit::{self, Words};
+use crate::lines::{self, Coded};
 use crate::lower::{IMAGE_HANDLE, Kernel, Uses};
 use crate::mir::Code;
-use crate::{Failure, Options, abi};
+use crate::{Failure, Input, Options, abi};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
-    Features, Function, ImageKind, Kernel as CubinKernel, Module, Param, Params, Shared, SharedHome,
-    SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
+    DebugSection, Features, Function, ImageKind, Kernel as CubinKernel, Module, Param, Params, Shared,
+    SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
 use rustc_hash::FxHashMap;
 
 /// A function up to its words.
-pub struct Compiled {
+pub struct Compiled<'a> {
+    pub source: &'a ptx::ast::Function<'a>,
     pub kernel: Kernel,
     pub code: Code,
 }
@@ -23,7 +25,7 @@ pub struct Compiled {
 pub fn module(
     compiled: Vec<Compiled>,
     data: Data,
-    module: &ptx::Module,
+    input: &Input,
     machine: &'static Machine,
     options: &Options,
 ) -> Result<Vec<u8>, Failure> {
@@ -46,6 +48,7 @@ pub fn module(
         .collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
+    let debug = if options.line_info { line_tables(&compiled, &words, input)? } else { Vec::new() };
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
@@ -72,9 +75,10 @@ pub fn module(
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
         external_functions: external,
         calls,
+        debug,
         features,
         shared: system,
-        ..Module::new(target, module.target.sm())
+        ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
     write(module).map_err(|e| Failure::internal("container", "module", e))
@@ -120,6 +124,15 @@ fn system_variables(compiled: &[Compiled]) -> Vec<SharedVariable> {
         address: 0,
     };
     if compiled.iter().any(|c| c.kernel.uses.tensor_partition) { vec![variable] } else { Vec::new() }
+}
+
+fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<Vec<DebugSection>, Failure> {
+    let coded = compiled.iter().zip(words).rev().map(|(compiled, words)| Coded {
+        name: &compiled.kernel.code.name,
+        source: compiled.source,
+        words,
+    });
+    lines::sections(input, &coded.collect::<Vec<_>>())
 }
 
 /// The symbols whose addresses constant bank 4 holds, in order of their first use.

@@ -29,15 +29,15 @@ pub struct Words {
     pub frame: u32,
     /// The highest R that is named, plus one.
     pub registers: u32,
-    /// Source lines of the words, 0 where there is none.
-    pub lines: Vec<u32>,
+    /// For each word, the byte of the PTX text at which the instruction begins that it is for, 0 where there is none.
+    pub at: Vec<u32>,
 }
 
 impl Words {
-    fn push(&mut self, inst: &Inst, line: u32) -> Result<(), String> {
+    fn push(&mut self, inst: &Inst, at: u32) -> Result<(), String> {
         let word = sass::encode(inst).map_err(|e| format!("{inst}: {e}"))?;
         self.bytes.extend(word.to_le_bytes());
-        self.lines.push(line);
+        self.at.push(at);
         Ok(())
     }
 }
@@ -67,7 +67,9 @@ pub fn words(
     for (i, &block) in code.order.iter().enumerate() {
         e.starts[block.index()] = e.lines.len();
         e.lines_of(block);
+        let end = e.lines.len();
         e.end(block, &code.order[i + 1..]);
+        e.lines[end..].iter_mut().for_each(|line| line.at = function.blocks[block].end_at);
     }
     e.finish(level)
 }
@@ -282,7 +284,7 @@ impl Emitter<'_> {
         for (i, (mut line, timed)) in lines.into_iter().zip(timed).enumerate() {
             for stall in &timed.idle {
                 let control = Control { stall: *stall, yields: true, ..Control::default() };
-                words.push(&idle.clone().controlled(control), line.line)?;
+                words.push(&idle.clone().controlled(control), line.at)?;
             }
             self.fill_in(&mut line, i, &places, &mut words);
             let at = (places[i] * WORD) as u32;
@@ -291,7 +293,7 @@ impl Emitter<'_> {
                 sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push(at),
                 _ => {}
             }
-            words.push(&inst(self.target.isa, &line)?.controlled(timed.control), line.line)?;
+            words.push(&inst(self.target.isa, &line)?.controlled(timed.control), line.at)?;
         }
         let stay = Line::new(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))], Origin::Frame);
         words.push(&inst(self.target.isa, &stay)?.controlled(schedule::padding()), 0)?;

@@ -36,6 +36,7 @@ mod instruction;
 mod integer;
 mod library;
 mod logic;
+mod matrix;
 mod mbarrier;
 mod memory;
 mod moves;
@@ -51,6 +52,7 @@ mod uniform;
 mod variables;
 mod video;
 mod warp;
+mod wgmma;
 
 pub use variables::IMAGE_HANDLE;
 
@@ -160,6 +162,8 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
+    /// Wait for each product of a warpgroup at once.
+    pub serial: bool,
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -253,13 +257,16 @@ struct Lower<'k, 'a> {
     first: Vec<Block>,
     last: Vec<Block>,
     block: Block,
-    line: u32,
+    /// Byte of the PTX text at which the instruction begins that is being lowered.
+    at: u32,
     /// The guard of the instruction that is being lowered: its predicate, and whether it is negated.
     guard: Option<(Value, bool)>,
     /// Operations from this number on belong to that instruction and may still take its guard.
     unguarded: usize,
     /// The descriptor of global memory, loaded once.
     descriptor: Option<Value>,
+    /// What products of a warpgroup have not finished yet.
+    flight: wgmma::Flight,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -272,6 +279,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     ) -> Lower<'k, 'a> {
         let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
+        let flight = wgmma::Flight::new(env.module, body, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -294,10 +302,11 @@ impl<'k, 'a> Lower<'k, 'a> {
             first: Vec::new(),
             last: vec![Function::ENTRY; blocks],
             block: Function::ENTRY,
-            line: 0,
+            at: 0,
             guard: None,
             unguarded: 0,
             descriptor: None,
+            flight,
         }
     }
 
@@ -326,9 +335,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
-                if self.routine.is_none() {
-                    self.line = self.lines.line(inst.span.start);
-                }
+                self.come_to(inst.span);
                 self.inst(inst)?;
             }
             self.last[b] = self.block;
@@ -353,9 +360,17 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok((Edge { to: self.first[0], args }, returns))
     }
 
+    /// What follows is for the instruction there; all of a routine is for the instruction that needs it.
+    fn come_to(&mut self, span: ptx::diag::Span) {
+        if self.routine.is_none() {
+            self.at = span.start;
+        }
+    }
+
     /// The registers' values at the beginning of a block.
     fn enter(&mut self, b: usize) {
         self.block = self.first[b];
+        self.flight.enter(b);
         match self.graph.blocks[b].preds[..] {
             // Something else leads to block 0 as well.
             [pred] if b != 0 => self.now = self.at_end[pred].clone(),
@@ -397,6 +412,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn leave(&mut self, b: usize) -> Result<(), Failure> {
         self.block = self.last[b];
         self.now = std::mem::take(&mut self.at_end[b]);
+        self.come_to(self.graph.blocks[b].span);
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
@@ -411,7 +427,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             }
             End::Switch { index, targets } => self.switch(index, &targets),
         };
-        self.kernel.code.blocks[self.block].end = end;
+        let block = &mut self.kernel.code.blocks[self.block];
+        (block.end, block.end_at) = (end, self.at);
         self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
     }
@@ -431,7 +448,8 @@ impl<'k, 'a> Lower<'k, 'a> {
                     results.push(self.kernel.code.value(file, words));
                 }
                 self.kernel.code.blocks[block].params = results.clone();
-                self.kernel.code.blocks[block].end = Terminator::Return;
+                let last = &mut self.kernel.code.blocks[block];
+                (last.end, last.end_at) = (Terminator::Return, self.at);
                 let here = std::mem::replace(&mut self.block, block);
                 self.hand_back(&results);
                 self.block = here;

@@ -164,8 +164,10 @@ fn merge(function: &mut Function) {
             }
             let insts = std::mem::take(&mut function.blocks[to].insts);
             let end = std::mem::replace(&mut function.blocks[to].end, Terminator::Exit);
-            function.blocks[block].insts.extend(insts);
-            function.blocks[block].end = end;
+            let end_at = function.blocks[to].end_at;
+            let merged = &mut function.blocks[block];
+            merged.insts.extend(insts);
+            (merged.end, merged.end_at) = (end, end_at);
         }
     }
 }

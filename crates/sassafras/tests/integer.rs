@@ -20,10 +20,8 @@ fn code(machine: &str, form: &str) -> Vec<sass::Inst> {
     let parsed = ptx::parse(&source, &ptx::Options::default());
     assert!(!parsed.failed(), "{form}: {:?}", parsed.diagnostics);
     let options = sassafras::Options {
-        target: ptx::Target::find(machine).expect("a target"),
-        command_line: String::new(),
         verify: true,
-        dump: None,
+        ..sassafras::Options::new(ptx::Target::find(machine).expect("a target"))
     };
     let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
     let cubin = output.cubin.unwrap_or_else(|| panic!("{form} for {machine}: {:?}", output.diagnostics));

@@ -154,7 +154,7 @@ impl Lower<'_, '_> {
             results: results.into(),
             args: SmallVec::from_slice(args),
             guard: None,
-            line: self.line,
+            at: self.at,
         }
     }
 

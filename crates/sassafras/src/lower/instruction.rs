@@ -168,6 +168,8 @@ impl<'a> Lower<'_, 'a> {
             ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt" | "griddepcontrol", _) => {
                 self.warp(ins)
             }
+            ("mma" | "ldmatrix" | "stmatrix" | "movmatrix", _) => self.matrix(ins),
+            (name, _) if name.starts_with("wgmma") => self.wgmma(ins),
             (name, _) if name.starts_with("bar") => self.barrier(ins),
             (name, _) if name.starts_with("tex") || name.starts_with("tld4") || name.starts_with("txq") => {
                 self.texture(ins)

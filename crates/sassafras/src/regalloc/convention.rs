@@ -104,12 +104,14 @@ impl Allocator<'_> {
             }
         }
         let spare = self.spare(File::R, &wanted);
-        let sequence =
-            moves::sequence(&wanted, spare).ok_or("no register is free for the moves before a call")?;
+        let Some(sequence) = moves::sequence(&wanted, spare) else {
+            self.short_of = Some(File::R);
+            return Ok(());
+        };
         for (to, from) in sequence {
             self.code.touch(File::R, to);
             let mut line = move_line(File::R, to, from)?;
-            line.line = data.line;
+            line.at = data.at;
             self.lines.push(line);
         }
         Ok(())
@@ -124,7 +126,7 @@ impl Allocator<'_> {
             let mut line =
                 Line::new(sass::Op::MOV, &[], &[machine::r(register), machine::imm(0)], Origin::Frame);
             line.address = Some(Address::Ahead { lines, half });
-            line.line = data.line;
+            line.at = data.at;
             self.lines.push(line);
         }
         let (operand, address) = match data.args.first() {
@@ -132,7 +134,7 @@ impl Allocator<'_> {
             _ => (machine::r(abi::CALLEE), None),
         };
         let mut call = Line::new(sass::Op::CALL, &[M::ABS, M::NOINC], &[operand], Origin::Inst(inst));
-        (call.address, call.line) = (address, data.line);
+        (call.address, call.at) = (address, data.at);
         self.lines.push(call);
         Ok(())
     }

@@ -37,9 +37,15 @@ pub struct Places {
     reserved: Vec<bool>,
 }
 
-/// The multiple that a value of so many words starts at. Groups of uniform registers are read as up to eight of them.
+/// The multiple that a value of so many words starts at. The fragments of `DMMA` are aligned to their size (seen in
+/// ptxas's code: 8 words at 8, 16 at 16); the larger accumulators of the asynchronous products are not. Groups of
+/// uniform registers are read as up to eight of them.
 pub fn alignment(file: File, words: u8) -> usize {
-    usize::from(words.next_power_of_two()).min(if file == File::UR { 8 } else { 4 })
+    match (file, words) {
+        (File::UR, _) => usize::from(words.next_power_of_two()).min(8),
+        (_, 8 | 16) => usize::from(words),
+        _ => usize::from(words.next_power_of_two()).min(4),
+    }
 }
 
 impl Places {
