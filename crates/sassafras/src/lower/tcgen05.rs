@@ -300,11 +300,14 @@ impl<'a> Lower<'_, 'a> {
                     [one] => *one,
                     several => l.pack_uniform(several).into(),
                 };
+                // Unlike descriptors, what is in tensor memory is marked, so that the right form is found.
                 match (i, whole) {
+                    (0, _) if these.len() == 1 => args.push(collector.mark(whole.suffixed(M::T), true)),
                     (0, _) => args.push(collector.mark(whole, true)),
                     (1, _) => args.push(collector.mark(whole, false)),
                     // The metadata and the descriptor of the operation are operands of their own.
                     (3, Arg::Use(u)) => args.extend([Arg::word(u.value, 0), Arg::word(u.value, 1)]),
+                    (4, _) if scaled => args.push(whole.suffixed(M::T)),
                     _ => args.push(whole),
                 }
             }
