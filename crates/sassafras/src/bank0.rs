@@ -142,6 +142,16 @@ impl Machine {
         self.sm >= 90
     }
 
+    /// Where the books of tensor memory's allocation are in the shared memory of the system.
+    pub fn tensor_partition(&self) -> i64 {
+        if self.sm == 110 { 0xc0 } else { 0x40 }
+    }
+
+    /// What the scaling of blocks of 16 is called.
+    pub fn small_blocks(&self) -> sass::M {
+        if self.sm == 103 { sass::M::BLOCK16 } else { sass::M::_4X }
+    }
+
     /// A barrier may be written as ordinary memory, if its unit is told to look again.
     pub fn stores_barriers(&self) -> bool {
         self.sm >= 100

@@ -43,6 +43,8 @@ mod moves;
 mod multimem;
 mod special;
 mod surface;
+mod tcgen05;
+mod tensor_alloc;
 mod tensormap;
 mod tensormap_replace;
 mod texture;
@@ -82,6 +84,7 @@ pub struct Kernel {
     /// The textures, samplers and surfaces that it names, in the order of their handles.
     pub images: Vec<String>,
     pub barriers: u8,
+    pub uses: Uses,
     pub launch: Launch,
     /// It calls something; by name in this module, through a pointer, elsewhere.
     pub calls: bool,
@@ -90,6 +93,21 @@ pub struct Kernel {
     pub externs: Vec<String>,
     /// Functions whose address it takes.
     pub takes: Vec<String>,
+}
+
+/// Units of the machine that a function uses and its container tells of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uses {
+    /// Copies of tensors, changes of their maps.
+    pub tensor_copies: bool,
+    pub map_changes: bool,
+    pub launch_control: bool,
+    /// Tensor memory, of a block or of a pair of blocks; and the books of its allocation.
+    pub tensor_memory: bool,
+    pub paired_tensor_memory: bool,
+    pub tensor_partition: bool,
+    /// More is done with it than giving up the right to allocate.
+    pub tensor_work: bool,
 }
 
 pub struct KernelParam {
@@ -174,6 +192,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         dynamic_shared: false,
         images: Vec::new(),
         barriers: 0,
+        uses: Uses::default(),
         launch,
         calls: false,
         callees: Vec::new(),

@@ -40,7 +40,11 @@ struct Warp {
 
 impl<'a> Lower<'_, 'a> {
     pub(super) fn bulk(&mut self, ins: &Ins<'a>) -> Option<()> {
-        match ins.mnemonic() {
+        let name = ins.mnemonic();
+        self.kernel.uses.tensor_copies |= name.ends_with(".tensor");
+        self.kernel.uses.map_changes |= name == "tensormap.replace";
+        self.kernel.uses.launch_control |= name.starts_with("clusterlaunchcontrol");
+        match name {
             "cp.async.bulk" => self.bulk_copy(ins),
             "cp.reduce.async.bulk" => self.bulk_reduce(ins),
             "cp.async.bulk.prefetch" => self.bulk_prefetch(ins),

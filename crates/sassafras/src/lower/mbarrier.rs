@@ -103,7 +103,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// An arrival at the unit; `None` if the barrier's state before is not wanted.
-    fn unit_arrive(&mut self, words: &[M], state: Option<Value>, place: Address, operand: Arg) {
+    pub(super) fn unit_arrive(&mut self, words: &[M], state: Option<Value>, place: Address, operand: Arg) {
         let operand = self.in_register(operand);
         let mut args = unit_args(place);
         args.push(operand);
@@ -227,7 +227,7 @@ impl<'a> Lower<'_, 'a> {
         self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, differs.into(), RZ, PT])
     }
 
-    fn unit_wait(&mut self, tries: bool, place: Address, phase: Arg) -> Value {
+    pub(super) fn unit_wait(&mut self, tries: bool, place: Address, phase: Arg) -> Value {
         let done = self.kernel.code.value(File::P, 1);
         let mut args = unit_args(place);
         args.push(phase);

@@ -56,7 +56,7 @@ impl Lower<'_, '_> {
     }
 
     /// Holds for one of the threads that are here.
-    fn elected(&mut self) -> Value {
+    pub(super) fn elected(&mut self) -> Value {
         let (leader, elected) = (self.kernel.code.value(File::UR, 1), self.kernel.code.value(File::P, 1));
         self.effect(Op::ELECT, &[], &[elected, leader], &[PT]);
         elected
