@@ -267,7 +267,9 @@ impl<'a> Lower<'_, 'a> {
             let word = self.word(offset, Type::B16)?;
             words.push(self.in_register(word));
         }
-        let mut scaled = |a: Arg, by: i64, b: Arg| -> Arg { self.emit(Op::IMAD, &[M::U32], 1, &[a, Arg::Imm(by), b]).into() };
+        let mut scaled = |a: Arg, by: i64, b: Arg| -> Arg {
+            self.emit(Op::IMAD, &[M::U32], 1, &[a, Arg::Imm(by), b]).into()
+        };
         Some(match (mode, &words[..]) {
             (Some("im2col"), [a]) => *a,
             (Some("im2col"), [a, b]) => self.emit(Op::PRMT, &[], 1, &[*a, Arg::Imm(LOW_BYTES), *b]).into(),
@@ -328,16 +330,24 @@ impl<'a> Lower<'_, 'a> {
     /// What the answer says: the first word is x, the next has y below and z above, the third one's lowest bit tells
     /// whether there is work.
     fn query_cancel(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let what =
-            ins.one_of(&["is_canceled", "get_first_ctaid", "get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"])?;
+        let what = ins.one_of(&[
+            "is_canceled",
+            "get_first_ctaid",
+            "get_first_ctaid::x",
+            "get_first_ctaid::y",
+            "get_first_ctaid::z",
+        ])?;
         let _ = (ins.types(), ins.word(Kind::Vector));
         let Arg::Use(answer) = self.whole(ins.get(1)?)? else { return None };
         let word = |i: u8| Arg::word(answer.value, answer.part.map_or(0, |p| p.first) + i);
         let to = ins.get(0)?;
         if what == "is_canceled" {
             let bit = self.masked(word(2), 1);
-            let canceled =
-                self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[Arg::True(true), bit.into(), RZ, Arg::True(true)]);
+            let canceled = self.emit_p(
+                Op::ISETP,
+                &[M::NE, M::U32, M::AND],
+                &[Arg::True(true), bit.into(), RZ, Arg::True(true)],
+            );
             return self.set(to, canceled);
         }
         let x = self.copy(word(0));

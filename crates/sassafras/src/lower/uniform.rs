@@ -47,7 +47,7 @@ impl Lower<'_, '_> {
             let end = Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
             l.kernel.code.blocks[l.block].end = end;
             l.block = inside;
-            let uniform: Vec<Arg> = words.iter().map(|w| l.to_uniform(*w)).collect();
+            let uniform: Vec<Arg> = words.iter().map(|w| l.in_uniform(*w)).collect();
             lower(l, &uniform)?;
             l.kernel.code.blocks[l.block].end = Terminator::Jump(Edge::to(after));
             l.block = after;
@@ -66,7 +66,7 @@ impl Lower<'_, '_> {
     fn like_first(&mut self, words: &[Arg]) -> Value {
         let mut same = PT;
         for word in words {
-            let first = self.to_uniform(*word);
+            let first = self.in_uniform(*word);
             same = self.emit_p(Op::ISETP, &[M::EQ, M::U32, M::AND], &[PT, *word, first, same]).into();
         }
         match same {
@@ -76,7 +76,7 @@ impl Lower<'_, '_> {
     }
 
     /// Some thread's word in a uniform register. Zero is one already.
-    pub(super) fn to_uniform(&mut self, word: Arg) -> Arg {
+    pub(super) fn in_uniform(&mut self, word: Arg) -> Arg {
         if let Arg::Zero(_) = word {
             return Arg::Zero(File::UR);
         }
