@@ -869,10 +869,7 @@ fn is_constant(name: M) -> bool {
 /// Does it write results before it has read all arguments? Tensor operations take several passes.
 fn early_writer(data: &InstData) -> bool {
     use sass::Op::*;
-    matches!(
-        data.op,
-        Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA | HGMMA | IGMMA | QGMMA | BGMMA)
-    )
+    matches!(data.op, Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA | HGMMA | IGMMA | QGMMA | BGMMA))
 }
 
 fn address(data: &InstData) -> Option<Address> {

@@ -63,7 +63,8 @@ impl<'a> Lower<'_, 'a> {
         let place = self.barrier_place(ins, 0)?;
         let count = self.word(ins.get(1)?, Type::U32)?;
         let count = self.in_register(count);
-        let left = |l: &mut Self, full: i64| l.emit(Op::IADD3, &[], 1, &[count.negated(), Arg::Imm(full), RZ]);
+        let left =
+            |l: &mut Self, full: i64| l.emit(Op::IADD3, &[], 1, &[count.negated(), Arg::Imm(full), RZ]);
         if !self.has(Op::SYNCS) {
             let (next, now) = (left(self, 1 << 30), left(self, -(1 << 31)));
             let words = self.pack(&[next.into(), now.into()]);
@@ -223,7 +224,8 @@ impl<'a> Lower<'_, 'a> {
         self.effect(Op::LDS, &[], &[word], &[place.base, Arg::Imm(place.offset + 4)]);
         // (word ^ phase) & sign
         let sign = Arg::Imm(i64::from(i32::MIN));
-        let differs = self.emit(Op::LOP3, &[M::LUT], 1, &[word.into(), sign, phase, Arg::Imm(0x48), Arg::True(false)]);
+        let differs =
+            self.emit(Op::LOP3, &[M::LUT], 1, &[word.into(), sign, phase, Arg::Imm(0x48), Arg::True(false)]);
         self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, differs.into(), RZ, PT])
     }
 
@@ -243,8 +245,7 @@ impl<'a> Lower<'_, 'a> {
         let done = self.kernel.code.value(File::P, 1);
         let mut args = unit_args(place);
         args.push(phase);
-        let mut again =
-            self.data(ori::Op::Machine(Op::SYNCS), &[M::PHASECHK, M::TRANS64], &[done], &args);
+        let mut again = self.data(ori::Op::Machine(Op::SYNCS), &[M::PHASECHK, M::TRANS64], &[done], &args);
         again.guard = Some(Guard { predicate: first, negated: true, kept: smallvec![first] });
         self.kernel.code.append(self.block, again);
         done
@@ -257,7 +258,8 @@ impl<'a> Lower<'_, 'a> {
         let high = self.in_register(high);
         let (arrived, full): (Arg, i64) = match self.has(Op::SYNCS) {
             true => {
-                let shifted = self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, Arg::Imm(PENDING_SHIFT), high]);
+                let shifted =
+                    self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, Arg::Imm(PENDING_SHIFT), high]);
                 (self.masked(shifted.into(), FULL - 1).into(), FULL)
             }
             false => (self.masked(high, i64::from(i32::MAX)).into(), -(1 << 31)),

@@ -65,7 +65,8 @@ impl<'a> Lower<'_, 'a> {
         let pair = group == Some("cta_group::2");
         self.kernel.uses.tensor_memory |= group.is_some() && !pair;
         self.kernel.uses.paired_tensor_memory |= pair;
-        self.kernel.uses.tensor_work |= group.is_some() && ins.mnemonic() != "tcgen05.relinquish_alloc_permit";
+        self.kernel.uses.tensor_work |=
+            group.is_some() && ins.mnemonic() != "tcgen05.relinquish_alloc_permit";
         match ins.mnemonic() {
             "tcgen05.ld" | "tcgen05.ld.red" => self.tensor_load(ins),
             "tcgen05.st" => self.tensor_store(ins),
@@ -125,7 +126,12 @@ impl<'a> Lower<'_, 'a> {
         let split = tile.upper.map(|upper| Some((upper, constant(ins.get(split)?, Type::U32)? as i64)));
         let words = |shape: Option<M>| -> Vec<M> {
             let kind = reduces.then_some(M::STAT);
-            kind.into_iter().chain(shape).chain(tile.repeat).chain(statistic.iter().copied()).chain(packed).collect()
+            kind.into_iter()
+                .chain(shape)
+                .chain(tile.repeat)
+                .chain(statistic.iter().copied())
+                .chain(packed)
+                .collect()
         };
         let fresh = |l: &mut Self| -> SmallVec<[Value; 2]> {
             let found = reduces.then(|| l.kernel.code.value(File::R, 1));
@@ -329,8 +335,7 @@ impl<'a> Lower<'_, 'a> {
             "kind::mxf4",
             "kind::mxf4nvf4",
         ])?;
-        let size =
-            ins.one_of(&["scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32"]);
+        let size = ins.one_of(&["scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32"]);
         let small_blocks = matches!(size, Some("scale_vec::4X" | "block16"));
         Some(match kind {
             "kind::f16" | "kind::tf32" => (Op::UTCHMMA, None),
@@ -380,7 +385,8 @@ impl Collector {
         let Some(word) = ins.starting_with("collector::") else {
             return Some(Collector { is_a: true, how: Vec::new() });
         };
-        let known = COLLECTORS.iter().find_map(|(name, buffer)| Some((word.strip_prefix(name)?, name, buffer)));
+        let known =
+            COLLECTORS.iter().find_map(|(name, buffer)| Some((word.strip_prefix(name)?, name, buffer)));
         let (use_, name, buffer) = known?;
         let is_a = *name == COLLECTORS[0].0;
         let (reuse, keep) = if is_a { (M::A_REUSE, M::A_KEEP) } else { (M::B_REUSE, M::B_KEEP) };

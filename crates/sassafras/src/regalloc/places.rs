@@ -86,7 +86,8 @@ impl Places {
 
     pub fn fits(&self, at: u8, words: u8) -> bool {
         let at = usize::from(at);
-        at.is_multiple_of(alignment(self.file, words)) && (at..at + usize::from(words)).all(|p| self.is_free(p))
+        at.is_multiple_of(alignment(self.file, words))
+            && (at..at + usize::from(words)).all(|p| self.is_free(p))
     }
 
     /// The first free window, outside of `but`.
@@ -99,7 +100,10 @@ impl Places {
     /// All places where a value of so many words may lie, as far as alignment goes.
     pub fn windows(&self, words: u8) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let (words, len) = (usize::from(words), self.owner.len());
-        (0..len).step_by(alignment(self.file, words as u8)).map(move |at| at..at + words).filter(move |w| w.end <= len)
+        (0..len)
+            .step_by(alignment(self.file, words as u8))
+            .map(move |at| at..at + words)
+            .filter(move |w| w.end <= len)
     }
 
     pub fn take(&mut self, at: u8, words: u8, value: Value) {
