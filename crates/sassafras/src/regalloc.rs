@@ -180,7 +180,7 @@ impl<'a> Allocator<'a> {
             return Ok(Outcome::Scratch(file));
         }
         self.stores();
-        self.code.frame = self.frame.next_multiple_of(8);
+        self.code.frame = self.frame.next_multiple_of(16);
         self.code.claims =
             Claims { starts: self.starts, slots: self.slots, in_memory: self.in_memory.iter().collect() };
         Ok(Outcome::Done(Box::new(self.code)))
@@ -738,19 +738,35 @@ impl<'a> Allocator<'a> {
         slot
     }
 
-    /// A value that becomes a parameter in memory is stored where the parameter is, if that isn't needed any more when
-    /// the value is defined: then nothing has to be moved on the edge.
+    /// A value that becomes a parameter in memory is stored where the parameter is, if neither that nor anyone else who
+    /// is stored there is needed where the value is, and the other way round: then nothing has to be moved on the edge.
     fn shared_slot(&self, value: Value) -> Option<u32> {
         let param = self.hints.param(value)?;
         let slot = self.slots[param.index()].filter(|_| self.in_memory.contains(param))?;
-        let (block, _, _) = self.born[value.index()]?;
-        let inst = self.definition[value.index()]?;
-        let data = &self.function.blocks[block];
-        let at = data.insts.iter().position(|i| *i == inst)?;
-        let later = data.insts[at + 1..].iter().flat_map(|i| self.function.insts[*i].uses());
-        let needed = self.live.live_out[block.index()].contains(param)
-            || later.chain(data.end.uses()).any(|v| v == param);
-        (!needed).then_some(slot)
+        let others = (0..self.slots.len()).filter(|i| self.slots[*i] == Some(slot)).map(Value::new);
+        let apart = |other: Value| !self.is_alive_behind(other, value) && !self.is_alive_behind(value, other);
+        let mut others = others.filter(|o| *o != value);
+        (self.definition[value.index()].is_some() && others.all(apart)).then_some(slot)
+    }
+
+    /// Is a value alive where another one has just been defined? What isn't known counts as yes.
+    fn is_alive_behind(&self, value: Value, definition: Value) -> bool {
+        let function = self.function;
+        let Some(inst) = self.definition[definition.index()] else {
+            // A parameter: alive when its block begins?
+            let of = |b: &&Block| function.blocks[**b].params.contains(&definition);
+            return self.cfg.order.iter().find(of).is_none_or(|b| self.live.live_in[b.index()].contains(value));
+        };
+        let Some((block, _, _)) = self.born[definition.index()] else { return true };
+        let data = &function.blocks[block];
+        let Some(at) = data.insts.iter().position(|i| *i == inst) else { return true };
+        let later = &data.insts[at + 1..];
+        // Defined further down, it isn't alive yet.
+        if later.iter().any(|i| function.insts[*i].results.contains(&value)) {
+            return false;
+        }
+        let uses = later.iter().flat_map(|i| function.insts[*i].uses()).chain(data.end.uses());
+        self.live.live_out[block.index()].contains(value) || { uses }.any(|v| v == value)
     }
 
     /// Stores every value that has a slot, right behind its definition.
