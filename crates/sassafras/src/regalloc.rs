@@ -238,8 +238,11 @@ impl<'a> Allocator<'a> {
         let preds = &self.cfg.preds[block.index()];
         // The way that is taken most: the last one that is known.
         // What may be in flight must not move at all.
-        let from =
-            preds.iter().copied().filter(|p| visited(self, *p)).max_by_key(|p| (self.sends_flying(*p, block), *p));
+        let from = preds
+            .iter()
+            .copied()
+            .filter(|p| visited(self, *p))
+            .max_by_key(|p| (self.sends_flying(*p, block), *p));
         let live = &self.live.live_in[block.index()];
         if let Some(from) = from {
             for (value, place) in self.ends[from.index()].clone() {
@@ -883,10 +886,7 @@ fn is_constant(name: M) -> bool {
 /// Does it write results before it has read all arguments? Tensor operations take several passes.
 fn early_writer(data: &InstData) -> bool {
     use sass::Op::*;
-    matches!(
-        data.op,
-        Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA | HGMMA | IGMMA | QGMMA | BGMMA)
-    )
+    matches!(data.op, Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA | HGMMA | IGMMA | QGMMA | BGMMA))
 }
 
 fn address(data: &InstData) -> Option<Address> {

@@ -325,7 +325,8 @@ impl<'a> Stretch<'a> {
         let needs = inst.form().class.scoreboards();
         let late_result = touches.iter().any(|t| t.role == Role::Def && t.port.is_late_result());
         let late_source = touches.iter().any(|t| t.role == Role::Use && t.port.is_late_source());
-        let write = (late_result && is_counted(inst, self.model)).then(|| self.scoreboard(self.results.clone()));
+        let write =
+            (late_result && is_counted(inst, self.model)).then(|| self.scoreboard(self.results.clone()));
         let read = (needs.read && late_source && reads_registers(inst)).then(|| self.scoreboard(SOURCES));
         self.issued.push(Issued { time, write, read, written: false, taken: false });
         for scoreboard in write.into_iter().chain(read) {

@@ -87,7 +87,8 @@ pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -
 /// Is the first operand an accumulator that is added to? Not where a constant says that it begins at zero.
 fn adds_in_place(opcode: &Opcode, operands: &[Operand]) -> bool {
     let scale = if opcode.has("sp") { 5 } else { 3 };
-    opcode.mnemonic == "wgmma.mma_async" && !matches!(operands.get(scale), Some(Operand::Int { value: 0, .. }))
+    opcode.mnemonic == "wgmma.mma_async"
+        && !matches!(operands.get(scale), Some(Operand::Int { value: 0, .. }))
 }
 
 /// Is the operand at this place a result? Results come first in every form.

@@ -182,7 +182,13 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// A product, with what the machine has.
-    pub(super) fn multiply_matrices(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    pub(super) fn multiply_matrices(
+        &mut self,
+        mma: &Mma,
+        a: &[Arg],
+        b: &[Arg],
+        c: &[Arg],
+    ) -> Option<Fragment> {
         if let Some((op, words)) = self.direct(mma) {
             return Some(self.product(op, &words, mma, a, b, c));
         }

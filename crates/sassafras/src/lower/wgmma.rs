@@ -72,7 +72,9 @@ fn in_flight(
             for inst in &graph.blocks[b].insts {
                 let operands = body.list(inst.operands);
                 match (module.opcodes[inst.opcode.0 as usize].mnemonic, operands.first()) {
-                    ("wgmma.mma_async", _) => now.extend(which(operands).iter().flat_map(|o| registers(body, o))),
+                    ("wgmma.mma_async", _) => {
+                        now.extend(which(operands).iter().flat_map(|o| registers(body, o)))
+                    }
                     ("wgmma.wait_group", Some(Operand::Int { value: 0, .. })) if inst.guard.is_none() => {
                         now.clear();
                     }
@@ -94,9 +96,11 @@ fn source(operands: &[Operand]) -> Option<Operand> {
 /// The registers that the asynchronous products of a body read: a wait for them reads them, too.
 pub fn sources(module: &Module, body: &Body) -> Vec<Reg> {
     let inst = |s: &Stmt| if let Stmt::Inst(inst) = s { Some(*inst) } else { None };
-    let products = body.stmts.iter().filter_map(inst).filter(|i| {
-        module.opcodes[i.opcode.0 as usize].mnemonic == "wgmma.mma_async"
-    });
+    let products = body
+        .stmts
+        .iter()
+        .filter_map(inst)
+        .filter(|i| module.opcodes[i.opcode.0 as usize].mnemonic == "wgmma.mma_async");
     let all = products.filter_map(|i| source(body.list(i.operands)));
     all.flat_map(|a| registers(body, &a).collect::<Vec<_>>()).collect()
 }

@@ -350,10 +350,8 @@ fn roots(function: &Function) -> Vec<Vec<Option<Root>>> {
     for block in ori::Cfg::new(function).order {
         for inst in &function.blocks[block].insts {
             let data = &function.insts[*inst];
-            let passes_on = matches!(
-                data.op,
-                Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack | Pseudo::Landed)
-            );
+            let passes_on =
+                matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack | Pseudo::Landed));
             let mut word = 0;
             for result in &data.results {
                 for w in 0..function.values[*result].words {
