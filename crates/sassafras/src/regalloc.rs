@@ -237,7 +237,12 @@ impl<'a> Allocator<'a> {
         let visited = |a: &Self, b: Block| a.rank[b.index()] < a.rank[block.index()];
         let preds = &self.cfg.preds[block.index()];
         // The way that is taken most: the last one that is known.
-        let from = preds.iter().copied().filter(|p| visited(self, *p)).max();
+        // What may be in flight must not move at all.
+        let from = preds
+            .iter()
+            .copied()
+            .filter(|p| visited(self, *p))
+            .max_by_key(|p| (self.sends_flying(*p, block), *p));
         let live = &self.live.live_in[block.index()];
         if let Some(from) = from {
             for (value, place) in self.ends[from.index()].clone() {
@@ -261,6 +266,18 @@ impl<'a> Allocator<'a> {
         }
         self.starts[block.index()] = self.snapshot();
         Ok(())
+    }
+
+    /// Does a block hand over the accumulator of an asynchronous product, which may not be finished?
+    fn sends_flying(&self, from: Block, to: Block) -> bool {
+        let edges = self.function.blocks[from].end.edges();
+        let mut args = edges.iter().filter(|e| e.to == to).flat_map(|e| &e.args);
+        args.any(|arg| {
+            self.definition[arg.index()].is_some_and(|inst| {
+                let data = &self.function.insts[inst];
+                data.op == Op::Pseudo(Pseudo::Landed) || self.function.tied(data).is_some()
+            })
+        })
     }
 
     /// Where the argument of a parameter is at the end of a predecessor.
