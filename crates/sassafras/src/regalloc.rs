@@ -772,7 +772,12 @@ impl<'a> Allocator<'a> {
         let Some(inst) = self.definition[definition.index()] else {
             // A parameter: alive when its block begins?
             let of = |b: &&Block| function.blocks[**b].params.contains(&definition);
-            return self.cfg.order.iter().find(of).is_none_or(|b| self.live.live_in[b.index()].contains(value));
+            return self
+                .cfg
+                .order
+                .iter()
+                .find(of)
+                .is_none_or(|b| self.live.live_in[b.index()].contains(value));
         };
         let Some((block, _, _)) = self.born[definition.index()] else { return true };
         let data = &function.blocks[block];
