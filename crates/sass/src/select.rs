@@ -334,6 +334,8 @@ fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
         }
         // What is always true is so in both files.
         (Kind::V, Kind::P) if operand.value == i64::from(PT) => (),
+        // The predicate that is always true is the same in both files.
+        (Kind::V, Kind::P) if operand.value == 7 && !slot.nonzero => (),
         (kind, other) if kind == other && !slot.forbids(operand.value) => (),
         _ => return None,
     }

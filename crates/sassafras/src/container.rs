@@ -310,6 +310,5 @@ fn cubin_kernel(
         max_registers: kernel.launch.registers(options.max_registers) as u16,
         max_threads: kernel.launch.max_threads,
         required_threads: kernel.launch.required_threads,
-        ..CubinKernel::default()
     }
 }

@@ -128,7 +128,7 @@ impl Emitter<'_> {
     /// A kernel's stack pointer comes from the driver, a device function's from its caller.
     fn prologue(&mut self) {
         let stack = machine::r(STACK_POINTER);
-        let names_it = |l: &Line| l.operands.iter().any(|o| *o == stack);
+        let names_it = |l: &Line| l.operands.contains(&stack);
         let needed = self.frame > 0 || self.kernel.calls || self.code.blocks.iter().flatten().any(names_it);
         if needed && self.kernel.entry {
             let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));

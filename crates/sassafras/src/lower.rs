@@ -53,6 +53,7 @@ mod variables;
 mod video;
 mod warp;
 mod wgmma;
+mod wmma;
 
 pub use variables::IMAGE_HANDLE;
 

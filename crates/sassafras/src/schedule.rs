@@ -54,7 +54,7 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
         let control = Control {
             stall: LONGEST as u8,
             yields: true,
-            write: (needs.write || awaited_write).then_some(0),
+            write: (is_counted(&step.inst, model) || awaited_write).then_some(0),
             // Where no register is read, nvdisasm takes no scoreboard for it (CCTL.IVALL, FENCE, LDCU).
             read: match bulk_group {
                 true => Some(GROUPS),
@@ -145,8 +145,28 @@ fn pause(inst: &Inst) -> u16 {
         Op::BRA | Op::EXIT | Op::BSYNC | Op::WARPSYNC | Op::CALL => 5,
         Op::RET | Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => 6,
         Op::CCTL | Op::DEPBAR => 4,
+        // Sooner behind the last product of a group, the wait for the group finds nothing (an H200 shows it).
+        _ if is_product(inst) => 3,
+        Op::WARPGROUP if is_arrival(inst) => 6,
+        Op::WARPGROUP => 2,
         _ => 1,
     }
+}
+
+/// `WARPGROUP.ARRIVE`
+fn is_arrival(inst: &Inst) -> bool {
+    inst.form().op == Op::WARPGROUP && inst.has(M::ARRIVE)
+}
+
+/// Does a scoreboard tell when its results are there? That of some matrix products depends on the machine.
+fn is_counted(inst: &Inst, model: &Model) -> bool {
+    let class = inst.form().class;
+    class.scoreboards().write || class == Class::Tensor && model.unit(inst).writes_late()
+}
+
+/// A product that a warpgroup computes by itself.
+fn is_product(inst: &Inst) -> bool {
+    inst.form().class == Class::Gmma
 }
 
 /// Does it order what memory was asked for before? Then the answers must have come: ptxas waits for the load of an
@@ -248,7 +268,10 @@ impl<'a> Stretch<'a> {
             let unit = self.model.unit(&step.inst);
             let touches: SmallVec<[Touch; 8]> =
                 self.model.touches(&step.inst).map(|t| whole_group(t, &step.inst, unit)).collect();
-            let (mut time, mut wait) = self.earliest(i, &touches);
+            let (mut time, mut wait) = match is_arrival(&step.inst) {
+                true => self.earliest(i, &self.announced(&steps[i + 1..])),
+                false => self.earliest(i, &touches),
+            };
             if orders_memory(&step.inst) {
                 wait |= self.in_use();
             }
@@ -280,6 +303,12 @@ impl<'a> Stretch<'a> {
             self.emit(i, step.inst.form().op, (time, wait), all);
         }
         self.finish(steps, all);
+    }
+
+    /// The registers of the products that an arrival stands for: they are read as it finds them.
+    fn announced(&self, behind: &[Step]) -> Vec<Touch> {
+        let products = behind.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| is_product(&s.inst));
+        products.flat_map(|s| self.model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
     }
 
     /// When an instruction may issue at the earliest, and which scoreboards it has to wait for.
@@ -316,7 +345,8 @@ impl<'a> Stretch<'a> {
         let needs = inst.form().class.scoreboards();
         let late_result = touches.iter().any(|t| t.role == Role::Def && t.port.is_late_result());
         let late_source = touches.iter().any(|t| t.role == Role::Use && t.port.is_late_source());
-        let write = (needs.write && late_result).then(|| self.scoreboard(self.results.clone()));
+        let write =
+            (late_result && is_counted(inst, self.model)).then(|| self.scoreboard(self.results.clone()));
         let read = (needs.read && late_source && reads_registers(inst)).then(|| self.scoreboard(SOURCES));
         let (write, read) = match is_awaited(inst) {
             Some(Signal::Write) => (write.or_else(|| Some(self.scoreboard(self.results.clone()))), read),

@@ -169,6 +169,7 @@ impl<'a> Lower<'_, 'a> {
                 self.warp(ins)
             }
             ("mma" | "ldmatrix" | "stmatrix" | "movmatrix", _) => self.matrix(ins),
+            (name, _) if name.starts_with("wmma") => self.wmma(ins),
             (name, _) if name.starts_with("wgmma") => self.wgmma(ins),
             (name, _) if name.starts_with("bar") => self.barrier(ins),
             (name, _) if name.starts_with("tex") || name.starts_with("tld4") || name.starts_with("txq") => {

@@ -68,7 +68,7 @@ fn is_byte_float(ty: Type) -> bool {
 }
 
 impl Mma {
-    fn of(self, [m, n, k]: [u32; 3]) -> Mma {
+    pub fn of(self, [m, n, k]: [u32; 3]) -> Mma {
         Mma { m, n, k, ..self }
     }
 
@@ -192,11 +192,19 @@ impl<'a> Lower<'_, 'a> {
         if let Some((op, words)) = self.direct(mma) {
             return Some(self.product(op, &words, mma, a, b, c));
         }
+        if mma.k == 4 && mma.m == 8 && mma.a.name() == "f16" {
+            return match self.has_quad_products() {
+                true => self.quad_product(mma, a, b, c),
+                false => None,
+            };
+        }
         match (mma.a.name(), mma.b.name()) {
-            ("f16", _) if mma.k == 4 && self.has_quad_products() => self.quad_product(mma, a, b, c),
+            ("f16", _) if mma.c != mma.d => self.product_of_mixed(mma, a, b, c),
+            ("f16", _) if mma.k == 16 => self.product_in_halves(mma, a, b, c),
             ("f64", _) => Some(self.product_by_fours(mma, a, b, c)),
             ("u4" | "s4", _) => self.product_of_nibbles(mma, a, b, c),
             ("u8" | "s8", _) if mma.m == 8 => self.upper_half(mma, a, b, c),
+            ("u8" | "s8", _) if mma.k == 16 => self.product_by_eights(mma, a, b, c),
             ("b1", _) if mma.bits == Some(M::XOR) => self.product_by_xor(mma, a, b, c),
             ("b1", _) => self.product_of_bits(mma, a, b, c),
             ("e4m3" | "e5m2", "e4m3" | "e5m2") if mma.sparse.is_none() => {
@@ -316,6 +324,40 @@ impl Lower<'_, '_> {
         out
     }
 
+    /// The first half of the columns of A, then the second.
+    pub(super) fn product_in_halves(
+        &mut self,
+        mma: &Mma,
+        a: &[Arg],
+        b: &[Arg],
+        c: &[Arg],
+    ) -> Option<Fragment> {
+        let half = Mma { k: mma.k / 2, ..*mma };
+        let ((a, more_a), (b, more_b)) = (a.split_at(a.len() / 2), b.split_at(b.len() / 2));
+        let sum = self.multiply_matrices(&half, a, b, c)?;
+        self.multiply_matrices(&half, more_a, more_b, &sum)
+    }
+
+    /// Sixteen rows as two times eight.
+    fn product_by_eights(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+        let mut d = Vec::new();
+        for (a, c) in a.chunks(1).zip(c.chunks(2)) {
+            d.extend(self.multiply_matrices(&mma.of([8, 8, mma.k]), a, b, c)?);
+        }
+        Some(d)
+    }
+
+    /// C and D of different types: the sum is computed in the wider one.
+    fn product_of_mixed(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+        if mma.d == Type::F32 {
+            let halves = |word: &Arg| [word.suffixed(M::H0_H0), word.suffixed(M::H1_H1)];
+            let c: Fragment = c.iter().flat_map(halves).map(|half| self.half_as_float(half)).collect();
+            return self.multiply_matrices(&Mma { c: mma.d, ..*mma }, a, b, &c);
+        }
+        let d = self.multiply_matrices(&Mma { d: mma.c, ..*mma }, a, b, c)?;
+        Some(d.chunks(2).map(|pair| self.floats_as_halves(pair[0], pair[1])).collect())
+    }
+
     /// `m8n8k…` as the upper half of `m16n8k…`.
     fn upper_half(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let a: Fragment = a.iter().flat_map(|word| [*word, RZ]).collect();
@@ -387,6 +429,25 @@ impl Lower<'_, '_> {
         let modifiers = [M::F16, type_word(ty)?, M::UNPACK_B];
         let pick = |word: &Arg| if upper { word.suffixed(M::H1) } else { *word };
         Some(words.iter().map(|w| self.emit(Op::F2FP, &modifiers, 1, &[pick(w)]).into()).collect())
+    }
+}
+
+/// Between floats and halves.
+impl Lower<'_, '_> {
+    fn half_as_float(&mut self, half: Arg) -> Arg {
+        self.emit(Op::HADD2, &[M::F32], 1, &[Arg::MinusZero, half]).into()
+    }
+
+    /// Two floats as the halves of a word, the first below.
+    fn floats_as_halves(&mut self, low: Arg, high: Arg) -> Arg {
+        let operands = [machine::r(2); 3];
+        for names in [&[M::F16, M::F32, M::PACK_AB][..], &[M::PACK_AB]] {
+            if self.takes(Op::F2FP, names, &operands) {
+                return self.emit(Op::F2FP, names, 1, &[high, low]).into();
+            }
+        }
+        let [low, high] = [low, high].map(|x| self.emit(Op::F2F, &[M::F16, M::F32], 1, &[x]));
+        self.prmt(low.into(), 0x5410, high.into()).into()
     }
 }
 
