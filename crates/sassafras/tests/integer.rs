@@ -94,6 +94,10 @@ impl Thread {
             let negated = operand.is_neg() || operand.is_not();
             args.push(Arg { bits, negated, absolute: operand.is_abs(), part: slot.suffix });
         }
+        // Waiting changes nothing.
+        if inst.op() == Op::NOP {
+            continue;
+        }
         let modifiers: Vec<_> = inst.modifiers().filter(|m| !ALIASES.contains(&m.name())).collect();
         let (bits, predicates) = match inst.op() {
             Op::LDC => (args[0].bits, vec![]),

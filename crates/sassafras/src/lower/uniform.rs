@@ -66,7 +66,7 @@ impl Lower<'_, '_> {
         let wait = Edge { to: meet, args: before };
         self.kernel.code.blocks[again].end = branch(Edge::to(inside), wait);
         self.block = inside;
-        let uniform: Vec<Arg> = words.iter().map(|w| self.uniform_word(*w)).collect();
+        let uniform: Vec<Arg> = words.iter().map(|w| self.in_uniform(*w)).collect();
         let args = lower(self, &uniform)?;
         self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: meet, args });
         let next = Edge { to: again, args: behind.clone() };
@@ -92,7 +92,7 @@ impl Lower<'_, '_> {
     fn like_first(&mut self, words: &[Arg]) -> Value {
         let mut same = PT;
         for word in words {
-            let first = self.uniform_word(*word);
+            let first = self.in_uniform(*word);
             same = self.emit_p(Op::ISETP, &[M::EQ, M::U32, M::AND], &[PT, *word, first, same]).into();
         }
         match same {
@@ -102,7 +102,7 @@ impl Lower<'_, '_> {
     }
 
     /// Some thread's word in a uniform register. Zero is one already.
-    pub(super) fn uniform_word(&mut self, word: Arg) -> Arg {
+    pub(super) fn in_uniform(&mut self, word: Arg) -> Arg {
         if let Arg::Zero(_) = word {
             return Arg::Zero(File::UR);
         }
