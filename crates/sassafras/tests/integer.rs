@@ -96,7 +96,7 @@ impl Thread {
         }
         // Waiting changes nothing.
         if inst.op() == Op::NOP {
-            continue;
+            return;
         }
         let modifiers: Vec<_> = inst.modifiers().filter(|m| !ALIASES.contains(&m.name())).collect();
         let (bits, predicates) = match inst.op() {
