@@ -55,7 +55,7 @@ int main() {
     long long most = 0, least = 0;
     float fsum = 0;
     double dsum = 0;
-    want[UMIN] = want[AND] = -1;
+    want[UMIN] = want[AND] = ~0u;
     for (int i = 0; i < n; i++) {
         int v = in[i];
         want[ADD] += v, want[SUB] -= v, want[XOR] ^= v, want[AND] &= v | 0xff, want[OR] |= v & 0x10101010;
