@@ -112,6 +112,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         target: given.arch().target,
         command_line: given.note(),
         level: given.number(Id::OptLevel).map_or(3, |level| level.clamp(0, 3) as u8),
+        line_info: given.has(Id::LineInfo) && !given.has(Id::NoDebugSections),
         max_registers: given.max_registers(),
         verify: given.has(Id::Verify),
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),

@@ -45,12 +45,8 @@ fn compile(source: &str, target: &str) -> Result<Vec<u8>, String> {
     let module = parsed.module.filter(|_| !failed);
     let module = module.ok_or_else(|| format!("front end: {:?}", parsed.diagnostics.first()))?;
     let options = sassafras::Options {
-        target: ptx::Target::find(target).ok_or("no such target")?,
-        command_line: String::new(),
-        level: 3,
-        max_registers: None,
         verify: true,
-        dump: None,
+        ..sassafras::Options::new(ptx::Target::find(target).ok_or("no such target")?)
     };
     let output = sassafras::compile(source, &module, &options);
     output.cubin.ok_or_else(|| output.diagnostics.first().map_or_else(String::new, |d| d.message.clone()))

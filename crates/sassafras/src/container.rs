@@ -3,18 +3,21 @@
 use crate::bank0::Machine;
 use crate::data::Data;
 use crate::emit::{self, Words};
-use crate::lower::{IMAGE_HANDLE, Kernel};
+use crate::lines::{self, Coded};
+use crate::lower::{IMAGE_HANDLE, Kernel, Uses};
 use crate::mir::Code;
-use crate::{Failure, Options, abi};
+use crate::{Failure, Input, Options, abi};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
-    Function, ImageKind, Kernel as CubinKernel, Module, Param, Params, Shared, SymbolicReloc, Tool,
+    DebugSection, Features, Function, ImageKind, Kernel as CubinKernel, Module, Param, Params, Shared,
+    SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
 use rustc_hash::FxHashMap;
 
 /// A function up to its words.
-pub struct Compiled {
+pub struct Compiled<'a> {
+    pub source: &'a ptx::ast::Function<'a>,
     pub kernel: Kernel,
     pub code: Code,
 }
@@ -22,7 +25,7 @@ pub struct Compiled {
 pub fn module(
     compiled: Vec<Compiled>,
     data: Data,
-    module: &ptx::Module,
+    input: &Input,
     machine: &'static Machine,
     options: &Options,
 ) -> Result<Vec<u8>, Failure> {
@@ -45,6 +48,7 @@ pub fn module(
         .collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
+    let debug = if options.line_info { line_tables(&compiled, &words, input)? } else { Vec::new() };
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
@@ -62,6 +66,7 @@ pub fn module(
         edges.dedup();
         calls.direct.extend(edges);
     }
+    let (features, system) = (features(&compiled), system_variables(&compiled));
     let module = Module {
         tool,
         functions,
@@ -70,10 +75,64 @@ pub fn module(
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
         external_functions: external,
         calls,
-        ..Module::new(target, module.target.sm())
+        debug,
+        features,
+        shared: system,
+        ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
     write(module).map_err(|e| Failure::internal("container", "module", e))
+}
+
+/// What the file says of the instructions in it.
+fn features(compiled: &[Compiled]) -> Features {
+    let any = |used: fn(&Uses) -> bool| compiled.iter().any(|c| used(&c.kernel.uses));
+    let later = |u: &Uses| {
+        u.tensor_copies || u.map_changes || u.launch_control || u.tensor_memory || u.paired_tensor_memory
+    };
+    let maps = if any(|u| u.tensor_copies) { 1 } else { 0 };
+    Features {
+        isa_class: if any(later) { 2 } else { Features::default().isa_class },
+        tensormap: if any(|u| u.map_changes) { 2 } else { maps },
+    }
+}
+
+/// What the driver does for tensor memory before the kernel starts.
+fn tensor_memory(uses: &Uses) -> Vec<Attr> {
+    let mut attrs = Vec::new();
+    if uses.tensor_partition {
+        // The books of a pair have a barrier.
+        let fragments = if uses.paired_tensor_memory { 7 } else { 6 };
+        attrs.push(Attr::words(AttrCode::AT_ENTRY_FRAGMENTS, [fragments]));
+        attrs.push(Attr::flag(AttrCode::RESERVED_SMEM_USED));
+    }
+    attrs.extend(uses.tensor_memory.then(|| Attr::flag(AttrCode::TCGEN05_1CTA_USED)));
+    attrs.extend(uses.paired_tensor_memory.then(|| Attr::flag(AttrCode::TCGEN05_2CTA_USED)));
+    attrs.extend(uses.tensor_work.then(|| Attr::byte(AttrCode::VRC_CTA_INIT_COUNT, 0x80)));
+    attrs
+}
+
+/// Variables in the shared memory of the system.
+fn system_variables(compiled: &[Compiled]) -> Vec<SharedVariable> {
+    let (name, size, align) = TCGEN05_PARTITION;
+    let variable = SharedVariable {
+        name: name.into(),
+        binding: cubin::Binding::WEAK,
+        home: SharedHome::System,
+        align,
+        size,
+        address: 0,
+    };
+    if compiled.iter().any(|c| c.kernel.uses.tensor_partition) { vec![variable] } else { Vec::new() }
+}
+
+fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<Vec<DebugSection>, Failure> {
+    let coded = compiled.iter().zip(words).rev().map(|(compiled, words)| Coded {
+        name: &compiled.kernel.code.name,
+        source: compiled.source,
+        words,
+    });
+    lines::sections(input, &coded.collect::<Vec<_>>())
 }
 
 /// The symbols whose addresses constant bank 4 holds, in order of their first use.
@@ -180,6 +239,7 @@ fn function(
     if !words.outside_calls.is_empty() {
         attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
     }
+    attrs.extend(tensor_memory(&kernel.uses));
     let images = images(kernel, data, machine);
     let has = |kind: RelocType| images.iter().any(|r| r.kind == kind);
     let banks = [
@@ -250,6 +310,5 @@ fn cubin_kernel(
         max_registers: kernel.launch.registers(options.max_registers) as u16,
         max_threads: kernel.launch.max_threads,
         required_threads: kernel.launch.required_threads,
-        ..CubinKernel::default()
     }
 }

@@ -29,15 +29,15 @@ pub struct Words {
     pub frame: u32,
     /// The highest R that is named, plus one.
     pub registers: u32,
-    /// Source lines of the words, 0 where there is none.
-    pub lines: Vec<u32>,
+    /// For each word, the byte of the PTX text at which the instruction begins that it is for, 0 where there is none.
+    pub at: Vec<u32>,
 }
 
 impl Words {
-    fn push(&mut self, inst: &Inst, line: u32) -> Result<(), String> {
+    fn push(&mut self, inst: &Inst, at: u32) -> Result<(), String> {
         let word = sass::encode(inst).map_err(|e| format!("{inst}: {e}"))?;
         self.bytes.extend(word.to_le_bytes());
-        self.lines.push(line);
+        self.at.push(at);
         Ok(())
     }
 }
@@ -66,8 +66,10 @@ pub fn words(
     e.prologue();
     for (i, &block) in code.order.iter().enumerate() {
         e.starts[block.index()] = e.lines.len();
-        e.lines.extend(code.blocks[block.index()].iter().cloned());
+        e.lines_of(block);
+        let end = e.lines.len();
         e.end(block, &code.order[i + 1..]);
+        e.lines[end..].iter_mut().for_each(|line| line.at = function.blocks[block].end_at);
     }
     e.finish(level)
 }
@@ -77,6 +79,19 @@ pub fn words(
 enum Saved {
     Register(u8),
     Barrier(u8),
+}
+
+/// Might shared memory be accessed?
+fn may_unsettle(op: sass::Op) -> bool {
+    use sass::{Class, Op};
+    let far = matches!(op, Op::LDGSTS | Op::LDGDEPBAR | Op::LDG | Op::STG | Op::LDC);
+    let reaches_memory = |class| {
+        matches!(
+            class,
+            Class::Load | Class::Store | Class::UniformLoad | Class::UniformStore | Class::Control
+        )
+    };
+    !far && sass::Form::of(op).iter().any(|f| reaches_memory(f.class))
 }
 
 fn saved(kernel: &Kernel, code: &Code) -> Vec<Saved> {
@@ -113,7 +128,7 @@ impl Emitter<'_> {
     /// A kernel's stack pointer comes from the driver, a device function's from its caller.
     fn prologue(&mut self) {
         let stack = machine::r(STACK_POINTER);
-        let names_it = |l: &Line| l.operands.iter().any(|o| *o == stack);
+        let names_it = |l: &Line| l.operands.contains(&stack);
         let needed = self.frame > 0 || self.kernel.calls || self.code.blocks.iter().flatten().any(names_it);
         if needed && self.kernel.entry {
             let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
@@ -130,6 +145,28 @@ impl Emitter<'_> {
                 }
             };
             self.push(sass::Op::STL, &[], &[stack, place, machine::r(register)]);
+        }
+    }
+
+    fn lines_of(&mut self, block: Block) {
+        let code = self.code;
+        let mut settled = !self.target.settles_shared_memory();
+        for line in &code.blocks[block.index()] {
+            if line.op == sass::Op::LDGSTS && !settled {
+                self.settle_shared_memory();
+                settled = true;
+            }
+            settled &= !self.target.settles_shared_memory() || !may_unsettle(line.op);
+            self.lines.push(line.clone());
+        }
+    }
+
+    /// Loads that load nothing. ptxas puts three of them before a copy to shared memory that is the first of its block,
+    /// or the first behind another access of shared memory.
+    fn settle_shared_memory(&mut self) {
+        for _ in 0..3 {
+            let load = self.push(sass::Op::LDS, &[], &[machine::rz(), machine::rz()]);
+            load.guard = Guard { not: true, ..Guard::ALWAYS };
         }
     }
 
@@ -247,7 +284,7 @@ impl Emitter<'_> {
         for (i, (mut line, timed)) in lines.into_iter().zip(timed).enumerate() {
             for stall in &timed.idle {
                 let control = Control { stall: *stall, yields: true, ..Control::default() };
-                words.push(&idle.clone().controlled(control), line.line)?;
+                words.push(&idle.clone().controlled(control), line.at)?;
             }
             self.fill_in(&mut line, i, &places, &mut words);
             let at = (places[i] * WORD) as u32;
@@ -256,7 +293,7 @@ impl Emitter<'_> {
                 sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push(at),
                 _ => {}
             }
-            words.push(&inst(self.target.isa, &line)?.controlled(timed.control), line.line)?;
+            words.push(&inst(self.target.isa, &line)?.controlled(timed.control), line.at)?;
         }
         let stay = Line::new(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))], Origin::Frame);
         words.push(&inst(self.target.isa, &stay)?.controlled(schedule::padding()), 0)?;

@@ -17,9 +17,12 @@
 
 mod address;
 mod arithmetic;
+mod async_copy;
+mod async_store;
 mod atomic;
 mod barrier;
 mod build;
+mod bulk;
 mod cache;
 mod call;
 mod compare;
@@ -33,16 +36,24 @@ mod instruction;
 mod integer;
 mod library;
 mod logic;
+mod matrix;
+mod mbarrier;
 mod memory;
 mod moves;
 mod multimem;
 mod special;
 mod surface;
+mod tcgen05;
+mod tensor_alloc;
 mod tensormap;
+mod tensormap_replace;
 mod texture;
+mod uniform;
 mod variables;
 mod video;
 mod warp;
+mod wgmma;
+mod wmma;
 
 pub use variables::IMAGE_HANDLE;
 
@@ -73,6 +84,7 @@ pub struct Kernel {
     /// The textures, samplers and surfaces that it names, in the order of their handles.
     pub images: Vec<String>,
     pub barriers: u8,
+    pub uses: Uses,
     pub launch: Launch,
     /// It calls something; by name in this module, through a pointer, elsewhere.
     pub calls: bool,
@@ -81,6 +93,21 @@ pub struct Kernel {
     pub externs: Vec<String>,
     /// Functions whose address it takes.
     pub takes: Vec<String>,
+}
+
+/// Units of the machine that a function uses and its container tells of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uses {
+    /// Copies of tensors, changes of their maps.
+    pub tensor_copies: bool,
+    pub map_changes: bool,
+    pub launch_control: bool,
+    /// Tensor memory, of a block or of a pair of blocks; and the books of its allocation.
+    pub tensor_memory: bool,
+    pub paired_tensor_memory: bool,
+    pub tensor_partition: bool,
+    /// More is done with it than giving up the right to allocate.
+    pub tensor_work: bool,
 }
 
 pub struct KernelParam {
@@ -136,6 +163,8 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
+    /// Wait for each product of a warpgroup at once.
+    pub serial: bool,
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -163,6 +192,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         dynamic_shared: false,
         images: Vec::new(),
         barriers: 0,
+        uses: Uses::default(),
         launch,
         calls: false,
         callees: Vec::new(),
@@ -228,13 +258,16 @@ struct Lower<'k, 'a> {
     first: Vec<Block>,
     last: Vec<Block>,
     block: Block,
-    line: u32,
+    /// Byte of the PTX text at which the instruction begins that is being lowered.
+    at: u32,
     /// The guard of the instruction that is being lowered: its predicate, and whether it is negated.
     guard: Option<(Value, bool)>,
     /// Operations from this number on belong to that instruction and may still take its guard.
     unguarded: usize,
     /// The descriptor of global memory, loaded once.
     descriptor: Option<Value>,
+    /// What products of a warpgroup have not finished yet.
+    flight: wgmma::Flight,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -247,6 +280,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     ) -> Lower<'k, 'a> {
         let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
+        let flight = wgmma::Flight::new(env.module, body, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -269,10 +303,11 @@ impl<'k, 'a> Lower<'k, 'a> {
             first: Vec::new(),
             last: vec![Function::ENTRY; blocks],
             block: Function::ENTRY,
-            line: 0,
+            at: 0,
             guard: None,
             unguarded: 0,
             descriptor: None,
+            flight,
         }
     }
 
@@ -301,9 +336,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
-                if self.routine.is_none() {
-                    self.line = self.lines.line(inst.span.start);
-                }
+                self.come_to(inst.span);
                 self.inst(inst)?;
             }
             self.last[b] = self.block;
@@ -328,9 +361,17 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok((Edge { to: self.first[0], args }, returns))
     }
 
+    /// What follows is for the instruction there; all of a routine is for the instruction that needs it.
+    fn come_to(&mut self, span: ptx::diag::Span) {
+        if self.routine.is_none() {
+            self.at = span.start;
+        }
+    }
+
     /// The registers' values at the beginning of a block.
     fn enter(&mut self, b: usize) {
         self.block = self.first[b];
+        self.flight.enter(b);
         match self.graph.blocks[b].preds[..] {
             // Something else leads to block 0 as well.
             [pred] if b != 0 => self.now = self.at_end[pred].clone(),
@@ -372,6 +413,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn leave(&mut self, b: usize) -> Result<(), Failure> {
         self.block = self.last[b];
         self.now = std::mem::take(&mut self.at_end[b]);
+        self.come_to(self.graph.blocks[b].span);
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
@@ -386,7 +428,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             }
             End::Switch { index, targets } => self.switch(index, &targets),
         };
-        self.kernel.code.blocks[self.block].end = end;
+        let block = &mut self.kernel.code.blocks[self.block];
+        (block.end, block.end_at) = (end, self.at);
         self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
     }
@@ -406,7 +449,8 @@ impl<'k, 'a> Lower<'k, 'a> {
                     results.push(self.kernel.code.value(file, words));
                 }
                 self.kernel.code.blocks[block].params = results.clone();
-                self.kernel.code.blocks[block].end = Terminator::Return;
+                let last = &mut self.kernel.code.blocks[block];
+                (last.end, last.end_at) = (Terminator::Return, self.at);
                 let here = std::mem::replace(&mut self.block, block);
                 self.hand_back(&results);
                 self.block = here;

@@ -16,8 +16,8 @@ pub struct Line {
     pub target: Option<Block>,
     /// The symbol whose address the immediate operand gets.
     pub address: Option<Address>,
-    /// Line of the PTX source, 0 where there is none.
-    pub line: u32,
+    /// Byte of the PTX text at which the instruction begins that this is for, 0 where there is none.
+    pub at: u32,
     pub origin: Origin,
 }
 
@@ -65,7 +65,7 @@ impl Line {
             guard: Guard::ALWAYS,
             target: None,
             address: None,
-            line: 0,
+            at: 0,
             origin,
         }
     }

@@ -164,14 +164,16 @@ fn merge(function: &mut Function) {
             }
             let insts = std::mem::take(&mut function.blocks[to].insts);
             let end = std::mem::replace(&mut function.blocks[to].end, Terminator::Exit);
-            function.blocks[block].insts.extend(insts);
-            function.blocks[block].end = end;
+            let end_at = function.blocks[to].end_at;
+            let merged = &mut function.blocks[block];
+            merged.insts.extend(insts);
+            (merged.end, merged.end_at) = (end, end_at);
         }
     }
 }
 
 /// Operations whose results nobody reads, and that do nothing else.
-fn remove_unused(function: &mut Function) {
+pub fn remove_unused(function: &mut Function) {
     let cfg = Cfg::new(function);
     let mut uses = vec![0u32; function.values.len()];
     for &block in &cfg.order {

@@ -22,12 +22,9 @@ fn compile(source: &str) -> sassafras::Output {
     let parsed = ptx::parse(source, &ptx::Options::default());
     assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
     let options = sassafras::Options {
-        target: ptx::Target::find("sm_90").expect("a target"),
         command_line: "-arch sm_90 ".into(),
-        level: 3,
-        max_registers: None,
         verify: true,
-        dump: None,
+        ..sassafras::Options::new(ptx::Target::find("sm_90").expect("a target"))
     };
     sassafras::compile(source, &parsed.module.expect("a module"), &options)
 }

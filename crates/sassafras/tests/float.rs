@@ -13,7 +13,7 @@ fn listing(target: &str, instruction: &str, store: &str) -> Vec<String> {
     let parsed = ptx::parse(&source, &ptx::Options::default());
     assert!(!parsed.failed(), "{instruction}: {:?}", parsed.diagnostics);
     let target = ptx::Target::find(target).expect("a target");
-    let options = sassafras::Options { target, command_line: String::new(), verify: true, dump: None };
+    let options = sassafras::Options { verify: true, ..sassafras::Options::new(target) };
     let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
     let cubin = output.cubin.unwrap_or_else(|| panic!("{instruction}: {:?}", output.diagnostics));
     let object = cubin::Object::read(&cubin).expect("a cubin");

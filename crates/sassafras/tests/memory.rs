@@ -13,14 +13,7 @@ fn listing(target: &str, body: &str) -> Result<Vec<String>, String> {
     let parsed = ptx::parse(&source, &ptx::Options::default());
     assert!(!parsed.failed(), "{body}: {:?}", parsed.diagnostics);
     let target = ptx::Target::find(target).expect("a target");
-    let options = sassafras::Options {
-        target,
-        command_line: String::new(),
-        level: 3,
-        max_registers: None,
-        verify: true,
-        dump: None,
-    };
+    let options = sassafras::Options { verify: true, ..sassafras::Options::new(target) };
     let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
     let cubin = output.cubin.ok_or_else(|| format!("{:?}", output.diagnostics))?;
     let object = Object::read(&cubin).expect("our own cubin");

@@ -119,7 +119,7 @@ options! {
     RegisterUsage "register-usage-level" "regUsageLevel" Kind::Number, Registers, Nothing(UNOPTIMISED), "0..10", "how freely optimisations may use registers";
     DeviceDebug "device-debug" "g" Kind::Flag, Debug, Nothing("debug information is not written yet"), "", "debug information, and code that is not optimised";
     NoDebugSections "suppress-debug-info" "suppress-debug-info" Kind::Flag, Debug, Done, "", "leave debug sections out (with -g, -lineinfo)";
-    LineInfo "generate-line-info" "lineinfo" Kind::Flag, Debug, Nothing("line tables are not written yet"), "", "line tables";
+    LineInfo "generate-line-info" "lineinfo" Kind::Flag, Debug, Done, "", "line tables";
     BoundsCheck "sp-bounds-check" "sp-bounds-check" Kind::Flag, Debug, Nothing(NO_STACK), "", "check the bounds of the stack";
     StackProtector "device-stack-protector" "device-stack-protector" Kind::Truth, Debug, Nothing(NO_STACK), "true|false", "guard words on the stack";
     Output "output-file" "o" Kind::Word, Files, Done, "FILE", "where the cubin goes (default: elf.o)";

@@ -281,7 +281,8 @@ impl<'a> Lower<'_, 'a> {
         if let Some(register) = signature.result_address {
             let value = self.kernel.code.value(File::R, 1);
             self.result_address = Some(value);
-            (results.push(value), fixed.results.push(register));
+            results.push(value);
+            fixed.results.push(register);
         }
         let mut loads = Vec::new();
         for (param, slot) in function.params.iter().zip(&signature.params) {
@@ -290,7 +291,8 @@ impl<'a> Lower<'_, 'a> {
                     for (i, reg) in self.words_of(param).into_iter().enumerate() {
                         let words = self.shape(reg).1;
                         let value = self.kernel.code.value(File::R, words);
-                        (results.push(value), fixed.results.push(first + i as u8));
+                        results.push(value);
+                        fixed.results.push(first + i as u8);
                         self.incoming.push((reg, value));
                     }
                 }
@@ -385,7 +387,8 @@ impl<'a> Lower<'_, 'a> {
         if let Some(register) = signature.result_address {
             let place = i64::from(signature.stack.next_multiple_of(16));
             let address = self.emit(sass::Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(place), RZ]);
-            (operands.push(address.into()), fixed.args.push(register));
+            operands.push(address.into());
+            fixed.args.push(register);
         }
         for ((arg, param), slot) in args.iter().zip(callee.params).zip(&signature.params) {
             let mut place = *slot;
@@ -393,7 +396,8 @@ impl<'a> Lower<'_, 'a> {
                 let words = self.kernel.code.values[value].words;
                 match &mut place {
                     Slot::Register(register) => {
-                        (operands.push(value.into()), fixed.args.push(*register));
+                        operands.push(value.into());
+                        fixed.args.push(*register);
                         *register += words;
                     }
                     Slot::Stack(offset) => {

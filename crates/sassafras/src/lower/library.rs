@@ -84,10 +84,11 @@ impl Lower<'_, '_> {
         let before = self.block;
         let (after, ways, first) = {
             let params_of_calls = ParamWords::new(module, body, None);
-            let env = Env { module, machine: self.machine, lines, data: DATA.get_or_init(Data::default) };
+            let data = DATA.get_or_init(Data::default);
+            let env = Env { module, machine: self.machine, lines, data, serial: false };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
-            inner.line = self.line;
+            inner.at = self.at;
             inner.descriptor = self.descriptor;
             let (first, returns) = inner.run().ok()?;
             let mut ways = Vec::new();

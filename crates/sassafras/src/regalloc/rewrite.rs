@@ -134,6 +134,6 @@ fn data(op: sass::Op, modifiers: &[M], result: Value, args: &[Arg]) -> InstData 
         results: smallvec![result],
         args: args.into(),
         guard: None,
-        line: 0,
+        at: 0,
     }
 }
