@@ -8,7 +8,8 @@ __constant__ uint32_t round_keys[44];
 __host__ __device__ uint32_t rotated(uint32_t v, int by) { return by ? v << by | v >> (32 - by) : v; }
 
 // A block is four columns, first byte lowest. Columns of the round table: 2s, s, s, 3s for a byte with box s.
-__host__ __device__ void encrypt(uint32_t* block, const uint32_t* table, const unsigned char* box, const uint32_t* keys) {
+__host__ __device__ void encrypt(uint32_t* block, const uint32_t* table, const unsigned char* box,
+                                 const uint32_t* keys) {
     uint32_t state[4], next[4];
     for (int c = 0; c < 4; c++) state[c] = block[c] ^ keys[c];
     for (int round = 1; round <= 10; round++) {
@@ -58,8 +59,9 @@ int main() {
         uint32_t word = keys[k - 1];
         if (k % 4 == 0) {
             word = rotated(word, 24);
-            word = box[word & 255] | box[word >> 8 & 255] << 8 | box[word >> 16 & 255] << 16 | (uint32_t)box[word >> 24] << 24;
-            word ^= factor;
+            uint32_t replaced = factor;
+            for (int r = 0; r < 4; r++) replaced ^= (uint32_t)box[word >> 8 * r & 255] << 8 * r;
+            word = replaced;
             factor = product(factor, 2);
         }
         keys[k] = keys[k - 4] ^ word;

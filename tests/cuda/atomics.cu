@@ -19,8 +19,8 @@ __global__ void words(const int* in, int* slots, unsigned long long* longs, int*
     atomicAdd(&taken[ticket], 1);
     atomicDec(&u[DEC], 999);
     atomicAdd(&longs[0], (unsigned long long)(unsigned)v << 20);
-    atomicMax((long long*)&longs[1], (long long)v << 30);
-    atomicMin((long long*)&longs[2], (long long)v << 30);
+    atomicMax((long long*)&longs[1], v * (1ll << 30));
+    atomicMin((long long*)&longs[2], v * (1ll << 30));
     atomicXor(&longs[3], (unsigned long long)(unsigned)v << 17);
 }
 
@@ -55,7 +55,7 @@ int main() {
     long long most = 0, least = 0;
     float fsum = 0;
     double dsum = 0;
-    want[UMIN] = want[AND] = -1;
+    want[UMIN] = want[AND] = ~0u;
     for (int i = 0; i < n; i++) {
         int v = in[i];
         want[ADD] += v, want[SUB] -= v, want[XOR] ^= v, want[AND] &= v | 0xff, want[OR] |= v & 0x10101010;
@@ -64,8 +64,8 @@ int main() {
         if ((unsigned)v < want[UMIN]) want[UMIN] = v;
         if ((unsigned)v > want[UMAX]) want[UMAX] = v;
         sum += (unsigned long long)(unsigned)v << 20, parity ^= (unsigned long long)(unsigned)v << 17;
-        if ((long long)v << 30 > most) most = (long long)v << 30;
-        if ((long long)v << 30 < least) least = (long long)v << 30;
+        if (v * (1ll << 30) > most) most = v * (1ll << 30);
+        if (v * (1ll << 30) < least) least = v * (1ll << 30);
         fsum += v & 7, dsum += v * 0.5, product *= 2ull * i + 1;
     }
     want[INC] = n % 1000;

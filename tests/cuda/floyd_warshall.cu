@@ -38,9 +38,9 @@ int main() {
         same("distance", i, distance[i], want[i]);
         if (want[i] >= FAR) continue;
         int at = i / N, to = i % N, length = 0;   // walking the hops gives the distance
-        for (int steps = 0; at != to && steps < N; steps++) {
+        for (int steps = 0; at >= 0 && at != to && steps < N; steps++) {
             int next = hop[at * N + to];
-            length += edges[at * N + next];
+            length += next < 0 ? FAR : edges[at * N + next];
             at = next;
         }
         same("path", i, length, want[i]);

@@ -17,10 +17,10 @@ __host__ __device__ __noinline__ bool is_even(unsigned n) { return n == 0 || is_
 __host__ __device__ __noinline__ bool is_odd(unsigned n) { return n != 0 && is_even(n - 1); }
 
 // The array keeps a different frame alive at each depth.
-__host__ __device__ __noinline__ int walk(int depth, int seed) {
-    int frame[8];
+__host__ __device__ __noinline__ unsigned walk(unsigned depth, unsigned seed) {
+    unsigned frame[8];
     for (int i = 0; i < 8; i++) frame[i] = seed * (i + 1) + depth;
-    int below = depth == 0 ? 1 : walk(depth - 1, frame[seed & 7]);
+    unsigned below = depth == 0 ? 1 : walk(depth - 1, frame[seed & 7]);
     return below + frame[(below ^ depth) & 7];
 }
 
@@ -47,7 +47,7 @@ int main() {
         same("ackermann", i, others[5 * i + 1], ackermann(i % 3, i % 5));
         same("is_even", i, others[5 * i + 2], i % 2 == 0 ? 1u : 0u);
         same("is_odd", i, others[5 * i + 3], i % 2);
-        same("walk", i, others[5 * i + 4], (unsigned)walk(i % 13, i));
+        same("walk", i, others[5 * i + 4], walk(i % 13, i));
     }
     return verdict();
 }

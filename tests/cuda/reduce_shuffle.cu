@@ -18,7 +18,7 @@ __device__ T downwards(T v, int width) {
 __global__ void sums(const int* in, int* ints, long long* longs, double* doubles, int* eights, unsigned* redux) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     ints[i] = butterfly(in[i]);
-    longs[i] = butterfly((long long)in[i] << 33);
+    longs[i] = butterfly(in[i] * (1ll << 33));
     doubles[i] = downwards((double)in[i], 32);
     eights[i] = downwards(in[i], 8);
     redux[4 * i] = __reduce_add_sync(ALL, in[i]);
@@ -48,7 +48,7 @@ int main() {
             if (j / 8 == i / 8) eight += in[j];
         }
         same("int", i, ints[i], sum);
-        same("long", i, longs[i], (long long)sum << 33);
+        same("long", i, longs[i], sum * (1ll << 33));
         same("double", i, doubles[i], (double)sum);
         same("width 8", i, eights[i], eight);
         same("redux add", i, redux[4 * i], (unsigned)sum);

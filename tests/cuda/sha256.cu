@@ -39,7 +39,8 @@ __host__ __device__ void compress(uint32_t* state, const unsigned char* block, c
 }
 
 __host__ __device__ void sha256(const unsigned char* text, int length, uint32_t* state, const uint32_t* constants) {
-    const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     for (int i = 0; i < 8; i++) state[i] = start[i];
     for (int block = 0; block * 64 < length + 9; block++) {
         unsigned char bytes[64];

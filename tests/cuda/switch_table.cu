@@ -1,4 +1,5 @@
-// Switches with many cases: a dense one with fall through, a sparse one, and a small machine that interprets a program.
+// Switches with many cases: a dense one with fall through, a sparse one, a small machine that interprets a program, and
+// a jump through a table in inline PTX (nvcc makes trees of branches of its switches).
 #include "check.cuh"
 
 __host__ __device__ unsigned dense(unsigned op, unsigned a, unsigned b) {
@@ -61,29 +62,47 @@ __host__ __device__ int interpret(const signed char* code, int input) {
 }
 
 // accumulator below a counter: doubles and mixes the accumulator until the counter, the input, is used up
-const signed char program[] = {LOAD, 1, SWAP, SWAP, SHIFT, LOAD, 7, XOR, SWAP, LOAD, 1, SUB, DUP, JUMP_IF, 17, SWAP, HALT,
-                               SWAP, LOAD, 1, JUMP_IF, 4};
+const signed char program[] = {LOAD, 1,   SWAP,    SWAP, SHIFT, LOAD, 7,    XOR,  SWAP, LOAD,   1,
+                               SUB,  DUP, JUMP_IF, 17,   SWAP,  HALT, SWAP, LOAD, 1,    JUMP_IF, 4};
 
-__global__ void run(const unsigned* in, const signed char* code, unsigned* out) {
+__device__ unsigned by_table(unsigned op, unsigned a, unsigned b) {
+    unsigned r;
+    asm("{\n\t"
+        "targets: .branchtargets sum, difference, product, both, sum;\n\t"
+        "brx.idx %1, targets;\n\t"
+        "sum:        add.u32 %0, %2, %3;    bra done;\n\t"
+        "difference: sub.u32 %0, %2, %3;    bra done;\n\t"
+        "both:       and.b32 %0, %2, %3;    bra done;\n\t"
+        "product:    mul.lo.u32 %0, %2, %3;\n\t"
+        "done: }"
+        : "=&r"(r)
+        : "r"(op), "r"(a), "r"(b));
+    return r;
+}
+
+__global__ void run(const unsigned* in, const signed char* code, unsigned* out, unsigned* tabled) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     out[3 * i] = dense(in[i] % 20, in[i], i);
     out[3 * i + 1] = sparse(in[i]);
     out[3 * i + 2] = interpret(code, i % 23 + 1);
+    tabled[i] = by_table(in[i] >> 8 & 3, in[i], i) + 3 * by_table(in[blockIdx.x] % 5, in[i], i);
 }
 
 int main() {
     const int n = 8192, special[] = {-1000000, -5, 0, 99, 1 << 20, INT32_MAX, INT32_MIN};
-    Buffer<unsigned> in(n), out(3 * n);
+    Buffer<unsigned> in(n), out(3 * n), tabled(n);
     Buffer<signed char> code(sizeof program);
     for (size_t k = 0; k < sizeof program; k++) code[k] = program[k];
     Random random;
     for (int i = 0; i < n; i++) in[i] = i % 3 ? random.next() : special[i / 3 % 7];
     in.up(), code.up();
-    run<<<n / 128, 128>>>(in.device, code.device, out.device);
-    out.down();
+    run<<<n / 128, 128>>>(in.device, code.device, out.device, tabled.device);
+    out.down(), tabled.down();
     for (int i = 0; i < n; i++) {
         same("dense", i, out[3 * i], dense(in[i] % 20, in[i], i));
         same("sparse", i, out[3 * i + 1], (unsigned)sparse(in[i]));
+        const unsigned table[5] = {in[i] + i, in[i] - i, in[i] * i, in[i] & i, in[i] + i};
+        same("by table", i, tabled[i], table[in[i] >> 8 & 3] + 3 * table[in[i / 128] % 5]);
         same("interpreted", i, out[3 * i + 2], (unsigned)interpret(program, i % 23 + 1));
     }
     return verdict();

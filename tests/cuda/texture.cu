@@ -1,19 +1,18 @@
-// Texture objects: fetches, 1D, 2D, 3D and layered lookups, filters, address modes, gather, integer and normalised.
+// Texture objects: fetches, 1D, 2D, 3D and layered lookups, filters, address modes, gather, floats, bytes and integers.
 // Every coordinate is chosen so that the filter's weights are 0, 1/2 or 1: the results are exact.
 #include "check.cuh"
 
 const int W = 16, H = 8, D = 4;
 
-template <typename T>
 cudaTextureObject_t texture(cudaArray_t array, cudaTextureFilterMode filter, cudaTextureAddressMode address,
-                            bool normalised = false, cudaTextureReadMode read = cudaReadModeElementType) {
+                            bool normalised = false) {
     cudaResourceDesc resource = {};
     resource.resType = cudaResourceTypeArray;
     resource.res.array.array = array;
     cudaTextureDesc how = {};
     for (auto& mode : how.addressMode) mode = address;
     how.filterMode = filter;
-    how.readMode = read;
+    how.readMode = cudaReadModeElementType;
     how.normalizedCoords = normalised;
     cudaTextureObject_t object;
     CUDA(cudaCreateTextureObject(&object, &resource, &how, nullptr));
@@ -65,12 +64,12 @@ int main() {
     cudaArray_t plane = array(flat, 0, cudaArrayTextureGather), volume = array(deep, D, 0);
     cudaArray_t layers = array(deep, D, cudaArrayLayered), bytes = array(colours, 0, 0);
     Textures t;
-    t.linear = texture<float>(plane, cudaFilterModeLinear, cudaAddressModeClamp);
-    t.border = texture<float>(plane, cudaFilterModePoint, cudaAddressModeBorder);
-    t.wrapped = texture<float>(plane, cudaFilterModePoint, cudaAddressModeWrap, true);
-    t.volume = texture<float>(volume, cudaFilterModePoint, cudaAddressModeClamp);
-    t.layers = texture<float>(layers, cudaFilterModePoint, cudaAddressModeClamp);
-    t.bytes = texture<uchar4>(bytes, cudaFilterModePoint, cudaAddressModeClamp);
+    t.linear = texture(plane, cudaFilterModeLinear, cudaAddressModeClamp);
+    t.border = texture(plane, cudaFilterModePoint, cudaAddressModeBorder);
+    t.wrapped = texture(plane, cudaFilterModePoint, cudaAddressModeWrap, true);
+    t.volume = texture(volume, cudaFilterModePoint, cudaAddressModeClamp);
+    t.layers = texture(layers, cudaFilterModePoint, cudaAddressModeClamp);
+    t.bytes = texture(bytes, cudaFilterModePoint, cudaAddressModeClamp);
     cudaResourceDesc resource = {};
     resource.resType = cudaResourceTypeLinear;
     resource.res.linear = {line.device, cudaCreateChannelDesc<int2>(), n * sizeof(int2)};

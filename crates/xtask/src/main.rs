@@ -8,6 +8,7 @@ use std::process::ExitCode;
 mod bench;
 mod bundle;
 mod conformance;
+mod cuda_bundle;
 mod frontend;
 mod fuzz;
 mod probe;
@@ -47,6 +48,7 @@ cargo xtask <task>
       --unknown                  list the pairs that the table has not seen on every target
       --write                    put what was measured in place of the model's table
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
+  cuda-bundle DIR                a folder that builds and runs tests/cuda on a machine with a GPU and nvcc
 
 SASSAFRAS_TOOLS=DIR names another folder with the reference tools.";
 
@@ -79,6 +81,7 @@ fn dispatch() -> Result<()> {
         "probe" => probe::run(arguments),
         "probe-latency" => probe_latency::run(arguments),
         "gpu-bundle" => bundle::run(arguments),
+        "cuda-bundle" => cuda_bundle::run(arguments),
         other => Err(format!("no task '{other}'\n\n{USAGE}").into()),
     }
 }
