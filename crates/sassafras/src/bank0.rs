@@ -137,6 +137,11 @@ impl Machine {
         self.sm >= 90
     }
 
+    /// The linker gives functions whose address is taken a number that is the same for all devices.
+    pub fn unified_functions(&self) -> bool {
+        self.sm >= 90
+    }
+
     pub fn of(target: ptx::Target) -> Option<&'static Machine> {
         MACHINES.iter().find(|m| m.sm == target.sm())
     }

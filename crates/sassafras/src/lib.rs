@@ -9,6 +9,7 @@
 
 mod abi;
 mod bank0;
+mod callgraph;
 mod container;
 mod convergence;
 mod data;
@@ -38,6 +39,8 @@ pub struct Options {
     pub level: u8,
     /// Write line tables.
     pub line_info: bool,
+    /// Write an object for the linker, in place of a cubin for the driver.
+    pub relocatable: bool,
     /// No kernel may use more registers.
     pub max_registers: Option<u32>,
     /// Check the IR after every pass.
@@ -54,6 +57,7 @@ impl Options {
             command_line: String::new(),
             level: 3,
             line_info: false,
+            relocatable: false,
             max_registers: None,
             verify: false,
             dump: None,
@@ -121,7 +125,7 @@ fn cubin(
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
-    let data = data::Data::new(module, &lines)?;
+    let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let env = lower::Env { module, machine, lines: &lines, data: &data };
     let mut compiled = Vec::new();
     for item in &module.items {
