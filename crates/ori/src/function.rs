@@ -45,6 +45,9 @@ pub enum Pseudo {
     Copy,
     /// A result with any bits.
     Undef,
+    /// Results like the first arguments, in the same registers, once these are no longer in flight: what waits for
+    /// asynchronous products stands before it. Further arguments are what the products read until then.
+    Landed,
     /// What a device function gets from its caller, in the registers of [`Function::fixed`].
     Entry,
     /// A call: the callee (a symbol, or an address in a register pair) and then what it gets, both results and
@@ -73,8 +76,8 @@ pub struct Use {
     pub absolute: bool,
     /// `~x`
     pub inverted: bool,
-    /// What the machine's text has behind the register: `.H1_H1`, `.B2`. Else [`M::Empty`].
-    pub suffix: M,
+    /// What the machine's text has behind the register, in order: `.H1_H1`, `.negA.tnspB`. The rest is [`M::Empty`].
+    pub suffixes: [M; 4],
 }
 
 /// Which half of an address.
@@ -133,12 +136,12 @@ impl From<Value> for Arg {
 
 impl Use {
     pub fn of(value: Value) -> Use {
-        Use { value, part: None, negated: false, absolute: false, inverted: false, suffix: M::Empty }
+        Use { value, part: None, negated: false, absolute: false, inverted: false, suffixes: [M::Empty; 4] }
     }
 
     /// Nothing is done to the bits on the way in.
     pub fn is_plain(&self) -> bool {
-        !self.negated && !self.absolute && !self.inverted && self.suffix == M::Empty
+        !self.negated && !self.absolute && !self.inverted && self.suffixes[0] == M::Empty
     }
 }
 
@@ -184,12 +187,13 @@ impl Arg {
         }
     }
 
-    /// `x.SUFFIX` of a register.
+    /// `x.SUFFIX` of a register, behind the suffixes that it has.
     pub fn suffixed(self, suffix: M) -> Arg {
-        match self {
-            Arg::Use(u) => Arg::Use(Use { suffix, ..u }),
-            other => other,
+        let Arg::Use(mut u) = self else { return self };
+        if let Some(free) = u.suffixes.iter_mut().find(|s| **s == M::Empty) {
+            *free = suffix;
         }
+        Arg::Use(u)
     }
 
     /// The value that it reads.
@@ -347,6 +351,16 @@ impl Function {
             self.symbols.len() - 1
         });
         at as u32
+    }
+
+    /// The argument whose register an instruction's result has: a product that a warpgroup computes by itself adds to
+    /// its accumulator in place. It stands behind the descriptor.
+    pub fn tied(&self, inst: &InstData) -> Option<Value> {
+        use sass::Op::{BGMMA, HGMMA, IGMMA, QGMMA};
+        let Op::Machine(HGMMA | IGMMA | QGMMA | BGMMA) = inst.op else { return None };
+        let file = |arg: &Arg| arg.value().map(|v| self.values[v].file);
+        let descriptor = inst.args.iter().position(|a| file(a) == Some(File::UR))?;
+        inst.args.get(descriptor + 1).filter(|a| file(a) == Some(File::R)).and_then(Arg::value)
     }
 
     pub fn append(&mut self, block: Block, data: InstData) -> Inst {

@@ -81,7 +81,8 @@ impl fmt::Display for Arg {
                     None => {}
                 }
                 f.write_str(close)?;
-                if u.suffix == M::Empty { Ok(()) } else { write!(f, ".{}", u.suffix.name()) }
+                let mut suffixes = u.suffixes.iter().filter(|s| **s != M::Empty);
+                suffixes.try_for_each(|s| write!(f, ".{}", s.name()))
             }
             Arg::Imm(n) if *n < 0 => write!(f, "-{:#x}", n.unsigned_abs()),
             Arg::Imm(n) => write!(f, "{n:#x}"),

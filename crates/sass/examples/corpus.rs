@@ -1,6 +1,9 @@
 //! Everything that ptxas makes of a folder of PTX: `corpus FOLDER [TARGET...]` compiles each file for each target that
 //! ptxas accepts it for, and checks every instruction: it decodes, its text is nvdisasm's, it encodes back to the same
 //! bits and its text parses back to the same instruction.
+//!
+//! `FOLDER` may also be a file of PTX forms, one JSON object a line (`ptx`: an instruction, `accepted`: targets). Each
+//! form becomes a kernel that loads the form's registers before it and stores them behind it, so that none is dead.
 
 #[allow(dead_code)]
 #[path = "../tests/oracle/mod.rs"]
@@ -37,16 +40,110 @@ fn run() -> Result<bool, String> {
     if targets.is_empty() {
         targets = TARGETS.map(String::from).to_vec();
     }
+    let source = Path::new(&folder);
     let mut files = Vec::new();
-    ptx_files(Path::new(&folder), &mut files)?;
-    files.sort();
+    if source.is_dir() {
+        ptx_files(source, &mut files)?;
+        files.sort();
+    }
     let mut clean = true;
     for target in &targets {
         let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
         let isa = digits.parse().ok().and_then(Isa::of_sm).ok_or(format!("no target {target}"))?;
-        clean &= check_target(target, isa, &files)?;
+        clean &= match source.is_dir() {
+            true => check_target(target, isa, &files)?,
+            false => check_forms(target, isa, source)?,
+        };
     }
     Ok(clean)
+}
+
+/// Forms in one module: enough that ptxas starts seldom, few enough that a module stays small.
+const FORMS_A_FILE: usize = 400;
+
+fn check_forms(target: &str, isa: Isa, file: &Path) -> Result<bool, String> {
+    let text = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let name = format!("\"{target}\"");
+    let accepted = |line: &&str| {
+        line.split_once("\"accepted\": [")
+            .and_then(|(_, rest)| rest.split_once(']'))
+            .is_some_and(|(list, _)| list.contains(&name))
+    };
+    let forms: Vec<&str> = text
+        .lines()
+        .filter(accepted)
+        .filter_map(|line| line.split_once("\"ptx\": \"")?.1.split_once("\", \"").map(|(ptx, _)| ptx))
+        .collect();
+    let folder = env::temp_dir().join(format!("sass-forms-{}-{target}", process::id()));
+    fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
+    let mut files = Vec::new();
+    for (index, forms) in forms.chunks(FORMS_A_FILE).enumerate() {
+        let path = folder.join(format!("{index:03}.ptx"));
+        let kernels: String = forms.iter().enumerate().map(|(index, form)| kernel(index, form)).collect();
+        fs::write(&path, format!("{}{kernels}", HEADER.replace("TARGET", target)))
+            .map_err(|e| e.to_string())?;
+        files.push(path);
+    }
+    print!("{} forms; ", forms.len());
+    let clean = check_target(target, isa, &files);
+    fs::remove_dir_all(&folder).map_err(|e| e.to_string())?;
+    clean
+}
+
+/// What the forms name beside registers.
+const HEADER: &str = "\
+.version 9.0
+.target TARGET
+.address_size 64
+.global .b32 gvar[4];
+.const .b32 cvar[4];
+.global .texref tref;
+.global .surfref sref;
+.func (.param .b32 fo) ffun (.param .b32 fi) { .reg .b32 %r<3>; ld.param.b32 %r1,[fi]; st.param.b32 [fo],%r1; ret; }
+";
+
+/// Register names of the forms, with their types; longer names first.
+const REGISTERS: [(&str, &str); 8] = [
+    ("%rd", "b64"),
+    ("%r", "b32"),
+    ("%f", "f32"),
+    ("%h", "b16"),
+    ("%d", "f64"),
+    ("%q", "b128"),
+    ("%b", "b8"),
+    ("%p", "pred"),
+];
+
+fn kernel(index: usize, form: &str) -> String {
+    let mut named = BTreeSet::new();
+    for (at, _) in form.match_indices('%') {
+        let Some((prefix, kind)) = REGISTERS.iter().find(|(prefix, _)| form[at..].starts_with(prefix)) else {
+            continue;
+        };
+        let digits: String = form[at + prefix.len()..].chars().take_while(char::is_ascii_digit).collect();
+        if !digits.is_empty() {
+            named.insert((format!("{prefix}{digits}"), *kind));
+        }
+    }
+    let (mut before, mut behind) = (String::new(), String::new());
+    for (slot, (register, kind)) in named.iter().enumerate() {
+        let place = format!("[%base+{}]", slot * 16);
+        if *kind == "pred" {
+            before += &format!("ld.global.b32 %bit,{place}; setp.ne.s32 {register},%bit,0;\n");
+            behind += &format!("selp.b32 %bit,1,0,{register}; st.global.b32 {place},%bit;\n");
+        } else {
+            before += &format!("ld.global.{kind} {register},{place};\n");
+            behind += &format!("st.global.{kind} {place},{register};\n");
+        }
+    }
+    let rare = |prefix: &str, declaration: &'static str| if form.contains(prefix) { declaration } else { "" };
+    format!(
+        ".entry k{index}(.param .b64 kp) {{ .reg .b16 %h<20>; .reg .b32 %r<300>; .reg .b64 %rd<20>; .reg .pred %p<8>; \
+         .reg .f32 %f<300>; .reg .f64 %d<80>; .shared .align 16 .b8 svar[64]; .local .align 16 .b8 lvar[64]; {}{} \
+         .reg .b64 %base; .reg .b32 %bit; ld.param.b64 %base,[kp];\n{before}{form}\n{behind}ret; }}\n",
+        rare("%q", ".reg .b128 %q<5>;"),
+        rare("%b", ".reg .b8 %b<10>;"),
+    )
 }
 
 fn ptx_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {

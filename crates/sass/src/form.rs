@@ -126,6 +126,7 @@ impl Form {
             self.takes |= match slot.kind {
                 Kind::Literal => Kind::Name.family() | Kind::U.family() | Kind::Signed.family(),
                 Kind::Relative => family | Kind::Signed.family(),
+                Kind::V => family | Kind::P.family(),
                 _ => family,
             };
             // Predicate results and names may be left out, too; a distance may be given as a number.

@@ -12,7 +12,7 @@
 //!
 //! The distances were measured in code that ptxas 13.0 emits (`cargo xtask probe-latency` regenerates
 //! `model/distances.rs`, which says how often each was seen). A pair that was never seen is taken from the safe side:
-//! the longest distance that was seen from this result, or to this source from the plainest units, whichever is longer;
+//! the longest on other targets; else the longest distance that was seen from this result, or to this source from the plainest units, whichever is longer;
 //! of a result of which nothing was seen, [`UNKNOWN`]. Nothing here was measured on a GPU.
 
 mod distances;
@@ -125,7 +125,9 @@ impl Model {
         let cycles = match (source.unit, result.unit) {
             (Unit::Uniform, Unit::UniformMove) => 3,
             _ if late => VISIBLE,
-            (Unit::Double | Unit::Tensor | Unit::TensorSmall, _) | (_, Unit::Fp64) => 1,
+            // Behind each other in one queue.
+            _ if source.is_late_source() => 1,
+            (Unit::Double | Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall, _) | (_, Unit::Fp64) => 1,
             (_, writer) if writer.writes_late() && source.part.is_general() => VISIBLE,
             _ => 1,
         };
@@ -156,11 +158,16 @@ struct Matrix {
 
 impl Matrix {
     fn of(isa: Isa, rows: &[Row]) -> Matrix {
-        let seen = |row: &Row| (Port::new(row.0), Port::new(row.1), row.2[isa as usize]);
-        let known = || rows.iter().map(seen).filter(|(_, _, (_, times))| *times > 0);
+        // What was not seen on this target but on others has the longest of those.
+        let least = |columns: &[(u8, u32)]| match columns[isa as usize] {
+            (_, 0) => columns.iter().filter(|(_, times)| *times > 0).map(|(cycles, _)| *cycles).max(),
+            (cycles, _) => Some(cycles),
+        };
+        let seen = |row: &Row| Some((Port::new(row.0), Port::new(row.1), least(&row.2)?));
+        let known = || rows.iter().filter_map(seen);
         // The worst from each port, and to each from the simplest units, for pairs that were never seen.
         let (mut from, mut to) = ([0u8; Port::COUNT], [0u8; Port::COUNT]);
-        for (first, second, (cycles, _)) in known() {
+        for (first, second, cycles) in known() {
             if second.unit != Unit::Gmma {
                 from[first.index()] = from[first.index()].max(cycles);
             }
@@ -176,7 +183,7 @@ impl Matrix {
                 }
             }
         }
-        for (first, second, (least, _)) in known() {
+        for (first, second, least) in known() {
             cycles[first.index() * Port::COUNT + second.index()] = least;
         }
         let longest = from.map(|longest| if longest > 0 { longest } else { UNKNOWN as u8 });

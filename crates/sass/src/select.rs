@@ -6,7 +6,7 @@
 
 use crate::code::fits;
 use crate::form::{Form, Hide, Kind, M, Mod, Op, Role, Slot};
-use crate::inst::{Inst, Operand, flag};
+use crate::inst::{Inst, Operand, PT, flag};
 use crate::isa::Isa;
 use crate::number;
 use std::fmt;
@@ -271,6 +271,11 @@ fn take<W>(inst: &mut Inst, index: usize, slot: &Slot, request: &Request<W>, giv
     }
     inst.operands[index] = operand;
     let given = suffixes.split(|&m| m == M::Empty).next().unwrap_or(&[]);
+    // A builder marks what must stand in `tmem[]`: its operands have no brackets.
+    let given = match given.strip_prefix(&[M::T]) {
+        Some(rest) if slot.frame.ends_with("tmem[") => rest,
+        _ => given,
+    };
     set_suffixes(inst, index, given.strip_prefix(&[slot.suffix]).unwrap_or(given))
 }
 
@@ -327,6 +332,10 @@ fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
         (kind, Kind::Double) if kind.is_immediate() => {
             taken.value = number::bits(kind, f64::from_bits(operand.value as u64))?;
         }
+        // What is always true is so in both files.
+        (Kind::V, Kind::P) if operand.value == i64::from(PT) => (),
+        // The predicate that is always true is the same in both files.
+        (Kind::V, Kind::P) if operand.value == 7 && !slot.nonzero => (),
         (kind, other) if kind == other && !slot.forbids(operand.value) => (),
         _ => return None,
     }

@@ -142,6 +142,26 @@ impl Machine {
         self.sm >= 90
     }
 
+    /// Before a copy from global to shared memory, loads of shared memory must stand that load nothing.
+    pub fn settles_shared_memory(&self) -> bool {
+        self.sm >= 90
+    }
+
+    /// Where the books of tensor memory's allocation are in the shared memory of the system.
+    pub fn tensor_partition(&self) -> i64 {
+        if self.sm == 110 { 0xc0 } else { 0x40 }
+    }
+
+    /// What the scaling of blocks of 16 is called.
+    pub fn small_blocks(&self) -> sass::M {
+        if self.sm == 103 { sass::M::BLOCK16 } else { sass::M::_4X }
+    }
+
+    /// A barrier may be written as ordinary memory, if its unit is told to look again.
+    pub fn stores_barriers(&self) -> bool {
+        self.sm >= 100
+    }
+
     pub fn of(target: ptx::Target) -> Option<&'static Machine> {
         MACHINES.iter().find(|m| m.sm == target.sm())
     }

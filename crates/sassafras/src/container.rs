@@ -5,14 +5,14 @@ use crate::callgraph::{self, CallGraph};
 use crate::data::Data;
 use crate::emit::{self, Words};
 use crate::lines::{self, Coded};
-use crate::lower::{IMAGE_HANDLE, Kernel};
+use crate::lower::{IMAGE_HANDLE, Kernel, Uses};
 use crate::mir::Code;
 use crate::{Failure, Input, Options, abi};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
-    DebugSection, Function, ImageKind, Kernel as CubinKernel, Linkage, Module, Param, Params, Shared,
-    SharedHome, SharedVariable, SymbolicReloc, Tool,
+    DebugSection, Features, Function, ImageKind, Kernel as CubinKernel, Linkage, Module, Param, Params,
+    Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
 
 /// A function up to its words.
@@ -64,10 +64,53 @@ pub fn module(
         images: data.images,
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
         debug,
+        features: features(&compiled),
         ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
     write(module).map_err(|e| Failure::internal("container", "module", e))
+}
+
+/// What the file says of the instructions in it.
+fn features(compiled: &[Compiled]) -> Features {
+    let any = |used: fn(&Uses) -> bool| compiled.iter().any(|c| used(&c.kernel.uses));
+    let later = |u: &Uses| {
+        u.tensor_copies || u.map_changes || u.launch_control || u.tensor_memory || u.paired_tensor_memory
+    };
+    let maps = if any(|u| u.tensor_copies) { 1 } else { 0 };
+    Features {
+        isa_class: if any(later) { 2 } else { Features::default().isa_class },
+        tensormap: if any(|u| u.map_changes) { 2 } else { maps },
+    }
+}
+
+/// What the driver does for tensor memory before the kernel starts.
+fn tensor_memory(uses: &Uses) -> Vec<Attr> {
+    let mut attrs = Vec::new();
+    if uses.tensor_partition {
+        // The books of a pair have a barrier.
+        let fragments = if uses.paired_tensor_memory { 7 } else { 6 };
+        attrs.push(Attr::words(AttrCode::AT_ENTRY_FRAGMENTS, [fragments]));
+        attrs.push(Attr::flag(AttrCode::RESERVED_SMEM_USED));
+    }
+    attrs.extend(uses.tensor_memory.then(|| Attr::flag(AttrCode::TCGEN05_1CTA_USED)));
+    attrs.extend(uses.paired_tensor_memory.then(|| Attr::flag(AttrCode::TCGEN05_2CTA_USED)));
+    attrs.extend(uses.tensor_work.then(|| Attr::byte(AttrCode::VRC_CTA_INIT_COUNT, 0x80)));
+    attrs
+}
+
+/// Variables in the shared memory of the system.
+fn system_variables(compiled: &[Compiled]) -> Vec<SharedVariable> {
+    let (name, size, align) = TCGEN05_PARTITION;
+    let variable = SharedVariable {
+        name: name.into(),
+        binding: cubin::Binding::WEAK,
+        home: SharedHome::System,
+        align,
+        size,
+        address: 0,
+    };
+    if compiled.iter().any(|c| c.kernel.uses.tensor_partition) { vec![variable] } else { Vec::new() }
 }
 
 fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<Vec<DebugSection>, Failure> {
@@ -79,9 +122,10 @@ fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<
     lines::sections(input, &coded.collect::<Vec<_>>())
 }
 
-/// The shared variables that the linker places: the module's, then those of kernels. An executable has none.
+/// The shared variables of the system, and those that the linker places: the module's, then those of kernels.
 fn shared_variables(compiled: &[Compiled], data: &Data) -> Vec<SharedVariable> {
-    let mut all = data.linked_shared.clone();
+    let mut all = system_variables(compiled);
+    all.extend(data.linked_shared.iter().cloned());
     for (place, c) in compiled.iter().rev().enumerate() {
         let home = SharedHome::Kernel(place);
         all.extend(c.kernel.linked_shared.iter().map(|v| SharedVariable { home, ..v.clone() }));
@@ -123,6 +167,7 @@ impl Writer<'_> {
         if kernel.calls {
             attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
         }
+        attrs.extend(tensor_memory(&kernel.uses));
         if !words.outside_calls.is_empty() {
             attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
         }

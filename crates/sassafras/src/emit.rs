@@ -78,7 +78,7 @@ pub fn words(
     e.prologue();
     for (i, &block) in code.order.iter().enumerate() {
         e.starts[block.index()] = e.lines.len();
-        e.lines.extend(code.blocks[block.index()].iter().cloned());
+        e.lines_of(block);
         let end = e.lines.len();
         e.end(block, &code.order[i + 1..]);
         e.lines[end..].iter_mut().for_each(|line| line.at = function.blocks[block].end_at);
@@ -91,6 +91,19 @@ pub fn words(
 enum Saved {
     Register(u8),
     Barrier(u8),
+}
+
+/// Might shared memory be accessed?
+fn may_unsettle(op: sass::Op) -> bool {
+    use sass::{Class, Op};
+    let far = matches!(op, Op::LDGSTS | Op::LDGDEPBAR | Op::LDG | Op::STG | Op::LDC);
+    let reaches_memory = |class| {
+        matches!(
+            class,
+            Class::Load | Class::Store | Class::UniformLoad | Class::UniformStore | Class::Control
+        )
+    };
+    !far && sass::Form::of(op).iter().any(|f| reaches_memory(f.class))
 }
 
 fn saved(kernel: &Kernel, code: &Code) -> Vec<Saved> {
@@ -145,6 +158,28 @@ impl Emitter<'_> {
                 }
             };
             self.push(sass::Op::STL, &[], &[stack, place, machine::r(register)]);
+        }
+    }
+
+    fn lines_of(&mut self, block: Block) {
+        let code = self.code;
+        let mut settled = !self.target.settles_shared_memory();
+        for line in &code.blocks[block.index()] {
+            if line.op == sass::Op::LDGSTS && !settled {
+                self.settle_shared_memory();
+                settled = true;
+            }
+            settled &= !self.target.settles_shared_memory() || !may_unsettle(line.op);
+            self.lines.push(line.clone());
+        }
+    }
+
+    /// Loads that load nothing. ptxas puts three of them before a copy to shared memory that is the first of its block,
+    /// or the first behind another access of shared memory.
+    fn settle_shared_memory(&mut self) {
+        for _ in 0..3 {
+            let load = self.push(sass::Op::LDS, &[], &[machine::rz(), machine::rz()]);
+            load.guard = Guard { not: true, ..Guard::ALWAYS };
         }
     }
 

@@ -3,7 +3,7 @@
 //! The machine is asked (`sass::legal`); a constant that may not stand where it stands moves to a register.
 
 use crate::bank0::Machine;
-use ori::{Arg, File, Function, InstData, Op, Value};
+use ori::{Arg, File, Function, Inst, InstData, Op, Pseudo, Value};
 use sass::operands as machine;
 use smallvec::smallvec;
 
@@ -16,16 +16,10 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
         for inst in std::mem::take(&mut function.blocks[block].insts) {
             let mut data = function.insts[inst].clone();
             for at in to_move(function, target, &data)? {
-                let value = function.value(File::R, 1);
-                let constant = std::mem::replace(&mut data.args[at], value.into());
-                legal.push(function.insts.push(InstData {
-                    op: Op::Machine(sass::Op::MOV),
-                    modifiers: smallvec![],
-                    results: smallvec![value],
-                    args: smallvec![constant],
-                    guard: None,
-                    at: data.at,
-                }));
+                let wide = is_double(&data);
+                let constant = data.args[at];
+                let value = in_registers(function, constant, wide, data.at, &mut legal);
+                data.args[at] = value.into();
             }
             function.insts[inst] = data;
             legal.push(inst);
@@ -33,6 +27,36 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
         function.blocks[block].insts = legal;
     }
     Ok(())
+}
+
+/// Does it work on doubles? Their constants are upper halves.
+fn is_double(data: &InstData) -> bool {
+    use sass::Op::*;
+    matches!(data.op, Op::Machine(DADD | DMUL | DFMA | DSETP))
+}
+
+/// The value of a constant: one word, or the two of a double.
+fn in_registers(function: &mut Function, constant: Arg, wide: bool, at: u32, out: &mut Vec<Inst>) -> Value {
+    let mut add = |op: Op, words: u8, args: &[Arg]| {
+        let value = function.value(File::R, words);
+        let (results, args) = (smallvec![value], args.into());
+        let data = InstData { op, modifiers: smallvec![], results, args, guard: None, at };
+        out.push(function.insts.push(data));
+        value
+    };
+    let mov = Op::Machine(sass::Op::MOV);
+    match constant {
+        _ if !wide => add(mov, 1, &[constant]),
+        Arg::Const { bank, offset } => {
+            let low = add(mov, 1, &[constant]);
+            let high = add(mov, 1, &[Arg::Const { bank, offset: offset + 4 }]);
+            add(Op::Pseudo(Pseudo::Pack), 2, &[low.into(), high.into()])
+        }
+        _ => {
+            let (low, high) = (add(mov, 1, &[Arg::Imm(0)]), add(mov, 1, &[constant]));
+            add(Op::Pseudo(Pseudo::Pack), 2, &[low.into(), high.into()])
+        }
+    }
 }
 
 /// Which constants must move for the operation to have a form: as few as will do, and the last ones if there is a
@@ -60,8 +84,8 @@ fn to_move(function: &mut Function, target: &Machine, data: &InstData) -> Result
 
 fn is_legal(function: &Function, target: &Machine, data: &InstData) -> bool {
     let Op::Machine(op) = data.op else { return true };
-    // Any even register will do: only the kinds matter.
-    let operands: Vec<_> = operands(function, data, &mut |_, _| 2).collect();
+    // Any even register will do: only the kinds matter, and that the words of a value lie side by side.
+    let operands: Vec<_> = operands(function, data, &mut |_, word| 2 + word).collect();
     sass::legal(target.isa, op, &data.modifiers, &operands)
 }
 
@@ -104,7 +128,8 @@ pub fn operands<'a>(
                 if u.inverted {
                     operand = operand.inv();
                 }
-                if u.suffix == sass::M::Empty { operand } else { operand.suffix(u.suffix) }
+                let suffixes = u.suffixes.iter().filter(|s| **s != sass::M::Empty);
+                suffixes.fold(operand, |operand, suffix| operand.suffix(*suffix))
             }
             Arg::Imm(n) => machine::imm(*n),
             Arg::Const { bank, offset } => machine::c(*bank, i64::from(*offset)),

@@ -15,6 +15,7 @@ mod convergence;
 mod data;
 mod edges;
 mod emit;
+mod flight;
 mod launch;
 mod legalize;
 mod lines;
@@ -50,7 +51,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What ptxas does without options.
+    /// The best code for a machine.
     pub fn new(target: ptx::Target) -> Options {
         Options {
             target,
@@ -126,7 +127,7 @@ fn cubin(
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
-    let env = lower::Env { module, machine, lines: &lines, data: &data };
+    let env = lower::Env { module, machine, lines: &lines, data: &data, serial: false };
     let mut compiled = Vec::new();
     for item in &module.items {
         let function = match item {
@@ -135,21 +136,44 @@ fn cubin(
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        let mut kernel = lower::function(env, function)?;
-        passes::run(&mut kernel.code, machine, options, log)?;
-        let code = allocate(&mut kernel, options)?;
-        compiled.push(container::Compiled { source: function, kernel, code });
+        compiled.push(match kernel(env, function, options, log)? {
+            Some(compiled) => compiled,
+            None => {
+                let serial = lower::Env { serial: true, ..env };
+                let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
+                kernel(serial, function, options, log)?.ok_or_else(unsettled)?
+            }
+        });
     }
     container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
 }
 
-fn allocate(kernel: &mut lower::Kernel, options: &Options) -> Result<mir::Code, Failure> {
+/// `None` if registers were touched while a product of a warpgroup had them.
+fn kernel<'a>(
+    env: lower::Env,
+    function: &'a ptx::ast::Function<'a>,
+    options: &Options,
+    log: &mut String,
+) -> Result<Option<container::Compiled<'a>>, Failure> {
+    let mut kernel = lower::function(env, function)?;
+    passes::run(&mut kernel.code, env.machine, options, log)?;
+    let mut code = allocate(&mut kernel, env.machine, options)?;
+    let settled = flight::settle(&kernel.code, &mut code, env.machine)
+        .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
+    Ok(settled.then_some(container::Compiled { source: function, kernel, code }))
+}
+
+fn allocate(
+    kernel: &mut lower::Kernel,
+    machine: &bank0::Machine,
+    options: &Options,
+) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
     let most = kernel.launch.registers(options.max_registers);
     let limits = regalloc::Limits::registers(most);
     let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
     if options.verify {
-        regalloc::check(&kernel.code, &code).map_err(|e| failed(&kernel.code, e))?;
+        regalloc::check(&kernel.code, &code, machine.isa).map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
 }

@@ -17,9 +17,12 @@
 
 mod address;
 mod arithmetic;
+mod async_copy;
+mod async_store;
 mod atomic;
 mod barrier;
 mod build;
+mod bulk;
 mod cache;
 mod call;
 mod compare;
@@ -33,16 +36,24 @@ mod instruction;
 mod integer;
 mod library;
 mod logic;
+mod matrix;
+mod mbarrier;
 mod memory;
 mod moves;
 mod multimem;
 mod special;
 mod surface;
+mod tcgen05;
+mod tensor_alloc;
 mod tensormap;
+mod tensormap_replace;
 mod texture;
+mod uniform;
 mod variables;
 mod video;
 mod warp;
+mod wgmma;
+mod wmma;
 
 pub use call::prototype_text;
 pub use variables::IMAGE_HANDLE;
@@ -75,6 +86,7 @@ pub struct Kernel {
     /// The textures, samplers and surfaces that it names, in the order of their handles.
     pub images: Vec<String>,
     pub barriers: u8,
+    pub uses: Uses,
     pub launch: Launch,
     /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
     pub calls: bool,
@@ -95,6 +107,21 @@ pub enum Linked {
     Shared,
     Constant,
     UnifiedFunction,
+}
+
+/// Units of the machine that a function uses and its container tells of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uses {
+    /// Copies of tensors, changes of their maps.
+    pub tensor_copies: bool,
+    pub map_changes: bool,
+    pub launch_control: bool,
+    /// Tensor memory, of a block or of a pair of blocks; and the books of its allocation.
+    pub tensor_memory: bool,
+    pub paired_tensor_memory: bool,
+    pub tensor_partition: bool,
+    /// More is done with it than giving up the right to allocate.
+    pub tensor_work: bool,
 }
 
 pub struct KernelParam {
@@ -150,6 +177,8 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
+    /// Wait for each product of a warpgroup at once.
+    pub serial: bool,
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -177,6 +206,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         dynamic_shared: false,
         images: Vec::new(),
         barriers: 0,
+        uses: Uses::default(),
         launch,
         calls: false,
         callees: Vec::new(),
@@ -252,6 +282,8 @@ struct Lower<'k, 'a> {
     unguarded: usize,
     /// The descriptor of global memory, loaded once.
     descriptor: Option<Value>,
+    /// What products of a warpgroup have not finished yet.
+    flight: wgmma::Flight,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -264,6 +296,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     ) -> Lower<'k, 'a> {
         let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
+        let flight = wgmma::Flight::new(env.module, body, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -290,6 +323,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             guard: None,
             unguarded: 0,
             descriptor: None,
+            flight,
         }
     }
 
@@ -353,6 +387,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     /// The registers' values at the beginning of a block.
     fn enter(&mut self, b: usize) {
         self.block = self.first[b];
+        self.flight.enter(b);
         match self.graph.blocks[b].preds[..] {
             // Something else leads to block 0 as well.
             [pred] if b != 0 => self.now = self.at_end[pred].clone(),

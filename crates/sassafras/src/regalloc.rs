@@ -105,6 +105,8 @@ struct Allocator<'a> {
     frame: u32,
     /// Predicates and barriers that found no place.
     words: Vec<Value>,
+    /// A file that lacked a register for moves.
+    short_of: Option<File>,
     lines: Vec<Line>,
     starts: Vec<Snapshot>,
     ends: Vec<Snapshot>,
@@ -152,6 +154,7 @@ impl<'a> Allocator<'a> {
             slots: vec![None; values],
             frame: function.frame,
             words: Vec::new(),
+            short_of: None,
             lines: Vec::new(),
             starts: vec![Vec::new(); blocks],
             ends: vec![Vec::new(); blocks],
@@ -169,6 +172,9 @@ impl<'a> Allocator<'a> {
             self.words.sort();
             self.words.dedup();
             return Ok(Outcome::Words(self.words));
+        }
+        if let Some(file) = self.short_of {
+            return Ok(Outcome::Scratch(file));
         }
         if let Some(file) = self.edges()? {
             return Ok(Outcome::Scratch(file));
@@ -329,7 +335,9 @@ impl<'a> Allocator<'a> {
         self.unread = unread.collect();
         match data.op {
             Op::Pseudo(Pseudo::Undef) => {}
-            Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack) if data.guard.is_none() => {
+            Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack | Pseudo::Landed)
+                if data.guard.is_none() =>
+            {
                 self.shuffle(inst, dying)?
             }
             Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => self.convention(inst, dying)?,
@@ -352,16 +360,21 @@ impl<'a> Allocator<'a> {
         let guarded = data.guard.is_some();
         // The machine reads before it writes: a result may have the place of an argument that ends here. Not so where
         // something is moved first.
-        let arguments = self.operand_places(data);
+        let mut arguments = self.operand_places(data);
         if !guarded && !early_writer(data) {
             dying.iter().for_each(|v| self.leave(*v));
         }
+        let tied = self.function.tied(data);
         for (i, result) in data.results.iter().enumerate() {
-            match data.guard.as_ref().map(|g| g.kept[i]) {
+            match data.guard.as_ref().map(|g| g.kept[i]).or(tied) {
                 Some(kept) if !self.undefined.contains(kept) => self.define_over(*result, kept, dying)?,
                 _ => self.define(*result)?,
             }
             self.locked.push(*result);
+        }
+        if let (Some(tied), Some(result)) = (tied, data.results.first()) {
+            let place = self.register(*result, 0);
+            arguments.iter_mut().filter(|(v, _)| *v == tied).for_each(|(_, p)| *p = place);
         }
         self.emit(inst, data, &arguments)
     }
@@ -472,7 +485,10 @@ impl<'a> Allocator<'a> {
                 self.lines[first..].iter_mut().for_each(|l| l.at = data.at);
                 Ok(())
             }
-            None => Err("no register is free to break a cycle of moves".into()),
+            None => {
+                self.short_of = Some(file);
+                Ok(())
+            }
         }
     }
 
@@ -807,6 +823,8 @@ fn move_line(file: File, to: u8, from: u8) -> Result<Line, String> {
     let rz = machine::rz();
     match file {
         File::R => Ok(Line::new(sass::Op::MOV, &[], &[machine::r(to), machine::r(from)], Origin::Move)),
+        // Only to bring words side by side that have just been made: what is in these registers doesn't move otherwise.
+        File::UR => Ok(Line::new(sass::Op::UMOV, &[], &[machine::ur(to), machine::ur(from)], Origin::Move)),
         // `0 = 0 and P` is P.
         File::P => {
             let operands = [machine::p(to), machine::pt(), rz, rz, machine::p(from)];
@@ -851,7 +869,7 @@ fn is_constant(name: M) -> bool {
 /// Does it write results before it has read all arguments? Tensor operations take several passes.
 fn early_writer(data: &InstData) -> bool {
     use sass::Op::*;
-    matches!(data.op, Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA))
+    matches!(data.op, Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA | HGMMA | IGMMA | QGMMA | BGMMA))
 }
 
 fn address(data: &InstData) -> Option<Address> {

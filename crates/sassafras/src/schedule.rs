@@ -7,7 +7,7 @@
 //! instruction of the next stretch waits for that.
 
 use sass::model::{Model, Port, Signal, Touch, Unit, VISIBLE};
-use sass::{Control, Inst, Kind, Op, Role};
+use sass::{Class, Control, Inst, Kind, M, Op, Role};
 use smallvec::SmallVec;
 
 /// The longest stall that a control code can say.
@@ -17,6 +17,14 @@ const LONGEST_STAY: u8 = 11;
 /// Scoreboards of results, and of sources that are read late.
 const RESULTS: std::ops::Range<u8> = 0..4;
 const SOURCES: std::ops::Range<u8> = 4..6;
+/// The scoreboard that counts groups of asynchronous copies, and on which `DEPBAR` waits for some of them. Functions
+/// that have such groups use it for nothing else: who waits for a scoreboard waits for all that count on it.
+const GROUPS: u8 = 0;
+
+/// Does it end a group? Copies from global memory count as a result, bulk copies as sources.
+fn ends_group(inst: &Inst) -> bool {
+    matches!(inst.form().op, Op::LDGDEPBAR | Op::UTMACMDFLUSH)
+}
 
 /// An instruction on its way to its control code.
 pub struct Step {
@@ -40,12 +48,16 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
     let mut all = Vec::with_capacity(steps.len());
     for step in steps {
         let needs = step.inst.form().class.scoreboards();
+        let bulk_group = step.inst.form().op == Op::UTMACMDFLUSH;
         let control = Control {
             stall: LONGEST as u8,
             yields: true,
-            write: needs.write.then_some(0),
+            write: is_counted(&step.inst, model).then_some(0),
             // Where no register is read, nvdisasm takes no scoreboard for it (CCTL.IVALL, FENCE, LDCU).
-            read: (needs.read && reads_registers(&step.inst)).then_some(1),
+            read: match bulk_group {
+                true => Some(GROUPS),
+                false => (needs.read && reads_registers(&step.inst)).then_some(1),
+            },
             wait: 0b11,
             reuse: 0,
         };
@@ -82,7 +94,8 @@ pub fn exact(steps: &[Step], model: &Model) -> Vec<Timed> {
     let mut pending: Vec<u8> = Vec::new();
     let mut starts: Vec<usize> = Vec::new();
     let mut stretch_of = vec![0; steps.len()];
-    let mut stretch = Stretch::new(model);
+    let results = if steps.iter().any(|s| ends_group(&s.inst)) { GROUPS + 1..RESULTS.end } else { RESULTS };
+    let mut stretch = Stretch::new(model, results);
     let mut at = 0;
     while at < steps.len() {
         let mut end = at + 1;
@@ -125,9 +138,29 @@ fn pause(inst: &Inst) -> u16 {
     match inst.form().op {
         Op::BRA | Op::EXIT | Op::BSYNC | Op::WARPSYNC | Op::CALL => 5,
         Op::RET | Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => 6,
-        Op::CCTL => 4,
+        Op::CCTL | Op::DEPBAR => 4,
+        // Sooner behind the last product of a group, the wait for the group finds nothing (an H200 shows it).
+        _ if is_product(inst) => 3,
+        Op::WARPGROUP if is_arrival(inst) => 6,
+        Op::WARPGROUP => 2,
         _ => 1,
     }
+}
+
+/// `WARPGROUP.ARRIVE`
+fn is_arrival(inst: &Inst) -> bool {
+    inst.form().op == Op::WARPGROUP && inst.has(M::ARRIVE)
+}
+
+/// Does a scoreboard tell when its results are there? That of some matrix products depends on the machine.
+fn is_counted(inst: &Inst, model: &Model) -> bool {
+    let class = inst.form().class;
+    class.scoreboards().write || class == Class::Tensor && model.unit(inst).writes_late()
+}
+
+/// A product that a warpgroup computes by itself.
+fn is_product(inst: &Inst) -> bool {
+    inst.form().class == Class::Gmma
 }
 
 /// Does it order what memory was asked for before? Then the answers must have come: ptxas waits for the load of an
@@ -168,6 +201,8 @@ struct Issued {
 /// Straight code.
 struct Stretch<'a> {
     model: &'a Model,
+    /// The scoreboards of results.
+    results: std::ops::Range<u8>,
     /// The first step's index.
     first: usize,
     issued: Vec<Issued>,
@@ -184,9 +219,10 @@ struct Stretch<'a> {
 }
 
 impl<'a> Stretch<'a> {
-    fn new(model: &'a Model) -> Stretch<'a> {
+    fn new(model: &'a Model, results: std::ops::Range<u8>) -> Stretch<'a> {
         Stretch {
             model,
+            results,
             first: 0,
             issued: Vec::new(),
             writer: vec![None; sass::model::REGISTERS],
@@ -215,7 +251,10 @@ impl<'a> Stretch<'a> {
             let unit = self.model.unit(&step.inst);
             let touches: SmallVec<[Touch; 8]> =
                 self.model.touches(&step.inst).map(|t| whole_group(t, &step.inst, unit)).collect();
-            let (mut time, mut wait) = self.earliest(i, &touches);
+            let (mut time, mut wait) = match is_arrival(&step.inst) {
+                true => self.earliest(i, &self.announced(&steps[i + 1..])),
+                false => self.earliest(i, &touches),
+            };
             if orders_memory(&step.inst) {
                 wait |= self.in_use();
             }
@@ -241,9 +280,15 @@ impl<'a> Stretch<'a> {
                 time = time.max(self.settled.saturating_sub(u32::from(LONGEST)));
             }
             self.issue(i, time, &step.inst, &touches, unit);
-            self.emit(i, time, wait, all);
+            self.emit(i, step.inst.form().op, (time, wait), all);
         }
         self.finish(steps, all);
+    }
+
+    /// The registers of the products that an arrival stands for: they are read as it finds them.
+    fn announced(&self, behind: &[Step]) -> Vec<Touch> {
+        let products = behind.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| is_product(&s.inst));
+        products.flat_map(|s| self.model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
     }
 
     /// When an instruction may issue at the earliest, and which scoreboards it has to wait for.
@@ -280,7 +325,8 @@ impl<'a> Stretch<'a> {
         let needs = inst.form().class.scoreboards();
         let late_result = touches.iter().any(|t| t.role == Role::Def && t.port.is_late_result());
         let late_source = touches.iter().any(|t| t.role == Role::Use && t.port.is_late_source());
-        let write = (needs.write && late_result).then(|| self.scoreboard(RESULTS));
+        let write =
+            (late_result && is_counted(inst, self.model)).then(|| self.scoreboard(self.results.clone()));
         let read = (needs.read && late_source && reads_registers(inst)).then(|| self.scoreboard(SOURCES));
         self.issued.push(Issued { time, write, read, written: false, taken: false });
         for scoreboard in write.into_iter().chain(read) {
@@ -330,12 +376,18 @@ impl<'a> Stretch<'a> {
     }
 
     /// Gives the step its code, and the one before its stall.
-    fn emit(&mut self, i: usize, time: u32, wait: u8, all: &mut Vec<Timed>) {
+    fn emit(&mut self, i: usize, op: Op, (time, wait): (u32, u8), all: &mut Vec<Timed>) {
         let mut idle = SmallVec::new();
         if let Some(before) = i.checked_sub(1) {
             idle = self.stall(before, time - self.issued[before].time, all);
         }
-        let Issued { write, read, .. } = self.issued[i];
+        let Issued { mut write, mut read, .. } = self.issued[i];
+        match op {
+            // Nobody waits for these but `DEPBAR`.
+            Op::LDGDEPBAR => write = Some(GROUPS),
+            Op::UTMACMDFLUSH => read = Some(GROUPS),
+            _ => {}
+        }
         let control = Control { stall: 1, yields: false, write, read, wait, reuse: 0 };
         all.push(Timed { control, idle });
     }

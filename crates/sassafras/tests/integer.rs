@@ -181,7 +181,7 @@ fn words() {
         ("sub.s32 %r1, 7, %r2;", |a, _, _| 7u32.wrapping_sub(a)),
         ("mul24.hi.s32 %r1, %r2, %r3;", |a, b, _| {
             let signed = |x: u32| i64::from((x << 8) as i32 >> 8);
-            (signed(a) * signed(b) >> 16) as u32
+            ((signed(a) * signed(b)) >> 16) as u32
         }),
         ("sad.s32 %r1, %r2, %r3, %r4;", |a, b, c| c.wrapping_add((a as i32).abs_diff(b as i32))),
         ("min.s32 %r1, %r2, %r3;", |a, b, _| (a as i32).min(b as i32) as u32),
@@ -200,7 +200,7 @@ fn halves() {
     for (form, meaning) in [
         (
             "mul.hi.s16 %h1, %h2, %h4;",
-            (|a, b, _| u32::from((i32::from(a as i16) * i32::from(b as i16) >> 16) as u16)) as Meaning,
+            (|a, b, _| u32::from(((i32::from(a as i16) * i32::from(b as i16)) >> 16) as u16)) as Meaning,
         ),
         ("max.u16 %h1, %h2, %h4;", |a, b, _| (a & 0xffff).max(b & 0xffff)),
         ("min.s16 %h1, %h2, -3;", |a, _, _| u32::from((a as i16).min(-3) as u16)),
@@ -222,10 +222,10 @@ fn longs() {
             folded(long(a, b).wrapping_mul(long(b, c)).wrapping_add(9))
         }),
         ("mul.hi.s64 %rd1, %rd2, %rd3;", |a, b, c| {
-            folded((i128::from(long(a, b) as i64) * i128::from(long(b, c) as i64) >> 64) as u64)
+            folded(((i128::from(long(a, b) as i64) * i128::from(long(b, c) as i64)) >> 64) as u64)
         }),
         ("mul.hi.u64 %rd1, %rd2, %rd3;", |a, b, c| {
-            folded((u128::from(long(a, b)) * u128::from(long(b, c)) >> 64) as u64)
+            folded(((u128::from(long(a, b)) * u128::from(long(b, c))) >> 64) as u64)
         }),
         ("min.s64 %rd1, %rd2, %rd3;", |a, b, c| folded((long(a, b) as i64).min(long(b, c) as i64) as u64)),
         ("shl.b64 %rd1, %rd2, %r4;", |a, b, c| folded(long(a, b).checked_shl(c).unwrap_or(0))),

@@ -36,19 +36,22 @@ impl Seen {
 
 type Columns = [Seen; Isa::ALL.len()];
 
+/// Target, relation, ports, operations.
+type OperationPair = (u32, Relation, Port, Port, String, String);
+
 #[derive(Default)]
 struct Survey {
     pairs: BTreeMap<(Relation, Port, Port), Columns>,
     issue: BTreeMap<Unit, Columns>,
-    /// By target, relation, ports and operations; with a place.
-    operations: BTreeMap<(u32, Relation, Port, Port, String, String), (Seen, String)>,
+    /// With a place where the least distance was seen.
+    operations: BTreeMap<OperationPair, (Seen, String)>,
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match &arguments[..] {
         [flag, relation, from, to, files @ ..] if flag == "--ops" => survey(files, true).map(|survey| {
-            let wanted = |(_, r, a, b, _, _): &(u32, Relation, Port, Port, String, String)| {
+            let wanted = |(_, r, a, b, _, _): &OperationPair| {
                 [format!("{r:?}"), name(*a), name(*b)] == [relation, from, to].map(String::clone)
             };
             survey.operations(wanted)
@@ -123,7 +126,7 @@ impl Survey {
         }
     }
 
-    fn operations(&self, wanted: impl Fn(&(u32, Relation, Port, Port, String, String)) -> bool) -> String {
+    fn operations(&self, wanted: impl Fn(&OperationPair) -> bool) -> String {
         let found = self.operations.iter().filter(|(key, _)| wanted(key));
         let mut lines: Vec<String> = found
             .map(|((sm, _, _, _, first, second), (seen, place))| {
@@ -134,23 +137,27 @@ impl Survey {
         lines.concat()
     }
 
-    /// Read-after-write pairs of operations that were seen often and never at the distance of their ports.
+    /// Operations that had their unit's part often, as producer or as consumer, and never at the distance of the
+    /// two ports: they may belong to another unit.
     fn mixed(&self) -> String {
+        let mut sides: BTreeMap<(u32, Port, Port, String), Seen> = BTreeMap::new();
+        for ((sm, relation, from, to, first, second), (seen, _)) in &self.operations {
+            if *relation == Relation::Raw && is_fixed(*from) {
+                for side in [format!("{first} ->"), format!("-> {second}")] {
+                    let all = sides.entry((*sm, *from, *to, side)).or_default();
+                    all.least = if all.times == 0 { seen.least } else { all.least.min(seen.least) };
+                    all.times += seen.times;
+                }
+            }
+        }
         let mut text = String::new();
-        for ((sm, relation, from, to, first, second), (seen, place)) in &self.operations {
-            let isa = Isa::ALL.iter().position(|isa| isa.sm() == *sm).unwrap_or_default();
-            let unit = self.pairs[&(*relation, *from, *to)][isa];
-            if *relation == Relation::Raw
-                && is_fixed(*from)
-                && seen.times >= ENOUGH
-                && seen.least > unit.least
-            {
-                let (a, b) = (name(*from), name(*to));
-                let (least, times) = (seen.least, seen.times);
-                text += &format!(
-                    "sm_{sm} {a} -> {b} {}: {first} -> {second} {least} of {times}  {place}\n",
-                    unit.least
-                );
+        for ((sm, from, to, side), seen) in sides {
+            let isa = Isa::ALL.iter().position(|isa| isa.sm() == sm).unwrap_or_default();
+            let least = self.pairs[&(Relation::Raw, from, to)][isa].least;
+            if seen.times >= ENOUGH && seen.least > least {
+                let (from, to) = (name(from), name(to));
+                text +=
+                    &format!("{from} -> {to} {least}: {side} {} of {} on sm_{sm}\n", seen.least, seen.times);
             }
         }
         text
@@ -196,7 +203,7 @@ fn is_fixed(from: Port) -> bool {
 
 /// Units whose fixed latency is long.
 fn is_long(unit: Unit) -> bool {
-    matches!(unit, Unit::Tensor | Unit::TensorSmall | Unit::TensorLate | Unit::Fp64)
+    matches!(unit, Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall | Unit::TensorLate | Unit::Fp64)
 }
 
 fn row(from: &str, to: &str, columns: &Columns) -> String {

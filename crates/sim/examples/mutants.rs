@@ -15,7 +15,7 @@ const LONGEST: usize = 2500;
 
 fn main() -> ExitCode {
     match run() {
-        Ok(missed) if missed == 0 => ExitCode::SUCCESS,
+        Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("{error}");

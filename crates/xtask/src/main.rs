@@ -44,6 +44,7 @@ cargo xtask <task>
   probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
       --corpus DIR               real PTX beside the random programs
       --programs N               random programs for each target (default 200)
+      --unknown                  list the pairs that the table has not seen on every target
       --write                    put what was measured in place of the model's table
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
 

@@ -22,10 +22,15 @@ struct Request {
     corpus: Option<PathBuf>,
     programs: u64,
     write: bool,
+    unknown: bool,
 }
 
 pub fn run(arguments: lexopt::Parser) -> Result<()> {
     let request = parse(arguments)?;
+    let table = shell::root().join("crates/sass/src/model/distances.rs");
+    if request.unknown {
+        return unknown(&shell::read(&table)?);
+    }
     let tools = Tools::find()?;
     tools.check_versions()?;
     let folder = shell::target_dir().join("probe-latency");
@@ -38,7 +43,6 @@ pub fn run(arguments: lexopt::Parser) -> Result<()> {
     let list = folder.join("cubins.txt");
     shell::write(&list, cubins.iter().map(|path| format!("{}\n", path.display())).collect::<String>())?;
     let measured = example(&["--table", &list.to_string_lossy()])?;
-    let table = shell::root().join("crates/sass/src/model/distances.rs");
     if request.write {
         return shell::write(&table, measured);
     }
@@ -47,12 +51,14 @@ pub fn run(arguments: lexopt::Parser) -> Result<()> {
 
 fn parse(mut arguments: lexopt::Parser) -> Result<Request> {
     use lexopt::Arg::{Long, Value};
-    let mut request = Request { targets: Vec::new(), corpus: None, programs: 200, write: false };
+    let mut request =
+        Request { targets: Vec::new(), corpus: None, programs: 200, write: false, unknown: false };
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("corpus") => request.corpus = Some(arguments.value()?.into()),
             Long("programs") => request.programs = arguments.value()?.to_string_lossy().parse()?,
             Long("write") => request.write = true,
+            Long("unknown") => request.unknown = true,
             Value(target) => request.targets.push(target.to_string_lossy().into_owned()),
             other => return Err(other.unexpected().into()),
         }
@@ -135,6 +141,23 @@ fn rows(table: &str) -> Vec<(String, Vec<Option<u32>>)> {
         }
     }
     rows
+}
+
+/// Lists the pairs that were seen on some targets, with the targets that they were never seen on: there the model takes
+/// the longest of the others. Pairs that were seen nowhere have no row.
+fn unknown(table: &str) -> Result<()> {
+    const COLUMNS: [&str; 9] = ["75", "80", "86", "89", "90", "100", "103", "110", "120"];
+    let mut cells = 0;
+    for (ports, columns) in rows(table) {
+        let never: Vec<&str> =
+            columns.iter().zip(COLUMNS).filter(|(least, _)| least.is_none()).map(|(_, sm)| sm).collect();
+        if !never.is_empty() {
+            println!("{ports} never on {}", never.join(" "));
+            cells += never.len();
+        }
+    }
+    println!("{cells} distances are taken from other targets");
+    Ok(())
 }
 
 /// Fails where the measured distance is below the table's; lists pairs that the table does not have.

@@ -1,6 +1,11 @@
 //! Dot products, and the video instructions of PTX.
 //!
-//! All follow the semantics sections of the PTX manual.
+//! All follow the semantics sections of the PTX manual: a scalar operation gives a signed number of 34 bits, which
+//! is clamped, goes through a second operation with `c` as it is, and only then becomes a word.
+//!
+//! Targets of today have none of the video instructions, and ptxas 13.0's sequences for them differ from the
+//! manual: `vmad` multiplies unsigned words as signed ones, and a second `min` or `max` of unsigned words beyond
+//! 2^31 compares them wrongly. Here the manual counts.
 
 use super::float::Compare;
 use super::integer::Int;
@@ -114,22 +119,22 @@ pub struct Scalar {
 }
 
 pub fn scalar(how: Scalar, a: u32, b: u32, c: u32) -> u32 {
-    let first = how.operation.apply(how.a.part.of(how.a.signed, a), how.b.part.of(how.b.signed, b));
+    let exact = how.operation.apply(how.a.part.of(how.a.signed, a), how.b.part.of(how.b.signed, b));
+    let first = Int { bits: 34, signed: true }.value(exact as u64);
     let bits = match how.second {
         Second::Merge(part) => part.bits,
         _ => 32,
     };
-    let int = Int { bits, signed: how.signed };
-    let first = if how.saturate { int.saturate(i128::from(first)) } else { int.wrap(i128::from(first)) };
-    let word = Int { bits: 32, signed: how.signed };
-    let c64 = u64::from(c);
-    match how.second {
-        Second::None => first as u32,
-        Second::Add => word.add(first, c64) as u32,
-        Second::Min => word.min_of(first, c64) as u32,
-        Second::Max => word.max_of(first, c64) as u32,
-        Second::Merge(part) => part.put(c, first as u32),
-    }
+    let clamped = Int { bits, signed: how.signed };
+    let first = if how.saturate { first.clamp(clamped.min(), clamped.max()) } else { first };
+    let third = Int { bits: 32, signed: how.signed }.value(c.into());
+    (match how.second {
+        Second::None => first,
+        Second::Add => first + third,
+        Second::Min => first.min(third),
+        Second::Max => first.max(third),
+        Second::Merge(part) => return part.put(c, first as u32),
+    }) as u32
 }
 
 /// Multiply and add with negation, plus one, scaling and saturation.
@@ -239,6 +244,10 @@ mod tests {
         assert_eq!(scalar(difference, 0x8000_0000, 2, 100), 230);
         let shift = Scalar { operation: Operation::ShiftRight { wrap: false }, ..add };
         assert_eq!(scalar(shift, 0x8000_0000, 40, 0), 0xffff_ffff);
+        let wide = Scalar { operation: Operation::ShiftLeft { wrap: false }, second: Second::Min, ..add };
+        assert_eq!(scalar(wide, 2, 32, 5), 0x8000_0000);
+        let unsigned = Scalar { b: word(false), signed: false, saturate: false, second: Second::Max, ..add };
+        assert_eq!(scalar(unsigned, 0, 0xff80_0000, 0xffff_ffff), 0xffff_ffff);
         let set = Scalar { operation: Operation::Set(Compare::Lt), b: word(false), signed: false, ..add };
         assert_eq!(scalar(set, 0xffff_ffff, 0xffff_ffff, 0), 1);
     }

@@ -99,6 +99,11 @@ pub fn dfma(call: &mut Call) -> Option<Results> {
     Some(Results::wide(float::fma(F64, flow, a, b, c)))
 }
 
+/// An operand of `.XORSIGN`, which the text has in bars: magnitudes are compared, but signs still count.
+pub(super) fn with_sign(arg: Arg, how: MinMax) -> Arg {
+    Arg { absolute: arg.absolute && !how.xorsign, ..arg }
+}
+
 /// Minimum where the predicate is true, maximum otherwise.
 pub(super) fn min_max(call: &mut Call, predicate: bool) -> MinMax {
     MinMax { max: !predicate, nan: call.has(M::NAN), xorsign: call.has(M::XORSIGN) }
@@ -108,7 +113,7 @@ pub fn fmnmx(call: &mut Call) -> Option<Results> {
     call.count_is(3..=3)?;
     let how = min_max(call, call.predicate(2)?);
     let flow = Flow { ftz: call.has(M::FTZ), ..Flow::NEAREST };
-    let (a, b) = (call.arg(0)?.float(F32)?, call.arg(1)?.float(F32)?);
+    let (a, b) = (with_sign(call.arg(0)?, how).float(F32)?, with_sign(call.arg(1)?, how).float(F32)?);
     Some(Results::word(float::min_max(F32, flow, how, a, b) as u32))
 }
 
@@ -193,7 +198,8 @@ pub fn mufu(call: &mut Call) -> Option<Results> {
         (M::TANH, Function::Tanh),
     ])?;
     let format = call.choose(&[(M::F16, F16), (M::BF16, BF16)]).unwrap_or(F32);
-    let ftz = format == F32;
+    // tanh takes and gives subnormal numbers.
+    let ftz = format == F32 && function != Function::Tanh;
     let bits = half_or_float(call.arg(0)?, format)?;
     Some(Results::word(approx::compute(function, format, Flow { ftz, ..Flow::NEAREST }, bits) as u32))
 }

@@ -3,7 +3,7 @@
 //! `.H0_H0` and `.H1_H1` give both lanes the same half of an operand. Operands that are single floats (`.F32` of
 //! targets before sm_90) are not understood.
 
-use super::float::{comparison, flow, min_max};
+use super::float::{comparison, flow, min_max, with_sign};
 use super::{Arg, Call, Results, boolean};
 use crate::arith::convert;
 use crate::arith::float::{self, BF16, F16, F32, Flow, Format};
@@ -58,9 +58,10 @@ pub fn hmul2(call: &mut Call) -> Option<Results> {
     Some(packed(operands(call, format)?.map(|[a, b]| float::mul(format, flow, a, b))))
 }
 
-/// `.MMA` is the same on another unit.
+/// `.MMA` is the same on another unit. What the predicate of `.RELU` does when it is false isn't known.
 pub fn hfma2(call: &mut Call) -> Option<Results> {
-    call.count_is(3..=3)?;
+    call.count_is(3..=4)?;
+    call.predicate(3)?.then_some(())?;
     let _ = call.has(M::MMA);
     let format = format(call);
     let flow = flow(call);
@@ -72,7 +73,10 @@ pub fn hmnmx2(call: &mut Call) -> Option<Results> {
     let format = format(call);
     let how = min_max(call, call.predicate(2)?);
     let flow = Flow { ftz: call.has(M::FTZ), ..Flow::NEAREST };
-    Some(packed(operands(call, format)?.map(|[a, b]| float::min_max(format, flow, how, a, b))))
+    let a = halves(with_sign(call.arg(0)?, how), format)?;
+    let b = halves(with_sign(call.arg(1)?, how), format)?;
+    let lane = |i: usize| float::min_max(format, flow, how, a[i], b[i]);
+    Some(packed([lane(0), lane(1)]))
 }
 
 pub fn vhmnmx(call: &mut Call) -> Option<Results> {

@@ -330,6 +330,8 @@ fn floats() {
     assert_eq!(value(eval(Op::FFMA, &[M::SAT], &[f(2.0), f(3.0), f(1.0)])), Some(1.0));
     assert_eq!(value(eval(Op::FMNMX, &[], &[f(2.0), f(f32::NAN), Arg::predicate(true)])), Some(2.0));
     assert_eq!(value(eval(Op::FSET, &[M::BF, M::GT, M::AND], &[f(2.0), f(1.0)])), Some(1.0));
+    let xorsign = [f(2.0).abs(), f(-3.0).abs(), Arg::predicate(true)];
+    assert_eq!(value(eval(Op::FMNMX, &[M::XORSIGN], &xorsign)), Some(-2.0));
     assert_eq!(value(eval(Op::MUFU, &[M::EX2], &[f(3.0).neg()])), Some(0.125));
     let both = eval(Op::FSETP, &[M::GEU, M::FTZ, M::OR], &[f(f32::NAN), f(1.0), Arg::predicate(false)]);
     assert_eq!(both.and_then(|r| r.predicate(0)), Some(true));

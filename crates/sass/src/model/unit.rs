@@ -14,8 +14,18 @@ use std::ops::Range;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Unit {
-    /// Integer, logic, compare, select, min/max.
+    /// Integer and logic.
     Alu,
+    /// Moves, compares, selects, minimum and maximum: like the ALU, but a cycle apart from it on sm_120.
+    Select,
+    /// PLOP3.
+    PredicateLogic,
+    /// 64-bit integer operations of sm_120: IADD.64, SEL.64.
+    Long,
+    /// MOV.64.
+    LongMove,
+    /// 64-bit comparisons of sm_120.
+    LongSet,
     /// FADD, FMUL, FFMA, IMAD of 32 bits, VIADD.
     Fma,
     /// IMAD.WIDE.
@@ -24,7 +34,7 @@ pub enum Unit {
     MulHigh,
     /// Packed half arithmetic.
     Half,
-    /// Packed half comparisons.
+    /// Packed half comparisons, minimum and maximum.
     HalfSet,
     /// HFMA2.MMA.
     HalfTensor,
@@ -36,13 +46,15 @@ pub enum Unit {
     TensorSmall,
     /// Matrix products of the larger shapes.
     Tensor,
+    /// The same on integers and bits.
+    TensorInteger,
     /// Matrix products with a scoreboard: DMMA, on sm_75 all, on sm_103 the integer ones.
     TensorLate,
     /// HGMMA and kin: asynchronous, completion by `gsb`.
     Gmma,
     /// MUFU, conversions, bit counts.
     Xu,
-    /// LDS, LDSM, SHFL: they return in order.
+    /// LDS, LDSM, ATOMS, SHFL: they return in order.
     Shared,
     /// Other loads, stores and atomics.
     Memory,
@@ -54,6 +66,8 @@ pub enum Unit {
     SpecialUniform,
     /// MOVM: in order among themselves.
     Transpose,
+    /// REDUX: in order among themselves.
+    Reduce,
     /// Uniform datapath.
     Uniform,
     /// UMOV and ULDC: the uniform datapath's short way.
@@ -83,6 +97,11 @@ impl Unit {
         use Unit::*;
         [
             Alu,
+            Select,
+            PredicateLogic,
+            Long,
+            LongMove,
+            LongSet,
             Fma,
             Wide,
             MulHigh,
@@ -93,6 +112,7 @@ impl Unit {
             Fp64,
             TensorSmall,
             Tensor,
+            TensorInteger,
             TensorLate,
             Gmma,
             Xu,
@@ -102,6 +122,7 @@ impl Unit {
             Special,
             SpecialUniform,
             Transpose,
+            Reduce,
             Uniform,
             UniformMove,
             UniformLate,
@@ -124,12 +145,19 @@ impl Unit {
                 Op::P2R | Op::R2P => Unit::Predicates,
                 Op::VIADD => Unit::Fma,
                 Op::BMOV => Unit::Branch,
+                Op::PLOP3 => Unit::PredicateLogic,
+                Op::IADD | Op::SEL if inst.has(M::_64) => Unit::Long,
+                Op::MOV if inst.has(M::_64) => Unit::LongMove,
+                Op::MOV64IUR => Unit::LongMove,
+                Op::ISETP | Op::IMNMX if inst.has(M::U64) || inst.has(M::S64) => Unit::LongSet,
+                op if selects(op) => Unit::Select,
                 _ => Unit::Alu,
             },
             Class::Fma => Unit::Fma,
             Class::Wide if inst.has(M::WIDE) => Unit::Wide,
             Class::Wide => Unit::MulHigh,
-            Class::Half if matches!(op, Op::HSET2 | Op::HSETP2) => Unit::HalfSet,
+            Class::Half if op == Op::VHMNMX => Unit::Alu,
+            Class::Half if matches!(op, Op::HSET2 | Op::HSETP2 | Op::HMNMX2) => Unit::HalfSet,
             Class::Half => Unit::Half,
             Class::Hmma2 => Unit::HalfTensor,
             Class::Double => Unit::Double,
@@ -138,7 +166,7 @@ impl Unit {
             Class::Gmma => Unit::Gmma,
             Class::Xu => Unit::Xu,
             Class::Load | Class::Store => memory(op),
-            Class::Uniform if matches!(op, Op::UMOV | Op::ULDC) => Unit::UniformMove,
+            Class::Uniform if op == Op::ULDC || op == Op::UMOV && !inst.has(M::_64) => Unit::UniformMove,
             Class::Uniform => Unit::Uniform,
             Class::UniformLoad | Class::UniformStore => Unit::UniformLate,
             Class::Control => control(op),
@@ -147,17 +175,14 @@ impl Unit {
 
     /// The two units that most instructions run on, and the uniform datapath.
     pub(super) fn is_plain(self) -> bool {
-        matches!(self, Unit::Alu | Unit::Fma | Unit::Uniform)
+        matches!(self, Unit::Alu | Unit::Select | Unit::Fma | Unit::Uniform)
     }
 
     /// Results arrive late: a write scoreboard tells when.
     pub fn writes_late(self) -> bool {
         use Unit::*;
-        match self {
-            Fp64 | TensorLate | Gmma | Xu | Shared | Memory | Texture | Special | SpecialUniform
-            | Transpose => true,
-            unit => unit == UniformLate,
-        }
+        let in_pipes = matches!(self, Fp64 | TensorLate | Gmma | Xu | Transpose | Reduce);
+        in_pipes || matches!(self, Shared | Memory | Texture | Special | SpecialUniform | UniformLate)
     }
 
     /// Its results take some more cycles after the signal: low-rate double precision, and matrices with a scoreboard.
@@ -182,13 +207,19 @@ impl Unit {
     /// A later instruction of `later` returns after an earlier one of `self`.
     pub fn returns_before(self, later: Unit) -> bool {
         use Unit::*;
-        matches!(self, Fp64 | TensorLate | Gmma | Xu | Shared | SpecialUniform | Transpose) && self == later
+        matches!(self, Fp64 | TensorLate | Gmma | Xu | Shared | SpecialUniform | Transpose | Reduce)
+            && self == later
     }
 
     /// A result goes to a source without leaving the unit: accumulators of HGMMA.
     pub fn forwards_to(self, consumer: Unit) -> bool {
         self == Unit::Gmma && consumer == Unit::Gmma
     }
+}
+
+fn selects(op: Op) -> bool {
+    use Op::*;
+    matches!(op, CS2R | FMNMX | FSEL | FSET | FSETP | IMNMX | ISETP | MOV | SEL | VIMNMX)
 }
 
 fn tensor(inst: &Inst, isa: Isa) -> Unit {
@@ -199,8 +230,13 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
     };
     if late {
         Unit::TensorLate
-    } else if [M::_1688, M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape)) {
+    // Numbers of 32 bits take twice the time of halves: an H200 is not done with 1688.TF32 as soon as with 1688.
+    } else if [M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape))
+        || inst.has(M::_1688) && !inst.has(M::TF32)
+    {
         Unit::TensorSmall
+    } else if matches!(inst.op(), Op::IMMA | Op::BMMA) {
+        Unit::TensorInteger
     } else {
         Unit::Tensor
     }
@@ -208,12 +244,13 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
 
 fn memory(op: Op) -> Unit {
     match op {
-        Op::LDS | Op::LDSM | Op::SHFL => Unit::Shared,
+        Op::LDS | Op::LDSM | Op::ATOMS | Op::SHFL => Unit::Shared,
         Op::TEX | Op::TLD | Op::TLD4 | Op::TMML | Op::TXD | Op::TXQ => Unit::Texture,
         Op::SUATOM | Op::SULD | Op::SUQUERY | Op::SURED | Op::SUST => Unit::Texture,
         Op::S2UR => Unit::SpecialUniform,
         Op::MOVM => Unit::Transpose,
-        Op::LDC | Op::S2R | Op::R2UR | Op::B2R | Op::MATCH | Op::REDUX | Op::SYNCS => Unit::Special,
+        Op::REDUX => Unit::Reduce,
+        Op::LDC | Op::S2R | Op::R2UR | Op::B2R | Op::MATCH | Op::SYNCS => Unit::Special,
         Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => Unit::Barrier,
         Op::BMOV => Unit::Branch,
         _ => Unit::Memory,
@@ -426,6 +463,10 @@ impl<'a> Touches<'a> {
     }
 }
 
+fn is_matrix(unit: Unit) -> bool {
+    matches!(unit, Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall | Unit::TensorLate)
+}
+
 /// The parts of the first and of the later words of an operand.
 fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
     match (file, role) {
@@ -436,11 +477,7 @@ fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
         (_, Role::Use) if matches!(unit, Unit::Wide | Unit::MulHigh) && position == 2 => {
             (Part::Add, Part::AddHigh)
         }
-        (_, Role::Use)
-            if matches!(unit, Unit::Tensor | Unit::TensorSmall | Unit::TensorLate) && position == 2 =>
-        {
-            (Part::Add, Part::Add)
-        }
+        (_, Role::Use) if is_matrix(unit) && position == 2 => (Part::Add, Part::Add),
         // A stands first where it is in registers; the accumulator stands behind the descriptors.
         (_, Role::Use) if unit == Unit::Gmma && position > 0 => (Part::Add, Part::Add),
         _ => (Part::R, Part::R),

@@ -137,18 +137,30 @@ impl<'a> Lower<'_, 'a> {
 
     /// Adds an offset that is out of the field's range to the base.
     fn within_reach(&mut self, address: Address, space: Space, reach: i64) -> Address {
-        if OFFSETS.contains(&address.offset) && OFFSETS.contains(&(address.offset + reach)) {
+        if OFFSETS.contains(&(address.offset + reach)) {
+            return self.within(address, space, OFFSETS);
+        }
+        self.within(address, space, 0..0)
+    }
+
+    /// Adds an offset that is not among these to the base.
+    pub(super) fn within(
+        &mut self,
+        address: Address,
+        space: Space,
+        offsets: std::ops::Range<i64>,
+    ) -> Address {
+        let offset = address.offset;
+        if offsets.contains(&offset) || offset == 0 {
             return address;
         }
-        let base = match space.words() {
-            2 => {
-                let words = self.flat(address);
-                self.pack(&words)
+        let half = |n: i64| Arg::Imm(i64::from(n as i32));
+        let base = match (address.base, space.words()) {
+            (Arg::Use(u), 2) => {
+                let words = [Arg::word(u.value, 0), Arg::word(u.value, 1)];
+                self.add64(words, [half(offset), half(offset >> 32)])
             }
-            _ => {
-                let offset = Arg::Imm(i64::from(address.offset as i32));
-                self.emit(Op::IADD3, &[], 1, &[address.base, offset, RZ])
-            }
+            (base, _) => self.emit(Op::IADD3, &[], 1, &[base, half(offset), RZ]),
         };
         Address { base: base.into(), offset: 0 }
     }

@@ -354,7 +354,8 @@ impl Lower<'_, '_> {
             let old = before.get(&reg).copied().unwrap_or_else(|| self.undefined(file, words));
             let param = self.kernel.code.value(file, words);
             self.kernel.code.blocks[after].params.push(param);
-            (ways.0.push(value), ways.1.push(old));
+            ways.0.push(value);
+            ways.1.push(old);
             self.now.insert(reg, param);
         }
         self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: ways.0 });

@@ -85,7 +85,12 @@ impl<'a> Lower<'_, 'a> {
         if !ins.flag("L2::cache_hint") {
             return Some(None);
         }
-        let policy = self.words(ins.get(operand)?, Type::U64)?;
+        self.policy(ins.get(operand)?)
+    }
+
+    /// The descriptor that stands for a policy; `Some(None)` where the machine takes none.
+    pub(super) fn policy(&mut self, operand: &Operand) -> Option<Option<Value>> {
+        let policy = self.words(operand, Type::U64)?;
         if !self.machine.takes_policies {
             return Some(None);
         }

@@ -295,13 +295,34 @@ impl<'a> Lower<'_, 'a> {
         Some(self.emit(Op::F2F, &modifiers, (to.bits() / 32).max(1) as u8, &[arg]))
     }
 
-    /// f64 to f32 where what is too small for a normal f32 becomes zero: times 2^-126 it does.
+    /// f64 to f32 where what is too small for a normal f32, once it is rounded to 24 bits, becomes zero: times 2^-126 it
+    /// does.
     fn flushed_single(&mut self, arg: Arg, round: &[M]) -> Value {
         let single = self.emit(Op::F2F, &[&[M::F32, M::F64], round].concat(), 1, &[arg]);
-        let bound = self.pack(&[Arg::Imm(0), Arg::Imm(0x3810_0000)]);
-        let args = [PT, arg.absolute(), bound.into(), PT];
-        let normal = self.emit_p(Op::DSETP, &[M::GEU, M::AND], &args);
+        // 2^-126, and what lies half a step and a whole one below it.
+        let (least, half_below, below) =
+            (0x3810_0000_0000_0000, 0x380f_ffff_f000_0000, 0x380f_ffff_e000_0000);
+        let normal = match round {
+            [M::RM] => {
+                let negative = self.compared(M::LTU, M::AND, arg, -0.0, below, PT);
+                self.compared(M::GE, M::OR, arg, 0.0, least, negative.into())
+            }
+            [M::RP] => {
+                let positive = self.compared(M::GTU, M::AND, arg, 0.0, below, PT);
+                self.compared(M::LE, M::OR, arg, -0.0, least, positive.into())
+            }
+            [M::RZ] => self.compared(M::GEU, M::AND, arg.absolute(), 0.0, least, PT),
+            _ => self.compared(M::GEU, M::AND, arg.absolute(), 0.0, half_below, PT),
+        };
         self.unless(normal, Op::FMUL, single, Arg::Imm(0x0080_0000))
+    }
+
+    /// A double against a bound with the sign of `sign`.
+    fn compared(&mut self, how: M, combine: M, arg: Arg, sign: f64, bound: u64, with: Arg) -> Value {
+        let bound = bound | sign.to_bits();
+        let half = |word: u64| Arg::Imm(i64::from(word as u32 as i32));
+        let bound = self.pack(&[half(bound), half(bound >> 32)]);
+        self.emit_p(Op::DSETP, &[how, combine], &[PT, arg, bound.into(), with])
     }
 
     /// `.sat` of a float: into 0 to 1, and NaN to zero.
@@ -336,9 +357,13 @@ impl<'a> Lower<'_, 'a> {
         let format = if to.name().starts_with("bf16") { M::BF16 } else { M::F16 };
         let stochastic = ins.flag("rs");
         let (round, limits) = (rounding(ins), limits(ins));
-        // A subnormal f32 is zero or (rounded away from zero) the smallest half either way; ptxas too looks away.
-        ins.flag("ftz");
-        let first = self.word(ins.get(1)?, Type::F32)?;
+        // A subnormal f32 is zero or (rounded away from zero) the smallest f16 either way; ptxas too looks away. But a
+        // bf16 can be subnormal as well.
+        let flush = ins.flag("ftz") && format == M::BF16;
+        let mut first = self.word(ins.get(1)?, Type::F32)?;
+        if flush {
+            first = self.emit(Op::FADD, &[M::FTZ], 1, &[first, Arg::MinusZero]).into();
+        }
         if to.bits() == 32 {
             let second = self.word(ins.get(2)?, Type::F32)?;
             let (how, random): (&[M], _) = match stochastic {

@@ -130,6 +130,10 @@ impl<'a> Lower<'_, 'a> {
         let nan: &[M] = if ins.flag("NaN") { &[M::NAN] } else { &[] };
         let sign: &[M] = if ins.flag("xorsign") { &[M::XORSIGN] } else { &[] };
         let modifiers = [ftz(flush), nan, sign].concat();
+        if !sign.is_empty() {
+            // The machine takes the signs from the operands whose magnitudes it compares: a constant would lose its own.
+            args.iter_mut().for_each(|a| *a = self.in_register(*a));
+        }
         if ins.flag("abs") {
             args.iter_mut().for_each(|a| *a = magnitude(*a));
         }

@@ -56,7 +56,7 @@ pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -
         let results_of_call = opcode.mnemonic == "call" && i == 0 && matches!(operand, Operand::List(_));
         // A store to a part of a parameter keeps the rest of it.
         let stored = opcode.mnemonic == "st" && i == 0 && params.find(body, operand).is_some();
-        if stored {
+        if stored || i == 0 && adds_in_place(opcode, operands) {
             read.extend(&regs);
         }
         match is_result(opcode, i) || results_of_call || stored {
@@ -82,6 +82,13 @@ pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -
         read.extend(&written);
     }
     (written, read)
+}
+
+/// Is the first operand an accumulator that is added to? Not where a constant says that it begins at zero.
+fn adds_in_place(opcode: &Opcode, operands: &[Operand]) -> bool {
+    let scale = if opcode.has("sp") { 5 } else { 3 };
+    opcode.mnemonic == "wgmma.mma_async"
+        && !matches!(operands.get(scale), Some(Operand::Int { value: 0, .. }))
 }
 
 /// Is the operand at this place a result? Results come first in every form.

@@ -45,6 +45,11 @@ impl<'a> Ins<'a> {
         self.take(|w| words.contains(&&w.text()[1..])).map(|w| &w.text()[1..])
     }
 
+    /// The first modifier that begins so.
+    pub fn starting_with(&self, beginning: &str) -> Option<&'static str> {
+        self.take(|w| w.text()[1..].starts_with(beginning)).map(|w| &w.text()[1..])
+    }
+
     /// The first modifier of a kind that no one has looked at yet, without its dot.
     pub fn word(&self, kind: Kind) -> Option<&'static str> {
         self.take(|w| w.kind() == kind).map(|w| &w.text()[1..])
@@ -147,12 +152,25 @@ impl<'a> Lower<'_, 'a> {
             }
             ("atom" | "red", _) => self.atomic(ins),
             ("fence" | "fence.proxy" | "membar" | "membar.proxy", _) => self.fence(ins),
+            ("cp.async" | "cp.async.commit_group" | "cp.async.wait_group", _)
+            | ("cp.async.wait_all" | "cp.async.mbarrier.arrive", _) => self.async_copy(ins),
+            ("st.async" | "red.async" | "st.bulk", _) => self.async_store(ins),
+            (name, _) if name.starts_with("tcgen05") => self.tcgen05(ins),
+            (name, _) if name.starts_with("mbarrier") => self.mbarrier(ins),
+            (name, _)
+                if ["cp.", "tensormap.", "clusterlaunchcontrol."].iter().any(|p| name.starts_with(p)) =>
+            {
+                self.bulk(ins)
+            }
             (name, _) if name.starts_with("createpolicy") => self.memory(ins),
             (name, _) if name.starts_with("multimem") => self.multimem(ins),
             ("activemask" | "elect" | "match" | "redux" | "shfl" | "vote", _) => self.warp(ins),
             ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt" | "griddepcontrol", _) => {
                 self.warp(ins)
             }
+            ("mma" | "ldmatrix" | "stmatrix" | "movmatrix", _) => self.matrix(ins),
+            (name, _) if name.starts_with("wmma") => self.wmma(ins),
+            (name, _) if name.starts_with("wgmma") => self.wgmma(ins),
             (name, _) if name.starts_with("bar") => self.barrier(ins),
             (name, _) if name.starts_with("tex") || name.starts_with("tld4") || name.starts_with("txq") => {
                 self.texture(ins)

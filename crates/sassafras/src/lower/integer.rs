@@ -92,6 +92,12 @@ impl<'a> Lower<'_, 'a> {
         self.choose(below, &[imm(i32::MIN as u32)], &clamped)
     }
 
+    /// The signed sum of words, or what is nearest to it.
+    pub(super) fn add_saturated(&mut self, a: Arg, b: Arg) -> Arg {
+        let sum = self.add(&[a], &[b]);
+        self.saturated_sum(a, b, false, sum[0])[0]
+    }
+
     /// Two sums of 16 bits.
     fn add_pairs(&mut self, ins: &Ins<'a>, ty: Type) -> Option<()> {
         let (a, b) = (self.word(ins.get(1)?, ty)?, self.word(ins.get(2)?, ty)?);

@@ -136,7 +136,7 @@ impl Lower<'_, '_> {
         let Operand::Special { row, component } = operand else { return None };
         let name = ptx::sreg::TABLE[usize::from(*row)].name;
         let source = source(name, usize::from(component.unwrap_or(0)), self.machine.sm)?;
-        Some(self.from_source(source))
+        Some(self.word_from(source))
     }
 
     /// Is it one of those with `.x`, `.y`, `.z` and `.w`?
@@ -164,7 +164,7 @@ impl Lower<'_, '_> {
         Some(self.pack(&words))
     }
 
-    fn from_source(&mut self, source: Source) -> Value {
+    fn word_from(&mut self, source: Source) -> Value {
         match source {
             Number(n) => self.emit(Op::MOV, &[], 1, &[Arg::Imm(n)]),
             Slow(name) => self.emit(Op::S2R, &[], 1, &[Arg::Name(name)]),
@@ -186,12 +186,12 @@ impl Lower<'_, '_> {
                 self.bank0(1, Some(back), offset)
             }
             SharedLess(offset) => {
-                let (size, less) = (self.from_source(Slow(M::SR_SMEMSZ)), self.bank0(1, None, offset));
+                let (size, less) = (self.word_from(Slow(M::SR_SMEMSZ)), self.bank0(1, None, offset));
                 let args = [size.into(), Arg::from(less).negated(), Arg::Zero(File::R)];
                 self.emit(Op::IADD3, &[], 1, &args)
             }
             SharedAtMost(other) => {
-                let (size, other) = (self.from_source(Slow(M::SR_SMEMSZ)), self.from_source(*other));
+                let (size, other) = (self.word_from(Slow(M::SR_SMEMSZ)), self.word_from(*other));
                 let args = [Arg::True(true), size.into(), other.into(), Arg::True(true)];
                 let less = self.emit_p(Op::ISETP, &[M::LT, M::U32, M::AND], &args);
                 self.emit(Op::SEL, &[], 1, &[size.into(), other.into(), less.into()])
@@ -199,7 +199,7 @@ impl Lower<'_, '_> {
             ClusterId(block, reciprocal) => self.cluster_id(block, reciprocal),
             PlaceInCluster(block, reciprocal, size) => {
                 let id = self.cluster_id(block, reciprocal);
-                let (size, block) = (self.from_source(*size), self.from_source(Slow(block)));
+                let (size, block) = (self.word_from(*size), self.word_from(Slow(block)));
                 let back = self.negate(&[id.into()]);
                 self.emit(Op::IMAD, &[], 1, &[size.into(), back[0], block.into()])
             }
@@ -207,8 +207,8 @@ impl Lower<'_, '_> {
     }
 
     fn cluster_id(&mut self, block: M, reciprocal: &Source) -> Value {
-        let block = self.from_source(Slow(block));
-        let reciprocal = self.from_source(*reciprocal);
+        let block = self.word_from(Slow(block));
+        let reciprocal = self.word_from(*reciprocal);
         let float = self.emit(Op::I2FP, &[M::F32, M::U32], 1, &[block.into()]);
         let product = self.emit(Op::FMUL, &[], 1, &[float.into(), reciprocal.into()]);
         self.emit(Op::F2I, &[M::U32, M::TRUNC, M::NTZ], 1, &[product.into()])

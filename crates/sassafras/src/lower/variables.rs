@@ -73,7 +73,7 @@ impl Lower<'_, '_> {
     }
 
     /// The number of a symbol that is no place in global memory.
-    fn linked(&mut self, name: &str, linked: Linked) -> u32 {
+    pub(super) fn linked(&mut self, name: &str, linked: Linked) -> u32 {
         let symbol = self.kernel.code.symbol(name);
         self.kernel.linked.insert(symbol, linked);
         symbol
@@ -181,7 +181,7 @@ impl Lower<'_, '_> {
     }
 
     /// The address of a place in the block's own shared memory.
-    fn shared_place(&mut self, base: Arg) -> Value {
+    pub(super) fn shared_place(&mut self, base: Arg) -> Value {
         if !self.machine.has_clusters() {
             return self.copy(base);
         }

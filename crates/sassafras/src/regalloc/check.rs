@@ -25,13 +25,13 @@ pub struct Claims {
     pub in_memory: Vec<Value>,
 }
 
-pub fn check(function: &Function, code: &Code) -> Result<(), String> {
+pub fn check(function: &Function, code: &Code, isa: sass::Isa) -> Result<(), String> {
     let stored = code.blocks.iter().flatten().flat_map(|line| match line.origin {
         Origin::Spill(slot) => (0..width(line)).map(|w| slot + 4 * u32::from(w)).collect(),
         _ => Vec::new(),
     });
     let (roots, stored) = (roots(function), stored.collect());
-    let checker = Checker { function, code, roots, stored };
+    let checker = Checker { function, code, isa, roots, stored };
     for &block in &code.order {
         checker.block(block).map_err(|e| format!("{block}: {e}"))?;
     }
@@ -41,6 +41,7 @@ pub fn check(function: &Function, code: &Code) -> Result<(), String> {
 struct Checker<'a> {
     function: &'a Function,
     code: &'a Code,
+    isa: sass::Isa,
     /// The root of each word of each value; `None` where it has any bits.
     roots: Vec<Vec<Option<Root>>>,
     /// The slots that something is stored to.
@@ -234,14 +235,43 @@ impl Checker<'_> {
                 _ => {}
             }
         }
+        self.widths(data, line)?;
         if let Some(guard) = &data.guard {
             self.guard(state, line, guard)?;
             for (kept, operand) in guard.kept.iter().zip(results) {
                 self.reads(state, &Use::of(*kept), operand)?;
             }
         }
+        if let (Some(tied), Some(result)) = (self.function.tied(data), results.first()) {
+            self.reads(state, &Use::of(tied), result)?;
+        }
         for (result, operand) in data.results.iter().zip(results) {
             self.place(state, *result, register(operand)?.1);
+        }
+        Ok(())
+    }
+
+    /// Does the machine touch no more registers than the values have?
+    fn widths(&self, data: &InstData, line: &Line) -> Result<(), String> {
+        let inst =
+            sass::Inst::new(self.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
+        let words = |arg: &Arg| match arg {
+            Arg::Use(u) => u.part.map_or(self.function.values[u.value].words, |p| p.count),
+            _ => 1,
+        };
+        let results = data.results.iter().map(|r| self.function.values[*r].words);
+        let declared: Vec<(&Operand, u8)> =
+            line.operands.iter().zip(results.chain(data.args.iter().map(words))).collect();
+        for access in inst.registers().filter(|a| matches!(a.file, Kind::R | Kind::U)) {
+            let names = |o: &Operand| o.kind == access.file && o.value == i64::from(access.first);
+            let widest = declared.iter().filter(|(o, _)| names(o)).map(|(_, words)| *words).max();
+            // Registers that an instruction implies (the stack pointer, constants' indices) are one word.
+            if u16::from(widest.unwrap_or(1)) < access.count {
+                return Err(format!(
+                    "{:?}{} is read or written as {} words",
+                    access.file, access.first, access.count
+                ));
+            }
         }
         Ok(())
     }
@@ -320,7 +350,8 @@ fn roots(function: &Function) -> Vec<Vec<Option<Root>>> {
     for block in ori::Cfg::new(function).order {
         for inst in &function.blocks[block].insts {
             let data = &function.insts[*inst];
-            let passes_on = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack));
+            let passes_on =
+                matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack | Pseudo::Landed));
             let mut word = 0;
             for result in &data.results {
                 for w in 0..function.values[*result].words {

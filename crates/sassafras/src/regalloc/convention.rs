@@ -38,10 +38,10 @@ impl Allocator<'_> {
                     .for_each(|(value, place)| self.arrive(*value, *place));
                 Ok(())
             }
-            Op::Pseudo(Pseudo::Leave) => self.to_fixed(inst),
+            Op::Pseudo(Pseudo::Leave) => self.put_in_place(inst),
             _ => {
                 let lost = self.save_survivors(dying)?;
-                self.to_fixed(inst)?;
+                self.put_in_place(inst)?;
                 self.jump(inst)?;
                 dying.iter().chain(&lost).for_each(|v| self.leave(*v));
                 data.results
@@ -91,7 +91,7 @@ impl Allocator<'_> {
     }
 
     /// Everything that the convention wants in a register goes there.
-    fn to_fixed(&mut self, inst: Inst) -> Result<(), String> {
+    fn put_in_place(&mut self, inst: Inst) -> Result<(), String> {
         let data = &self.function.insts[inst];
         let fixed = &self.function.fixed[&inst];
         let mut wanted = Vec::new();
@@ -104,8 +104,10 @@ impl Allocator<'_> {
             }
         }
         let spare = self.spare(File::R, &wanted);
-        let sequence =
-            moves::sequence(&wanted, spare).ok_or("no register is free for the moves before a call")?;
+        let Some(sequence) = moves::sequence(&wanted, spare) else {
+            self.short_of = Some(File::R);
+            return Ok(());
+        };
         for (to, from) in sequence {
             self.code.touch(File::R, to);
             let mut line = move_line(File::R, to, from)?;

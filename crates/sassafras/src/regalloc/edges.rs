@@ -65,7 +65,7 @@ impl Allocator<'_> {
             }
             match find(&start, *param) {
                 Some(place) => self.bring_along(&mut work, &end, *param, *arg, place),
-                None if self.in_memory.contains(*param) => self.to_memory(&mut work, &end, *param, *arg),
+                None if self.in_memory.contains(*param) => self.put_in_memory(&mut work, &end, *param, *arg),
                 // Nobody reads the parameter.
                 None => {}
             }
@@ -85,7 +85,7 @@ impl Allocator<'_> {
         }
     }
 
-    fn to_memory(&mut self, work: &mut Work, end: &Snapshot, param: Value, arg: Value) {
+    fn put_in_memory(&mut self, work: &mut Work, end: &Snapshot, param: Value, arg: Value) {
         let words = self.function.values[param].words;
         let slot = self.slot(param);
         match find(end, arg) {
@@ -187,7 +187,7 @@ impl Allocator<'_> {
         for (to, from) in &work.moves[usize::from(file == File::P)] {
             (used[usize::from(*to)], used[usize::from(*from)]) = (true, true);
         }
-        (0..self.most.of(file)).find(|p| !used[usize::from(*p)] && !(file == File::R && *p == 1))
+        (0..self.most.of(file)).find(|p| !(used[usize::from(*p)] || file == File::R && *p == 1))
     }
 }
 

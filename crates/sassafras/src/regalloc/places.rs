@@ -37,9 +37,15 @@ pub struct Places {
     reserved: Vec<bool>,
 }
 
-/// The multiple that a value of so many words starts at.
-pub fn alignment(words: u8) -> usize {
-    usize::from(words.next_power_of_two()).min(4)
+/// The multiple that a value of so many words starts at. The fragments of `DMMA` are aligned to their size (seen in
+/// ptxas's code: 8 words at 8, 16 at 16); the larger accumulators of the asynchronous products are not. Groups of
+/// uniform registers are read as up to eight of them.
+pub fn alignment(file: File, words: u8) -> usize {
+    match (file, words) {
+        (File::UR, _) => usize::from(words.next_power_of_two()).min(8),
+        (_, 8 | 16) => usize::from(words),
+        _ => usize::from(words.next_power_of_two()).min(4),
+    }
 }
 
 impl Places {
@@ -80,7 +86,8 @@ impl Places {
 
     pub fn fits(&self, at: u8, words: u8) -> bool {
         let at = usize::from(at);
-        at.is_multiple_of(alignment(words)) && (at..at + usize::from(words)).all(|p| self.is_free(p))
+        at.is_multiple_of(alignment(self.file, words))
+            && (at..at + usize::from(words)).all(|p| self.is_free(p))
     }
 
     /// The first free window, outside of `but`.
@@ -93,7 +100,10 @@ impl Places {
     /// All places where a value of so many words may lie, as far as alignment goes.
     pub fn windows(&self, words: u8) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let (words, len) = (usize::from(words), self.owner.len());
-        (0..len).step_by(alignment(words as u8)).map(move |at| at..at + words).filter(move |w| w.end <= len)
+        (0..len)
+            .step_by(alignment(self.file, words as u8))
+            .map(move |at| at..at + words)
+            .filter(move |w| w.end <= len)
     }
 
     pub fn take(&mut self, at: u8, words: u8, value: Value) {

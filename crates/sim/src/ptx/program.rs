@@ -112,13 +112,7 @@ pub enum Action {
         sources: Box<[Source]>,
     },
     Atomic(Box<Atomic>),
-    /// Copies `bytes`; only `limit` of them come from the source, the rest is zero.
-    Copy {
-        to: Address,
-        from: Address,
-        bytes: u32,
-        limit: Option<Source>,
-    },
+    Copy(Box<Copy>),
     Branch {
         target: u32,
     },
@@ -145,6 +139,22 @@ pub enum Action {
         source: Source,
     },
     Unsupported(String),
+}
+
+/// Copies `bytes`; what the limit leaves out is zero.
+pub struct Copy {
+    pub to: Address,
+    pub from: Address,
+    pub bytes: u32,
+    pub limit: Limit,
+}
+
+/// How many bytes a copy takes from its source.
+pub enum Limit {
+    None,
+    Bytes(Source),
+    /// Nothing where the predicate is true.
+    NoneIf(Source),
 }
 
 /// What memory holds afterwards, from the space, what it held before, and the operands.

@@ -142,3 +142,50 @@ fn undefined_things() {
     let parameters = run_body("ret;", 1, |launch| launch.parameters = &[1, 2]).expect_err("parameters");
     assert!(matches!(parameters.kind, FaultKind::Launch { .. }), "{parameters}");
 }
+
+/// One kernel per instruction: all but those of the tensor, asynchronous and texture families execute, and only
+/// what must fault does.
+#[test]
+fn one_kernel_per_instruction() {
+    const FAMILIES: [&str; 16] = [
+        "cp.async.bulk",
+        "ldmatrix",
+        "stmatrix",
+        "movmatrix",
+        "mma",
+        "mbarrier",
+        "multimem",
+        "red.async",
+        "st.async",
+        "suld",
+        "sust",
+        "tex",
+        "tld4",
+        "txq",
+        "wgmma",
+        "wmma",
+    ];
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../ptx/tests/corpus/ops/ops_sm_90.ptx");
+    let source = std::fs::read_to_string(file).unwrap();
+    let module = ::ptx::parse(&source, &::ptx::Options::default()).module.unwrap();
+    let program = Program::new(&module, &source);
+    let mut executed = 0;
+    for kernel in program.kernels() {
+        let mut machine = Machine::new(&program);
+        // All ones are good member masks; the fourth word is an offset into shared memory.
+        let thread = [[0xff; 12].as_slice(), &[0; 4], &[0x3f; 112], &[0; 128]].concat();
+        let mut parameters = machine.allocate(thread.repeat(32)).to_le_bytes().to_vec();
+        parameters.extend([32, 0, 0, 0]);
+        match machine.run(&Launch::new(kernel, [1; 3], [32, 1, 1], &parameters)).map_err(|fault| fault.kind) {
+            Ok(_) => executed += 1,
+            // trap, brkpt; 32 threads at a barrier for 64; barrier number -1.
+            Err(FaultKind::Trap) if matches!(kernel, "k394" | "k395") => {}
+            Err(FaultKind::Deadlock { .. }) if kernel == "k385" => {}
+            Err(FaultKind::Undefined { .. }) if kernel == "k387" => {}
+            Err(FaultKind::Unsupported { what })
+                if FAMILIES.iter().any(|family| what.trim_start_matches('\'').starts_with(family)) => {}
+            Err(kind) => panic!("{kernel}: {kind}"),
+        }
+    }
+    assert_eq!(executed, 446);
+}

@@ -138,7 +138,7 @@ impl State {
 
     /// What the instruction waits for before it issues.
     fn wait(&mut self, inst: &Inst) {
-        let mut waits = inst.control.wait;
+        let mut waits = 0;
         let number = |position: usize| inst.operands().nth(position).map_or(0, |(_, operand)| operand.value);
         match inst.op() {
             // DEPBAR.LE SBn, count, {set}: n down to count, the set down to zero.
@@ -154,7 +154,10 @@ impl State {
             }
             _ => (),
         }
-        self.events.iter_mut().filter(|event| event.by & waits != 0).for_each(|event| event.done = true);
+        // DEPBAR looks a cycle later than a wait mask: ptxas puts it right behind the instruction that counts.
+        let ends =
+            |event: &Event| event.by & inst.control.wait != 0 || (event.by | event.by_soon) & waits != 0;
+        self.events.iter_mut().filter(|event| ends(event)).for_each(|event| event.done = true);
     }
 
     /// The dependences of the instruction on what is under way.

@@ -5,7 +5,7 @@
 
 use super::{Decoder, Dest, Ins, Number, Source, constant, map, map_all};
 use crate::ptx::memory::Space;
-use crate::ptx::program::{Action, Address, Atomic, AtomicFunction};
+use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Copy, Limit};
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 use ::ptx::words::Kind;
@@ -264,17 +264,20 @@ impl<'a> Decoder<'a> {
         let (to, from): (Address, Address) =
             (self.address(ins.get(0)?, to)?, self.address(ins.get(1)?, from)?);
         let bytes = constant(ins.get(2)?, Type::U32)? as u32;
-        let limit = match end {
-            3 => None,
-            4 => match ins.get(3)? {
-                // A predicate asks for zeros alone.
-                Operand::Not(_) => return None,
-                Operand::Reg(reg) if self.code.reg_decl(*reg).0.ty == Type::PRED => return None,
-                operand => Some(self.source(operand, Type::U32)?),
-            },
+        let limit = match (end, ins.get(3)) {
+            (3, _) => Limit::None,
+            (4, Some(operand)) if self.is_predicate(operand) => Limit::NoneIf(self.predicate(operand)?),
+            (4, Some(operand)) => Limit::Bytes(self.source(operand, Type::U32)?),
             _ => return None,
         };
-        Some(Action::Copy { to, from, bytes, limit })
+        Some(Action::Copy(Box::new(Copy { to, from, bytes, limit })))
+    }
+
+    fn is_predicate(&self, operand: &Operand) -> bool {
+        match operand {
+            Operand::Reg(reg) | Operand::Not(reg) => self.code.reg_decl(*reg).0.ty == Type::PRED,
+            _ => false,
+        }
     }
 
     /// A block is a cluster of its own: every rank is this one's.
