@@ -157,6 +157,11 @@ impl Machine {
         if self.sm == 103 { sass::M::BLOCK16 } else { sass::M::_4X }
     }
 
+    /// Bulk copies can go to several blocks of a cluster. Elsewhere ptxas leaves the mask out.
+    pub fn multicasts(&self) -> bool {
+        self.sm < 120
+    }
+
     /// A barrier may be written as ordinary memory, if its unit is told to look again.
     pub fn stores_barriers(&self) -> bool {
         self.sm >= 100

@@ -74,7 +74,8 @@ pub fn words(
         saved: saved(kernel, code),
         frame: 0,
     };
-    e.frame = (code.frame + 4 * e.saved.len() as u32).next_multiple_of(8);
+    // Variables may want 16 bytes: the stack pointer is always a multiple of that.
+    e.frame = (code.frame + 4 * e.saved.len() as u32).next_multiple_of(16);
     e.prologue();
     for (i, &block) in code.order.iter().enumerate() {
         e.starts[block.index()] = e.lines.len();

@@ -9,6 +9,7 @@
 
 mod abi;
 mod bank0;
+mod bundles;
 mod callgraph;
 mod container;
 mod convergence;

@@ -1,7 +1,7 @@
 //! The pass list: one screen, in order, each with the reason for its place.
 
 use crate::bank0::Machine;
-use crate::{Failure, Options, convergence, edges, legalize, simplify};
+use crate::{Failure, Options, bundles, convergence, edges, legalize, simplify};
 use ori::Function;
 use std::fmt::Write;
 
@@ -14,6 +14,7 @@ struct Pass {
 /// every block argument has a place for its move; legalization asks the machine about each instruction last.
 const PASSES: &[Pass] = &[
     Pass { name: "simplify", run: simplify::run },
+    Pass { name: "bundles", run: bundles::run },
     Pass { name: "convergence", run: convergence::run },
     Pass { name: "split-edges", run: edges::run },
     Pass { name: "legalize", run: legalize::run },

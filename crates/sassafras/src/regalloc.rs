@@ -180,7 +180,7 @@ impl<'a> Allocator<'a> {
             return Ok(Outcome::Scratch(file));
         }
         self.stores();
-        self.code.frame = self.frame.next_multiple_of(8);
+        self.code.frame = self.frame.next_multiple_of(16);
         self.code.claims =
             Claims { starts: self.starts, slots: self.slots, in_memory: self.in_memory.iter().collect() };
         Ok(Outcome::Done(Box::new(self.code)))
@@ -237,7 +237,12 @@ impl<'a> Allocator<'a> {
         let visited = |a: &Self, b: Block| a.rank[b.index()] < a.rank[block.index()];
         let preds = &self.cfg.preds[block.index()];
         // The way that is taken most: the last one that is known.
-        let from = preds.iter().copied().filter(|p| visited(self, *p)).max();
+        // What may be in flight must not move at all.
+        let from = preds
+            .iter()
+            .copied()
+            .filter(|p| visited(self, *p))
+            .max_by_key(|p| (self.sends_flying(*p, block), *p));
         let live = &self.live.live_in[block.index()];
         if let Some(from) = from {
             for (value, place) in self.ends[from.index()].clone() {
@@ -261,6 +266,18 @@ impl<'a> Allocator<'a> {
         }
         self.starts[block.index()] = self.snapshot();
         Ok(())
+    }
+
+    /// Does a block hand over the accumulator of an asynchronous product, which may not be finished?
+    fn sends_flying(&self, from: Block, to: Block) -> bool {
+        let edges = self.function.blocks[from].end.edges();
+        let mut args = edges.iter().filter(|e| e.to == to).flat_map(|e| &e.args);
+        args.any(|arg| {
+            self.definition[arg.index()].is_some_and(|inst| {
+                let data = &self.function.insts[inst];
+                data.op == Op::Pseudo(Pseudo::Landed) || self.function.tied(data).is_some()
+            })
+        })
     }
 
     /// Where the argument of a parameter is at the end of a predecessor.
@@ -738,19 +755,40 @@ impl<'a> Allocator<'a> {
         slot
     }
 
-    /// A value that becomes a parameter in memory is stored where the parameter is, if that isn't needed any more when
-    /// the value is defined: then nothing has to be moved on the edge.
+    /// A value that becomes a parameter in memory is stored where the parameter is, if neither that nor anyone else who
+    /// is stored there is needed where the value is, and the other way round: then nothing has to be moved on the edge.
     fn shared_slot(&self, value: Value) -> Option<u32> {
         let param = self.hints.param(value)?;
         let slot = self.slots[param.index()].filter(|_| self.in_memory.contains(param))?;
-        let (block, _, _) = self.born[value.index()]?;
-        let inst = self.definition[value.index()]?;
-        let data = &self.function.blocks[block];
-        let at = data.insts.iter().position(|i| *i == inst)?;
-        let later = data.insts[at + 1..].iter().flat_map(|i| self.function.insts[*i].uses());
-        let needed = self.live.live_out[block.index()].contains(param)
-            || later.chain(data.end.uses()).any(|v| v == param);
-        (!needed).then_some(slot)
+        let others = (0..self.slots.len()).filter(|i| self.slots[*i] == Some(slot)).map(Value::new);
+        let apart = |other: Value| !self.is_alive_behind(other, value) && !self.is_alive_behind(value, other);
+        let mut others = others.filter(|o| *o != value);
+        (self.definition[value.index()].is_some() && others.all(apart)).then_some(slot)
+    }
+
+    /// Is a value alive where another one has just been defined? What isn't known counts as yes.
+    fn is_alive_behind(&self, value: Value, definition: Value) -> bool {
+        let function = self.function;
+        let Some(inst) = self.definition[definition.index()] else {
+            // A parameter: alive when its block begins?
+            let of = |b: &&Block| function.blocks[**b].params.contains(&definition);
+            return self
+                .cfg
+                .order
+                .iter()
+                .find(of)
+                .is_none_or(|b| self.live.live_in[b.index()].contains(value));
+        };
+        let Some((block, _, _)) = self.born[definition.index()] else { return true };
+        let data = &function.blocks[block];
+        let Some(at) = data.insts.iter().position(|i| *i == inst) else { return true };
+        let later = &data.insts[at + 1..];
+        // Defined further down, it isn't alive yet.
+        if later.iter().any(|i| function.insts[*i].results.contains(&value)) {
+            return false;
+        }
+        let uses = later.iter().flat_map(|i| function.insts[*i].uses()).chain(data.end.uses());
+        self.live.live_out[block.index()].contains(value) || { uses }.any(|v| v == value)
     }
 
     /// Stores every value that has a slot, right behind its definition.

@@ -49,14 +49,16 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
     for step in steps {
         let needs = step.inst.form().class.scoreboards();
         let bulk_group = step.inst.form().op == Op::UTMACMDFLUSH;
+        let awaited_read = matches!(is_awaited(&step.inst), Some(Signal::Read));
+        let awaited_write = matches!(is_awaited(&step.inst), Some(Signal::Write));
         let control = Control {
             stall: LONGEST as u8,
             yields: true,
-            write: is_counted(&step.inst, model).then_some(0),
+            write: (is_counted(&step.inst, model) || awaited_write).then_some(0),
             // Where no register is read, nvdisasm takes no scoreboard for it (CCTL.IVALL, FENCE, LDCU).
             read: match bulk_group {
                 true => Some(GROUPS),
-                false => (needs.read && reads_registers(&step.inst)).then_some(1),
+                false => (needs.read && reads_registers(&step.inst) || awaited_read).then_some(1),
             },
             wait: 0b11,
             reuse: 0,
@@ -79,7 +81,11 @@ fn fillers(mut cycles: u16) -> SmallVec<[u8; 2]> {
     all
 }
 
+/// Loads from tensor memory read their address when they issue.
 fn reads_registers(inst: &Inst) -> bool {
+    if inst.form().op == Op::LDTM {
+        return false;
+    }
     inst.registers().any(|access| access.role == Role::Use && matches!(access.file, Kind::R | Kind::U))
 }
 
@@ -172,6 +178,17 @@ fn orders_memory(inst: &Inst) -> bool {
     )
 }
 
+/// Is it done only when a scoreboard says so, though it has no result? Whatever follows waits for that, as it does in
+/// ptxas's code.
+fn is_awaited(inst: &Inst) -> Option<Signal> {
+    match inst.form().op {
+        Op::MEMBAR if inst.has(M::CTA) => Some(Signal::Read),
+        Op::FENCE => Some(Signal::Write),
+        Op::SYNCS if inst.has(M::CCTL) && inst.form().class == Class::Store => Some(Signal::Write),
+        _ => None,
+    }
+}
+
 /// Textures and surfaces read groups of up to four registers and write pairs; the rows name the first of each. Which
 /// are looked at depends on dimension and modifiers: all that may be are meant.
 fn whole_group(touch: Touch, inst: &Inst, unit: Unit) -> Touch {
@@ -258,6 +275,9 @@ impl<'a> Stretch<'a> {
             if orders_memory(&step.inst) {
                 wait |= self.in_use();
             }
+            if let Some(before) = i.checked_sub(1).filter(|b| is_awaited(&steps[*b].inst).is_some()) {
+                wait |= bit(self.issued[before].write) | bit(self.issued[before].read);
+            }
             if let Some(last) = self.last_of_unit[unit as usize] {
                 time = time.max(last + u32::from(self.model.interval(unit)));
             }
@@ -328,6 +348,11 @@ impl<'a> Stretch<'a> {
         let write =
             (late_result && is_counted(inst, self.model)).then(|| self.scoreboard(self.results.clone()));
         let read = (needs.read && late_source && reads_registers(inst)).then(|| self.scoreboard(SOURCES));
+        let (write, read) = match is_awaited(inst) {
+            Some(Signal::Write) => (write.or_else(|| Some(self.scoreboard(self.results.clone()))), read),
+            Some(Signal::Read) => (write, read.or_else(|| Some(self.scoreboard(SOURCES)))),
+            None => (write, read),
+        };
         self.issued.push(Issued { time, write, read, written: false, taken: false });
         for scoreboard in write.into_iter().chain(read) {
             self.counting[usize::from(scoreboard)].push(i);

@@ -173,7 +173,7 @@ fn merge(function: &mut Function) {
 }
 
 /// Operations whose results nobody reads, and that do nothing else.
-fn remove_unused(function: &mut Function) {
+pub fn remove_unused(function: &mut Function) {
     let cfg = Cfg::new(function);
     let mut uses = vec![0u32; function.values.len()];
     for &block in &cfg.order {

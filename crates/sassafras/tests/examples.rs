@@ -70,8 +70,7 @@ fn examples_compile_and_the_tools_read_them() {
 fn what_is_missing_is_refused_by_name() {
     let registers = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p<9>;";
     for instruction in [
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};",
-        "cp.async.wait_all;",
+        "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, {%r1,%r2}, {%r3,%r4}, {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8};",
     ] {
         let header = ".version 8.0\n.target sm_90\n.address_size 64\n";
         let output = compile(&format!("{header}.entry k() {{ {registers}\n{instruction}\nret; }}\n"));

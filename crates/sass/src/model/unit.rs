@@ -230,10 +230,8 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
     };
     if late {
         Unit::TensorLate
-    // Numbers of 32 bits take twice the time of halves: an H200 is not done with 1688.TF32 as soon as with 1688.
-    } else if [M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape))
-        || inst.has(M::_1688) && !inst.has(M::TF32)
-    {
+    // Sums of 32 bits take longer than halves: an H200 has not finished them after the distances seen for these.
+    } else if [M::_1688, M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape)) && !inst.has(M::F32) {
         Unit::TensorSmall
     } else if matches!(inst.op(), Op::IMMA | Op::BMMA) {
         Unit::TensorInteger

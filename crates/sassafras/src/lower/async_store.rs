@@ -6,7 +6,7 @@ use super::bulk::reduction;
 use super::instruction::Ins;
 use super::memory::{Data, Scope, size_word};
 use super::uniform::Turns;
-use ori::Arg;
+use ori::{Arg, Value};
 use ptx::Type;
 use ptx::ast::Operand;
 use ptx::words::Kind;
@@ -69,6 +69,9 @@ impl<'a> Lower<'_, 'a> {
         }
         words.push(order);
         let value = self.gather(ins.get(1)?, data)?;
+        if !self.has(op) {
+            return self.stored_now(ins.get(0)?, &words, scope, value);
+        }
         let mut all = self.far_words(ins.get(0)?, Space::Global)?;
         all.extend((0..data.words()).map(|i| Arg::word(value, i)));
         self.by_warp(Turns::Thread, &all, |l, uniform| {
@@ -80,6 +83,22 @@ impl<'a> Lower<'_, 'a> {
             l.effect(Op::DEPBAR, &[], &[], &[Arg::Imm(EVERYTHING)]);
             Some(())
         })
+    }
+
+    /// Where the machine has no such store: an ordinary one, with the fence that it stands for. `words` are those of
+    /// the store that there is not.
+    fn stored_now(&mut self, place: &Operand, words: &[M], scope: Scope, value: Value) -> Option<()> {
+        self.before_release(scope);
+        let reduces = words.contains(&M::ADD);
+        let op = if reduces { Op::REDG } else { Op::STG };
+        let words: Vec<M> = words.iter().copied().filter(|w| *w != M::NA).collect();
+        let address = self.address(place, Space::Global, 0)?;
+        // I/O has no descriptor.
+        let mmio = words.iter().any(|w| matches!(w, M::MMIO_GPU | M::MMIO_SYS));
+        let mut args = if mmio { address.args().to_vec() } else { self.described(address, None) };
+        args.push(value.into());
+        self.effect(op, &words, &[], &args);
+        Some(())
     }
 
     /// Zeros to shared memory, in units of eight bytes.

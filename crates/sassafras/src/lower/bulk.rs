@@ -124,6 +124,12 @@ impl<'a> Lower<'_, 'a> {
         Some(self.halves(units.into(), mask.unwrap_or(RZ)))
     }
 
+    /// The mask of a cluster's blocks, where the machine has a use for it.
+    fn blocks(&mut self, operand: &Operand) -> Option<Option<Arg>> {
+        let mask = self.word(operand, Type::B16)?;
+        Some(self.machine.multicasts().then_some(mask))
+    }
+
     fn halves(&mut self, low: Arg, high: Arg) -> Arg {
         let (low, high) = (self.in_register(low), self.in_register(high));
         self.emit(Op::PRMT, &[], 1, &[low, Arg::Imm(LOW_HALVES), high]).into()
@@ -138,7 +144,7 @@ impl<'a> Lower<'_, 'a> {
         // The blocks of the cluster stand before the policy, the bytes of a unit behind it.
         let policy = self.hint_before(ins, usize::from(masked))?;
         let mask = match (multicast, masked) {
-            (true, _) => Some(self.word(ins.get(4)?, Type::B16)?),
+            (true, _) => self.blocks(ins.get(4)?)?,
             (_, true) => Some(self.word(ins.get(ins.len() - 1)?, Type::B16)?),
             _ => None,
         };
@@ -152,7 +158,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let size = self.size_and_mask(ins.get(2)?, mask)?;
         let mut words = vec![if to_global { M::G } else { M::S }, if from == "global" { M::G } else { M::S }];
-        words.extend(multicast.then_some(M::MULTICAST));
+        words.extend(mask.filter(|_| multicast).map(|_| M::MULTICAST));
         words.extend(masked.then_some(M::DST_G_BYTE_MASK));
         let groups = [destination, source, vec![size]].into_iter().chain(policy).collect();
         // A barrier counts each copy; without one, the same copy need not be done again.
@@ -244,15 +250,15 @@ impl<'a> Lower<'_, 'a> {
         let place = vec![self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(2)?)?];
         let offsets = if has_offsets { self.im2col_offsets(ins.get(3)?, mode)? } else { RZ };
         let mask = match multicast {
-            true => Some(self.word(ins.get(3 + usize::from(has_offsets))?, Type::B16)?),
+            true => self.blocks(ins.get(3 + usize::from(has_offsets))?)?,
             false => None,
         };
         let mut words = vec![dim];
         words.extend(mode_word(mode));
-        words.extend(multicast.then_some(M::MULTICAST));
+        words.extend(mask.map(|_| M::MULTICAST));
         words.extend(pair.then_some(M::_2CTA));
         let mut groups = vec![[place, coordinates].concat(), map];
-        if has_offsets || multicast {
+        if has_offsets || mask.is_some() {
             groups.push(vec![self.halves(offsets, mask.unwrap_or(RZ))]);
         }
         groups.extend(policy);

@@ -147,6 +147,7 @@ impl<'a> Graph<'a> {
     }
 
     fn live_in(&mut self, module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) {
+        let flying = super::wgmma::sources(module, body);
         let mut live: Vec<BTreeSet<Reg>> = vec![BTreeSet::new(); self.blocks.len()];
         let mut changed = true;
         while changed {
@@ -168,6 +169,9 @@ impl<'a> Graph<'a> {
                         now.remove(r);
                     });
                     now.extend(read);
+                    if module.opcodes[inst.opcode.0 as usize].mnemonic == "wgmma.wait_group" {
+                        now.extend(&flying);
+                    }
                 }
                 if now != live[b] {
                     live[b] = now;

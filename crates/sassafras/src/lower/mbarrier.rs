@@ -151,9 +151,13 @@ impl<'a> Lower<'_, 'a> {
             return self.set(to, state);
         }
         // The state tells how many had arrived before the thread: threads must come one after the other.
-        self.by_warp(Turns::Thread, &[], |l, _| {
-            l.unit_arrive(&[drop, how].concat(), Some(state), place, operand);
-            l.set(to, state)
+        self.under_branch(|l| {
+            let none = l.undefined_like(state);
+            let found = l.in_turns(Turns::Thread, &[], &[none], |l, _| {
+                l.unit_arrive(&[drop, how].concat(), Some(state), place, operand);
+                Some(vec![state])
+            })?;
+            l.set(to, *found.first()?)
         })
     }
 

@@ -20,7 +20,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn load_reduced(&mut self, ins: &Ins<'a>) -> Option<()> {
         let op = match ins.word(Kind::Op)? {
-            "add" if ins.flag("acc::f32") => self.wide_sum(),
+            "add" if ins.flag("acc::f32") || ins.flag("acc::f16") => self.wide_sum(),
             "add" => M::ADD,
             "min" => M::MIN,
             "max" => M::MAX,
@@ -73,6 +73,12 @@ impl<'a> Lower<'_, 'a> {
             ("bf16" | "bf16x2", 32) => M::BF16x2_RN,
             ("bf16" | "bf16x2", 64) => M::BF16x4_RN,
             ("bf16" | "bf16x2", 128) => M::BF16x8_RN,
+            ("e4m3" | "e4m3x4", 32) => M::E4M3x4_RN,
+            ("e4m3" | "e4m3x4", 64) => M::E4M3x8_RN,
+            ("e4m3" | "e4m3x4", 128) => M::E4M3x16_RN,
+            ("e5m2" | "e5m2x4", 32) => M::E5M2x4_RN,
+            ("e5m2" | "e5m2x4", 64) => M::E5M2x8_RN,
+            ("e5m2" | "e5m2x4", 128) => M::E5M2x16_RN,
             _ => return None,
         })
     }

@@ -139,7 +139,7 @@ impl<'a> Lower<'_, 'a> {
             found.into_iter().chain([loaded]).collect()
         };
         self.under_branch(|l| {
-            let base = l.in_uniform(base);
+            let base = l.uniform_word(base);
             let mut results = fresh(l);
             l.effect(Op::LDTM, &words(tile.shape), &results, &[base, Arg::Imm(offset)]);
             if let Some(upper) = split {
@@ -179,7 +179,7 @@ impl<'a> Lower<'_, 'a> {
         let value = self.gather(ins.get(if tile.upper.is_some() { 2 } else { 1 })?, tile.data)?;
         let split = tile.upper.map(|upper| Some((upper, constant(ins.get(1)?, Type::U32)? as i64)));
         self.under_branch(|l| {
-            let base = l.in_uniform(base);
+            let base = l.uniform_word(base);
             let mut store = |shape: Option<M>, offset: i64| {
                 let words: Vec<M> = shape.into_iter().chain(tile.repeat).chain(expand).collect();
                 l.effect(Op::STTM, &words, &[], &[base, Arg::Imm(offset), value.into()]);
@@ -194,9 +194,8 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn tensor_shift(&mut self, ins: &Ins<'a>, pair: bool) -> Option<()> {
-        if !ins.flag("down") {
-            return None;
-        }
+        // There is no other direction.
+        ins.flag("down").then_some(())?;
         let (base, offset) = self.tensor_place(ins.get(0)?)?;
         let words: Vec<M> = pair.then_some(M::_2CTA).into_iter().chain([M::DOWN]).collect();
         self.by_warp(Turns::Thread, &[base], |l, uniform| {

@@ -156,7 +156,7 @@ impl<'a> Lower<'_, 'a> {
         let again = self.kernel.code.block();
         self.jump(self.block, again);
         self.block = again;
-        let wanted = self.in_uniform(count.into());
+        let wanted = self.uniform_word(count.into());
         let (found, first) = (self.kernel.code.value(File::UP, 1), self.kernel.code.value(File::UR, 1));
         self.effect(Op::DEPBAR, &[M::LE], &[], &[Arg::Name(super::async_copy::GROUPS), Arg::Imm(IN_FLIGHT)]);
         self.effect(Op::UTCATOMSWS, how, &[found, first], &[wanted]);
@@ -199,7 +199,7 @@ impl<'a> Lower<'_, 'a> {
             l.wait_for_warp();
             l.one_thread(after);
             let [all, first] = [units.all, units.first].map(|bits| l.lop3(RZ, bits.into(), RZ, 0x33));
-            let rest = l.in_uniform(all.into());
+            let rest = l.uniform_word(all.into());
             l.effect(Op::UTCATOMSWS, &[M::AND], &[], &[Arg::Zero(File::UR), rest]);
             for (word, bits) in [(TAKEN, all), (FIRSTS, first)] {
                 l.effect(Op::ATOMS, &[M::AND], &[], &[RZ, books, Arg::Imm(word), bits.into()]);

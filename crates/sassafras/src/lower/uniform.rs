@@ -1,12 +1,12 @@
 //! Operations of the warp: their operands must be in uniform registers, of which all its threads have one set.
 //!
 //! Threads may come with different operands, so that such an operation is done several times. Each turn is taken by
-//! threads that have left the others, who come to the same place again and again until they have had theirs:
+//! some threads while the others wait:
 //!
 //! ```text
 //! again:   is it my turn?
-//!          if not, go to again
-//!          operands to uniform registers, the operation
+//!          if it is: operands to uniform registers, the operation
+//! meet:    if it was not, go to again
 //! ```
 //!
 //! Uniform registers hold no value between turns: which threads run first is up to the machine.
@@ -36,23 +36,49 @@ impl Lower<'_, '_> {
     ) -> Option<()> {
         let words: Vec<Arg> = words.iter().map(|w| self.in_register(*w)).collect();
         self.under_branch(|l| {
-            let [again, inside, after] = [(); 3].map(|()| l.kernel.code.block());
-            l.kernel.code.blocks[l.block].end = Terminator::Jump(Edge::to(again));
-            l.block = again;
-            let predicate = match turns {
-                Turns::Thread => l.elected(),
-                Turns::Value => l.like_first(&words),
-            };
-            let (yes, no) = (Edge::to(inside), Edge::to(again));
-            let end = Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
-            l.kernel.code.blocks[l.block].end = end;
-            l.block = inside;
-            let uniform: Vec<Arg> = words.iter().map(|w| l.in_uniform(*w)).collect();
-            lower(l, &uniform)?;
-            l.kernel.code.blocks[l.block].end = Terminator::Jump(Edge::to(after));
-            l.block = after;
+            l.in_turns(turns, &words, &[], |l, uniform| lower(l, uniform).map(|()| Vec::new()))?;
             Some(())
         })
+    }
+
+    /// The same without a guard. The results are those of each thread's own turn, and begin as `results`.
+    pub(super) fn in_turns(
+        &mut self,
+        turns: Turns,
+        words: &[Arg],
+        results: &[Value],
+        lower: impl FnOnce(&mut Self, &[Arg]) -> Option<Vec<Value>>,
+    ) -> Option<Vec<Value>> {
+        let [again, inside, meet, after] = [(); 4].map(|()| self.kernel.code.block());
+        let [before, behind] = [again, meet].map(|block| {
+            let params: Vec<Value> = results.iter().map(|r| self.like(*r)).collect();
+            self.kernel.code.blocks[block].params = params.clone();
+            params
+        });
+        let enter = Edge { to: again, args: results.to_vec() };
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(enter);
+        self.block = again;
+        let predicate = match turns {
+            Turns::Thread => self.elected(),
+            Turns::Value => self.like_first(words),
+        };
+        let branch = |yes, no| Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
+        let wait = Edge { to: meet, args: before };
+        self.kernel.code.blocks[again].end = branch(Edge::to(inside), wait);
+        self.block = inside;
+        let uniform: Vec<Arg> = words.iter().map(|w| self.uniform_word(*w)).collect();
+        let args = lower(self, &uniform)?;
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: meet, args });
+        let next = Edge { to: again, args: behind.clone() };
+        self.kernel.code.blocks[meet].end = branch(Edge::to(after), next);
+        self.block = after;
+        Some(behind)
+    }
+
+    /// A value of the same shape.
+    fn like(&mut self, value: Value) -> Value {
+        let data = self.kernel.code.values[value];
+        self.kernel.code.value(data.file, data.words)
     }
 
     /// Holds for one of the threads that are here.
@@ -66,7 +92,7 @@ impl Lower<'_, '_> {
     fn like_first(&mut self, words: &[Arg]) -> Value {
         let mut same = PT;
         for word in words {
-            let first = self.in_uniform(*word);
+            let first = self.uniform_word(*word);
             same = self.emit_p(Op::ISETP, &[M::EQ, M::U32, M::AND], &[PT, *word, first, same]).into();
         }
         match same {
@@ -76,7 +102,7 @@ impl Lower<'_, '_> {
     }
 
     /// Some thread's word in a uniform register. Zero is one already.
-    pub(super) fn in_uniform(&mut self, word: Arg) -> Arg {
+    pub(super) fn uniform_word(&mut self, word: Arg) -> Arg {
         if let Arg::Zero(_) = word {
             return Arg::Zero(File::UR);
         }

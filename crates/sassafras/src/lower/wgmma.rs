@@ -13,7 +13,7 @@ use super::instruction::Ins;
 use super::matrix::{Fragment, dimensions, type_word};
 use ori::{Arg, File, Guard, Op, Pseudo, Value};
 use ptx::Type;
-use ptx::ast::{Body, Inst, Module, Operand, Reg};
+use ptx::ast::{Body, Module, Operand, Reg, Stmt};
 use ptx::words::Kind;
 use sass::M;
 use smallvec::smallvec;
@@ -30,9 +30,9 @@ pub struct Flight {
     /// The accumulators that may be at the beginning of each PTX block.
     at_start: Vec<BTreeSet<Reg>>,
     accumulators: BTreeSet<Reg>,
-    /// Registers of A that a product of the current block may still read, by group, and not yet in a group.
-    groups: Vec<Vec<Value>>,
-    open: Vec<Value>,
+    /// The same for the registers that products read: parts of A, and metadata.
+    sources_at_start: Vec<BTreeSet<Reg>>,
+    sources: BTreeSet<Reg>,
 }
 
 impl Flight {
@@ -42,36 +42,67 @@ impl Flight {
         if serial || !named("wgmma.mma_async") {
             return flight;
         }
-        let mut ends = vec![BTreeSet::new(); graph.blocks.len()];
-        flight.at_start = ends.clone();
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for &b in &graph.order {
-                let mut now: BTreeSet<Reg> =
-                    graph.blocks[b].preds.iter().flat_map(|p: &usize| ends[*p].iter().copied()).collect();
-                flight.at_start[b] = now.clone();
-                graph.blocks[b].insts.iter().for_each(|inst| step(module, body, inst, &mut now));
-                changed |= now != ends[b];
-                ends[b] = now;
-            }
-        }
+        flight.at_start = in_flight(module, body, graph, |operands| operands.first().copied());
+        flight.sources_at_start = in_flight(module, body, graph, source);
         flight
     }
 
     pub fn enter(&mut self, block: usize) {
         self.accumulators = self.at_start.get(block).cloned().unwrap_or_default();
-        (self.groups, self.open) = (Vec::new(), Vec::new());
+        self.sources = self.sources_at_start.get(block).cloned().unwrap_or_default();
     }
 }
 
-fn step(module: &Module, body: &Body, inst: &Inst, now: &mut BTreeSet<Reg>) {
-    let operands = body.list(inst.operands);
-    match (module.opcodes[inst.opcode.0 as usize].mnemonic, operands.first()) {
-        ("wgmma.mma_async", Some(d)) => now.extend(registers(body, d)),
-        ("wgmma.wait_group", Some(Operand::Int { value: 0, .. })) if inst.guard.is_none() => now.clear(),
-        _ => {}
+/// The registers of an operand of products that may be in flight at the beginning of each block.
+fn in_flight(
+    module: &Module,
+    body: &Body,
+    graph: &Graph,
+    which: impl Fn(&[Operand]) -> Option<Operand>,
+) -> Vec<BTreeSet<Reg>> {
+    let mut ends = vec![BTreeSet::new(); graph.blocks.len()];
+    let mut starts = ends.clone();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &b in &graph.order {
+            let preds = graph.blocks[b].preds.iter();
+            let mut now: BTreeSet<Reg> = preds.flat_map(|p| ends[*p].iter().copied()).collect();
+            starts[b] = now.clone();
+            for inst in &graph.blocks[b].insts {
+                let operands = body.list(inst.operands);
+                match (module.opcodes[inst.opcode.0 as usize].mnemonic, operands.first()) {
+                    ("wgmma.mma_async", _) => {
+                        now.extend(which(operands).iter().flat_map(|o| registers(body, o)))
+                    }
+                    ("wgmma.wait_group", Some(Operand::Int { value: 0, .. })) if inst.guard.is_none() => {
+                        now.clear();
+                    }
+                    _ => {}
+                }
+            }
+            changed |= now != ends[b];
+            ends[b] = now;
+        }
     }
+    starts
+}
+
+/// A, where it is in registers.
+fn source(operands: &[Operand]) -> Option<Operand> {
+    operands.get(1).copied().filter(|a| matches!(a, Operand::Vector(_)))
+}
+
+/// The registers that the asynchronous products of a body read: a wait for them reads them, too.
+pub fn sources(module: &Module, body: &Body) -> Vec<Reg> {
+    let inst = |s: &Stmt| if let Stmt::Inst(inst) = s { Some(*inst) } else { None };
+    let products = body
+        .stmts
+        .iter()
+        .filter_map(inst)
+        .filter(|i| module.opcodes[i.opcode.0 as usize].mnemonic == "wgmma.mma_async");
+    let all = products.filter_map(|i| source(body.list(i.operands)));
+    all.flat_map(|a| registers(body, &a).collect::<Vec<_>>()).collect()
 }
 
 fn registers<'a>(body: &'a Body, vector: &Operand) -> impl Iterator<Item = Reg> + 'a {
@@ -123,21 +154,15 @@ impl<'a> Lower<'_, 'a> {
                 self.effect(sass::Op::HGMMA, &[M::_64x8x16, M::F16], &[], &args);
             }
         }
-        self.flight.groups.push(std::mem::take(&mut self.flight.open));
     }
 
     /// Waits until no more than so many groups are in flight.
     fn wait(&mut self, groups: u64) {
         let most = Arg::Imm(groups.min(MOST_GROUPS) as i64);
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), most]);
-        let done = self.flight.groups.len().saturating_sub(groups as usize);
-        let sources: Vec<Value> = self.flight.groups.drain(..done).flatten().collect();
-        let known: Vec<(Reg, Value)> = self
-            .flight
-            .accumulators
-            .iter()
-            .filter_map(|reg| self.now.get(reg).map(|value| (*reg, *value)))
-            .collect();
+        let value = |reg: &Reg| self.now.get(reg).map(|value| (*reg, *value));
+        let known: Vec<(Reg, Value)> = self.flight.accumulators.iter().filter_map(value).collect();
+        let sources: Vec<Value> = self.flight.sources.iter().filter_map(value).map(|(_, v)| v).collect();
         if known.is_empty() && sources.is_empty() {
             return;
         }
@@ -153,6 +178,7 @@ impl<'a> Lower<'_, 'a> {
         self.kernel.code.append(self.block, data);
         if groups == 0 && self.guard.is_none() {
             self.flight.accumulators.clear();
+            self.flight.sources.clear();
         }
     }
 
@@ -176,12 +202,18 @@ impl<'a> Lower<'_, 'a> {
             let metadata = self.word(ins.get(3)?, Type::B32)?;
             let selector = constant(ins.get(4)?, Type::U32)?;
             args.extend([metadata, Arg::Imm(selector as i64)]);
-            self.flight.open.extend(metadata.value());
         }
-        let result = self.start(op, &modifiers, accumulator, args);
+        // What the product reads until it is finished: those of its arguments that are general registers.
+        let fragment = args[0].value().filter(|v| self.kernel.code.values[*v].file == File::R);
+        let result = self.start(op, &modifiers, accumulator, args, fragment);
         self.flight.accumulators.extend(registers(self.body, ins.get(0)?));
         // The guard has been obeyed.
         let guard = self.guard.take();
+        if let (Some(fragment), false) = (fragment, self.flight.serial) {
+            // From here on A's registers are the fragment's words: they stay until someone has waited.
+            self.flight.sources.extend(registers(self.body, ins.get(1)?));
+            self.set(ins.get(1)?, fragment)?;
+        }
         let done = self.set(ins.get(0)?, result);
         self.guard = guard;
         done
@@ -198,7 +230,6 @@ impl<'a> Lower<'_, 'a> {
         if in_registers {
             let words = self.fragment(ins.get(1)?)?;
             let fragment = self.value(&words);
-            self.flight.open.push(fragment);
             args.push(if negative_a { Arg::from(fragment).negated() } else { fragment.into() });
             suffixes.push((M::tnspB, is(ins, scale + 3, 1)?));
         } else {
@@ -215,7 +246,14 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Appends a product. Where its guard is false, its result is the accumulator.
-    fn start(&mut self, op: sass::Op, modifiers: &[M], accumulator: Value, mut args: Vec<Arg>) -> Value {
+    fn start(
+        &mut self,
+        op: sass::Op,
+        modifiers: &[M],
+        accumulator: Value,
+        mut args: Vec<Arg>,
+        fragment: Option<Value>,
+    ) -> Value {
         if self.flight.serial {
             self.arrive();
             args.push(Arg::Name(M::gsb0));
@@ -231,8 +269,7 @@ impl<'a> Lower<'_, 'a> {
         }
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), Arg::Imm(0)]);
         let landed = self.kernel.code.value(File::R, words);
-        let sources = std::mem::take(&mut self.flight.open);
-        let args: Vec<Arg> = std::iter::once(result).chain(sources).map(Arg::from).collect();
+        let args: Vec<Arg> = std::iter::once(result).chain(fragment).map(Arg::from).collect();
         let data = self.data(Op::Pseudo(Pseudo::Landed), &[], &[landed], &args);
         self.kernel.code.append(self.block, data);
         landed

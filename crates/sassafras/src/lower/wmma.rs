@@ -216,8 +216,7 @@ impl<'a> Lower<'_, 'a> {
     fn multiply_fragments(&mut self, ins: &Ins<'a>) -> Option<()> {
         let shape = dimensions(ins.word(Kind::Shape)?)?;
         // The fragments have been loaded: it no longer matters how the matrices lay in memory.
-        ins.word(Kind::Layout)?;
-        ins.word(Kind::Layout)?;
+        let _ = [ins.word(Kind::Layout)?, ins.word(Kind::Layout)?];
         let rounding = ins.word(Kind::Rounding).and_then(rounding);
         let bits = ins.one_of(&["xor", "and"]).map(|op| if op == "xor" { M::XOR } else { M::AND });
         ins.flag("popc");
