@@ -3,6 +3,7 @@
 
 mod support;
 
+use cubin::attr::{Code, Value};
 use cubin::inspect::CubinReport;
 use cubin::{Body, Object};
 use std::collections::BTreeSet;
@@ -42,8 +43,8 @@ fn bytes<'a>(object: &'a Object, section: &str) -> &'a [u8] {
     }
 }
 
-/// What must not depend on who compiled: the variables with their first values, and what kernels need of memory and
-/// barriers. Addresses and registers may differ.
+/// What must not depend on who compiled: the variables with their first values, and what kernels need of shared memory
+/// and barriers. Addresses, registers and stacks may differ.
 fn essence(object: &Object) -> BTreeSet<String> {
     let report = CubinReport::new(object);
     let mut lines = BTreeSet::new();
@@ -59,10 +60,30 @@ fn essence(object: &Object) -> BTreeSet<String> {
     }
     for kernel in &report.kernels {
         let params: Vec<_> = kernel.params.iter().map(|param| (param.offset, param.size)).collect();
-        let needs = (kernel.shared_bytes, kernel.barriers, kernel.local_bytes, params);
+        let needs = (kernel.shared_bytes, kernel.barriers, params);
         lines.insert(format!("{} {needs:?}", kernel.name));
     }
     lines
+}
+
+/// The linker gives the kernel the stack of the deepest way through the functions that it calls; none of those calls
+/// another.
+fn check_stack(object: &Object) {
+    let Some(Body::Info(attrs)) = object.section(".nv.info").map(|(_, section)| &section.body) else {
+        panic!("no attributes")
+    };
+    let of = |code: Code, function: &str| {
+        let found = attrs.iter().find_map(|attr| match attr.value {
+            Value::PerSymbol { symbol, value } if attr.code == code => {
+                (object.symbols()[symbol as usize].name == function).then_some(value)
+            }
+            _ => None,
+        });
+        found.unwrap_or_else(|| panic!("{function} has no {code}"))
+    };
+    let callees = ["scale", "stacked", "increment", "negate"];
+    let deepest = callees.iter().map(|callee| of(Code::FRAME_SIZE, callee)).max();
+    assert_eq!(of(Code::MIN_STACK_SIZE, "run"), of(Code::FRAME_SIZE, "run") + deepest.unwrap_or(0));
 }
 
 #[test]
@@ -74,7 +95,9 @@ fn nvlink_joins_our_objects_with_any() {
         let theirs = essence(&link(&scratch, machine, [&main[0], &other[0]]));
         assert!(theirs.len() > 10, "{machine}: {theirs:#?}");
         for pair in [[&main[1], &other[0]], [&main[0], &other[1]], [&main[1], &other[1]]] {
-            let ours = essence(&link(&scratch, machine, pair.map(String::as_str)));
+            let linked = link(&scratch, machine, pair.map(String::as_str));
+            check_stack(&linked);
+            let ours = essence(&linked);
             let (added, lost): (Vec<_>, Vec<_>) =
                 (ours.difference(&theirs).collect(), theirs.difference(&ours).collect());
             assert!(added.is_empty() && lost.is_empty(), "{machine} {pair:?}: {added:#?} for {lost:#?}");
