@@ -112,6 +112,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         target: given.arch().target,
         command_line: given.note(),
         level: given.number(Id::OptLevel).map_or(3, |level| level.clamp(0, 3) as u8),
+        relocatable: given.has(Id::Relocatable),
         line_info: given.has(Id::LineInfo) && !given.has(Id::NoDebugSections),
         max_registers: given.max_registers(),
         verify: given.has(Id::Verify),

@@ -137,6 +137,11 @@ impl Machine {
         self.sm >= 90
     }
 
+    /// The linker gives functions whose address is taken a number that is the same for all devices.
+    pub fn unified_functions(&self) -> bool {
+        self.sm >= 90
+    }
+
     /// Before a copy from global to shared memory, loads of shared memory must stand that load nothing.
     pub fn settles_shared_memory(&self) -> bool {
         self.sm >= 90

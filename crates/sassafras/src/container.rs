@@ -1,6 +1,7 @@
-//! From compiled functions to a cubin: registers and stack over the call graph, attributes, variables.
+//! From compiled functions to a cubin, executable or for the linker: attributes, variables, what the loader needs.
 
 use crate::bank0::Machine;
+use crate::callgraph::{self, CallGraph};
 use crate::data::Data;
 use crate::emit::{self, Words};
 use crate::lines::{self, Coded};
@@ -10,10 +11,9 @@ use crate::{Failure, Input, Options, abi};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
-    DebugSection, Features, Function, ImageKind, Kernel as CubinKernel, Module, Param, Params, Shared,
-    SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
+    DebugSection, Features, Function, ImageKind, Kernel as CubinKernel, Linkage, Module, Param, Params,
+    Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
-use rustc_hash::FxHashMap;
 
 /// A function up to its words.
 pub struct Compiled<'a> {
@@ -35,17 +35,15 @@ pub fn module(
     for c in &compiled {
         let name = &c.kernel.code.name;
         words.push(
-            emit::words(&c.kernel, &c.code, machine, &place, options.level)
+            emit::words(&c.kernel, &c.code, machine, &place, options)
                 .map_err(|e| Failure::internal("emit", name, e))?,
         );
     }
-    let graph = CallGraph::new(&compiled, &words);
-    let mut functions: Vec<Function> = compiled
-        .iter()
-        .zip(&words)
-        .enumerate()
-        .map(|(i, (c, w))| function(c, w, &graph, i, &data, machine, options))
-        .collect();
+    let externals = callgraph::externals(&compiled, &data.functions);
+    let graph = CallGraph::new(&compiled, &words, options.relocatable);
+    let writer = Writer { graph: &graph, externals: &externals, data: &data, machine, options };
+    let mut functions: Vec<Function> =
+        compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
     let debug = if options.line_info { line_tables(&compiled, &words, input)? } else { Vec::new() };
@@ -55,29 +53,18 @@ pub fn module(
     };
     let tool =
         Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
-    let mut external: Vec<String> = compiled.iter().flat_map(|c| c.kernel.externs.clone()).collect();
-    external.sort();
-    external.dedup();
-    let mut calls = cubin::module::Calls::default();
-    for c in &compiled {
-        let callees = c.kernel.callees.iter().chain(&c.kernel.externs);
-        let mut edges: Vec<_> = callees.map(|callee| (c.kernel.code.name.clone(), callee.clone())).collect();
-        edges.sort();
-        edges.dedup();
-        calls.direct.extend(edges);
-    }
-    let (features, system) = (features(&compiled), system_variables(&compiled));
     let module = Module {
+        linkage: if options.relocatable { Linkage::Relocatable } else { Linkage::Executable },
         tool,
         functions,
+        shared: shared_variables(&compiled, &data),
+        external_functions: externals,
+        calls: callgraph::calls(&compiled, input.module, &data.functions, options.relocatable),
         variables: data.variables,
         images: data.images,
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
-        external_functions: external,
-        calls,
         debug,
-        features,
-        shared: system,
+        features: features(&compiled),
         ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
@@ -135,6 +122,17 @@ fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<
     lines::sections(input, &coded.collect::<Vec<_>>())
 }
 
+/// The shared variables of the system, and those that the linker places: the module's, then those of kernels.
+fn shared_variables(compiled: &[Compiled], data: &Data) -> Vec<SharedVariable> {
+    let mut all = system_variables(compiled);
+    all.extend(data.linked_shared.iter().cloned());
+    for (place, c) in compiled.iter().rev().enumerate() {
+        let home = SharedHome::Kernel(place);
+        all.extend(c.kernel.linked_shared.iter().map(|v| SharedVariable { home, ..v.clone() }));
+    }
+    all
+}
+
 /// The symbols whose addresses constant bank 4 holds, in order of their first use.
 fn address_table(compiled: &[Compiled]) -> Vec<String> {
     let mut table: Vec<String> = Vec::new();
@@ -151,117 +149,88 @@ fn address_table(compiled: &[Compiled]) -> Vec<String> {
     table
 }
 
-/// What functions need together with those that they call.
-struct CallGraph {
-    callees: Vec<Vec<usize>>,
-    registers: Vec<u32>,
-    frames: Vec<u32>,
+/// What all functions of a cubin are written with.
+#[derive(Clone, Copy)]
+struct Writer<'a> {
+    graph: &'a CallGraph,
+    externals: &'a [String],
+    data: &'a Data,
+    machine: &'static Machine,
+    options: &'a Options,
 }
 
-impl CallGraph {
-    fn new(compiled: &[Compiled], words: &[Words]) -> CallGraph {
-        let index: FxHashMap<&str, usize> =
-            compiled.iter().enumerate().map(|(i, c)| (c.kernel.code.name.as_str(), i)).collect();
-        // A pointer may lead to any function whose address is taken.
-        let taken: Vec<usize> = compiled
-            .iter()
-            .flat_map(|c| &c.kernel.takes)
-            .filter_map(|name| index.get(name.as_str()).copied())
-            .collect();
-        let callees = compiled
-            .iter()
-            .map(|c| {
-                let mut all: Vec<usize> =
-                    c.kernel.callees.iter().filter_map(|n| index.get(n.as_str()).copied()).collect();
-                all.extend(taken.iter().filter(|_| c.kernel.calls_pointer));
-                all.sort();
-                all.dedup();
-                all
-            })
-            .collect();
-        CallGraph {
-            callees,
-            registers: words.iter().map(|w| w.registers).collect(),
-            frames: words.iter().map(|w| w.frame).collect(),
+impl Writer<'_> {
+    fn function(&self, index: usize, compiled: &Compiled, words: &Words) -> Function {
+        let Writer { graph, data, machine, options, .. } = *self;
+        let Compiled { kernel, .. } = compiled;
+        let mut attrs = kernel.launch.attrs();
+        if kernel.calls {
+            attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
+        }
+        attrs.extend(tensor_memory(&kernel.uses));
+        if !words.outside_calls.is_empty() {
+            attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
+        }
+        let images = images(kernel, data, machine);
+        let has = |kind: RelocType| images.iter().any(|r| r.kind == kind);
+        let banks = [
+            (AttrCode::BINDLESS_TEXTURE_BANK, has(RelocType::TEX_HEADER_INDEX)),
+            (AttrCode::BINDLESS_SURFACE_BANK, has(RelocType::SURF_HEADER_INDEX)),
+        ];
+        attrs.extend(banks.iter().filter(|(_, used)| *used).map(|(code, _)| Attr::byte(*code, 0)));
+        if options.relocatable && !kernel.entry && kernel.barriers > 0 {
+            attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
+        }
+        // Whoever calls, or is called, uses the registers of the convention.
+        let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
+        Function {
+            // Two registers more than are named belong to the system.
+            registers: (graph.registers(index) + 2).clamp(least, 255) as u8,
+            exits: words.exits.clone(),
+            frame_size: words.frame,
+            relocs: words.relocs.clone(),
+            constant0_relocs: images,
+            externs: callgraph::sorted(
+                kernel
+                    .externs
+                    .iter()
+                    .chain(&kernel.takes)
+                    .filter(|name| self.externals.contains(name))
+                    .cloned()
+                    .collect(),
+            ),
+            attrs,
+            kernel: kernel.entry.then(|| self.kernel(index, kernel)),
+            ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
         }
     }
 
-    /// All functions that can be running when this one is, itself among them.
-    fn reach(&self, from: usize) -> Vec<usize> {
-        let mut seen = vec![false; self.callees.len()];
-        let mut work = vec![from];
-        let mut all = Vec::new();
-        while let Some(f) = work.pop() {
-            if !std::mem::replace(&mut seen[f], true) {
-                all.push(f);
-                work.extend(&self.callees[f]);
-            }
+    fn kernel(&self, index: usize, kernel: &Kernel) -> CubinKernel {
+        let Writer { graph, data, machine, options, .. } = *self;
+        let param = |p: &crate::lower::KernelParam| Param {
+            offset: p.offset as u16,
+            size: p.size as u16,
+            space: PointerSpace::NONE,
+            align: 1,
+        };
+        let params = Params {
+            base: machine.params as u16,
+            size: kernel.param_bytes as u16,
+            list: kernel.params.iter().map(param).collect(),
+            handle_bytes: kernel.image_bytes(machine),
+        };
+        let (size, align) = kernel.shared(data);
+        // The linker makes the place for what the launch adds.
+        let uses_shared = size > 0 || kernel.dynamic_shared && !options.relocatable;
+        CubinKernel {
+            params,
+            min_stack_size: graph.stack(index),
+            barriers: graph.barriers(index),
+            shared: uses_shared.then_some(Shared { size, align }),
+            max_registers: kernel.launch.registers(options.max_registers) as u16,
+            max_threads: kernel.launch.max_threads,
+            required_threads: kernel.launch.required_threads,
         }
-        all
-    }
-
-    fn registers(&self, of: usize) -> u32 {
-        self.reach(of).into_iter().map(|f| self.registers[f]).max().unwrap_or(0)
-    }
-
-    /// Bytes of stack; 0 where recursion makes it unknown, as ptxas has it.
-    fn stack(&self, of: usize) -> u32 {
-        self.deepest(of, &mut vec![false; self.callees.len()]).unwrap_or(0)
-    }
-
-    fn deepest(&self, of: usize, active: &mut Vec<bool>) -> Option<u32> {
-        if std::mem::replace(&mut active[of], true) {
-            return None;
-        }
-        let mut below = 0;
-        for &callee in &self.callees[of] {
-            below = below.max(self.deepest(callee, active)?);
-        }
-        active[of] = false;
-        Some(self.frames[of] + below)
-    }
-}
-
-fn function(
-    compiled: &Compiled,
-    words: &Words,
-    graph: &CallGraph,
-    index: usize,
-    data: &Data,
-    machine: &Machine,
-    options: &Options,
-) -> Function {
-    let Compiled { kernel, .. } = compiled;
-    let mut attrs = kernel.launch.attrs();
-    if kernel.calls {
-        attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
-    }
-    if !words.outside_calls.is_empty() {
-        attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
-    }
-    attrs.extend(tensor_memory(&kernel.uses));
-    let images = images(kernel, data, machine);
-    let has = |kind: RelocType| images.iter().any(|r| r.kind == kind);
-    let banks = [
-        (AttrCode::BINDLESS_TEXTURE_BANK, has(RelocType::TEX_HEADER_INDEX)),
-        (AttrCode::BINDLESS_SURFACE_BANK, has(RelocType::SURF_HEADER_INDEX)),
-    ];
-    attrs.extend(banks.iter().filter(|(_, used)| *used).map(|(code, _)| Attr::byte(*code, 0)));
-    let least = if kernel.calls { abi::LEAST_REGISTERS } else { 4 };
-    let mut externs = kernel.externs.clone();
-    externs.sort();
-    externs.dedup();
-    Function {
-        // Two registers more than are named belong to the system.
-        registers: (graph.registers(index) + 2).clamp(least, 255) as u8,
-        exits: words.exits.clone(),
-        frame_size: words.frame,
-        relocs: words.relocs.clone(),
-        constant0_relocs: images,
-        externs,
-        attrs,
-        kernel: kernel.entry.then(|| cubin_kernel(kernel, graph, index, data, machine, options)),
-        ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
     }
 }
 
@@ -278,37 +247,4 @@ fn images(kernel: &Kernel, data: &Data, machine: &Machine) -> Vec<SymbolicReloc>
         addend: 0,
     };
     kernel.images.iter().enumerate().map(reloc).collect()
-}
-
-fn cubin_kernel(
-    kernel: &Kernel,
-    graph: &CallGraph,
-    index: usize,
-    data: &Data,
-    machine: &Machine,
-    options: &Options,
-) -> CubinKernel {
-    let param = |p: &crate::lower::KernelParam| Param {
-        offset: p.offset as u16,
-        size: p.size as u16,
-        space: PointerSpace::NONE,
-        align: 1,
-    };
-    let params = Params {
-        base: machine.params as u16,
-        size: kernel.param_bytes as u16,
-        list: kernel.params.iter().map(param).collect(),
-        handle_bytes: kernel.image_bytes(machine),
-    };
-    let (size, align) = kernel.shared(data);
-    let uses_shared = size > 0 || kernel.dynamic_shared;
-    CubinKernel {
-        params,
-        min_stack_size: graph.stack(index),
-        barriers: kernel.barriers,
-        shared: uses_shared.then_some(Shared { size, align }),
-        max_registers: kernel.launch.registers(options.max_registers) as u16,
-        max_threads: kernel.launch.max_threads,
-        required_threads: kernel.launch.required_threads,
-    }
 }

@@ -2,12 +2,16 @@
 //!
 //! Global variables have addresses that the loader knows; `.const` variables have places in bank 3; `.shared` variables
 //! of the module lie at the beginning of the shared memory of every kernel that may use them, `.extern` ones behind
-//! everything else.
+//! everything else. In a relocatable file the linker places `.const` and `.shared` variables too, and code names them as
+//! symbols.
 
 use crate::Failure;
+use crate::bank0::Machine;
 use crate::lower::Lines;
-use cubin::Binding;
-use cubin::module::{Image, ImageKind, Memory, Origin, SymbolicReloc, Variable, layout};
+use cubin::module::{
+    Image, ImageKind, Memory, Origin, SharedHome, SharedVariable, SymbolicReloc, Variable, layout,
+};
+use cubin::{Binding, RelocType};
 use ptx::Type;
 use ptx::ast::{self, Initialiser, Item, Space, Stmt, Symbol, SymbolKind};
 use rustc_hash::FxHashMap;
@@ -17,12 +21,15 @@ use rustc_hash::FxHashMap;
 pub enum Home {
     /// An address that the loader fills in.
     Global(String),
-    /// An offset in constant bank 3.
+    /// An offset in constant bank 3, or the name of a variable there that the linker places.
     Constant(u32),
+    LinkedConstant(String),
     /// An offset in the module's part of shared memory.
     Shared(u64),
     /// What the launch adds to shared memory, aligned to so many bytes.
     Dynamic(u64),
+    /// The name of a variable in shared memory that the linker places.
+    LinkedShared(String),
     /// A texture, sampler or surface.
     Image(String),
 }
@@ -36,6 +43,19 @@ pub struct Data {
     pub constant_bytes: u32,
     /// Bytes of shared memory that belong to the module, and their alignment.
     pub shared: (u64, u64),
+    /// Is it for the linker? Then these are the shared variables that are no kernel's.
+    pub relocatable: bool,
+    pub linked_shared: Vec<SharedVariable>,
+    /// Functions whose addresses are in initialisers.
+    pub functions: Vec<String>,
+}
+
+/// What a variable is made for.
+#[derive(Clone, Copy)]
+struct Context<'a> {
+    module: &'a ast::Module<'a>,
+    machine: &'a Machine,
+    lines: &'a Lines,
 }
 
 impl Data {
@@ -43,12 +63,18 @@ impl Data {
         self.homes.get(&symbol)
     }
 
-    pub fn new(module: &ast::Module, lines: &Lines) -> Result<Data, Failure> {
-        let mut data = Data { shared: (0, 1), ..Data::default() };
+    pub fn new(
+        module: &ast::Module,
+        machine: &Machine,
+        lines: &Lines,
+        relocatable: bool,
+    ) -> Result<Data, Failure> {
+        let mut data = Data { shared: (0, 1), relocatable, ..Data::default() };
         let mut symbols = Vec::new();
+        let context = Context { module, machine, lines };
         for item in &module.items {
             match item {
-                Item::Variable(v) => data.variable(module, lines, v, &mut symbols)?,
+                Item::Variable(v) => data.variable(context, v, false, &mut symbols)?,
                 Item::Function(f) => {
                     for stmt in f.body.iter().flat_map(|b| &b.stmts) {
                         // Device functions have no shared memory of their own.
@@ -56,7 +82,7 @@ impl Data {
                             && (matches!(v.space, Space::Global | Space::Const)
                                 || v.space == Space::Shared && (!f.entry || v.linkage.external))
                         {
-                            data.variable(module, lines, v, &mut symbols)?;
+                            data.variable(context, v, true, &mut symbols)?;
                         }
                     }
                 }
@@ -67,6 +93,7 @@ impl Data {
         for ((symbol, variable), offset) in symbols.iter().zip(&data.variables).zip(layout(&data.variables)) {
             let home = match variable.memory {
                 Memory::Global => Home::Global(variable.name.clone()),
+                Memory::Constant if relocatable => Home::LinkedConstant(variable.name.clone()),
                 Memory::Constant => {
                     data.constant_bytes = data.constant_bytes.max((offset + variable.size) as u32);
                     Home::Constant(offset as u32)
@@ -79,9 +106,9 @@ impl Data {
 
     fn variable(
         &mut self,
-        module: &ast::Module,
-        lines: &Lines,
+        Context { module, machine, lines }: Context,
         v: &ast::Variable,
+        in_function: bool,
         symbols: &mut Vec<Symbol>,
     ) -> Result<(), Failure> {
         let first = v.symbol.0;
@@ -102,6 +129,12 @@ impl Data {
                 continue;
             }
             match v.space {
+                Space::Shared if self.relocatable => {
+                    let own = in_function && !v.linkage.external;
+                    let name = if own { local_name(module, symbol) } else { name };
+                    self.link_shared(&name, v.linkage, bytes, align.max(1));
+                    self.homes.insert(symbol, Home::LinkedShared(name));
+                }
                 Space::Shared if v.linkage.external => {
                     self.homes.insert(symbol, Home::Dynamic(align));
                 }
@@ -112,7 +145,17 @@ impl Data {
                 }
                 Space::Global | Space::Const => {
                     symbols.push(symbol);
-                    let variable = memory(module, v, name, ty, (bytes, align)).map_err(|what| Failure {
+                    let (relocatable, functions) = (self.relocatable, &mut self.functions);
+                    let bytes_of = Bytes {
+                        module,
+                        machine,
+                        relocatable,
+                        ty,
+                        init: Vec::new(),
+                        relocs: Vec::new(),
+                        functions,
+                    };
+                    let variable = memory(bytes_of, v, name, (bytes, align)).map_err(|what| Failure {
                         line: lines.line(v.span.start),
                         span: v.span,
                         message: format!("{what} is not supported yet"),
@@ -124,6 +167,15 @@ impl Data {
         }
         Ok(())
     }
+
+    /// A shared variable for the linker, once for all functions that declare it.
+    fn link_shared(&mut self, name: &str, linkage: ast::Linkage, size: u64, align: u64) {
+        if self.linked_shared.iter().all(|known| known.name != name) {
+            let home = if linkage.external { SharedHome::Launch } else { SharedHome::Module };
+            let (name, binding) = (name.to_string(), binding(linkage));
+            self.linked_shared.push(SharedVariable { name, binding, home, align, size, address: 0 });
+        }
+    }
 }
 
 /// The whole name of a symbol.
@@ -133,25 +185,32 @@ pub fn name(module: &ast::Module, symbol: Symbol) -> String {
     info.member.map_or_else(|| base.to_string(), |n| format!("{base}{n}"))
 }
 
+/// The name of a variable that a function declares for itself, as ptxas makes it: others may have one of the same name.
+pub fn local_name(module: &ast::Module, symbol: Symbol) -> String {
+    format!("$__{}__{}", name(module, symbol), symbol.0)
+}
+
+pub fn binding(linkage: ast::Linkage) -> Binding {
+    match linkage {
+        ast::Linkage { weak: true, .. } => Binding::WEAK,
+        ast::Linkage { external: false, visible: false, common: false, .. } => Binding::LOCAL,
+        _ => Binding::GLOBAL,
+    }
+}
+
 fn memory(
-    module: &ast::Module,
+    mut bytes: Bytes,
     v: &ast::Variable,
     name: String,
-    ty: Type,
     (size, align): (u64, u64),
 ) -> Result<Variable, &'static str> {
-    let mut bytes = Bytes { module, ty, init: Vec::new(), relocs: Vec::new() };
     if let Some(init) = &v.init {
         let elements: Vec<u64> = v.dims.iter().map(|d| d.unwrap_or(0)).collect();
         bytes.put(init, &elements, u64::from(v.vector.max(1)), 0)?;
     }
     Ok(Variable {
         name,
-        binding: match v.linkage {
-            ast::Linkage { weak: true, .. } => Binding::WEAK,
-            ast::Linkage { external: false, visible: false, common: false, .. } => Binding::LOCAL,
-            _ => Binding::GLOBAL,
-        },
+        binding: binding(v.linkage),
         memory: if v.space == Space::Const { Memory::Constant } else { Memory::Global },
         origin: match v.linkage {
             ast::Linkage { external: true, .. } => Origin::Elsewhere,
@@ -166,12 +225,28 @@ fn memory(
     })
 }
 
+/// Relocations of an address in data: all eight bytes, or the first of eight numbers for one byte each.
+#[derive(Clone, Copy)]
+struct AddressRelocs {
+    whole: RelocType,
+    first_byte: RelocType,
+}
+
+const GENERIC: AddressRelocs = AddressRelocs { whole: RelocType::G64, first_byte: RelocType::G8_0 };
+const PLAIN: AddressRelocs = AddressRelocs { whole: RelocType::DATA_64, first_byte: RelocType::DATA_8_0 };
+const UNIFIED: AddressRelocs =
+    AddressRelocs { whole: RelocType::UNIFIED, first_byte: RelocType::UNIFIED_8_0 };
+
 /// The bytes of an initialiser.
 struct Bytes<'a> {
     module: &'a ast::Module<'a>,
+    machine: &'a Machine,
+    relocatable: bool,
     ty: Type,
     init: Vec<u8>,
     relocs: Vec<SymbolicReloc>,
+    /// Functions whose addresses were met.
+    functions: &'a mut Vec<String>,
 }
 
 impl Bytes<'_> {
@@ -199,24 +274,38 @@ impl Bytes<'_> {
                 self.bytes(at, &(f64::from_bits(*bits) as f32).to_bits().to_le_bytes())
             }
             Initialiser::F64(bits) => self.bytes(at, &bits.to_le_bytes()),
-            Initialiser::Address { symbol, offset, mask: None, .. } if size == 8 => {
-                let global = matches!(
-                    self.module.symbols[symbol.0 as usize].kind,
-                    SymbolKind::Variable { space: Space::Global, .. }
-                );
-                if !global {
-                    return Err("The address of something that is no global variable in an initialiser");
-                }
-                self.bytes(at, &[0; 8])?;
-                self.relocs.push(SymbolicReloc {
-                    offset: at,
-                    kind: cubin::RelocType::G64,
-                    symbol: name(self.module, *symbol),
-                    addend: *offset,
-                });
+            Initialiser::Address { symbol, offset, generic, mask } => {
+                let kind = self.address(*symbol, *generic)?;
+                let kind = match (mask, size) {
+                    (None, 8) => kind.whole,
+                    // A byte of it: the relocations for the eight of them have numbers in order.
+                    (Some(mask), 1) => {
+                        let byte = (0..8).find(|byte| *mask == 0xff << (8 * byte));
+                        RelocType(kind.first_byte.0 + byte.ok_or("This part of an address")?)
+                    }
+                    _ => return Err("An address of this width"),
+                };
+                self.bytes(at, &[0; 8][..size as usize])?;
+                let symbol = name(self.module, *symbol);
+                self.relocs.push(SymbolicReloc { offset: at, kind, symbol, addend: *offset });
                 Ok(())
             }
             _ => Err("This initialiser"),
+        }
+    }
+
+    /// How the address of something is filled in, as ptxas has it.
+    fn address(&mut self, symbol: Symbol, generic: bool) -> Result<AddressRelocs, &'static str> {
+        match self.module.symbols[symbol.0 as usize].kind {
+            SymbolKind::Variable { space: Space::Global, .. } => Ok(GENERIC),
+            SymbolKind::Variable { space: Space::Const, .. } if generic => Ok(GENERIC),
+            SymbolKind::Variable { space: Space::Const, .. } if self.relocatable => Ok(PLAIN),
+            SymbolKind::Function { .. } if self.relocatable => {
+                self.functions.push(name(self.module, symbol));
+                Ok(if self.machine.unified_functions() { UNIFIED } else { PLAIN })
+            }
+            SymbolKind::Function { .. } => Err("The address of a function in an initialiser"),
+            _ => Err("The address of something in no global memory in an initialiser"),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Emission: an allocated function to words, with its prologue and epilogue, and what the loader must fill in.
 
-use crate::abi;
 use crate::bank0::Machine;
-use crate::lower::Kernel;
+use crate::lower::{Kernel, Linked};
 use crate::mir::{Address, Code, Line, Origin};
 use crate::schedule::{self, Step};
+use crate::{Options, abi};
 use cubin::RelocType;
 use cubin::module::SymbolicReloc;
 use ori::entity::Entity;
@@ -16,6 +16,17 @@ const WORD: usize = sass::WORD_BYTES as usize;
 const STACK_POINTER: u8 = 1;
 /// Neither a parameter nor a result, and not the caller's: free at the beginning and end of a function.
 const SCRATCH: u8 = 0;
+
+/// What is added to the number of a function to get its address.
+const UNIFIED_FUNCTIONS: &str = "__UFT_OFFSET";
+
+/// Half of an address of 64 bits.
+fn part(half: Half) -> RelocType {
+    match half {
+        Half::Low => RelocType::ABS32_LO_32,
+        Half::High => RelocType::ABS32_HI_32,
+    }
+}
 
 /// The words of a function.
 #[derive(Debug, Default)]
@@ -48,7 +59,7 @@ pub fn words(
     code: &Code,
     target: &'static Machine,
     table: &dyn Fn(&str) -> u32,
-    level: u8,
+    options: &Options,
 ) -> Result<Words, String> {
     let function = &kernel.code;
     let mut e = Emitter {
@@ -57,6 +68,7 @@ pub fn words(
         code,
         target,
         table,
+        relocatable: options.relocatable,
         lines: Vec::new(),
         starts: vec![0; function.blocks.len()],
         saved: saved(kernel, code),
@@ -72,7 +84,7 @@ pub fn words(
         e.end(block, &code.order[i + 1..]);
         e.lines[end..].iter_mut().for_each(|line| line.at = function.blocks[block].end_at);
     }
-    e.finish(level)
+    e.finish(options.level)
 }
 
 /// Something of the caller's that a device function uses.
@@ -112,6 +124,7 @@ struct Emitter<'a> {
     code: &'a Code,
     target: &'static Machine,
     table: &'a dyn Fn(&str) -> u32,
+    relocatable: bool,
     lines: Vec<Line>,
     /// The first line of each block.
     starts: Vec<usize>,
@@ -318,6 +331,18 @@ impl Emitter<'_> {
             .is_some_and(|i| self.function.insts[*i].args.iter().any(|a| matches!(a, ori::Arg::Table { .. })))
     }
 
+    /// How half of a symbol's address gets into the immediate of an instruction. Shared and constant memory have
+    /// addresses of one word.
+    fn part(&self, symbol: u32, half: Half) -> RelocType {
+        match (self.kernel.linked.get(&symbol), half) {
+            (None, half) => part(half),
+            (Some(Linked::Shared), _) => RelocType::ABS32_32,
+            (Some(Linked::Constant), _) => RelocType::ABS16_32,
+            (Some(Linked::UnifiedFunction), Half::Low) => RelocType::UNIFIED32_LO_32,
+            (Some(Linked::UnifiedFunction), Half::High) => RelocType::UNIFIED32_HI_32,
+        }
+    }
+
     /// The distance of a branch; an address, which stays zero where the loader fills it in.
     fn fill_in(&self, line: &mut Line, index: usize, places: &[usize], words: &mut Words) {
         let here = places[index];
@@ -328,13 +353,13 @@ impl Emitter<'_> {
             }
         }
         let name = |symbol: u32| self.function.symbols[symbol as usize].clone();
-        let part = |half: Half| match half {
-            Half::Low => RelocType::ABS32_LO_32,
-            Half::High => RelocType::ABS32_HI_32,
-        };
         let (kind, symbol, addend) = match line.address {
+            // A pointer to a function is the function's number for all devices.
+            None if line.op == sass::Op::CALL && self.relocatable && self.target.unified_functions() => {
+                (RelocType::ABS56_16_34, UNIFIED_FUNCTIONS.to_string(), 0)
+            }
             None => return,
-            Some(Address::Half { symbol, addend, half }) => (part(half), name(symbol), addend),
+            Some(Address::Half { symbol, addend, half }) => (self.part(symbol, half), name(symbol), addend),
             Some(Address::Ahead { lines, half }) => {
                 (part(half), self.function.name.clone(), (places[index + lines] * WORD) as i64)
             }

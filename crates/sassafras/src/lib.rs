@@ -10,6 +10,7 @@
 mod abi;
 mod bank0;
 mod bundles;
+mod callgraph;
 mod container;
 mod convergence;
 mod data;
@@ -40,6 +41,8 @@ pub struct Options {
     pub level: u8,
     /// Write line tables.
     pub line_info: bool,
+    /// Write an object for the linker, in place of a cubin for the driver.
+    pub relocatable: bool,
     /// No kernel may use more registers.
     pub max_registers: Option<u32>,
     /// Check the IR after every pass.
@@ -56,6 +59,7 @@ impl Options {
             command_line: String::new(),
             level: 3,
             line_info: false,
+            relocatable: false,
             max_registers: None,
             verify: false,
             dump: None,
@@ -123,7 +127,7 @@ fn cubin(
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
-    let data = data::Data::new(module, &lines)?;
+    let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let env = lower::Env { module, machine, lines: &lines, data: &data, serial: false };
     let mut compiled = Vec::new();
     for item in &module.items {

@@ -55,6 +55,7 @@ mod warp;
 mod wgmma;
 mod wmma;
 
+pub use call::prototype_text;
 pub use variables::IMAGE_HANDLE;
 
 use crate::Failure;
@@ -62,6 +63,7 @@ use crate::bank0::Machine;
 use crate::data::{self, Data};
 use crate::launch::Launch;
 use call::ParamWords;
+use cubin::module::SharedVariable;
 use graph::{End, Graph};
 use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
 use ptx::ast;
@@ -86,13 +88,25 @@ pub struct Kernel {
     pub barriers: u8,
     pub uses: Uses,
     pub launch: Launch,
-    /// It calls something; by name in this module, through a pointer, elsewhere.
+    /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
     pub calls: bool,
     pub callees: Vec<String>,
-    pub calls_pointer: bool,
     pub externs: Vec<String>,
+    pub pointer_calls: Vec<String>,
     /// Functions whose address it takes.
     pub takes: Vec<String>,
+    /// The symbols of `code` that the linker knows as something else than a place in global memory.
+    pub linked: FxHashMap<u32, Linked>,
+    /// Shared variables of its own that the linker places.
+    pub linked_shared: Vec<SharedVariable>,
+}
+
+/// What a symbol is for the linker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linked {
+    Shared,
+    Constant,
+    UnifiedFunction,
 }
 
 /// Units of the machine that a function uses and its container tells of.
@@ -196,9 +210,11 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         launch,
         calls: false,
         callees: Vec::new(),
-        calls_pointer: false,
         externs: Vec::new(),
+        pointer_calls: Vec::new(),
         takes: Vec::new(),
+        linked: FxHashMap::default(),
+        linked_shared: Vec::new(),
     };
     kernel.code.block();
     kernel.code.frame = call::outgoing(module, body);

@@ -135,7 +135,7 @@ options! {
     WarningsAreErrors "warning-as-error" "Werror" Kind::Flag, Messages, Done, "", "a warning is an error";
     NoWarnings "disable-warnings" "w" Kind::Flag, Messages, Done, "", "no warnings";
     ToolsPatch "compile-as-tools-patch" "astoolspatch" Kind::Flag, Code, Missing, "", "code for NVIDIA's tools to patch in";
-    Relocatable "compile-only" "c" Kind::Flag, Files, Missing, "", "write an object for the linker";
+    Relocatable "compile-only" "c" Kind::Flag, Files, Done, "", "write an object for the linker";
     FloatAtomics "optimize-float-atomics" "opt-fp-atomics" Kind::Flag, Code, Nothing(UNOPTIMISED), "", "faster atomics on floats, in another order";
     PreserveRelocs "preserve-relocs" "preserve-relocs" Kind::Flag, Code, Nothing("no variable is referred to yet"), "", "keep relocations of variables";
     ErrorsAtExit "make-errors-visible-at-exit" "make-errors-visible-at-exit" Kind::Flag, Debug, Missing, "", "wait at exit until memory faults have shown";

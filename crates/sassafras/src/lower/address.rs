@@ -115,13 +115,16 @@ impl<'a> Lower<'_, 'a> {
 
     fn place_address(&mut self, symbol: ptx::ast::Symbol, offset: i64, space: Space) -> Option<Address> {
         Some(match (self.place(symbol)?, space) {
-            (Place::Shared(_), Space::Shared | Space::Cluster) => {
+            (Place::Shared(_) | Place::LinkedShared(_), Space::Shared | Space::Cluster) => {
                 let value = self.variable_address(symbol, 0)?;
                 Address { base: self.base(value, space)?, offset }
             }
             (Place::Local(at), Space::Local) => Address { base: Arg::Stack, offset: offset + i64::from(at) },
             (Place::Const(at), Space::Const) | (Place::Param(at), Space::Param) => {
                 Address { base: RZ, offset: offset + i64::from(at) }
+            }
+            (Place::LinkedConst(_), Space::Const) => {
+                Address { base: self.variable_address(symbol, 0)?.into(), offset }
             }
             (Place::Global(symbol), Space::Global | Space::Generic) => {
                 let half = |half| Arg::Address { symbol, addend: offset, half };
@@ -284,6 +287,10 @@ impl<'a> Lower<'_, 'a> {
     /// machine.
     pub(super) fn isspacep(&mut self, ins: &Ins<'a>) -> Option<()> {
         let space = self.space(ins)?;
+        // Only the linker knows where constants end.
+        if self.data.relocatable && matches!(space, Space::Const | Space::Global) {
+            return None;
+        }
         let operand = ins.get(1)?;
         let Arg::Use(u) = self.whole(operand)? else { return None };
         let address = match self.count(&Arg::Use(u)) {

@@ -88,6 +88,32 @@ pub fn signature(returns: &[Param], params: &[Param]) -> Signature {
     Signature::new(&shapes(returns), &shapes(params))
 }
 
+/// A function's type as `nvlink` compares it: the result and the parameters, each a letter for its scalar type, and how
+/// many there are in an array. What ptxas writes, for all types that it takes.
+pub fn prototype_text(returns: &[Param], params: &[Param]) -> String {
+    let letter = |param: &Param| match (param.ty.bits() * u32::from(param.vector.max(1)), param.ty.name()) {
+        (32, "f32") => 'f',
+        (64, "f64") => 'd',
+        (8, _) => 'b',
+        (16, _) => 'h',
+        (32, _) => 'i',
+        (64, _) => 'l',
+        _ => 'x',
+    };
+    let mut text = "#".to_string();
+    if returns.is_empty() {
+        text.push('v');
+    }
+    for param in returns.iter().chain(params) {
+        text.push(letter(param));
+        if !param.dims.is_empty() {
+            let count: u64 = param.dims.iter().map(|n| n.unwrap_or(0)).product();
+            text += &count.to_string();
+        }
+    }
+    text
+}
+
 /// What is called.
 struct Callee<'a> {
     /// A function by name, or an address in a register.
@@ -453,7 +479,7 @@ impl<'a> Lower<'_, 'a> {
     fn callee(&mut self, callee: &Callee<'a>, fixed: &mut Fixed) -> Option<Arg> {
         self.kernel.calls = true;
         if let Some(address) = callee.address {
-            self.kernel.calls_pointer = true;
+            self.kernel.pointer_calls.push(prototype_text(callee.returns, callee.params));
             fixed.args.push(abi::CALLEE);
             return Some(address.into());
         }
@@ -461,13 +487,14 @@ impl<'a> Lower<'_, 'a> {
         let name = crate::data::name(self.module, symbol);
         let number = self.kernel.code.symbol(&name);
         let defined = |i: &Item| matches!(i, Item::Function(f) if f.symbol == symbol && f.body.is_some());
-        if self.module.items.iter().any(defined) {
-            self.kernel.callees.push(name);
+        let is_here = self.module.items.iter().any(defined);
+        let list = if is_here { &mut self.kernel.callees } else { &mut self.kernel.externs };
+        list.push(name);
+        if is_here || self.data.relocatable {
             fixed.args.push(u8::MAX);
             return Some(Arg::Address { symbol: number, addend: 0, half: ori::Half::Low });
         }
-        // Something of the driver's, or of another file: its address is in the table of constant bank 4.
-        self.kernel.externs.push(name);
+        // Something of the driver's: its address is in the table of constant bank 4.
         fixed.args.push(abi::CALLEE);
         let address = self.kernel.code.value(File::R, 2);
         self.emit_to(sass::Op::LDC, &[M::_64], &[address], &[Arg::Table { symbol: number }]);

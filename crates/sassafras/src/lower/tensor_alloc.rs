@@ -9,11 +9,12 @@
 //! | 0x18 | the first columns of what is taken |
 //! | 0x1c | a byte: the block has given up its right to take more |
 
-use super::Lower;
 use super::address::Address;
 use super::build::{PT, RZ};
 use super::instruction::Ins;
-use ori::{Arg, Block, Edge, File, Terminator, Value};
+use super::{Linked, Lower};
+use cubin::module::TCGEN05_PARTITION;
+use ori::{Arg, Block, Edge, File, Half, Terminator, Value};
 use ptx::Type;
 use ptx::words::Kind;
 use sass::{M, Op};
@@ -227,10 +228,14 @@ impl<'a> Lower<'_, 'a> {
     /// Where the books are.
     fn books(&mut self) -> Arg {
         self.kernel.uses.tensor_partition = true;
-        // Each block of a cluster has its own window of shared memory.
-        let rank = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_CgaCtaId)]);
-        let offset = self.in_register(Arg::Imm(self.machine.tensor_partition()));
-        self.emit(Op::LEA, &[], 1, &[rank.into(), offset, Arg::Imm(24)]).into()
+        let offset = match self.data.relocatable {
+            true => {
+                let symbol = self.linked(TCGEN05_PARTITION.0, Linked::Shared);
+                Arg::Address { symbol, addend: 0, half: Half::Low }
+            }
+            false => Arg::Imm(self.machine.tensor_partition()),
+        };
+        self.shared_place(offset).into()
     }
 
     fn units(&mut self, count: Value, first: Value) -> Units {

@@ -1,9 +1,10 @@
 //! Where variables lie.
 
-use super::Lower;
 use super::build::RZ;
+use super::{Linked, Lower};
 use crate::Failure;
 use crate::data::{self, Home};
+use cubin::module::{SharedHome, SharedVariable};
 use ori::{Arg, Half, Value};
 use ptx::ast;
 use sass::{M, Op};
@@ -11,14 +12,16 @@ use sass::{M, Op};
 /// The place of a variable within its space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Bytes from the beginning of the kernel's shared memory.
+    /// Bytes from the beginning of the kernel's shared memory, or the number of a symbol that the linker places there.
     Shared(u64),
+    LinkedShared(u32),
     /// Bytes from the stack pointer.
     Local(u32),
     /// Bytes from the first parameter.
     Param(u32),
-    /// Bytes from the beginning of constant bank 3.
+    /// Bytes from the beginning of constant bank 3, or the number of a symbol that the linker places there.
     Const(u32),
+    LinkedConst(u32),
     /// The number of the symbol, as [`Arg::Address`] has it.
     Global(u32),
     /// A texture, sampler or surface: bytes from the first parameter to its handle.
@@ -31,7 +34,12 @@ pub const IMAGE_HANDLE: u32 = 4;
 impl Lower<'_, '_> {
     pub(super) fn place(&mut self, symbol: ast::Symbol) -> Option<Place> {
         if let Some(offset) = self.shared.get(&symbol) {
-            return Some(Place::Shared(*offset));
+            return Some(match self.data.relocatable {
+                true => {
+                    Place::LinkedShared(self.linked(&data::local_name(self.module, symbol), Linked::Shared))
+                }
+                false => Place::Shared(*offset),
+            });
         }
         if let Some(offset) = self.local.get(&symbol) {
             return Some(Place::Local(*offset));
@@ -42,11 +50,17 @@ impl Lower<'_, '_> {
         if let ast::SymbolKind::Function { .. } = self.module.symbols[symbol.0 as usize].kind {
             let name = data::name(self.module, symbol);
             self.kernel.takes.push(name.clone());
-            return Some(Place::Global(self.kernel.code.symbol(&name)));
+            let unified = self.data.relocatable && self.machine.unified_functions();
+            return Some(Place::Global(match unified {
+                true => self.linked(&name, Linked::UnifiedFunction),
+                false => self.kernel.code.symbol(&name),
+            }));
         }
         match self.data.home(symbol)? {
             Home::Global(name) => Some(Place::Global(self.kernel.code.symbol(name))),
             Home::Constant(offset) => Some(Place::Const(*offset)),
+            Home::LinkedConstant(name) => Some(Place::LinkedConst(self.linked(name, Linked::Constant))),
+            Home::LinkedShared(name) => Some(Place::LinkedShared(self.linked(name, Linked::Shared))),
             Home::Shared(offset) => Some(Place::Shared(*offset)),
             // Behind everything that is there without the launch's part; a device function can't know where that is.
             Home::Dynamic(align) => {
@@ -56,6 +70,13 @@ impl Lower<'_, '_> {
             }
             Home::Image(name) => Some(Place::Image(self.image_handle(name))),
         }
+    }
+
+    /// The number of a symbol that is no place in global memory.
+    pub(super) fn linked(&mut self, name: &str, linked: Linked) -> u32 {
+        let symbol = self.kernel.code.symbol(name);
+        self.kernel.linked.insert(symbol, linked);
+        symbol
     }
 
     /// Handles lie behind the parameters in bank 0; the loader fills them in.
@@ -112,6 +133,14 @@ impl Lower<'_, '_> {
         let offset = self.kernel.shared_bytes.next_multiple_of(align);
         self.kernel.shared_bytes = offset + bytes;
         self.own.push((symbol, offset));
+        if self.data.relocatable {
+            let name = data::local_name(self.module, symbol);
+            // The container knows which kernel this is.
+            let home = SharedHome::Kernel(0);
+            let binding = cubin::Binding::LOCAL;
+            let variable = SharedVariable { name, binding, home, align, size: bytes, address: 0 };
+            self.kernel.linked_shared.push(variable);
+        }
         // The module's part may grow by alignment: all places are known when the last variable is.
         let first = self.kernel.shared(self.data).0 - self.kernel.shared_bytes;
         self.shared = self.own.iter().map(|(s, offset)| (*s, first + offset)).collect();
@@ -126,8 +155,16 @@ impl Lower<'_, '_> {
     pub(super) fn variable_address(&mut self, symbol: ast::Symbol, plus: i64) -> Option<Value> {
         match self.place(symbol)? {
             Place::Shared(at) => {
-                let address = self.shared_place(at as i64 + plus);
-                Some(self.copy(address))
+                let base = Arg::Imm(i64::from(self.machine.shared) + at as i64 + plus);
+                Some(self.shared_place(base))
+            }
+            // The linker counts from the first byte that is not the system's.
+            Place::LinkedShared(symbol) => {
+                let addend = i64::from(self.machine.shared) + plus;
+                Some(self.shared_place(Arg::Address { symbol, addend, half: Half::Low }))
+            }
+            Place::LinkedConst(symbol) => {
+                Some(self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: plus, half: Half::Low }]))
             }
             Place::Local(at) => {
                 Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(i64::from(at) + plus), RZ]))
@@ -143,15 +180,14 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The address in shared memory of this many bytes from the kernel's first.
-    fn shared_place(&mut self, offset: i64) -> Arg {
-        let base = Arg::Imm(i64::from(self.machine.shared) + offset);
+    /// The address of a place in the block's own shared memory.
+    pub(super) fn shared_place(&mut self, base: Arg) -> Value {
         if !self.machine.has_clusters() {
-            return base;
+            return self.copy(base);
         }
         // Each block of a cluster has its own window of 16 MiB.
         let rank = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_CgaCtaId)]);
         let base = self.in_register(base);
-        self.emit(Op::LEA, &[], 1, &[rank.into(), base, Arg::Imm(24)]).into()
+        self.emit(Op::LEA, &[], 1, &[rank.into(), base, Arg::Imm(24)])
     }
 }

@@ -14,12 +14,16 @@ pub fn tool(name: &str) -> PathBuf {
     path.expect("reference tools are missing: run `cargo xtask setup`")
 }
 
+/// nvlink says so of objects without a capsule for the finalizer, which ours are, from sm_100 on.
+const KNOWN_WARNING: &str = "nvlink warning : Output is limited to run on SM Arch";
+
 /// What a tool prints; it must not fail or complain.
 pub fn run(name: &str, arguments: &[&str]) -> String {
     let output = Command::new(tool(name)).args(arguments).output().expect("the tool runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let complaint = text(&output.stderr);
-    assert!(output.status.success() && complaint.is_empty(), "{name} {arguments:?}: {complaint}");
+    let is_fine = complaint.lines().all(|line| line.starts_with(KNOWN_WARNING));
+    assert!(output.status.success() && is_fine, "{name} {arguments:?}: {complaint}");
     text(&output.stdout)
 }
 
