@@ -231,7 +231,7 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
     if late {
         Unit::TensorLate
     // Sums of 32 bits take longer than halves: an H200 has not finished them after the distances seen for these.
-    } else if [M::_1688, M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape)) && !inst.has(M::F32) {
+    } else if [M::_1688, M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape)) && !inst.has(M::TF32) {
         Unit::TensorSmall
     } else if matches!(inst.op(), Op::IMMA | Op::BMMA) {
         Unit::TensorInteger
