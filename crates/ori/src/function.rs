@@ -118,6 +118,11 @@ pub enum Arg {
     True(bool),
     /// R1.
     Stack,
+    /// A register that no value has anywhere in the function.
+    Fixed {
+        file: File,
+        number: u8,
+    },
     /// An offset from the stack pointer that the function's caller had.
     Incoming(u32),
     /// Where the address of [`Function::symbols`]`[symbol]` is in the table of constant bank 4.

@@ -199,7 +199,9 @@ pub fn remove_unused(function: &mut Function) {
 /// Does it do nothing but compute its results?
 pub fn is_pure(data: &InstData) -> bool {
     use sass::Op::*;
-    if data.results.is_empty() {
+    // A fixed register has something else in it at every place.
+    let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }));
+    if data.results.is_empty() || fixed {
         return false;
     }
     match data.op {

@@ -9,8 +9,20 @@ use ori::{Arg, File, Half, Inst, Op, Pseudo, Value};
 use sass::{M, operands as machine};
 
 impl Allocator<'_> {
-    /// Registers that values may not have: the return address in a device function, barriers that a call destroys.
+    /// Registers that values may not have: the return address in a device function, barriers that a call destroys, and
+    /// what instructions name themselves.
     pub(super) fn reserve(&mut self) {
+        for block in self.function.blocks.keys() {
+            for inst in &self.function.blocks[block].insts {
+                for arg in &self.function.insts[*inst].args {
+                    if let Arg::Fixed { file, number } = *arg {
+                        let places = self.file(file);
+                        self.files[places].reserve(number);
+                        self.code.touch(file, number);
+                    }
+                }
+            }
+        }
         let has = |op: Pseudo| {
             let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
             insts.any(|i| self.function.insts[*i].op == Op::Pseudo(op))
