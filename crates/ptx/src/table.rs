@@ -124,6 +124,11 @@ pub struct Form {
 }
 
 impl Form {
+    /// How many operations it takes.
+    fn operations(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.kind().is_operation()).count()
+    }
+
     /// Is there a place for a word of this kind?
     pub fn takes(&self, kind: Kind) -> bool {
         self.slots.iter().any(|slot| slot.kind() == kind)
@@ -412,8 +417,6 @@ pub enum Step {
 
 #[derive(Debug, Default)]
 pub struct Condition {
-    /// One of these mnemonics, or one that begins with it where it ended in `*`.
-    pub mnemonics: Vec<(&'static str, bool)>,
     /// The lowest version to which the rule applies.
     pub from: Option<Version>,
     /// The version below which it applies.
@@ -471,21 +474,67 @@ pub enum Consequence {
 
 #[derive(Default)]
 pub struct Table {
-    rows: Vec<Row>,
-    pub rules: Vec<Rule>,
-    by_mnemonic: FxHashMap<&'static str, Vec<u16>>,
+    /// A line has a row for each of its mnemonics.
+    rows: Vec<Lazy<Form>>,
+    /// All `word`, `rule`, `amid` and `late` lines, in order.
+    rules: Vec<Lazy<Rule>>,
+    word_rules: Vec<u16>,
+    /// The rules for mnemonics that begin with a text.
+    prefix_rules: Vec<(&'static str, u16)>,
+    by_mnemonic: FxHashMap<&'static str, Lines>,
     definitions: read::Definitions,
 }
 
-/// A line of the table for one of its mnemonics; read when an opcode asks for it.
-struct Row {
-    line: &'static str,
-    place: (&'static str, usize),
-    form: OnceLock<Form>,
+/// The lines that name a mnemonic, and what they say together.
+#[derive(Default)]
+struct Lines {
+    rows: Vec<u16>,
+    rules: Vec<u16>,
+    instruction: OnceLock<Instruction>,
+}
+
+/// All that the table has about one mnemonic.
+pub struct Instruction {
+    pub forms: Vec<u16>,
+    /// The `rule`, `amid` and `late` lines, in order.
+    rules: Vec<u16>,
+    /// How many operations (`.add`, `.exch`) a form takes at most.
+    operations: usize,
+    /// Some form takes argument lists in parentheses.
+    takes_lists: bool,
+    /// See [`Opcode::vector_sizes`].
+    vector_sizes: Vec<u32>,
+}
+
+/// A line of the table and its place.
+#[derive(Clone, Copy)]
+struct Line {
+    file: &'static str,
+    number: usize,
+    text: &'static str,
+}
+
+/// What a line says, once an opcode has asked for it.
+struct Lazy<T> {
+    line: Line,
+    read: OnceLock<T>,
+}
+
+impl<T> Lazy<T> {
+    fn new(line: Line) -> Lazy<T> {
+        Lazy { line, read: OnceLock::new() }
+    }
+
+    /// # Panics
+    /// If the line is malformed, which a test rules out.
+    fn get(&self, read: impl Fn(&'static str) -> Result<T, String>) -> &T {
+        let Line { file, number, text } = self.line;
+        self.read.get_or_init(|| read(text).unwrap_or_else(|e| panic!("{file}:{number}: {e}")))
+    }
 }
 
 impl Table {
-    /// The table, read on first use.
+    /// The table, made on first use.
     ///
     /// # Panics
     /// If a line of the table itself is malformed, which a test rules out.
@@ -494,21 +543,42 @@ impl Table {
         CELL.get_or_init(|| read::table(FILES).unwrap_or_else(|e| panic!("instruction table: {e}")))
     }
 
-    pub fn forms_of(&self, mnemonic: &str) -> Option<&[u16]> {
-        self.by_mnemonic.get(mnemonic).map(Vec::as_slice)
-    }
-
     /// The mnemonic of the table that is spelled like this.
     pub fn mnemonic(&self, spelling: &str) -> Option<&'static str> {
         self.by_mnemonic.get_key_value(spelling).map(|(m, _)| *m)
     }
 
+    pub fn instruction(&self, mnemonic: &str) -> Option<&Instruction> {
+        let lines = self.by_mnemonic.get(mnemonic)?;
+        Some(lines.instruction.get_or_init(|| self.put_together(mnemonic, lines)))
+    }
+
+    fn put_together(&self, mnemonic: &str, lines: &Lines) -> Instruction {
+        let prefixed = self.prefix_rules.iter().filter(|(prefix, _)| mnemonic.starts_with(prefix));
+        let mut rules: Vec<u16> = lines.rules.iter().copied().chain(prefixed.map(|(_, id)| *id)).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        let forms = || lines.rows.iter().map(|id| self.form(*id));
+        let mut vector_sizes: Vec<u32> = forms().flat_map(Form::vector_sizes).collect();
+        vector_sizes.sort_unstable();
+        vector_sizes.dedup();
+        Instruction {
+            forms: lines.rows.clone(),
+            rules,
+            operations: forms().map(Form::operations).max().unwrap_or(0),
+            takes_lists: forms().flat_map(|form| &form.operands).any(|spec| spec.role == Role::List),
+            vector_sizes,
+        }
+    }
+
     /// # Panics
     /// If the row is malformed, which a test rules out.
     pub fn form(&self, id: u16) -> &Form {
-        let row = &self.rows[id as usize];
-        let read = || self.definitions.form(row.line);
-        row.form.get_or_init(|| read().unwrap_or_else(|e| panic!("{}:{}: {e}", row.place.0, row.place.1)))
+        self.rows[id as usize].get(|line| self.definitions.form(line))
+    }
+
+    fn rule(&self, id: u16) -> &Rule {
+        self.rules[id as usize].get(|line| self.definitions.rule(line))
     }
 }
 
@@ -541,17 +611,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_reads() {
-        match read::table(FILES) {
-            Ok(table) => {
-                assert!(table.rows.len() > 500);
-                for row in &table.rows {
-                    if let Err(e) = table.definitions.form(row.line) {
-                        panic!("{}:{}: {e}", row.place.0, row.place.1);
-                    }
-                }
-            }
-            Err(e) => panic!("{e}"),
+    fn all_lines_read() {
+        let table = Table::get();
+        assert!(table.rows.len() > 500 && table.rules.len() > 500);
+        for (mnemonic, lines) in &table.by_mnemonic {
+            assert!(!lines.rows.is_empty(), "rules about {mnemonic}, which is no instruction");
+        }
+        for (prefix, _) in &table.prefix_rules {
+            assert!(table.by_mnemonic.keys().any(|m| m.starts_with(prefix)), "no instruction {prefix}*");
+        }
+        // These panic at a malformed line.
+        for id in 0..table.rows.len() {
+            table.form(id as u16);
+        }
+        for id in 0..table.rules.len() {
+            table.rule(id as u16);
         }
     }
 }

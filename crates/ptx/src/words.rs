@@ -249,7 +249,7 @@ fn vocabulary() -> &'static Vocabulary {
         let mut v = Vocabulary { words: Vec::new(), by_text: FxHashMap::default() };
         let mut add = |text: &'static str, group| {
             v.by_text.insert(text, Word(v.words.len() as u16));
-            v.words.push((format!(".{text}"), group));
+            v.words.push(([".", text].concat(), group));
         };
         for (group, (_, _, words)) in VOCABULARY.iter().enumerate() {
             words.split(' ').for_each(|w| add(w, group));
@@ -371,6 +371,11 @@ impl Kind {
     /// a form doesn't take is complained about only after the operands.
     pub fn chooses_form(self) -> bool {
         matches!(self, Kind::Type | Kind::Op | Kind::FormFlag)
+    }
+
+    /// An operation of an atomic, a reduction or a matrix of bits.
+    pub fn is_operation(self) -> bool {
+        matches!(self, Kind::Op | Kind::Exchange)
     }
 
     /// May words of this kind stand several times, each with a meaning of its own?

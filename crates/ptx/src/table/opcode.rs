@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Role, Rule, Slot, Spec, Step, Table};
+use super::{Condition, Consequence, Form, Gate, Instruction, Rule, Slot, Spec, Step, Table};
 use crate::diag::Severity;
 use crate::target::{Target, Version};
 use crate::types::{Class, Type};
@@ -148,7 +148,6 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         takes_lists: false,
         vector_sizes: Vec::new(),
     };
-    let forms = mnemonic.and_then(|m| table.forms_of(m));
     let mut at = spelling.len() - tail.len();
     for text in tail.split('.').skip(1) {
         if DIRECTIVE_WORDS.contains(&text) {
@@ -158,8 +157,8 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         match Word::find(text) {
             Some(word) => {
                 op.add_word(word);
-                let about = |rule: &Rule| rule.step == Step::Word && rule.when.names(word);
-                for remark in op.consequences(table, about, target, version) {
+                let rules = table.word_rules.iter().map(|id| table.rule(*id));
+                for remark in op.consequences(rules.filter(|rule| rule.when.names(word)), target, version) {
                     op.wrong_word(remark.text);
                 }
             }
@@ -168,17 +167,18 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         at += 1 + text.len();
     }
     op.warn_of_vector();
-    let Some(forms) = forms else {
+    let Some(instruction) = table.instruction(op.mnemonic) else {
         let name = spelling.split('.').next().unwrap_or("");
         op.no_form(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
-    let operations = |id: &u16| table.form(*id).slots.iter().filter(|s| is_operation(s.kind())).count();
-    let more_operations = op.drop_operations(forms.iter().map(operations).max().unwrap_or(0));
-    op.rules = op.consequences(table, |rule| rule.step == Step::Rule, target, version);
-    op.late = op.consequences(table, |rule| matches!(rule.step, Step::Amid | Step::Late), target, version);
-    op.choose_forms(table, forms, target, version);
-    let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| is_operation(w.kind()));
+    let more_operations = op.drop_operations(instruction.operations);
+    let (rules, late): (Vec<&Rule>, Vec<&Rule>) =
+        instruction.rules.iter().map(|id| table.rule(*id)).partition(|rule| rule.step == Step::Rule);
+    op.rules = op.consequences(rules, target, version);
+    op.late = op.consequences(late, target, version);
+    op.choose_forms(table, instruction, target, version);
+    let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| w.kind().is_operation());
     if more_operations && op.fits.iter().any(taken) {
         op.no_form("Multiple instruction post-operation flags set".into());
     }
@@ -237,11 +237,11 @@ impl Opcode {
 
     /// Of more operations than a row takes the last ones count. Were there more?
     fn drop_operations(&mut self, taken: usize) -> bool {
-        let said = self.words.iter().filter(|w| is_operation(w.kind())).count();
+        let said = self.words.iter().filter(|w| w.kind().is_operation()).count();
         let mut extra = said.saturating_sub(taken.max(1));
         let more = extra > 0;
         self.words.retain(|w| {
-            let drop = extra > 0 && is_operation(w.kind());
+            let drop = extra > 0 && w.kind().is_operation();
             extra -= usize::from(drop);
             !drop
         });
@@ -249,15 +249,14 @@ impl Opcode {
     }
 
     /// What some lines say about this opcode.
-    fn consequences(
+    fn consequences<'r>(
         &self,
-        table: &Table,
-        which: impl Fn(&Rule) -> bool,
+        rules: impl IntoIterator<Item = &'r Rule>,
         target: Target,
         version: Version,
     ) -> Vec<Remark> {
         let mut remarks = Vec::new();
-        for rule in table.rules.iter().filter(|rule| which(rule)) {
+        for rule in rules {
             if !rule.when.is_current(target, version) {
                 continue;
             }
@@ -282,13 +281,9 @@ impl Opcode {
 
     /// Does the rule apply to this opcode? The words that met its groups, one each.
     fn meets(&self, when: &Condition) -> Option<SmallVec<[Word; 4]>> {
-        let named = when.mnemonics.iter().any(|&(name, prefix)| match prefix {
-            true => self.mnemonic.starts_with(name),
-            false => self.mnemonic == name,
-        });
         let typed =
             when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
-        if !named || !typed || when.absent.iter().any(|w| self.words.contains(w)) {
+        if !typed || when.absent.iter().any(|w| self.words.contains(w)) {
             return None;
         }
         when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
@@ -324,7 +319,8 @@ impl Opcode {
     }
 
     /// Finds the rows that the opcode may be, or says why there are none.
-    fn choose_forms(&mut self, table: &Table, forms: &[u16], target: Target, version: Version) {
+    fn choose_forms(&mut self, table: &Table, instruction: &Instruction, target: Target, version: Version) {
+        let forms = &instruction.forms;
         for &id in forms {
             let form = table.form(id);
             if let Some(mut fit) = fit(id, form, &self.words) {
@@ -337,12 +333,10 @@ impl Opcode {
             }
         }
         self.fits.sort_by_key(|f| f.misfits);
-        let specs = |id: &u16| table.form(*id).operands.iter();
-        self.takes_lists = forms.iter().flat_map(specs).any(|s| s.role == Role::List);
-        self.vector_sizes = forms.iter().flat_map(|id| table.form(*id).vector_sizes()).collect();
-        self.vector_sizes.sort_unstable();
-        self.vector_sizes.dedup();
-        self.bounds_constants = self.fits.iter().flat_map(|f| specs(&f.form)).any(Spec::bounds_constants);
+        self.takes_lists = instruction.takes_lists;
+        self.vector_sizes = instruction.vector_sizes.clone();
+        let mut specs = self.fits.iter().flat_map(|fit| &table.form(fit.form).operands);
+        self.bounds_constants = specs.any(Spec::bounds_constants);
         if !self.fits.is_empty() {
             return;
         }
@@ -383,8 +377,8 @@ impl Opcode {
     /// Do other rows of the instruction take this word instead of one of that kind?
     fn instead(&self, word: Word, kind: Kind) -> bool {
         let table = Table::get();
-        let rows = table.forms_of(self.mnemonic).unwrap_or_default().iter();
-        let mut slots = rows.flat_map(|id| &table.form(*id).slots).filter(|slot| slot.kind() == kind);
+        let rows = table.instruction(self.mnemonic).map_or(&[][..], |instruction| &instruction.forms);
+        let mut slots = rows.iter().flat_map(|id| &table.form(*id).slots).filter(|slot| slot.kind() == kind);
         slots.any(|slot| slot.words.contains(&word))
     }
 
@@ -509,11 +503,6 @@ impl Opcode {
         };
         format!("{required} for instruction '{mnemonic}'")
     }
-}
-
-/// An operation of an atomic, a reduction or a matrix of bits.
-fn is_operation(kind: Kind) -> bool {
-    matches!(kind, Kind::Op | Kind::Exchange)
 }
 
 /// Is this a comparison of values of that type?

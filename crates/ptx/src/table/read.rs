@@ -1,16 +1,17 @@
 //! Reads the text of the table. Errors name file and line; a test reads all of it.
 //!
-//! Definitions and rules are read at once; rows only when an opcode asks for them, because a module uses few.
+//! At first lines are only told apart and filed under the names that they have. What they say is read when an opcode
+//! asks for it, because a module uses few of them and most modules are small.
 
 use super::*;
 use crate::types::Type;
 
-/// What `set`, `arch` and `limit` lines define. A name is defined once.
+/// What `set`, `arch` and `limit` lines define, as it is written. A name is defined once.
 #[derive(Default)]
 pub struct Definitions {
-    sets: FxHashMap<&'static str, Vec<Word>>,
-    archs: FxHashMap<&'static str, Vec<Target>>,
-    limits: FxHashMap<&'static str, Limit>,
+    sets: FxHashMap<&'static str, &'static str>,
+    archs: FxHashMap<&'static str, &'static str>,
+    limits: FxHashMap<&'static str, &'static str>,
 }
 
 type Result<T> = std::result::Result<T, String>;
@@ -18,69 +19,55 @@ type Result<T> = std::result::Result<T, String>;
 pub fn table(files: &[(&'static str, &'static str)]) -> Result<Table> {
     let mut table = Table::default();
     for (file, text) in files {
-        for (i, line) in text.lines().enumerate() {
-            let line = line.split(" #").next().unwrap_or("").trim();
-            if !line.is_empty() && !line.starts_with('#') {
-                let place = (*file, i + 1);
-                table.line(line, place).map_err(|e| format!("{file}:{}: {e}", place.1))?;
+        for (number, text) in (1..).zip(text.lines()) {
+            if !text.is_empty() && !text.starts_with('#') {
+                table.line(Line { file, number, text }).map_err(|e| format!("{file}:{number}: {e}"))?;
             }
         }
     }
     Ok(table)
 }
 
-/// Defines a name; a second definition is an error, because rows are read after all definitions.
-fn define<T>(all: &mut FxHashMap<&'static str, T>, name: &'static str, value: T) -> Result<()> {
-    match all.insert(name, value) {
+/// `NAME = TEXT`; a second definition is an error, because all definitions come before what uses them.
+fn define(all: &mut FxHashMap<&'static str, &'static str>, definition: &'static str) -> Result<()> {
+    let (name, text) = definition.split_once('=').ok_or("NAME = TEXT")?;
+    match all.insert(name.trim(), text.trim()) {
         None => Ok(()),
-        Some(_) => Err(format!("{name} is defined twice")),
+        Some(_) => Err(format!("{} is defined twice", name.trim())),
     }
 }
 
+fn definition(all: &FxHashMap<&'static str, &'static str>, what: &str, name: &str) -> Result<&'static str> {
+    all.get(name).copied().ok_or_else(|| format!("no {what} {name}"))
+}
+
 impl Table {
-    fn line(&mut self, line: &'static str, place: (&'static str, usize)) -> Result<()> {
-        let (head, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let rest = rest.trim();
-        // `set` is an instruction as well.
-        let defines = rest.split_whitespace().nth(1) == Some("=");
+    /// Files a line under its names.
+    fn line(&mut self, line: Line) -> Result<()> {
+        let (head, rest) = first_word(line.text);
         match head {
-            "set" if defines => {
-                let (name, words) = rest.split_once('=').ok_or("set NAME = WORDS")?;
-                let mut all = Vec::new();
-                for w in words.split_whitespace() {
-                    all.extend(self.definitions.words(w)?);
-                }
-                define(&mut self.definitions.sets, name.trim(), all)?;
+            // `set` is an instruction as well.
+            "set" if first_word(first_word(rest).1).0 == "=" => define(&mut self.definitions.sets, rest)?,
+            "arch" => define(&mut self.definitions.archs, rest)?,
+            "limit" => define(&mut self.definitions.limits, rest)?,
+            "word" => {
+                self.word_rules.push(self.rules.len() as u16);
+                self.rules.push(Lazy::new(line));
             }
-            "arch" => {
-                let (name, targets) = rest.split_once('=').ok_or("arch NAME = TARGETS")?;
-                let find = |t: &str| Target::find(&format!("sm_{t}")).ok_or(format!("no target {t}"));
-                let targets = targets.split_whitespace().map(find).collect::<Result<_>>()?;
-                define(&mut self.definitions.archs, name.trim(), targets)?;
-            }
-            "limit" => {
-                let (name, limit) = rest.split_once('=').ok_or("limit NAME = TEST : 'TEXT'")?;
-                let (test, text) = limit.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
-                let text = quoted(text.trim())?.to_string();
-                let limit = Limit { test: limit_test(test.trim())?, text };
-                define(&mut self.definitions.limits, name.trim(), limit)?;
-            }
-            "word" => self.rules.push(self.definitions.rule(Step::Word, &["*"], rest)?),
             "rule" | "amid" | "late" => {
-                let step = match head {
-                    "rule" => Step::Rule,
-                    "amid" => Step::Amid,
-                    _ => Step::Late,
-                };
-                let (mnemonics, rest) =
-                    rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
-                let mnemonics: Vec<_> = mnemonics.split('/').collect();
-                self.rules.push(self.definitions.rule(step, &mnemonics, rest)?);
+                let id = self.rules.len() as u16;
+                for mnemonic in first_word(rest).0.split('/') {
+                    match mnemonic.strip_suffix('*') {
+                        Some(prefix) => self.prefix_rules.push((prefix, id)),
+                        None => self.by_mnemonic.entry(mnemonic).or_default().rules.push(id),
+                    }
+                }
+                self.rules.push(Lazy::new(line));
             }
             _ => {
                 for mnemonic in head.split('/') {
-                    self.by_mnemonic.entry(mnemonic).or_default().push(self.rows.len() as u16);
-                    self.rows.push(Row { line, place, form: OnceLock::new() });
+                    self.by_mnemonic.entry(mnemonic).or_default().rows.push(self.rows.len() as u16);
+                    self.rows.push(Lazy::new(line));
                 }
             }
         }
@@ -88,12 +75,17 @@ impl Table {
     }
 }
 
+/// The first word and what follows it.
+fn first_word(text: &str) -> (&str, &str) {
+    text.split_once(' ').map_or((text, ""), |(word, rest)| (word, rest.trim_start()))
+}
+
 impl Definitions {
     /// `mnemonics modifiers | operands | gates`
     pub fn form(&self, line: &'static str) -> Result<Form> {
         let mut columns = line.split(" | ");
         let opcode = columns.next().unwrap_or("").trim_end_matches(" |");
-        let (_, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
+        let (_, modifiers) = first_word(opcode);
         let operands = columns.next().unwrap_or("").trim();
         let (mut gates, mut error) = (Vec::new(), None);
         for text in columns.next().unwrap_or("").split(';').map(str::trim).filter(|g| !g.is_empty()) {
@@ -111,12 +103,14 @@ impl Definitions {
         let mut words = Vec::new();
         for part in text.split('/') {
             if let Some(set) = part.strip_prefix('<').and_then(|p| p.strip_suffix('>')) {
-                words.extend(self.sets.get(set).ok_or(format!("no set <{set}>"))?);
+                for part in definition(&self.sets, "set", set)?.split_whitespace() {
+                    words.extend(self.words(part)?);
+                }
             } else {
-                let word = part.strip_prefix('.').ok_or(format!("'{part}' is no word"))?;
+                let word = part.strip_prefix('.').ok_or_else(|| format!("'{part}' is no word"))?;
                 match word.split_once('*') {
                     Some((start, end)) => words.extend(Word::matching(start, end)),
-                    None => words.push(Word::find(word).ok_or(format!("no word .{word}"))?),
+                    None => words.push(Word::find(word).ok_or_else(|| format!("no word .{word}"))?),
                 }
             }
         }
@@ -190,9 +184,9 @@ impl Definitions {
             Some((inner, index)) => (inner, Some(number(index)? as u8)),
             None => (text, None),
         };
-        let specs = self.specs(inner)?;
-        let Ok([spec]) = <[Spec; 1]>::try_from(specs.clone()) else {
-            return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) });
+        let spec = match <[Spec; 1]>::try_from(self.specs(inner)?) {
+            Ok([spec]) => spec,
+            Err(specs) => return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) }),
         };
         let count = if spec.count == Count::One { Count::Free } else { spec.count };
         Ok(Spec { count, index, ..spec })
@@ -214,7 +208,7 @@ impl Definitions {
             _ => (text, Vec::new()),
         };
         for name in names.split('#').filter(|n| !n.is_empty()) {
-            limits.push(self.limits.get(name).ok_or(format!("no limit {name}"))?.clone());
+            limits.push(named_limit(definition(&self.limits, "limit", name)?)?);
         }
         let ty = match role {
             "p" | "q" => TypeRef::Fixed(Type::PRED),
@@ -273,15 +267,20 @@ impl Definitions {
         if let Some(n) = text.strip_prefix('w').and_then(index) {
             return Ok(TypeRef::Wide(n));
         }
-        Type::find(text).map(TypeRef::Fixed).ok_or(format!("no type '{text}'"))
+        Type::find(text).map(TypeRef::Fixed).ok_or_else(|| format!("no type '{text}'"))
     }
 
-    /// `.x/.y !.z : gate` or `… : error 'text'`
-    fn rule(&self, step: Step, mnemonics: &[&'static str], text: &str) -> Result<Rule> {
+    /// `word .x/.y !.z : gate` or `rule mnemonics … : error 'text'`
+    pub fn rule(&self, line: &'static str) -> Result<Rule> {
+        let (head, text) = first_word(line);
+        let (step, text) = match head {
+            "word" => (Step::Word, text),
+            "rule" => (Step::Rule, first_word(text).1),
+            "amid" => (Step::Amid, first_word(text).1),
+            _ => (Step::Late, first_word(text).1),
+        };
         let (condition, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
-        let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
-        let mnemonics = mnemonics.iter().map(ends).collect();
-        let mut when = Condition { mnemonics, ..Condition::default() };
+        let mut when = Condition::default();
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
             let target = |text: &str| text.parse::<u16>().map_err(|e| format!("'{part}': {e}"));
@@ -331,7 +330,8 @@ impl Definitions {
             if let Some(sm) = need.strip_prefix(">=") {
                 needs.push(Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?));
             } else if let Some(set) = need.strip_prefix("in:") {
-                needs.push(Need::OneOf(self.archs.get(set).ok_or(format!("no arch {set}"))?.clone()));
+                let targets = definition(&self.archs, "arch", set)?.split_whitespace();
+                needs.push(Need::OneOf(targets.map(target).collect::<Result<_>>()?));
             } else if let Some(version) = need.strip_prefix("ptx") {
                 needs.push(Need::Version(version_number(version)?));
             } else {
@@ -367,6 +367,11 @@ fn place(text: &str) -> Option<Place> {
         "m:any" => Some(Place::Any),
         _ => None,
     }
+}
+
+/// `90a`
+fn target(text: &str) -> Result<Target> {
+    Target::find(&format!("sm_{text}")).ok_or_else(|| format!("no target {text}"))
 }
 
 fn number(text: &str) -> Result<i64> {
@@ -413,6 +418,12 @@ fn limit_test(text: &str) -> Result<Test> {
     })
 }
 
+/// `0..15 : 'text'`
+fn named_limit(text: &str) -> Result<Limit> {
+    let (test, text) = text.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
+    Ok(Limit { test: limit_test(test.trim())?, text: quoted(text.trim())?.to_string() })
+}
+
 /// The limits in `i(0..15)`, with the words that ptxas has for most instructions.
 fn usual_limits(text: &str) -> Result<Vec<Limit>> {
     let limit = |test: Test| {
@@ -437,12 +448,12 @@ fn usual_limits(text: &str) -> Result<Vec<Limit>> {
 
 fn version_number(text: &str) -> Result<Version> {
     let number = |t: &str| t.parse::<u8>().map_err(|e| format!("'{text}': {e}"));
-    let (major, minor) = text.split_once('.').ok_or(format!("'{text}' is no version"))?;
+    let (major, minor) = text.split_once('.').ok_or_else(|| format!("'{text}' is no version"))?;
     Ok(Version::new(number(major)?, number(minor)?))
 }
 
 fn quoted(text: &str) -> Result<&str> {
-    text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')).ok_or(format!("{text} needs quotes"))
+    text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')).ok_or_else(|| format!("{text} needs quotes"))
 }
 
 /// Where a required slot ends: before the next `.` that doesn't follow `/`, `<` or `{`.
@@ -477,4 +488,24 @@ fn split_top(text: &str, separator: char) -> Vec<&str> {
         parts.push(&text[start..]);
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_definitions_read() {
+        let Definitions { sets, archs, limits } = &Table::get().definitions;
+        assert!(sets.len() > 50 && !archs.is_empty() && !limits.is_empty());
+        for set in sets.keys() {
+            Table::get().definitions.words(&format!("<{set}>")).unwrap();
+        }
+        for targets in archs.values() {
+            targets.split_whitespace().for_each(|name| assert!(target(name).is_ok(), "{name}"));
+        }
+        for limit in limits.values() {
+            named_limit(limit).unwrap();
+        }
+    }
 }
