@@ -37,8 +37,9 @@ pub(crate) struct Parser<'s> {
     pub symbols: Vec<SymbolInfo>,
     pub opcodes: Vec<crate::table::Opcode>,
     opcode_ids: FxHashMap<&'s str, OpcodeId>,
-    /// Shapes of instructions that are right.
-    pub known_shapes: FxHashSet<crate::check::Shape>,
+    /// Shapes of instructions that are right, and that of the one at hand (`check/known.rs`).
+    pub known_shapes: FxHashSet<Box<[u8]>>,
+    pub shape: Vec<u8>,
     pub diagnostics: Vec<Diagnostic>,
     lines: LineCursor,
     pub version: Version,
@@ -141,6 +142,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         opcodes: Vec::new(),
         opcode_ids: FxHashMap::default(),
         known_shapes: FxHashSet::default(),
+        shape: Vec::new(),
         diagnostics: Vec::new(),
         lines: LineCursor::default(),
         version: Version::CURRENT,

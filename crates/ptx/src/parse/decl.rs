@@ -107,17 +107,15 @@ impl Checked<'_, '_> {
     }
 
     /// What is wrong with the type, whatever the storage.
-    fn type_errors(&self) -> impl Iterator<Item = String> {
+    fn type_errors(&self) -> Vec<String> {
         let pred = self.ty == Type::PRED && !self.scalar();
-        let instruction = declarable(self.ty) == Some(Declarable::InstructionOnly) && self.scalar();
+        let instruction = self.scalar() && declarable(self.ty) == Some(Declarable::InstructionOnly);
         let inner = self.dims.iter().skip(1).any(|d| *d == Some(0));
-        [
-            (pred, "Predicate type can only be used to define scalar register variables".to_string()),
-            (instruction, format!("Type {:?} may only be used as an instruction type", self.ty)),
-            (inner, "Array of incomplete type".to_string()),
-        ]
-        .into_iter()
-        .filter_map(|(wrong, text)| wrong.then_some(text))
+        let mut errors = Errors::default();
+        errors.check(pred, || "Predicate type can only be used to define scalar register variables".into());
+        errors.check(instruction, || format!("Type {:?} may only be used as an instruction type", self.ty));
+        errors.check(inner, || "Array of incomplete type".into());
+        errors.0
     }
 
     /// What is wrong with the storage, in ptxas's order. `unified`: one texture mode for all samplers.
