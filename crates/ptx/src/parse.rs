@@ -51,7 +51,7 @@ pub(crate) struct Parser<'s> {
     pub signatures: FxHashMap<Symbol, Signature>,
     /// The name of the file for messages.
     file: String,
-    /// Forget bodies once they are checked.
+    /// Forget what has been checked.
     check_only: bool,
     pub module: header::ModuleState,
     /// The functions behind each label of a `.calltargets`.
@@ -59,6 +59,8 @@ pub(crate) struct Parser<'s> {
     /// State of the function that is being parsed.
     pub function: FunctionState,
     pub body: Body<'s>,
+    /// Operands on their way into the body.
+    pending: operand::Pending,
 }
 
 /// How many registers of a function have their kind at hand; the rest is searched.
@@ -156,6 +158,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         module: header::ModuleState::default(),
         function: FunctionState::default(),
         body: Body::default(),
+        pending: operand::Pending::default(),
     };
     parser.bump();
     let module = parser.module();
@@ -244,7 +247,8 @@ impl<'s> Parser<'s> {
         if self.tok.kind != TokenKind::Ident {
             return None;
         }
-        let reg = self.names.register(self.text(self.tok))?;
+        let text = &self.source.as_bytes()[self.tok.start as usize..self.tok.end as usize];
+        let reg = self.names.register(text)?;
         self.bump();
         Some(reg)
     }

@@ -24,10 +24,9 @@ impl<'s> Parser<'s> {
         while stamp.len() < 2 && self.eat(b',') {
             stamp.push(self.int()?);
         }
-        if self.module.files.contains(&index) {
+        if !self.module.files.insert(index) {
             self.error(self.tok.span(), format!("Duplicate file index #{index}"));
         }
-        self.module.files.push(index);
         Ok(File { index, path, stamp })
     }
 

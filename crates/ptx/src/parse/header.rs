@@ -17,7 +17,7 @@ pub(crate) struct ModuleState {
     pub has_items: bool,
     pub globals: FxHashMap<Symbol, decl::Global>,
     /// Indices of `.file`.
-    pub files: Vec<u32>,
+    pub files: FxHashSet<u32>,
     /// Places that a `.loc` has named.
     pub locs: FxHashSet<(u32, u32, u32)>,
     pub section_labels: FxHashSet<Name>,
@@ -50,6 +50,9 @@ impl<'s> Parser<'s> {
         while self.tok.kind != TokenKind::Eof {
             self.item(&mut items)?;
             self.module.has_items = true;
+            if self.check_only {
+                items.clear();
+            }
         }
         self.check_whole();
         Ok(Module {
