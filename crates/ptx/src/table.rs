@@ -435,11 +435,6 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Is this word one of those that must be there?
-    pub fn names(&self, word: Word) -> bool {
-        self.present.iter().any(|group| group.contains(&word))
-    }
-
     /// The first word that it names.
     fn first_word(&self) -> Option<Word> {
         self.present.iter().flatten().chain(&self.absent).next().copied()
@@ -474,11 +469,12 @@ pub enum Consequence {
 
 #[derive(Default)]
 pub struct Table {
-    /// A line has a row for each of its mnemonics.
     rows: Vec<Lazy<Form>>,
     /// All `word`, `rule`, `amid` and `late` lines, in order.
     rules: Vec<Lazy<Rule>>,
     word_rules: Vec<u16>,
+    /// The same by the words that they name.
+    by_word: OnceLock<FxHashMap<Word, Vec<u16>>>,
     /// The rules for mnemonics that begin with a text.
     prefix_rules: Vec<(&'static str, u16)>,
     by_mnemonic: FxHashMap<&'static str, Lines>,
@@ -502,8 +498,8 @@ pub struct Instruction {
     operations: usize,
     /// Some form takes argument lists in parentheses.
     takes_lists: bool,
-    /// See [`Opcode::vector_sizes`].
-    vector_sizes: Vec<u32>,
+    /// See [`Table::vector_sizes`].
+    vector_sizes: OnceLock<Vec<u32>>,
 }
 
 /// A line of the table and its place.
@@ -514,10 +510,10 @@ struct Line {
     text: &'static str,
 }
 
-/// What a line says, once an opcode has asked for it.
+/// What a line says, once an opcode has asked for it; until then it takes little room.
 struct Lazy<T> {
     line: Line,
-    read: OnceLock<T>,
+    read: OnceLock<Box<T>>,
 }
 
 impl<T> Lazy<T> {
@@ -529,7 +525,7 @@ impl<T> Lazy<T> {
     /// If the line is malformed, which a test rules out.
     fn get(&self, read: impl Fn(&'static str) -> Result<T, String>) -> &T {
         let Line { file, number, text } = self.line;
-        self.read.get_or_init(|| read(text).unwrap_or_else(|e| panic!("{file}:{number}: {e}")))
+        self.read.get_or_init(|| Box::new(read(text).unwrap_or_else(|e| panic!("{file}:{number}: {e}"))))
     }
 }
 
@@ -559,16 +555,24 @@ impl Table {
         rules.sort_unstable();
         rules.dedup();
         let forms = || lines.rows.iter().map(|id| self.form(*id));
-        let mut vector_sizes: Vec<u32> = forms().flat_map(Form::vector_sizes).collect();
-        vector_sizes.sort_unstable();
-        vector_sizes.dedup();
         Instruction {
             forms: lines.rows.clone(),
             rules,
             operations: forms().map(Form::operations).max().unwrap_or(0),
             takes_lists: forms().flat_map(|form| &form.operands).any(|spec| spec.role == Role::List),
-            vector_sizes,
+            vector_sizes: OnceLock::new(),
         }
+    }
+
+    /// The sizes of the vectors that forms of an instruction have, other than 1, 2 and 4; in order.
+    fn vector_sizes<'t>(&'t self, instruction: &'t Instruction) -> &'t [u32] {
+        instruction.vector_sizes.get_or_init(|| {
+            let forms = instruction.forms.iter().map(|id| self.form(*id));
+            let mut sizes: Vec<u32> = forms.flat_map(Form::vector_sizes).collect();
+            sizes.sort_unstable();
+            sizes.dedup();
+            sizes
+        })
     }
 
     /// # Panics
@@ -579,6 +583,23 @@ impl Table {
 
     fn rule(&self, id: u16) -> &Rule {
         self.rules[id as usize].get(|line| self.definitions.rule(line))
+    }
+
+    /// The `word` lines that name a word, in order.
+    fn word_rules(&self, word: Word) -> impl Iterator<Item = &Rule> {
+        let by_word = self.by_word.get_or_init(|| {
+            let mut by_word: FxHashMap<Word, Vec<u16>> = FxHashMap::default();
+            for &id in &self.word_rules {
+                for word in self.rule(id).when.present.iter().flatten() {
+                    let ids = by_word.entry(*word).or_default();
+                    if ids.last() != Some(&id) {
+                        ids.push(id);
+                    }
+                }
+            }
+            by_word
+        });
+        by_word.get(&word).into_iter().flatten().map(|id| self.rule(*id))
     }
 }
 

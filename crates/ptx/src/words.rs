@@ -238,8 +238,8 @@ impl Turn {
 }
 
 struct Vocabulary {
-    /// Text with the leading dot, and the group in [`VOCABULARY`], by word number.
-    words: Vec<(String, usize)>,
+    /// By word number: the text with the leading dot, the kind, the group in [`VOCABULARY`].
+    words: Vec<(String, Kind, usize)>,
     by_text: FxHashMap<&'static str, Word>,
 }
 
@@ -247,15 +247,16 @@ fn vocabulary() -> &'static Vocabulary {
     static CELL: OnceLock<Vocabulary> = OnceLock::new();
     CELL.get_or_init(|| {
         let mut v = Vocabulary { words: Vec::new(), by_text: FxHashMap::default() };
-        let mut add = |text: &'static str, group| {
+        v.by_text.reserve(1000);
+        let mut add = |text: &'static str, kind, group| {
             v.by_text.insert(text, Word(v.words.len() as u16));
-            v.words.push(([".", text].concat(), group));
+            v.words.push(([".", text].concat(), kind, group));
         };
-        for (group, (_, _, words)) in VOCABULARY.iter().enumerate() {
-            words.split(' ').for_each(|w| add(w, group));
+        for (group, (kind, _, words)) in VOCABULARY.iter().enumerate() {
+            words.split(' ').for_each(|w| add(w, *kind, group));
             if *words == MATRIX_SHAPES {
                 // wgmma: m64, n in steps of 8, k by type.
-                wgmma_shapes().for_each(|w| add(w, group));
+                wgmma_shapes().for_each(|w| add(w, *kind, group));
             }
         }
         v
@@ -281,7 +282,7 @@ impl Word {
     pub fn matching(start: &str, end: &str) -> Vec<Word> {
         let fits = |text: &str| text.starts_with(start) && text.ends_with(end);
         let words = vocabulary().words.iter().enumerate();
-        words.filter(|(_, (text, _))| fits(&text[1..])).map(|(i, _)| Word(i as u16)).collect()
+        words.filter(|(_, (text, _, _))| fits(&text[1..])).map(|(i, _)| Word(i as u16)).collect()
     }
 
     /// With the dot: `.f32`.
@@ -290,12 +291,12 @@ impl Word {
     }
 
     pub fn kind(self) -> Kind {
-        VOCABULARY[self.group()].0
+        vocabulary().words[self.0 as usize].1
     }
 
     /// Words of one group exclude each other, unless it is a group of types, spaces or layouts.
     pub fn group(self) -> usize {
-        vocabulary().words[self.0 as usize].1
+        vocabulary().words[self.0 as usize].2
     }
 
     /// The word without what tells it from its alternatives: `.cta_group` of `.cta_group::1`.
@@ -391,7 +392,7 @@ mod tests {
 
     #[test]
     fn words_are_unique_and_found() {
-        for (i, (text, _)) in vocabulary().words.iter().enumerate() {
+        for (i, (text, _, _)) in vocabulary().words.iter().enumerate() {
             assert_eq!(Word::find(&text[1..]), Some(Word(i as u16)), "{text} is listed twice");
         }
     }

@@ -31,8 +31,6 @@ pub struct Opcode {
     pub bounds_constants: bool,
     /// Some row of the instruction takes argument lists in parentheses.
     pub takes_lists: bool,
-    /// The sizes of the vectors that rows of the instruction have, other than 1, 2 and 4; in order.
-    pub vector_sizes: Vec<u32>,
 }
 
 /// What a rule says about an opcode, if the instruction has so many operands.
@@ -73,6 +71,11 @@ pub struct Fit {
 }
 
 impl Fit {
+    /// Has every word a slot, and every slot that needs one a word?
+    fn takes_all(&self, form: &Form) -> bool {
+        self.extra.is_empty() && form.slots.iter().zip(&self.chosen).all(|(s, w)| s.optional || w.is_some())
+    }
+
     /// Does the row ask for a word of this kind that isn't there?
     pub fn lacks(&self, kind: Kind) -> bool {
         let slots = &Table::get().form(self.form).slots;
@@ -122,8 +125,12 @@ impl Opcode {
 
     /// Can a vector of this size be read at all? Any can where one holds a large matrix.
     pub fn reads_vector(&self, size: usize) -> bool {
-        let matrix = self.vector_sizes.last().is_some_and(|n| *n > 8);
-        matrix || matches!(size, 1 | 2 | 4) || self.vector_sizes.iter().any(|n| *n as usize == size)
+        if matches!(size, 1 | 2 | 4) {
+            return true;
+        }
+        let table = Table::get();
+        let sizes = table.instruction(self.mnemonic).map_or(&[][..], |i| table.vector_sizes(i));
+        sizes.last().is_some_and(|n| *n > 8) || sizes.iter().any(|n| *n as usize == size)
     }
 
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
@@ -146,7 +153,6 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         late: Vec::new(),
         bounds_constants: false,
         takes_lists: false,
-        vector_sizes: Vec::new(),
     };
     let mut at = spelling.len() - tail.len();
     for text in tail.split('.').skip(1) {
@@ -157,9 +163,9 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         match Word::find(text) {
             Some(word) => {
                 op.add_word(word);
-                let rules = table.word_rules.iter().map(|id| table.rule(*id));
-                for remark in op.consequences(rules.filter(|rule| rule.when.names(word)), target, version) {
-                    op.wrong_word(remark.text);
+                for rule in table.word_rules(word) {
+                    let remarks = op.remarks(rule, target, version);
+                    op.errors.extend(remarks.into_iter().map(|remark| OpcodeError::Word(remark.text)));
                 }
             }
             None => op.wrong_word(format!("Unknown modifier '.{text}'")),
@@ -173,10 +179,10 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         return op;
     };
     let more_operations = op.drop_operations(instruction.operations);
-    let (rules, late): (Vec<&Rule>, Vec<&Rule>) =
-        instruction.rules.iter().map(|id| table.rule(*id)).partition(|rule| rule.step == Step::Rule);
-    op.rules = op.consequences(rules, target, version);
-    op.late = op.consequences(late, target, version);
+    for rule in instruction.rules.iter().map(|id| table.rule(*id)) {
+        let remarks = op.remarks(rule, target, version);
+        if rule.step == Step::Rule { &mut op.rules } else { &mut op.late }.extend(remarks);
+    }
     op.choose_forms(table, instruction, target, version);
     let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| w.kind().is_operation());
     if more_operations && op.fits.iter().any(taken) {
@@ -248,31 +254,20 @@ impl Opcode {
         more
     }
 
-    /// What some lines say about this opcode.
-    fn consequences<'r>(
-        &self,
-        rules: impl IntoIterator<Item = &'r Rule>,
-        target: Target,
-        version: Version,
-    ) -> Vec<Remark> {
-        let mut remarks = Vec::new();
-        for rule in rules {
-            if !rule.when.is_current(target, version) {
-                continue;
+    /// What a line says about this opcode.
+    fn remarks(&self, rule: &Rule, target: Target, version: Version) -> Vec<Remark> {
+        let met = if rule.when.is_current(target, version) { self.meets(&rule.when) } else { None };
+        let Some(met) = met else { return Vec::new() };
+        let (severity, texts) = match &rule.then {
+            Consequence::Error(text) => (Severity::Error, vec![self.named(text, &met)]),
+            Consequence::Warning(text) => (Severity::Warning, vec![self.named(text, &met)]),
+            Consequence::Gates(gates) => {
+                let refusals = gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version));
+                (Severity::Error, refusals.collect())
             }
-            let Some(met) = self.meets(&rule.when) else { continue };
-            let (severity, texts) = match &rule.then {
-                Consequence::Error(text) => (Severity::Error, vec![self.named(text, &met)]),
-                Consequence::Warning(text) => (Severity::Warning, vec![self.named(text, &met)]),
-                Consequence::Gates(gates) => {
-                    let refusals = gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version));
-                    (Severity::Error, refusals.collect())
-                }
-            };
-            let (operands, turn) = (rule.when.operands, rule.turn());
-            remarks.extend(texts.into_iter().map(|text| Remark { operands, turn, severity, text }));
-        }
-        remarks
+        };
+        let (operands, turn) = (rule.when.operands, rule.turn());
+        texts.into_iter().map(|text| Remark { operands, turn, severity, text }).collect()
     }
 
     fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
@@ -334,7 +329,6 @@ impl Opcode {
         }
         self.fits.sort_by_key(|f| f.misfits);
         self.takes_lists = instruction.takes_lists;
-        self.vector_sizes = instruction.vector_sizes.clone();
         let mut specs = self.fits.iter().flat_map(|fit| &table.form(fit.form).operands);
         self.bounds_constants = specs.any(Spec::bounds_constants);
         if !self.fits.is_empty() {
@@ -352,6 +346,9 @@ impl Opcode {
     /// Words that the row doesn't take and required ones that aren't there.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<(Turn, String)> {
         let mut all: Vec<(Turn, String)> = Vec::new();
+        if fit.takes_all(form) && !form.takes(Kind::Layout) {
+            return all;
+        }
         all.extend(self.wrong_layouts(form).into_iter().map(|text| (Turn::of_text("row"), text)));
         self.wrong_spaces(form, fit, &mut all);
         let told_above = |kind: Kind| kind == Kind::Space || kind == Kind::Layout && form.takes(Kind::Layout);

@@ -6,12 +6,12 @@
 use super::*;
 use crate::types::Type;
 
-/// What `set`, `arch` and `limit` lines define, as it is written. A name is defined once.
+/// What `set`, `arch` and `limit` lines define. A name is defined once.
 #[derive(Default)]
 pub struct Definitions {
-    sets: FxHashMap<&'static str, &'static str>,
-    archs: FxHashMap<&'static str, &'static str>,
-    limits: FxHashMap<&'static str, &'static str>,
+    sets: FxHashMap<&'static str, Lazy<Vec<Word>>>,
+    archs: FxHashMap<&'static str, Lazy<Vec<Target>>>,
+    limits: FxHashMap<&'static str, Lazy<Limit>>,
 }
 
 type Result<T> = std::result::Result<T, String>;
@@ -28,17 +28,18 @@ pub fn table(files: &[(&'static str, &'static str)]) -> Result<Table> {
     Ok(table)
 }
 
-/// `NAME = TEXT`; a second definition is an error, because all definitions come before what uses them.
-fn define(all: &mut FxHashMap<&'static str, &'static str>, definition: &'static str) -> Result<()> {
-    let (name, text) = definition.split_once('=').ok_or("NAME = TEXT")?;
-    match all.insert(name.trim(), text.trim()) {
+/// `set NAME = TEXT`; a second definition is an error, because lines are read after all definitions.
+fn define<T>(all: &mut FxHashMap<&'static str, Lazy<T>>, line: Line) -> Result<()> {
+    let (name, _) = first_word(first_word(line.text).1);
+    match all.insert(name, Lazy::new(line)) {
         None => Ok(()),
-        Some(_) => Err(format!("{} is defined twice", name.trim())),
+        Some(_) => Err(format!("{name} is defined twice")),
     }
 }
 
-fn definition(all: &FxHashMap<&'static str, &'static str>, what: &str, name: &str) -> Result<&'static str> {
-    all.get(name).copied().ok_or_else(|| format!("no {what} {name}"))
+/// What stands behind the name in a definition.
+fn defined(line: &str) -> &str {
+    line.split_once('=').map_or("", |(_, text)| text.trim())
 }
 
 impl Table {
@@ -47,9 +48,9 @@ impl Table {
         let (head, rest) = first_word(line.text);
         match head {
             // `set` is an instruction as well.
-            "set" if first_word(first_word(rest).1).0 == "=" => define(&mut self.definitions.sets, rest)?,
-            "arch" => define(&mut self.definitions.archs, rest)?,
-            "limit" => define(&mut self.definitions.limits, rest)?,
+            "set" if first_word(first_word(rest).1).0 == "=" => define(&mut self.definitions.sets, line)?,
+            "arch" => define(&mut self.definitions.archs, line)?,
+            "limit" => define(&mut self.definitions.limits, line)?,
             "word" => {
                 self.word_rules.push(self.rules.len() as u16);
                 self.rules.push(Lazy::new(line));
@@ -67,8 +68,8 @@ impl Table {
             _ => {
                 for mnemonic in head.split('/') {
                     self.by_mnemonic.entry(mnemonic).or_default().rows.push(self.rows.len() as u16);
-                    self.rows.push(Lazy::new(line));
                 }
+                self.rows.push(Lazy::new(line));
             }
         }
         Ok(())
@@ -103,9 +104,7 @@ impl Definitions {
         let mut words = Vec::new();
         for part in text.split('/') {
             if let Some(set) = part.strip_prefix('<').and_then(|p| p.strip_suffix('>')) {
-                for part in definition(&self.sets, "set", set)?.split_whitespace() {
-                    words.extend(self.words(part)?);
-                }
+                words.extend(self.set(set)?);
             } else {
                 let word = part.strip_prefix('.').ok_or_else(|| format!("'{part}' is no word"))?;
                 match word.split_once('*') {
@@ -115,6 +114,24 @@ impl Definitions {
             }
         }
         Ok(words)
+    }
+
+    fn set(&self, name: &str) -> Result<&[Word]> {
+        let set = self.sets.get(name).ok_or_else(|| format!("no set <{name}>"))?;
+        Ok(set.get(|line| {
+            let parts = defined(line).split_whitespace().map(|part| self.words(part));
+            Ok(parts.collect::<Result<Vec<_>>>()?.concat())
+        }))
+    }
+
+    fn arch(&self, name: &str) -> Result<&[Target]> {
+        let arch = self.archs.get(name).ok_or_else(|| format!("no arch {name}"))?;
+        Ok(arch.get(|line| defined(line).split_whitespace().map(target).collect()))
+    }
+
+    fn limit(&self, name: &str) -> Result<&Limit> {
+        let limit = self.limits.get(name).ok_or_else(|| format!("no limit {name}"))?;
+        Ok(limit.get(|line| named_limit(defined(line))))
     }
 
     fn slots(&self, text: &str) -> Result<Vec<Slot>> {
@@ -139,6 +156,10 @@ impl Definitions {
     }
 
     fn spec(&self, text: &str) -> Result<Spec> {
+        // Most operands are just a role and perhaps a type.
+        if place(text).is_none() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b':') {
+            return self.simple(text);
+        }
         if let [first, second] = split_top(text, '|')[..] {
             let pair = (self.spec(first)?, self.spec(second)?);
             return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
@@ -208,7 +229,7 @@ impl Definitions {
             _ => (text, Vec::new()),
         };
         for name in names.split('#').filter(|n| !n.is_empty()) {
-            limits.push(named_limit(definition(&self.limits, "limit", name)?)?);
+            limits.push(self.limit(name)?.clone());
         }
         let ty = match role {
             "p" | "q" => TypeRef::Fixed(Type::PRED),
@@ -330,8 +351,7 @@ impl Definitions {
             if let Some(sm) = need.strip_prefix(">=") {
                 needs.push(Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?));
             } else if let Some(set) = need.strip_prefix("in:") {
-                let targets = definition(&self.archs, "arch", set)?.split_whitespace();
-                needs.push(Need::OneOf(targets.map(target).collect::<Result<_>>()?));
+                needs.push(Need::OneOf(self.arch(set)?.to_vec()));
             } else if let Some(version) = need.strip_prefix("ptx") {
                 needs.push(Need::Version(version_number(version)?));
             } else {
@@ -496,16 +516,10 @@ mod tests {
 
     #[test]
     fn all_definitions_read() {
-        let Definitions { sets, archs, limits } = &Table::get().definitions;
-        assert!(sets.len() > 50 && !archs.is_empty() && !limits.is_empty());
-        for set in sets.keys() {
-            Table::get().definitions.words(&format!("<{set}>")).unwrap();
-        }
-        for targets in archs.values() {
-            targets.split_whitespace().for_each(|name| assert!(target(name).is_ok(), "{name}"));
-        }
-        for limit in limits.values() {
-            named_limit(limit).unwrap();
-        }
+        // These panic at a malformed line.
+        let definitions = &Table::get().definitions;
+        assert!(definitions.sets.keys().all(|name| definitions.set(name).is_ok_and(|set| !set.is_empty())));
+        assert!(definitions.archs.keys().all(|name| definitions.arch(name).is_ok_and(|set| !set.is_empty())));
+        assert!(definitions.limits.keys().all(|name| definitions.limit(name).is_ok()));
     }
 }
