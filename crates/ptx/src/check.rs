@@ -10,6 +10,8 @@ mod call;
 mod known;
 mod vector;
 
+pub(crate) use known::{KnownShapes, Shape};
+
 use crate::ast::*;
 use crate::diag::{Severity, Span};
 use crate::parse::{Parse, Parser};

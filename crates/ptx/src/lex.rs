@@ -237,7 +237,11 @@ impl<'s> Lexer<'s> {
 
     /// Extends an opcode: all dotted words that follow without a blank. Returns the end of the last.
     pub fn opcode_tail(&mut self) -> u32 {
-        while self.at(self.pos) == b'.' && class(self.at(self.pos + 1)) & NAME != 0 && !self.at_number() {
+        while self.at(self.pos) == b'.' {
+            let next = class(self.at(self.pos + 1));
+            if next & NAME == 0 || next & DIGIT != 0 && self.at_number() {
+                break;
+            }
             self.pos += 1;
             self.skip_dotted_word();
         }

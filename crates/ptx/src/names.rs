@@ -275,7 +275,8 @@ impl<'s> Names<'s> {
     }
 
     fn no_short_range(&mut self, prefix: u64) {
-        if self.numbered.insert(prefix) {
+        // A prefix that is too long has no short range.
+        if prefix != 0 && self.numbered.insert(prefix) {
             self.short_ranges.iter_mut().filter(|r| r.prefix == prefix).for_each(|r| r.prefix = 0);
         }
     }

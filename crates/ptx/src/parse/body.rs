@@ -21,15 +21,22 @@ impl<'s> Parser<'s> {
                 };
                 self.settle_scope(waiting);
                 self.names.close();
-                self.body.stmts.push(Stmt::Close);
+                self.add_statement(Stmt::Close);
             } else if self.tok.is(b'{') {
-                self.bump();
+                self.advance();
                 blocks.push(self.function.unresolved.len());
                 self.names.open();
-                self.body.stmts.push(Stmt::Open);
+                self.add_statement(Stmt::Open);
             } else {
                 self.statement()?;
             }
+        }
+    }
+
+    /// Keeps a statement, if the body is wanted.
+    pub(super) fn add_statement(&mut self, stmt: Stmt<'s>) {
+        if !self.check_only {
+            self.body.stmts.push(stmt);
         }
     }
 
@@ -77,19 +84,19 @@ impl<'s> Parser<'s> {
             ".IF" => return self.fatal(start, "Ill formed conditional"),
             _ => {
                 for variable in self.variables(Linkage::default(), Scope::Body)? {
-                    self.body.stmts.push(Stmt::Variable(Box::new(variable)));
+                    self.add_statement(Stmt::Variable(Box::new(variable)));
                 }
                 return Ok(());
             }
         };
-        self.body.stmts.push(stmt);
+        self.add_statement(stmt);
         Ok(())
     }
 
     fn label_or_instruction(&mut self) -> Parse<()> {
         let first = self.tok;
         if self.lexer.peek_byte() != b'.' && self.lexer.peek_after_blank().first() == Some(&b':') {
-            self.bump();
+            self.advance();
             return self.label(first);
         }
         self.instruction()
@@ -115,7 +122,7 @@ impl<'s> Parser<'s> {
             ".callprototype" => self.prototype(symbol, span)?,
             _ => Stmt::Label(symbol, span),
         };
-        self.body.stmts.push(stmt);
+        self.add_statement(stmt);
         Ok(())
     }
 
@@ -228,7 +235,7 @@ impl<'s> Parser<'s> {
         if self.tok.kind != TokenKind::Reserved || self.text(self.tok) != "_" {
             return self.syntax_error();
         }
-        self.bump();
+        self.advance();
         let params = if self.tok.is(b'(') { self.prototype_params()? } else { Vec::new() };
         // ptxas spells it like this.
         let directives = self.device_directives(&returns, "protoype with return parameters")?;
@@ -238,7 +245,7 @@ impl<'s> Parser<'s> {
     }
 
     fn guarded(&mut self) -> Parse<()> {
-        self.bump();
+        self.advance();
         let negated = self.eat(b'!');
         let span = self.tok.span();
         let (name, meaning) = match self.eat_register() {
@@ -292,7 +299,7 @@ impl<'s> Parser<'s> {
         let end = self.expect(b';')?;
         let inst = Inst { opcode, guard, operands, span: start.to(end.span()) };
         self.check_instruction(&inst)?;
-        self.body.stmts.push(Stmt::Inst(inst));
+        self.add_statement(Stmt::Inst(inst));
         Ok(())
     }
 
@@ -317,7 +324,7 @@ impl<'s> Parser<'s> {
         let start = self.tok.start;
         let end = self.lexer.opcode_tail();
         let spelling = self.slice(Span { start, end });
-        self.bump();
+        self.advance();
         let next = self.tok.span();
         if self.tok.kind == TokenKind::Dot {
             return Ok((self.spaced_opcode(spelling, start)?, next));

@@ -260,7 +260,7 @@ impl<'s> Parser<'s> {
         self.expect(b';')?;
         let len = self.body.regs.len() as u32 - first_decl;
         if len > 0 {
-            self.body.stmts.push(Stmt::Regs(Range { first: first_decl, len }));
+            self.add_statement(Stmt::Regs(Range { first: first_decl, len }));
         }
         Ok(variables)
     }
@@ -291,7 +291,7 @@ impl<'s> Parser<'s> {
             _ => 1,
         };
         if vector > 1 {
-            self.bump();
+            self.advance();
         }
         let Some(ty) = declared_type(self.dot()) else { return self.syntax_error() };
         let token = self.bump();
@@ -330,7 +330,7 @@ impl<'s> Parser<'s> {
     }
 
     pub(super) fn align(&mut self) -> Parse<u32> {
-        self.bump();
+        self.advance();
         let span = self.tok.span();
         let value = self.small_int()?;
         if value.is_power_of_two() {

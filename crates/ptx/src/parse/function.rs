@@ -189,7 +189,7 @@ impl<'s> Parser<'s> {
         let mut attributes = Vec::new();
         let mut returns = Vec::new();
         if !entry {
-            self.bump();
+            self.advance();
             if self.dot() == ".attribute" {
                 attributes = self.attributes(false)?;
             }
@@ -302,7 +302,7 @@ impl<'s> Parser<'s> {
     fn param_name(&mut self) -> Parse<(Option<Name>, Span)> {
         let token = self.tok;
         if token.kind == TokenKind::Reserved && self.text(token) == "_" {
-            self.bump();
+            self.advance();
             return Ok((None, token.span()));
         }
         let (name, span) = self.expect_name()?;
@@ -316,7 +316,7 @@ impl<'s> Parser<'s> {
         self.gate("kernel parameter pointer attribute", Version::new(2, 2), 0, self.tok.span());
         let space = decl::space(self.dot()).filter(|s| !matches!(s, Space::Param | Space::Reg));
         if space.is_some() {
-            self.bump();
+            self.advance();
         }
         let align = if self.dot() == ".align" { Some(self.align()?) } else { None };
         Ok(Some(Ptr { space, align }))
@@ -489,7 +489,7 @@ impl<'s> Parser<'s> {
         if name == ".pragma" {
             strings = self.pragma(PragmaPlace::Directive)?;
         } else {
-            self.bump();
+            self.advance();
             for i in 0..rule.values {
                 if i > 0 && !self.eat(b',') {
                     break;

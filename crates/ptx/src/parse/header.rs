@@ -114,7 +114,7 @@ impl<'s> Parser<'s> {
         if token.kind != TokenKind::Ident || text == "texmode_raw" {
             return self.syntax_error();
         }
-        self.bump();
+        self.advance();
         let machine = text.starts_with("sm_") || text.starts_with("compute_");
         if !machine && !self.module.has_target {
             let file = self.file_at(token.start);

@@ -33,6 +33,17 @@ impl Parser<'_> {
         for place in 0.. {
             let span = self.tok.span();
             let operand = match self.tok.kind {
+                TokenKind::Ident => match self.eat_register() {
+                    Some(reg) if matches!(self.tok.kind, TokenKind::Punct(b',' | b';')) => {
+                        self.pending.operands.push(Operand::Reg(reg));
+                        if !self.eat(b',') {
+                            break;
+                        }
+                        continue;
+                    }
+                    Some(reg) => self.register(reg)?,
+                    None => self.named()?,
+                },
                 TokenKind::Punct(b'[') => self.address(opcode)?,
                 TokenKind::Punct(b'{') => self.vector(opcode)?,
                 TokenKind::Reserved if place == 0 && self.at_sink() => self.sink(),
@@ -225,7 +236,7 @@ impl Parser<'_> {
     }
 
     fn sink(&mut self) -> Operand {
-        self.bump();
+        self.advance();
         Operand::Sink
     }
 
@@ -246,7 +257,7 @@ impl Parser<'_> {
         match self.tok.kind {
             TokenKind::Ident => self.named(),
             TokenKind::Punct(b'!') if before_name => {
-                self.bump();
+                self.advance();
                 let operand = self.named()?;
                 let pred = matches!(operand, Operand::Reg(r) if self.body.reg_decl(r).0.ty == Type::PRED);
                 if !pred {
@@ -255,7 +266,7 @@ impl Parser<'_> {
                 Ok(if let Operand::Reg(reg) = operand { Operand::Not(reg) } else { operand })
             }
             TokenKind::Punct(b'-') if before_name => {
-                self.bump();
+                self.advance();
                 self.function.negated.push(place);
                 self.negated()
             }
@@ -310,7 +321,7 @@ impl Parser<'_> {
     fn unknown_operand(&mut self, name: Name, span: Span) -> Parse<Operand> {
         match self.tok.kind {
             TokenKind::Punct(b'+') => {
-                self.bump();
+                self.advance();
                 self.integer_constant()?;
             }
             TokenKind::Punct(b'[') => {
@@ -352,7 +363,7 @@ impl Parser<'_> {
             }
             // ptxas takes an offset to a register and forgets it.
             TokenKind::Punct(b'+') => {
-                self.bump();
+                self.advance();
                 self.integer_constant()?;
                 Ok(Operand::Reg(reg))
             }
