@@ -375,7 +375,7 @@ impl Matcher<'_, '_> {
     }
 
     fn one(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
-        found.gates.extend(spec.gate.clone());
+        found.gates.extend(spec.gate.as_deref().cloned());
         let result = match (&spec.role, operand) {
             (Role::Pair(pair), _) => self.pair(pair, operand, index, found),
             (_, Operand::Pair(range)) => self.unasked_pair(spec, *range, index, found),
@@ -823,7 +823,7 @@ impl Matcher<'_, '_> {
         };
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
         let text =
-            limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
+            limit.text().replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
         text.replace("$m", self.mnemonic).replace("$w", field)
     }
 

@@ -36,7 +36,9 @@ pub(crate) struct Parser<'s> {
     pub names: Names<'s>,
     pub symbols: Vec<SymbolInfo>,
     pub opcodes: Vec<crate::table::Opcode>,
+    /// Opcodes as they are written, if without blanks; and by mnemonic and spelling without blanks.
     opcode_ids: FxHashMap<&'s str, OpcodeId>,
+    spaced_ids: FxHashMap<(&'static str, String), OpcodeId>,
     /// Shapes of instructions that are right, and that of the one at hand (`check/known.rs`).
     pub known_shapes: crate::check::KnownShapes,
     pub shape: crate::check::Shape,
@@ -143,6 +145,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         symbols: Vec::new(),
         opcodes: Vec::new(),
         opcode_ids: FxHashMap::default(),
+        spaced_ids: FxHashMap::default(),
         known_shapes: Default::default(),
         shape: Default::default(),
         diagnostics: Vec::new(),

@@ -85,12 +85,14 @@
 mod opcode;
 mod read;
 
-pub use opcode::{Fit, Opcode, OpcodeError, Remark, resolve};
+pub use opcode::{Fit, Opcode, OpcodeError, Remark, mnemonic, resolve};
 
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Turn, Word};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// The sources of the table, in the order in which rules are checked.
@@ -120,18 +122,18 @@ pub struct Form {
     pub operands: Vec<Spec>,
     pub gates: Vec<Gate>,
     /// The row is there for the sake of this text.
-    pub error: Option<String>,
+    pub error: Option<&'static str>,
 }
 
 impl Form {
     /// How many operations it takes.
     fn operations(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.kind().is_operation()).count()
+        self.slots.iter().filter(|slot| slot.kind.is_operation()).count()
     }
 
     /// Is there a place for a word of this kind?
     pub fn takes(&self, kind: Kind) -> bool {
-        self.slots.iter().any(|slot| slot.kind() == kind)
+        self.slots.iter().any(|slot| slot.kind == kind)
     }
 
     /// The sizes of its vectors, other than 1, 2 and 4, which every vector may have when it is read.
@@ -152,7 +154,7 @@ impl Form {
     /// The sizes of a vector with the words that the row takes; none where it can't tell.
     fn sizes(&self, count: Count) -> Vec<u32> {
         let of_kind = |kind: Kind| {
-            self.slots.iter().filter(move |s| s.kind() == kind).flat_map(|s| s.words.iter().copied())
+            self.slots.iter().filter(move |s| s.kind == kind).flat_map(|s| s.words.iter().copied())
         };
         let numbers = |key: char| of_kind(Count::shape_kind(key)).filter_map(move |w| w.number(key));
         match count {
@@ -161,7 +163,7 @@ impl Form {
                 numbers(key).map(|n| n * u32::from(times) / u32::from(over.max(1))).collect()
             }
             Count::Fragment { element, .. } => {
-                let types = self.slots.iter().filter(|s| s.kind() == Kind::Type).nth(element as usize);
+                let types = self.slots.iter().filter(|s| s.kind == Kind::Type).nth(element as usize);
                 let types = types.iter().flat_map(|s| s.words.iter()).filter_map(|w| Type::of_word(*w));
                 let types: Vec<Type> = types.collect();
                 of_kind(Kind::Shape)
@@ -177,17 +179,18 @@ impl Form {
     }
 }
 
+/// Words one of which may or must be there. Most are few: these need no memory of their own.
+pub type Words = SmallVec<[Word; 8]>;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    pub words: Vec<Word>,
+    pub words: Words,
+    /// Of the first word.
+    pub kind: Kind,
     pub optional: bool,
 }
 
 impl Slot {
-    pub fn kind(&self) -> Kind {
-        self.words.first().map_or(Kind::Flag, |w| w.kind())
-    }
-
     /// The flag among its words: `.approx` of `<rnd>/.approx`.
     fn flag(&self) -> Option<Word> {
         self.words.iter().copied().find(|w| matches!(w.kind(), Kind::Flag | Kind::FormFlag))
@@ -208,7 +211,7 @@ pub struct Spec {
     pub negates: bool,
     /// The operand stands there if and only if the opcode has this word.
     pub when: Option<Word>,
-    pub gate: Option<Gate>,
+    pub gate: Option<Box<Gate>>,
     /// What a constant at this place must obey.
     pub limits: Vec<Limit>,
     /// The element of a vector that is the index into an array of layers.
@@ -229,7 +232,26 @@ impl Spec {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub test: Test,
-    pub text: String,
+    /// `None` for what it says about most instructions.
+    text: Option<&'static str>,
+}
+
+impl Limit {
+    pub fn text(&self) -> Cow<'static, str> {
+        let usual = match (&self.test, self.text) {
+            (_, Some(text)) => return Cow::Borrowed(text),
+            (Test::Range(low, high), _) => {
+                format!("value '$v' out of range, expected to be in range [{low}..{high}]")
+            }
+            (Test::Multiple(n), _) => format!("unexpected value '$v', expected to be multiple of {n}"),
+            (Test::OneOf(values), _) => {
+                let values: Vec<String> = values.iter().map(i64::to_string).collect();
+                format!("unexpected value '$v', expected to be {}", values.join(" or "))
+            }
+            _ => "unexpected value '$v'".into(),
+        };
+        Cow::Owned(format!("Argument $n of instruction '$m': {usual}"))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -247,7 +269,7 @@ pub enum Test {
     /// `(0..1]`, of a float.
     Fraction,
     /// `.b0 .hXX`: the selectors that a register may have; `no selector` for none.
-    Selector(String),
+    Selector(&'static str),
     /// `no constant`
     Register,
     /// `size`: a vector of the size that the opcode asks for.
@@ -379,7 +401,7 @@ impl Count {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
     pub subject: Subject,
-    pub name: String,
+    pub name: &'static str,
     pub needs: Vec<Need>,
 }
 
@@ -425,11 +447,11 @@ pub struct Condition {
     pub from_sm: Option<u16>,
     pub until_sm: Option<u16>,
     /// Of each group one must be there.
-    pub present: Vec<Vec<Word>>,
+    pub present: Vec<Words>,
     /// None of these may be there.
-    pub absent: Vec<Word>,
+    pub absent: Words,
     /// The n-th type is one of these.
-    pub types: Vec<(usize, Vec<Word>)>,
+    pub types: Vec<(usize, Words)>,
     /// The instruction has so many operands.
     pub operands: Option<usize>,
 }
@@ -463,8 +485,8 @@ impl Rule {
 #[derive(Debug)]
 pub enum Consequence {
     Gates(Vec<Gate>),
-    Error(String),
-    Warning(String),
+    Error(&'static str),
+    Warning(&'static str),
 }
 
 #[derive(Default)]
@@ -486,7 +508,7 @@ pub struct Table {
 struct Lines {
     rows: Vec<u16>,
     rules: Vec<u16>,
-    instruction: OnceLock<Instruction>,
+    instruction: OnceLock<Box<Instruction>>,
 }
 
 /// All that the table has about one mnemonic.
@@ -546,7 +568,7 @@ impl Table {
 
     pub fn instruction(&self, mnemonic: &str) -> Option<&Instruction> {
         let lines = self.by_mnemonic.get(mnemonic)?;
-        Some(lines.instruction.get_or_init(|| self.put_together(mnemonic, lines)))
+        Some(lines.instruction.get_or_init(|| Box::new(self.put_together(mnemonic, lines))))
     }
 
     fn put_together(&self, mnemonic: &str, lines: &Lines) -> Instruction {
@@ -611,7 +633,7 @@ impl Gate {
             Subject::Instruction => "Instruction",
             Subject::Modifier => "Modifier",
         };
-        let name = &self.name;
+        let name = self.name;
         self.needs.iter().filter_map(move |need| match need {
             Need::Version(v) if !version.reaches(*v) => {
                 Some(format!("{subject} {name} requires PTX ISA .version {v} or later"))

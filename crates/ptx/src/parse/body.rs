@@ -3,7 +3,7 @@
 use super::decl::Scope;
 use super::directive::PragmaPlace;
 use super::*;
-use crate::table::{OpcodeError, resolve};
+use crate::table::{OpcodeError, mnemonic, resolve};
 
 impl<'s> Parser<'s> {
     /// `{ … }` of a function; the place of the last brace. Labels are settled at its end.
@@ -332,12 +332,7 @@ impl<'s> Parser<'s> {
         if let Some(id) = self.opcode_ids.get(spelling) {
             return Ok((*id, next));
         }
-        // It may have been met with blanks in it.
-        let spaced = self.opcodes.iter().position(|o| o.spelling == spelling && o.errors.is_empty());
-        let id = match spaced {
-            Some(i) => OpcodeId(i as u32),
-            None => self.new_opcode(spelling, spelling.len(), start)?,
-        };
+        let id = self.new_opcode(spelling.to_string(), spelling.len(), start)?;
         self.opcode_ids.insert(spelling, id);
         Ok((id, next))
     }
@@ -349,23 +344,26 @@ impl<'s> Parser<'s> {
             let token = self.bump();
             whole.push_str(self.text(token));
         }
-        let known = |o: &crate::table::Opcode| o.spelling == whole && o.mnemonic.len() <= spelling.len();
-        match self.opcodes.iter().position(known) {
-            Some(i) => Ok(OpcodeId(i as u32)),
-            None => self.new_opcode(&whole, spelling.len(), start),
-        }
+        self.new_opcode(whole, spelling.len(), start)
     }
 
-    /// `glued`: how much of the spelling stands together.
-    fn new_opcode(&mut self, spelling: &str, glued: usize, start: u32) -> Parse<OpcodeId> {
-        let opcode = resolve(spelling, glued, self.target, self.version);
+    /// The opcode that is spelled like this, new or met before with other blanks in it. `glued`: how much of the
+    /// spelling stands together.
+    fn new_opcode(&mut self, spelling: String, glued: usize, start: u32) -> Parse<OpcodeId> {
+        let key = (mnemonic(&spelling, glued), spelling);
+        if let Some(id) = self.spaced_ids.get(&key) {
+            return Ok(*id);
+        }
+        let opcode = resolve(&key.1, glued, self.target, self.version);
         if let Some(OpcodeError::Syntax { at, word }) = opcode.errors.last() {
             let at = start as usize + at;
             let message = format!("Parsing error near '{word}': syntax error");
             return self.fatal(Span::new(at, at + word.len()), message);
         }
+        let id = OpcodeId(self.opcodes.len() as u32);
         self.opcodes.push(opcode);
-        Ok(OpcodeId(self.opcodes.len() as u32 - 1))
+        self.spaced_ids.insert(key, id);
+        Ok(id)
     }
 
     /// At the end of a scope its labels are known: fills in the uses in it that came before them. A name that

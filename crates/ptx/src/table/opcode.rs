@@ -4,7 +4,7 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Instruction, Rule, Slot, Spec, Step, Table};
+use super::{Condition, Consequence, Form, Gate, Instruction, Rule, Slot, Spec, Step, Table, Words};
 use crate::diag::Severity;
 use crate::target::{Target, Version};
 use crate::types::{Class, Type};
@@ -79,7 +79,7 @@ impl Fit {
     /// Does the row ask for a word of this kind that isn't there?
     pub fn lacks(&self, kind: Kind) -> bool {
         let slots = &Table::get().form(self.form).slots;
-        slots.iter().zip(&self.chosen).any(|(s, w)| s.kind() == kind && !s.optional && w.is_none())
+        slots.iter().zip(&self.chosen).any(|(s, w)| s.kind == kind && !s.optional && w.is_none())
     }
 }
 
@@ -191,6 +191,11 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
     op
 }
 
+/// The mnemonic of an opcode; empty if there is no such instruction. `glued` as for [`resolve`].
+pub fn mnemonic(spelling: &str, glued: usize) -> &'static str {
+    split_mnemonic(Table::get(), spelling, glued).0.unwrap_or("")
+}
+
 /// The longest run of leading words that is a mnemonic of the table, and the modifiers behind it.
 fn split_mnemonic<'a>(table: &Table, spelling: &'a str, glued: usize) -> (Option<&'static str>, &'a str) {
     let mut best = (None, spelling.find('.').map_or("", |i| &spelling[i..]));
@@ -256,7 +261,7 @@ impl Opcode {
 
     /// What a line says about this opcode.
     fn remarks(&self, rule: &Rule, target: Target, version: Version) -> Vec<Remark> {
-        let met = if rule.when.is_current(target, version) { self.meets(&rule.when) } else { None };
+        let met = self.meets(&rule.when).filter(|_| rule.when.is_current(target, version));
         let Some(met) = met else { return Vec::new() };
         let (severity, texts) = match &rule.then {
             Consequence::Error(text) => (Severity::Error, vec![self.named(text, &met)]),
@@ -276,12 +281,13 @@ impl Opcode {
 
     /// Does the rule apply to this opcode? The words that met its groups, one each.
     fn meets(&self, when: &Condition) -> Option<SmallVec<[Word; 4]>> {
-        let typed =
-            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
-        if !typed || when.absent.iter().any(|w| self.words.contains(w)) {
-            return None;
-        }
-        when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
+        let one_of = |group: &Words| self.words.iter().copied().find(|w| group.contains(w));
+        let typed = |(n, words): &(usize, Words)| self.type_word(*n).is_some_and(|w| words.contains(&w));
+        // Most rules are about words that aren't there.
+        let applies = when.present.iter().all(|group| one_of(group).is_some())
+            && one_of(&when.absent).is_none()
+            && when.types.iter().all(typed);
+        if applies { when.present.iter().map(one_of).collect() } else { None }
     }
 
     fn type_word(&self, n: usize) -> Option<Word> {
@@ -356,8 +362,8 @@ impl Opcode {
             self.too_much(form, word, &mut all);
         }
         for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
-            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind() || self.instead(*w, slot.kind()));
-            match (slot.kind(), slot.flag()) {
+            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind || self.instead(*w, slot.kind));
+            match (slot.kind, slot.flag()) {
                 (Kind::Layout | Kind::Space, _) => {}
                 // Rounding or a flag: asked for where the flag is.
                 (_, Some(flag)) => all.push((Turn::of(flag), self.lacking(slot))),
@@ -375,7 +381,7 @@ impl Opcode {
     fn instead(&self, word: Word, kind: Kind) -> bool {
         let table = Table::get();
         let rows = table.instruction(self.mnemonic).map_or(&[][..], |instruction| &instruction.forms);
-        let mut slots = rows.iter().flat_map(|id| &table.form(*id).slots).filter(|slot| slot.kind() == kind);
+        let mut slots = rows.iter().flat_map(|id| &table.form(*id).slots).filter(|slot| slot.kind == kind);
         slots.any(|slot| slot.words.contains(&word))
     }
 
@@ -431,7 +437,7 @@ impl Opcode {
     /// What is wrong with the layouts of the matrices, if the row has any.
     fn wrong_layouts(&self, form: &Form) -> Vec<String> {
         let mnemonic = self.mnemonic;
-        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind() == Kind::Layout).collect();
+        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind == Kind::Layout).collect();
         let words: SmallVec<[&Word; 2]> = self.words.iter().filter(|w| w.kind() == Kind::Layout).collect();
         let pairs = slots.iter().zip(&words).zip(["alayout", "blayout"]);
         let required = |what: &[&str]| {
@@ -456,7 +462,7 @@ impl Opcode {
     /// What is wrong with the state spaces.
     fn wrong_spaces(&self, form: &Form, fit: &Fit, all: &mut Vec<(Turn, String)>) {
         let mnemonic = self.mnemonic;
-        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind() == Kind::Space).collect();
+        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind == Kind::Space).collect();
         let words: SmallVec<[Word; 2]> =
             self.words.iter().copied().filter(|w| w.kind() == Kind::Space).collect();
         let wrong = fit.extra.iter().any(|w| w.kind() == Kind::Space);
@@ -485,7 +491,7 @@ impl Opcode {
         let mnemonic = self.mnemonic;
         let flag = slot.flag().map(if slot.words.len() == 1 { Word::text } else { Word::stem });
         let boolean = slot.words.iter().all(|w| BOOLEAN.contains(&w.text()));
-        let required = match (slot.kind(), flag) {
+        let required = match (slot.kind, flag) {
             (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
             (_, Some(flag)) => format!("{flag} modifier required"),
             (Kind::Rounding, _) => "Rounding modifier required".into(),
@@ -528,7 +534,7 @@ fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
     }
     let mut types = SmallVec::new();
     for (slot, word) in form.slots.iter().zip(&chosen) {
-        if slot.kind() == Kind::Type {
+        if slot.kind == Kind::Type {
             if word.is_none() && !slot.optional {
                 return None;
             }
@@ -542,14 +548,14 @@ fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
 /// except that priorities name their level.
 fn slot_for(form: &Form, chosen: &[Option<Word>], word: Word) -> Option<usize> {
     let kind = word.kind();
-    let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
     let ordered = kind.repeats() && kind != Kind::Eviction;
-    let from = if ordered { last.map_or(0, |i| i + 1) } else { 0 };
+    let last = || chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
+    let from = if ordered { last().map_or(0, |i| i + 1) } else { 0 };
     for (i, slot) in form.slots.iter().enumerate().skip(from) {
         if chosen[i].is_none() && slot.words.contains(&word) {
             return Some(i);
         }
-        if ordered && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
+        if ordered && slot.kind == kind && !slot.optional && chosen[i].is_none() {
             return None;
         }
     }

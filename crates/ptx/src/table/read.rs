@@ -9,7 +9,7 @@ use crate::types::Type;
 /// What `set`, `arch` and `limit` lines define. A name is defined once.
 #[derive(Default)]
 pub struct Definitions {
-    sets: FxHashMap<&'static str, Lazy<Vec<Word>>>,
+    sets: FxHashMap<&'static str, Lazy<Words>>,
     archs: FxHashMap<&'static str, Lazy<Vec<Target>>>,
     limits: FxHashMap<&'static str, Lazy<Limit>>,
 }
@@ -38,7 +38,7 @@ fn define<T>(all: &mut FxHashMap<&'static str, Lazy<T>>, line: Line) -> Result<(
 }
 
 /// What stands behind the name in a definition.
-fn defined(line: &str) -> &str {
+fn defined(line: &'static str) -> &'static str {
     line.split_once('=').map_or("", |(_, text)| text.trim())
 }
 
@@ -76,6 +76,16 @@ impl Table {
     }
 }
 
+/// The text before the first `|` with blanks around it, and the text behind.
+fn column(line: &'static str) -> (&'static str, &'static str) {
+    let bytes = line.as_bytes();
+    let bar = |i: &usize| bytes[*i - 1] == b' ' && bytes.get(*i + 1).is_none_or(|b| *b == b' ');
+    match line.match_indices('|').map(|(i, _)| i).filter(|i| *i > 0).find(bar) {
+        Some(i) => (line[..i].trim_end(), line[i + 1..].trim_start()),
+        None => (line.trim_end(), ""),
+    }
+}
+
 /// The first word and what follows it.
 fn first_word(text: &str) -> (&str, &str) {
     text.split_once(' ').map_or((text, ""), |(word, rest)| (word, rest.trim_start()))
@@ -84,27 +94,25 @@ fn first_word(text: &str) -> (&str, &str) {
 impl Definitions {
     /// `mnemonics modifiers | operands | gates`
     pub fn form(&self, line: &'static str) -> Result<Form> {
-        let mut columns = line.split(" | ");
-        let opcode = columns.next().unwrap_or("").trim_end_matches(" |");
-        let (_, modifiers) = first_word(opcode);
-        let operands = columns.next().unwrap_or("").trim();
+        let (opcode, rest) = column(line);
+        let (operands, rest) = column(rest);
         let (mut gates, mut error) = (Vec::new(), None);
-        for text in columns.next().unwrap_or("").split(';').map(str::trim).filter(|g| !g.is_empty()) {
+        for text in rest.split(';').map(str::trim).filter(|g| !g.is_empty()) {
             match text.strip_prefix("error ") {
-                Some(text) => error = Some(quoted(text)?.to_string()),
+                Some(text) => error = Some(quoted(text)?),
                 None => gates.push(self.gate(text)?),
             }
         }
-        let slots = self.slots(&modifiers.split_whitespace().collect::<String>())?;
+        let slots = self.slots(first_word(opcode).1)?;
         Ok(Form { slots, operands: self.specs(operands)?, gates, error })
     }
 
     /// `<set>`, `.x`, `.x*y`, or several with `/` between: the words that may stand there.
-    fn words(&self, text: &str) -> Result<Vec<Word>> {
-        let mut words = Vec::new();
+    fn words(&self, text: &str) -> Result<Words> {
+        let mut words = Words::new();
         for part in text.split('/') {
             if let Some(set) = part.strip_prefix('<').and_then(|p| p.strip_suffix('>')) {
-                words.extend(self.set(set)?);
+                words.extend_from_slice(self.set(set)?);
             } else {
                 let word = part.strip_prefix('.').ok_or_else(|| format!("'{part}' is no word"))?;
                 match word.split_once('*') {
@@ -119,8 +127,8 @@ impl Definitions {
     fn set(&self, name: &str) -> Result<&[Word]> {
         let set = self.sets.get(name).ok_or_else(|| format!("no set <{name}>"))?;
         Ok(set.get(|line| {
-            let parts = defined(line).split_whitespace().map(|part| self.words(part));
-            Ok(parts.collect::<Result<Vec<_>>>()?.concat())
+            let parts: Result<Vec<Words>> = defined(line).split_whitespace().map(|p| self.words(p)).collect();
+            Ok(parts?.into_iter().flatten().collect())
         }))
     }
 
@@ -138,29 +146,29 @@ impl Definitions {
         let mut slots = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
-            if let Some(inner) = rest.strip_prefix('{') {
-                let end = inner.find('}').ok_or("'{' without '}'")?;
-                slots.push(Slot { words: self.words(&inner[..end])?, optional: true });
-                rest = &inner[end + 1..];
-            } else {
-                let end = slot_end(rest);
-                slots.push(Slot { words: self.words(&rest[..end])?, optional: false });
-                rest = &rest[end..];
-            }
+            let optional = rest.starts_with('{');
+            let (words, others) = match rest.strip_prefix('{') {
+                Some(inner) => inner.split_once('}').ok_or("'{' without '}'")?,
+                None => rest.split_at(slot_end(rest)),
+            };
+            let words = self.words(words.trim_end())?;
+            slots.push(Slot { kind: words.first().map_or(Kind::Flag, |w| w.kind()), words, optional });
+            rest = others.trim_start();
         }
         Ok(slots)
     }
 
-    fn specs(&self, text: &str) -> Result<Vec<Spec>> {
+    fn specs(&self, text: &'static str) -> Result<Vec<Spec>> {
         split_top(text, ',').into_iter().map(|s| self.spec(s.trim())).collect()
     }
 
-    fn spec(&self, text: &str) -> Result<Spec> {
-        // Most operands are just a role and perhaps a type.
-        if place(text).is_none() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b':') {
-            return self.simple(text);
+    fn spec(&self, text: &'static str) -> Result<Spec> {
+        if text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b':') {
+            return self.plain_spec(text);
         }
-        if let [first, second] = split_top(text, '|')[..] {
+        if text.contains('|')
+            && let [first, second] = split_top(text, '|')[..]
+        {
             let pair = (self.spec(first)?, self.spec(second)?);
             return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
         }
@@ -168,7 +176,7 @@ impl Definitions {
             return Ok(Spec { negates: true, ..self.spec(text)? });
         }
         if let Some((text, gate)) = text.split_once('@') {
-            return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
+            return Ok(Spec { gate: Some(Box::new(self.gate(gate)?)), ..self.spec(text.trim())? });
         }
         if let Some((text, word)) = text.split_once(" if ") {
             let when = self.words(word.trim())?.first().copied();
@@ -182,9 +190,6 @@ impl Definitions {
         }
         if let Some(text) = text.strip_suffix('_') {
             return Ok(Spec { sink: true, ..self.spec(text)? });
-        }
-        if let Some(place) = place(text) {
-            return Ok(plain(Role::Base(place), TypeRef::Any));
         }
         if let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
             return self.vector(inner);
@@ -200,7 +205,7 @@ impl Definitions {
     }
 
     /// What stands in braces: `a*4`, `a*4^0`, or `a, b`.
-    fn vector(&self, text: &str) -> Result<Spec> {
+    fn vector(&self, text: &'static str) -> Result<Spec> {
         let (inner, index) = match text.split_once('^') {
             Some((inner, index)) => (inner, Some(number(index)? as u8)),
             None => (text, None),
@@ -214,7 +219,7 @@ impl Definitions {
     }
 
     /// `role(values)#limit:type*count`, of which only the role must be there.
-    fn simple(&self, text: &str) -> Result<Spec> {
+    fn simple(&self, text: &'static str) -> Result<Spec> {
         let (text, count) = match text.split_once('*').filter(|(before, _)| !before.is_empty()) {
             Some((before, count)) if !before.ends_with('(') => (before, self.count(count)?),
             _ => (text, Count::One),
@@ -231,13 +236,18 @@ impl Definitions {
         for name in names.split('#').filter(|n| !n.is_empty()) {
             limits.push(self.limit(name)?.clone());
         }
-        let ty = match role {
-            "p" | "q" => TypeRef::Fixed(Type::PRED),
-            "i" => ty.unwrap_or(TypeRef::Any),
-            _ => ty.unwrap_or(TypeRef::Slot(0)),
-        };
-        let special = matches!(role, "s" | "x");
-        Ok(Spec { count, limits, special, ..plain(named_role(role)?, ty) })
+        Ok(Spec { count, limits, ..operand(role, ty)? })
+    }
+
+    /// `m`, or `role:type` without anything else, as most operands are.
+    fn plain_spec(&self, text: &str) -> Result<Spec> {
+        if let Some(place) = place(text) {
+            return Ok(plain(Role::Base(place), TypeRef::Any));
+        }
+        match text.split_once(':') {
+            Some((role, ty)) => operand(role, Some(self.type_ref(ty)?)),
+            None => operand(text, None),
+        }
     }
 
     fn count(&self, text: &str) -> Result<Count> {
@@ -324,20 +334,20 @@ impl Definitions {
             }
         }
         let then = match then.trim().split_once(' ') {
-            Some(("error", text)) => Consequence::Error(quoted(text.trim())?.to_string()),
-            Some(("warn", text)) => Consequence::Warning(quoted(text.trim())?.to_string()),
+            Some(("error", text)) => Consequence::Error(quoted(text.trim())?),
+            Some(("warn", text)) => Consequence::Warning(quoted(text.trim())?),
             _ => Consequence::Gates(self.gates(then)?),
         };
         Ok(Rule { step, when, then })
     }
 
     /// Gates with `;` between.
-    fn gates(&self, text: &str) -> Result<Vec<Gate>> {
+    fn gates(&self, text: &'static str) -> Result<Vec<Gate>> {
         text.split(';').map(str::trim).filter(|g| !g.is_empty()).map(|g| self.gate(g)).collect()
     }
 
     /// `F'name' >=90 in:SET ptx8.0`
-    fn gate(&self, text: &str) -> Result<Gate> {
+    fn gate(&self, text: &'static str) -> Result<Gate> {
         let end = text.rfind('\'').ok_or("a gate needs a 'name'")?;
         let subject = match text.chars().next() {
             Some('F') => Subject::Feature,
@@ -345,7 +355,7 @@ impl Definitions {
             Some('M') => Subject::Modifier,
             _ => return Err(format!("gate '{text}' must begin with F, I or M")),
         };
-        let name = text.get(1..=end).unwrap_or("").to_string();
+        let name = text.get(1..=end).unwrap_or("");
         let mut needs = Vec::new();
         for need in text[end + 1..].split_whitespace() {
             if let Some(sm) = need.strip_prefix(">=") {
@@ -376,6 +386,15 @@ fn plain(role: Role, ty: TypeRef) -> Spec {
         limits: Vec::new(),
         index: None,
     }
+}
+
+fn operand(role: &str, ty: Option<TypeRef>) -> Result<Spec> {
+    let ty = match role {
+        "p" | "q" => TypeRef::Fixed(Type::PRED),
+        "i" => ty.unwrap_or(TypeRef::Any),
+        _ => ty.unwrap_or(TypeRef::Slot(0)),
+    };
+    Ok(Spec { special: matches!(role, "s" | "x"), ..plain(named_role(role)?, ty) })
 }
 
 fn place(text: &str) -> Option<Place> {
@@ -420,13 +439,13 @@ fn named_role(text: &str) -> Result<Role> {
 }
 
 /// `0..15`, `0|2`, `/8`, `pow2`, `nonzero`, `fraction`
-fn limit_test(text: &str) -> Result<Test> {
+fn limit_test(text: &'static str) -> Result<Test> {
     Ok(match text {
         "no constant" => Test::Register,
         "size" => Test::Size,
         "vector" => Test::Vector,
-        "no selector" => Test::Selector(String::new()),
-        _ if text.starts_with('.') => Test::Selector(text.to_string()),
+        "no selector" => Test::Selector(""),
+        _ if text.starts_with('.') => Test::Selector(text),
         "pow2" => Test::PowerOfTwo,
         "nonzero" => Test::NonZero,
         "fraction" => Test::Fraction,
@@ -439,31 +458,20 @@ fn limit_test(text: &str) -> Result<Test> {
 }
 
 /// `0..15 : 'text'`
-fn named_limit(text: &str) -> Result<Limit> {
+fn named_limit(text: &'static str) -> Result<Limit> {
     let (test, text) = text.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
-    Ok(Limit { test: limit_test(test.trim())?, text: quoted(text.trim())?.to_string() })
+    Ok(Limit { test: limit_test(test.trim())?, text: Some(quoted(text.trim())?) })
 }
 
-/// The limits in `i(0..15)`, with the words that ptxas has for most instructions.
-fn usual_limits(text: &str) -> Result<Vec<Limit>> {
-    let limit = |test: Test| {
-        let words = match &test {
-            Test::Range(low, high) => {
-                format!("value '$v' out of range, expected to be in range [{low}..{high}]")
-            }
-            Test::Multiple(n) => format!("unexpected value '$v', expected to be multiple of {n}"),
-            Test::OneOf(values) => {
-                let values: Vec<String> = values.iter().map(i64::to_string).collect();
-                format!("unexpected value '$v', expected to be {}", values.join(" or "))
-            }
-            _ => return Err(format!("'{text}' needs a text")),
-        };
-        Ok(Limit { test, text: format!("Argument $n of instruction '$m': {words}") })
+/// The limits in `i(0..15)`, which have the words that ptxas has for most instructions.
+fn usual_limits(text: &'static str) -> Result<Vec<Limit>> {
+    let (first, second) = text.split_at(text.rfind('/').unwrap_or(0));
+    let tests = [first, second].into_iter().filter(|test| !test.is_empty()).map(limit_test);
+    let limit = |test: Result<Test>| match test? {
+        test @ (Test::Range(..) | Test::Multiple(_) | Test::OneOf(_)) => Ok(Limit { test, text: None }),
+        _ => Err(format!("'{text}' needs a text")),
     };
-    match text.find('/').filter(|i| *i > 0) {
-        Some(step) => Ok(vec![limit(limit_test(&text[..step])?)?, limit(limit_test(&text[step..])?)?]),
-        None => Ok(vec![limit(limit_test(text)?)?]),
-    }
+    tests.map(limit).collect()
 }
 
 fn version_number(text: &str) -> Result<Version> {
@@ -472,7 +480,7 @@ fn version_number(text: &str) -> Result<Version> {
     Ok(Version::new(number(major)?, number(minor)?))
 }
 
-fn quoted(text: &str) -> Result<&str> {
+fn quoted(text: &'static str) -> Result<&'static str> {
     text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')).ok_or_else(|| format!("{text} needs quotes"))
 }
 
