@@ -7,6 +7,7 @@
 //! token that doesn't fit is named in the message.
 
 use crate::diag::Span;
+use rustc_hash::FxHashSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
@@ -98,6 +99,22 @@ pub struct Lexer<'s> {
 impl<'s> Lexer<'s> {
     pub fn new(source: &'s str) -> Lexer<'s> {
         Lexer { source: source.as_bytes(), pos: 0, markers: Vec::new() }
+    }
+
+    /// All names from here on that end in a digit.
+    pub fn numbered_names(mut self) -> FxHashSet<&'s str> {
+        let mut names = FxHashSet::default();
+        loop {
+            let token = self.next();
+            let text = &self.source[token.start as usize..token.end as usize];
+            match token.kind {
+                TokenKind::Eof => return names,
+                TokenKind::Ident if text.last().is_some_and(u8::is_ascii_digit) => {
+                    names.extend(std::str::from_utf8(text));
+                }
+                _ => {}
+            }
+        }
     }
 
     fn at(&self, i: usize) -> u8 {

@@ -198,7 +198,7 @@ impl<'s> Names<'s> {
         if declared(slot.meaning) && slot.depth == depth {
             return Err(slot.meaning);
         }
-        if let Some((member, range_depth)) = self.member_of_range(name)
+        if let Some((member, range_depth)) = self.member_of_range(self.text(name))
             && range_depth == depth
         {
             return Err(member);
@@ -334,10 +334,15 @@ impl<'s> Names<'s> {
         }
     }
 
+    /// Is a text, which need not stand in the source, the name of a member of a range here?
+    pub fn is_member(&self, text: &str) -> bool {
+        self.member_of_range(text).is_some()
+    }
+
     /// What a name means here.
     pub fn lookup(&mut self, name: Name) -> Meaning {
         match self.slots[name.0 as usize].meaning {
-            Meaning::Nothing => match self.member_of_range(name) {
+            Meaning::Nothing => match self.member_of_range(self.text(name)) {
                 Some((meaning, _)) => {
                     self.save(name);
                     self.uses[name.0 as usize].member = true;
@@ -354,8 +359,7 @@ impl<'s> Names<'s> {
 
     /// `%r12` where `%r<100>` is declared: its meaning, and the scope of the range. All digits at the end of
     /// a name are the number, so `%t13` is never a member of `%t1<4>`.
-    fn member_of_range(&self, name: Name) -> Option<(Meaning, u32)> {
-        let text = self.text(name);
+    fn member_of_range(&self, text: &str) -> Option<(Meaning, u32)> {
         let split = text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         if split == text.len() {
             return None;

@@ -22,7 +22,7 @@ use crate::names::{Meaning, Names};
 use crate::target::{HeaderSpans, Target, Version};
 use crate::types::Type;
 use crate::{Options, Parsed};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The parse cannot go on; the reason has been reported.
 pub(crate) struct Stop;
@@ -36,9 +36,10 @@ pub(crate) struct Parser<'s> {
     pub names: Names<'s>,
     pub symbols: Vec<SymbolInfo>,
     pub opcodes: Vec<crate::table::Opcode>,
-    /// Opcodes as they are written, if without blanks; and by mnemonic and spelling without blanks.
+    /// Opcodes that are written without blanks, as almost all are.
     opcode_ids: FxHashMap<&'s str, OpcodeId>,
-    spaced_ids: FxHashMap<(&'static str, String), OpcodeId>,
+    /// All opcodes by mnemonic and spelling without blanks: blanks make no difference, except within a mnemonic.
+    resolved_ids: FxHashMap<(&'static str, String), OpcodeId>,
     /// Shapes of instructions that are right, and that of the one at hand (`check/known.rs`).
     pub known_shapes: crate::check::KnownShapes,
     pub shape: crate::check::Shape,
@@ -56,6 +57,8 @@ pub(crate) struct Parser<'s> {
     /// Forget what has been checked.
     check_only: bool,
     pub module: header::ModuleState,
+    /// All names in the source that end in a number, once `L<3>` has asked for them.
+    numbered_names: Option<FxHashSet<&'s str>>,
     /// The functions behind each label of a `.calltargets`.
     pub call_targets: FxHashMap<Symbol, Vec<Symbol>>,
     /// State of the function that is being parsed.
@@ -107,8 +110,10 @@ impl Formals {
 
 /// A use of a name that has no meaning there.
 pub(crate) struct Unknown {
-    pub name: Name,
+    pub name: String,
     pub span: Span,
+    /// Where it stands among the operands of the function.
+    pub place: u32,
     /// It got one further down, but not as a label.
     pub declared_later: bool,
 }
@@ -145,7 +150,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         symbols: Vec::new(),
         opcodes: Vec::new(),
         opcode_ids: FxHashMap::default(),
-        spaced_ids: FxHashMap::default(),
+        resolved_ids: FxHashMap::default(),
         known_shapes: Default::default(),
         shape: Default::default(),
         diagnostics: Vec::new(),
@@ -155,6 +160,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         separate_samplers: false,
         header: HeaderSpans::default(),
         signatures: FxHashMap::default(),
+        numbered_names: None,
         call_targets: FxHashMap::default(),
         file: options.file.clone(),
         check_only: options.check_only,
@@ -355,6 +361,13 @@ impl<'s> Parser<'s> {
         let symbol = Symbol(self.symbols.len() as u32);
         self.symbols.push(SymbolInfo { name, member: None, kind, span });
         symbol
+    }
+
+    /// Notes a name that can mean nothing in this function.
+    fn unknown(&mut self, name: &str, span: Span) {
+        let place = self.body.operands.len() as u32;
+        let name = name.to_string();
+        self.function.unknown.push(Unknown { name, span, place, declared_later: false });
     }
 
     /// Declares a name; a second declaration in the same scope is an error.

@@ -248,6 +248,7 @@ impl Limit {
                 let values: Vec<String> = values.iter().map(i64::to_string).collect();
                 format!("unexpected value '$v', expected to be {}", values.join(" or "))
             }
+            // No other test is read without a text of its own.
             _ => "unexpected value '$v'".into(),
         };
         Cow::Owned(format!("Argument $n of instruction '$m': {usual}"))

@@ -146,7 +146,11 @@ impl<'s> Parser<'s> {
                 self.numbered_targets(text, span, count)?;
             } else {
                 let name = self.names.intern(text);
-                if calls { self.call_target(name) } else { self.branch_target(name, span) }
+                let meaning = self.names.lookup(name);
+                match calls {
+                    true => self.call_target(meaning),
+                    false => self.branch_target(meaning, name, span),
+                }
             }
             if !self.eat(b',') {
                 break;
@@ -160,33 +164,52 @@ impl<'s> Parser<'s> {
         Ok(Stmt::Targets(Box::new(Targets { label, calls, targets, span })))
     }
 
-    /// `L<3>` means `L0, L1, L2`. A label that exists stands somewhere in the source, and so does its name.
+    /// `L<3>` means `L0, L1, L2`. What is no name in the source is no label.
     fn numbered_targets(&mut self, prefix: &str, span: Span, count: u32) -> Parse<()> {
+        self.module.numbered_targets += u64::from(count);
+        if self.module.numbered_targets > FEW_TARGETS + self.source.len() as u64 {
+            return self.fatal(span, "Too many branch targets");
+        }
         for i in 0..count {
             let text = format!("{prefix}{i}");
-            let Some(at) = self.source.find(&text) else {
-                return self.fatal(span, format!("Unknown symbol '{text}'"));
-            };
-            let name = self.names.intern(&self.source[at..at + text.len()]);
-            self.branch_target(name, span);
+            match self.numbered_name(&text) {
+                Some(text) => {
+                    let name = self.names.intern(text);
+                    let meaning = self.names.lookup(name);
+                    self.branch_target(meaning, name, span);
+                }
+                None if self.names.is_member(&text) => self.no_label(),
+                None => {
+                    self.unknown(&text, span);
+                    self.body.operands.push(Operand::Symbol(Symbol::UNKNOWN));
+                }
+            }
         }
         Ok(())
     }
 
-    fn branch_target(&mut self, name: Name, span: Span) {
-        let operand = match self.names.lookup(name) {
+    /// The name in the source with this text, which ends in a number.
+    fn numbered_name(&mut self, text: &str) -> Option<&'s str> {
+        let source = self.source;
+        self.numbered_names.get_or_insert_with(|| Lexer::new(source).numbered_names()).get(text).copied()
+    }
+
+    fn branch_target(&mut self, meaning: Meaning, name: Name, span: Span) {
+        let operand = match meaning {
             Meaning::Symbol(symbol) if self.is_label(symbol) => Operand::Symbol(symbol),
             Meaning::Nothing => {
                 let place = self.body.operands.len() as u32;
                 self.function.unresolved.push((place, name, span));
                 Operand::Unresolved(name)
             }
-            _ => {
-                self.error(self.tok.span(), "Illegal branch target, label expected");
-                Operand::Symbol(Symbol::UNKNOWN)
-            }
+            _ => return self.no_label(),
         };
         self.body.operands.push(operand);
+    }
+
+    fn no_label(&mut self) {
+        self.error(self.tok.span(), "Illegal branch target, label expected");
+        self.body.operands.push(Operand::Symbol(Symbol::UNKNOWN));
     }
 
     fn is_label(&self, symbol: Symbol) -> bool {
@@ -194,8 +217,8 @@ impl<'s> Parser<'s> {
         matches!(kind, Some(SymbolKind::Label | SymbolKind::Targets))
     }
 
-    fn call_target(&mut self, name: Name) {
-        let operand = match self.names.lookup(name) {
+    fn call_target(&mut self, meaning: Meaning) {
+        let operand = match meaning {
             Meaning::Symbol(symbol) => Operand::Symbol(symbol),
             _ => Operand::Symbol(Symbol::UNKNOWN),
         };
@@ -269,7 +292,7 @@ impl<'s> Parser<'s> {
             _ => {
                 self.error(span, "Predicate expression expected");
                 if meaning == Meaning::Nothing {
-                    self.function.unknown.push(Unknown { name, span, declared_later: false });
+                    self.unknown(self.names.text(name), span);
                 }
                 None
             }
@@ -351,7 +374,7 @@ impl<'s> Parser<'s> {
     /// spelling stands together.
     fn new_opcode(&mut self, spelling: String, glued: usize, start: u32) -> Parse<OpcodeId> {
         let key = (mnemonic(&spelling, glued), spelling);
-        if let Some(id) = self.spaced_ids.get(&key) {
+        if let Some(id) = self.resolved_ids.get(&key) {
             return Ok(*id);
         }
         let opcode = resolve(&key.1, glued, self.target, self.version);
@@ -362,7 +385,7 @@ impl<'s> Parser<'s> {
         }
         let id = OpcodeId(self.opcodes.len() as u32);
         self.opcodes.push(opcode);
-        self.spaced_ids.insert(key, id);
+        self.resolved_ids.insert(key, id);
         Ok(id)
     }
 
@@ -378,7 +401,10 @@ impl<'s> Parser<'s> {
                 {
                     self.body.operands[place as usize] = Operand::Symbol(symbol);
                 }
-                _ => self.function.unknown.push(Unknown { name, span, declared_later: true }),
+                _ => {
+                    let name = self.names.text(name).to_string();
+                    self.function.unknown.push(Unknown { name, span, place, declared_later: true });
+                }
             }
         }
     }
@@ -386,20 +412,24 @@ impl<'s> Parser<'s> {
     /// At the end of the function what is still unknown is an error, in order of the source.
     fn report_unknown(&mut self) -> Parse<()> {
         let mut unknown = std::mem::take(&mut self.function.unknown);
-        for (_, name, span) in std::mem::take(&mut self.function.unresolved) {
-            unknown.push(Unknown { name, span, declared_later: false });
+        for (place, name, span) in std::mem::take(&mut self.function.unresolved) {
+            let name = self.names.text(name).to_string();
+            unknown.push(Unknown { name, span, place, declared_later: false });
         }
-        unknown.sort_by_key(|u| u.span.start);
-        for Unknown { name, span, declared_later } in unknown {
-            let text = self.names.text(name);
+        unknown.sort_by_key(|u| (u.span.start, u.place));
+        for Unknown { name, span, declared_later, .. } in unknown {
             if declared_later {
-                return self.fatal(span, format!("Label expected for forward reference of '{text}'"));
+                return self.fatal(span, format!("Label expected for forward reference of '{name}'"));
             }
-            self.error(span, format!("Unknown symbol '{text}'"));
+            self.error(span, format!("Unknown symbol '{name}'"));
         }
         Ok(())
     }
 }
+
+/// Ranges may name this many branch targets, and one more for each byte of the source: more are no program, and would
+/// take memory without end.
+const FEW_TARGETS: u64 = 1 << 16;
 
 /// The words of linkage before a declaration of a function in a body.
 const FUNCTION_LINKAGES: &[&str] = &[".extern", ".visible", ".weak"];

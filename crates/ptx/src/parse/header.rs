@@ -25,6 +25,8 @@ pub(crate) struct ModuleState {
     pub sections: bool,
     /// Something has the attribute `.unified`.
     pub unified: bool,
+    /// How many branch targets `L<n>` have named.
+    pub numbered_targets: u64,
     /// Functions with a body that return more than one value.
     pub many_returns: Vec<Symbol>,
 }

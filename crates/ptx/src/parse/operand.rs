@@ -31,32 +31,36 @@ impl Parser<'_> {
             return Ok(Range { first: self.body.operands.len() as u32, len: 0 });
         }
         for place in 0.. {
-            let span = self.tok.span();
-            let operand = match self.tok.kind {
-                TokenKind::Ident => match self.eat_register() {
-                    Some(reg) if matches!(self.tok.kind, TokenKind::Punct(b',' | b';')) => {
-                        self.pending.operands.push(Operand::Reg(reg));
-                        if !self.eat(b',') {
-                            break;
-                        }
-                        continue;
-                    }
-                    Some(reg) => self.register(reg)?,
-                    None => self.named()?,
-                },
-                TokenKind::Punct(b'[') => self.address(opcode)?,
-                TokenKind::Punct(b'{') => self.vector(opcode)?,
-                TokenKind::Reserved if place == 0 && self.at_sink() => self.sink(),
-                _ => self.plain(place)?,
-            };
-            let paired = place == 0 && self.tok.is(b'|') && !matches!(operand, Operand::Address(_));
-            let operand = if paired { self.pair(operand, span)? } else { operand };
-            self.push(operand, span);
+            self.operand(opcode, place)?;
             if !self.eat(b',') {
                 break;
             }
         }
         Ok(self.store(0))
+    }
+
+    /// Reads an operand and pushes it; `place` among the operands.
+    fn operand(&mut self, opcode: OpcodeId, place: usize) -> Parse<()> {
+        let span = self.tok.span();
+        let operand = match self.tok.kind {
+            TokenKind::Ident => match self.eat_register() {
+                // Most operands are like this: pushed at once, because to hand them around takes time.
+                Some(reg) if matches!(self.tok.kind, TokenKind::Punct(b',' | b';')) => {
+                    self.pending.operands.push(Operand::Reg(reg));
+                    return Ok(());
+                }
+                Some(reg) => self.register(reg)?,
+                None => self.other_name()?,
+            },
+            TokenKind::Punct(b'[') => self.address(opcode)?,
+            TokenKind::Punct(b'{') => self.vector(opcode)?,
+            TokenKind::Reserved if place == 0 && self.at_sink() => self.sink(),
+            _ => self.signed_or_constant(place)?,
+        };
+        let paired = place == 0 && self.tok.is(b'|') && !matches!(operand, Operand::Address(_));
+        let operand = if paired { self.pair(operand, span)? } else { operand };
+        self.push(operand, span);
+        Ok(())
     }
 
     /// `(result), function, (arguments), prototype`
@@ -251,11 +255,10 @@ impl Parser<'_> {
         Ok(Operand::Pair(self.store(from)))
     }
 
-    /// A constant or something with a name; `place` among the operands.
-    fn plain(&mut self, place: usize) -> Parse<Operand> {
+    /// A name with `!` or `-` before it, or a constant.
+    fn signed_or_constant(&mut self, place: usize) -> Parse<Operand> {
         let before_name = matches!(self.tok.kind, TokenKind::Punct(b'!' | b'-')) && self.next_is_name();
         match self.tok.kind {
-            TokenKind::Ident => self.named(),
             TokenKind::Punct(b'!') if before_name => {
                 self.advance();
                 let operand = self.named()?;
@@ -305,9 +308,14 @@ impl Parser<'_> {
 
     /// A register, special register, variable, function or label, with what may follow each.
     fn named(&mut self) -> Parse<Operand> {
-        if let Some(reg) = self.eat_register() {
-            return self.register(reg);
+        match self.eat_register() {
+            Some(reg) => self.register(reg),
+            None => self.other_name(),
         }
+    }
+
+    /// The same for a name that isn't plainly a member of a register range.
+    fn other_name(&mut self) -> Parse<Operand> {
         let (name, span) = self.expect_name()?;
         match self.names.lookup(name) {
             Meaning::Reg(reg) => self.register(reg),
@@ -334,7 +342,7 @@ impl Parser<'_> {
             }
             _ => return Ok(Operand::Unresolved(name)),
         }
-        self.function.unknown.push(Unknown { name, span, declared_later: false });
+        self.unknown(self.names.text(name), span);
         Ok(Operand::Symbol(Symbol::UNKNOWN))
     }
 
@@ -345,7 +353,7 @@ impl Parser<'_> {
         match self.tok.kind {
             TokenKind::Ident => {
                 if let Operand::Unresolved(name) = self.bare_name()? {
-                    self.function.unknown.push(Unknown { name, span, declared_later: false });
+                    self.unknown(self.names.text(name), span);
                 }
             }
             _ => drop(self.integer_constant()?),
@@ -479,7 +487,7 @@ impl Parser<'_> {
         let index = self.bare_name()?;
         match index {
             Operand::Unresolved(name) => {
-                self.function.unknown.push(Unknown { name, span, declared_later: false });
+                self.unknown(self.names.text(name), span);
                 return Ok(Operand::Symbol(Symbol::UNKNOWN));
             }
             Operand::Reg(reg) => {

@@ -178,8 +178,9 @@ impl Definitions {
         if let Some((text, gate)) = text.split_once('@') {
             return Ok(Spec { gate: Some(Box::new(self.gate(gate)?)), ..self.spec(text.trim())? });
         }
-        if let Some((text, word)) = text.split_once(" if ") {
-            let when = self.words(word.trim())?.first().copied();
+        if let Some((text, word)) = text.rsplit_once(' ').and_then(|(t, w)| Some((t.strip_suffix(" if")?, w)))
+        {
+            let when = self.words(word)?.first().copied();
             return Ok(Spec { when, ..self.spec(text.trim())? });
         }
         if let Some(text) = text.strip_suffix('?') {
