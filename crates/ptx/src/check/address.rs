@@ -4,7 +4,7 @@
 //! local memory only. Without a space in the opcode the address is generic, which variables in global, shared and
 //! local memory have, but constants and parameters don't.
 
-use super::{Found, Matcher, Misfit};
+use super::{Matcher, Misfit};
 use crate::ast::*;
 use crate::table::{Place, Role, Table, TypeRef};
 use crate::types::{Class, Type};
@@ -12,19 +12,13 @@ use crate::words::Kind;
 
 impl Matcher<'_, '_> {
     /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
-    pub(super) fn memory(
-        &self,
-        place: Place,
-        range: Range,
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
+    pub(super) fn memory(&mut self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
         match self.base(place, range, index) {
             Err(Misfit::Late(turn, text)) => {
                 let again = format!("Illegal operand type to instruction '{}'", self.mnemonic);
                 let times = self.first_of(range).map_or(0, |base| self.objections(base));
-                found.late.push((turn, text));
-                found.late.extend(std::iter::repeat_n((turn, again), times));
+                self.found.late.push((turn, text));
+                self.found.late.extend(std::iter::repeat_n((turn, again), times));
                 Ok(())
             }
             result => result,
