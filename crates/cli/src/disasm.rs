@@ -3,24 +3,32 @@
 use crate::listing::{Image, assemble, quoted};
 use cubin::{Body, Object};
 use sass::Isa;
-use std::fmt::Write;
+use std::io::{self, BufWriter, Write};
 
 pub const USAGE: &str = "\
 sassafras disasm FILE [--raw SM] [--life] [--json] [--like-nvdisasm]
   a listing of a cubin, or with --raw of a plain image of instructions for that machine (90, 100, …)
-sassafras asm LISTING -o FILE [--section NAME]
-  the words of a listing, or of one section of it
+sassafras asm LISTING -o FILE [--section NAME | --into CUBIN]
+  the words of a listing, or of one section of it; or a copy of a cubin with the listing's code in it
 ";
 
-/// What `disasm` prints.
+/// What to print.
+#[derive(Default)]
+struct Style {
+    life: bool,
+    json: bool,
+    nvdisasm: bool,
+}
+
+/// Prints while it decodes; what is left to print is nothing.
 pub fn disasm(words: &[String]) -> Result<String, String> {
-    let (mut file, mut raw, mut life, mut json, mut nvdisasm) = (None, None, false, false, false);
+    let (mut file, mut raw, mut style) = (None, None, Style::default());
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--life" => life = true,
-            "--json" => json = true,
-            "--like-nvdisasm" => nvdisasm = true,
+            "--life" => style.life = true,
+            "--json" => style.json = true,
+            "--like-nvdisasm" => style.nvdisasm = true,
             "--raw" => raw = Some(words.next().ok_or("--raw needs a machine, such as 90")?),
             option if option.starts_with("--") => return Err(format!("unknown option {option}\n{USAGE}")),
             path => file = Some(path),
@@ -28,33 +36,42 @@ pub fn disasm(words: &[String]) -> Result<String, String> {
     }
     let file = file.ok_or(USAGE)?;
     let bytes = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
+    let object;
     let (sm, images) = match raw {
-        Some(sm) => {
-            let sm = sm.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().unwrap_or(0);
-            (sm, vec![Image::decode("image", isa(sm)?, &bytes)?])
+        Some(name) => {
+            let sm = name.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse();
+            let sm = sm.map_err(|_| format!("'{name}' is no machine: 90, sm_100a"))?;
+            (sm, vec![Image::new("image", isa(sm)?, &bytes)?])
         }
-        None => images(&bytes).map_err(|e| format!("{file}: {e}"))?,
+        None => {
+            object = Object::read(&bytes).map_err(|e| format!("{file}: {e}"))?;
+            images(&object).map_err(|e| format!("{file}: {e}"))?
+        }
     };
-    let mut out = String::new();
-    if json {
-        let _ = write!(out, "{{\"file\":{},\"sm\":{sm},\"sections\":[", quoted(file));
-        for (i, image) in images.iter().enumerate() {
-            out.push_str(if i > 0 { "," } else { "" });
-            image.json(&mut out);
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    match print(&mut out, file, sm, &images, &style).and_then(|()| out.flush()) {
+        // A reader that closes the pipe early is no error of ours.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
+        _ => Ok(String::new()),
+    }
+}
+
+fn print(out: &mut impl Write, file: &str, sm: u32, images: &[Image], style: &Style) -> io::Result<()> {
+    if style.json {
+        write!(out, "{{\"file\":{},\"sm\":{sm},\"sections\":[", quoted(file))?;
+        for (index, image) in images.iter().enumerate() {
+            out.write_all(if index > 0 { b"," } else { b"" })?;
+            image.json(out)?;
         }
-        out.push_str("]}\n");
-        return Ok(out);
+        return writeln!(out, "]}}");
     }
-    if !nvdisasm {
-        let _ = writeln!(out, ".target sm_{sm}");
+    if !style.nvdisasm {
+        writeln!(out, ".target sm_{sm}")?;
     }
-    for image in &images {
-        match nvdisasm {
-            true => image.like_nvdisasm(&mut out),
-            false => image.listing(&mut out, life),
-        }
-    }
-    Ok(out)
+    images.iter().try_for_each(|image| match style.nvdisasm {
+        true => image.like_nvdisasm(out),
+        false => image.listing(out, style.life),
+    })
 }
 
 fn isa(sm: u32) -> Result<Isa, String> {
@@ -62,45 +79,84 @@ fn isa(sm: u32) -> Result<Isa, String> {
 }
 
 /// The code sections of a cubin.
-fn images(bytes: &[u8]) -> Result<(u32, Vec<Image>), String> {
-    let object = Object::read(bytes).map_err(|e| e.to_string())?;
+fn images(object: &Object) -> Result<(u32, Vec<Image<'_>>), String> {
     let sm = u32::from(object.header.sm());
     let isa = isa(sm)?;
     let mut images = Vec::new();
-    for section in object.sections.iter().filter(|s| s.name.starts_with(".text.")) {
-        if let Body::Bytes(code) = &section.body {
-            images.push(Image::decode(&section.name, isa, code)?);
+    for section in object.sections.iter().filter(|section| is_code(&section.name)) {
+        // Two sections may share their bytes.
+        let body = match &section.body {
+            Body::SameAs(owner) => object.sections.get(*owner).map(|owner| &owner.body),
+            body => Some(body),
+        };
+        if let Some(Body::Bytes(code)) = body {
+            images.push(Image::new(&section.name, isa, code)?);
         }
     }
     Ok((sm, images))
 }
 
+fn is_code(section: &str) -> bool {
+    section.starts_with(".text.")
+}
+
 /// Assembles; the result says what was written.
 pub fn asm(words: &[String]) -> Result<String, String> {
-    let (mut file, mut output, mut wanted) = (None, None, None);
+    let (mut file, mut output, mut wanted, mut into) = (None, None, None, None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "-o" => output = words.next(),
             "--section" => wanted = words.next(),
+            "--into" => into = words.next(),
             path => file = Some(path),
         }
     }
     let (file, output) = (file.ok_or(USAGE)?, output.ok_or(USAGE)?);
     let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
-    let mut sections = assemble(&text, None).map_err(|e| format!("{file}: {e}"))?;
+    let sections = assemble(&text, None).map_err(|e| format!("{file}: {e}"))?;
+    let bytes = match into {
+        Some(cubin) => {
+            let bytes = std::fs::read(cubin).map_err(|e| format!("{cubin}: {e}"))?;
+            replace_code(&bytes, &sections).map_err(|e| format!("{cubin}: {e}"))?
+        }
+        None => one_section(sections, wanted).map_err(|e| format!("{file}: {e}"))?,
+    };
+    std::fs::write(output, &bytes).map_err(|e| format!("{output}: {e}"))?;
+    Ok(String::new())
+}
+
+type Sections = Vec<(String, Vec<u128>)>;
+
+fn bytes(words: &[u128]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn one_section(mut sections: Sections, wanted: Option<&String>) -> Result<Vec<u8>, String> {
     if let Some(name) = wanted {
         sections.retain(|(n, _)| n == name);
     }
     let [(_, words)] = &sections[..] else {
         let names: Vec<_> = sections.iter().map(|(n, _)| n.as_str()).collect();
-        return Err(format!(
-            "{file} has {} sections: choose one with --section ({})",
-            names.len(),
-            names.join(", ")
-        ));
+        return Err(format!("{} sections: choose one with --section ({})", names.len(), names.join(", ")));
     };
-    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    std::fs::write(output, &bytes).map_err(|e| format!("{output}: {e}"))?;
-    Ok(String::new())
+    Ok(bytes(words))
+}
+
+/// The cubin with the code of a listing. Everything else (symbols, line tables, attributes) speaks of the old
+/// addresses, so a section keeps its length.
+fn replace_code(cubin: &[u8], sections: &Sections) -> Result<Vec<u8>, String> {
+    let mut object = Object::read(cubin).map_err(|e| e.to_string())?;
+    for (name, words) in sections {
+        let section = object.sections.iter_mut().find(|section| section.name == *name);
+        let Some(Body::Bytes(code)) = section.map(|section| &mut section.body) else {
+            return Err(format!("there is no section {name} with code"));
+        };
+        let new = bytes(words);
+        if new.len() != code.len() {
+            return Err(format!("{name} has {} bytes of code, the listing {}", code.len(), new.len()));
+        }
+        *code = new;
+    }
+    object.write().map_err(|e| e.to_string())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-const USAGE: &str = "\
+pub const USAGE: &str = "\
 usage: sassafras inspect FILE [--json] [--extract DIR]
 
 Prints what is in a cubin, a fat binary, or a program or library of the host with device code in it.

@@ -11,167 +11,239 @@
 //! worth the address of the instruction behind it, so that lines may be added and removed before the listing
 //! goes back to words.
 
-use sass::{Inst, Isa, Kind, Role};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use sass::{Guard, Inst, Isa, Kind, Op, Role};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
 
 const WORD: u64 = sass::WORD_BYTES;
 
-/// A run of instructions of one section.
-pub struct Image {
-    pub section: String,
-    pub insts: Vec<Inst>,
+/// The instructions of one section. They are decoded one at a time: a listing takes no more memory than its file.
+pub struct Image<'a> {
+    section: &'a str,
+    isa: Isa,
+    words: &'a [[u8; WORD as usize]],
 }
 
-impl Image {
-    /// Decodes; bytes behind the last whole word are an error.
-    pub fn decode(section: &str, isa: Isa, bytes: &[u8]) -> Result<Image, String> {
-        let (words, rest) = bytes.as_chunks::<16>();
+impl<'a> Image<'a> {
+    /// Bytes behind the last whole word are an error.
+    pub fn new(section: &'a str, isa: Isa, bytes: &'a [u8]) -> Result<Image<'a>, String> {
+        let (words, rest) = bytes.as_chunks();
         if !rest.is_empty() {
             return Err(format!("{section}: {} bytes are no whole number of instructions", bytes.len()));
         }
-        let insts = words.iter().map(|w| sass::decode(isa, u128::from_le_bytes(*w))).collect();
-        Ok(Image { section: section.to_string(), insts })
+        Ok(Image { section, isa, words })
     }
 
     fn address(index: usize) -> u64 {
         index as u64 * WORD
     }
 
+    fn insts(&self) -> impl Iterator<Item = (usize, Inst)> {
+        self.words.iter().map(|word| sass::decode(self.isa, u128::from_le_bytes(*word))).enumerate()
+    }
+
     /// Where a branch or barrier leads, if that lies in this image.
-    fn target(&self, index: usize) -> Option<usize> {
-        let distance = self.insts[index].operands().find(|(slot, _)| slot.kind == Kind::Relative)?.1.value;
+    fn target(&self, index: usize, inst: &Inst) -> Option<usize> {
+        let distance = inst.operands().find(|(slot, _)| slot.kind == Kind::Relative)?.1.value;
         let to = Self::address(index + 1).checked_add_signed(distance)?;
         let to = (to % WORD == 0).then_some((to / WORD) as usize)?;
-        (to < self.insts.len()).then_some(to)
+        (to < self.words.len()).then_some(to)
     }
 
-    fn labels(&self) -> BTreeSet<usize> {
-        (0..self.insts.len()).filter_map(|i| self.target(i)).collect()
-    }
-
-    /// The instruction's text, with a label in place of the address that it leads to.
-    fn text(&self, index: usize, labels: bool) -> String {
-        let text = self.insts[index].at(Self::address(index)).to_string();
-        match self.target(index).filter(|_| labels) {
-            Some(to) => {
-                let address = format!("{:#x}", Self::address(to));
-                match text.rfind(&address) {
-                    Some(at) => format!("{}{}{}", &text[..at], label(to), &text[at + address.len()..]),
-                    None => text,
-                }
+    /// For each instruction: does one lead there?
+    fn labels(&self) -> Vec<bool> {
+        let mut labels = vec![false; self.words.len()];
+        for (index, inst) in self.insts() {
+            if let Some(to) = self.target(index, &inst) {
+                labels[to] = true;
             }
-            None => text,
+        }
+        labels
+    }
+
+    /// Adds the instruction's text to a line, with a label in place of the address that it leads to.
+    fn text(&self, line: &mut String, index: usize, inst: &Inst) {
+        let start = line.len();
+        let _ = write!(line, "{}", inst.at(Self::address(index)));
+        let Some(to) = self.target(index, inst) else { return };
+        let address = format!("{:#x}", Self::address(to));
+        if let Some(at) = line[start..].rfind(&address) {
+            line.replace_range(start + at..start + at + address.len(), &label(to));
         }
     }
 
-    pub fn listing(&self, out: &mut String, life: bool) {
+    pub fn listing(&self, out: &mut impl Write, life: bool) -> io::Result<()> {
         let labels = self.labels();
-        let live = if life { Some(self.live()) } else { None };
-        let _ = writeln!(out, ".section {}", self.section);
-        for (i, inst) in self.insts.iter().enumerate() {
-            if labels.contains(&i) {
-                let _ = writeln!(out, "{}:", label(i));
+        let live = if life { self.live() } else { Vec::new() };
+        // A damaged name must not look like a line of the listing.
+        writeln!(out, ".section {}", self.section.replace(char::is_control, "?"))?;
+        let mut line = String::new();
+        for (index, inst) in self.insts() {
+            line.clear();
+            if labels[index] {
+                let _ = writeln!(line, "{}:", label(index));
             }
-            let _ = write!(
-                out,
-                "        /*{:04x}*/ {}  {} ;",
-                Self::address(i),
-                inst.control,
-                self.text(i, true)
-            );
-            if let Some(live) = &live {
-                let _ = write!(out, "  // live {:>3}: {}", live[i].len(), ranges(&live[i]));
+            let _ = write!(line, "        /*{:04x}*/ {}  ", Self::address(index), inst.control);
+            self.text(&mut line, index, &inst);
+            line.push_str(" ;");
+            if let Some(live) = live.get(index) {
+                let _ = write!(line, "  // live {:>3}: {}", live.iter().count(), live.ranges());
             }
-            out.push('\n');
+            line.push('\n');
+            out.write_all(line.as_bytes())?;
         }
+        Ok(())
     }
 
     /// nvdisasm's text alone, one instruction a line, addresses in place of labels.
-    pub fn like_nvdisasm(&self, out: &mut String) {
-        for (i, inst) in self.insts.iter().enumerate() {
-            let _ = writeln!(
-                out,
-                "        /*{:04x}*/ {} ;",
-                Self::address(i),
-                inst.at(Self::address(i)).like_nvdisasm()
-            );
+    pub fn like_nvdisasm(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut line = String::new();
+        for (index, inst) in self.insts() {
+            line.clear();
+            let address = Self::address(index);
+            let _ = writeln!(line, "        /*{address:04x}*/ {} ;", inst.at(address).like_nvdisasm());
+            out.write_all(line.as_bytes())?;
         }
+        Ok(())
     }
 
-    pub fn json(&self, out: &mut String) {
-        let _ = write!(out, "{{\"section\":{},\"instructions\":[", quoted(&self.section));
-        for (i, inst) in self.insts.iter().enumerate() {
-            let comma = if i > 0 { "," } else { "" };
-            let word = sass::encode(inst).map_or_else(|_| "null".into(), |w| format!("\"{w:#034x}\""));
-            let target = self.target(i).map_or_else(|| "null".into(), |t| Self::address(t).to_string());
-            let (reads, writes) = (registers(inst, Role::Use), registers(inst, Role::Def));
-            let _ = write!(
+    pub fn json(&self, out: &mut impl Write) -> io::Result<()> {
+        write!(out, "{{\"section\":{},\"instructions\":[", quoted(self.section))?;
+        for (index, inst) in self.insts() {
+            let comma = if index > 0 { "," } else { "" };
+            let address = Self::address(index);
+            let word = u128::from_le_bytes(self.words[index]);
+            let target =
+                self.target(index, &inst).map_or_else(|| "null".into(), |to| Self::address(to).to_string());
+            let (reads, writes) = (registers(&inst, Role::Use), registers(&inst, Role::Def));
+            write!(
                 out,
-                "{comma}{{\"address\":{},\"word\":{word},\"control\":{},\"text\":{},\"target\":{target},\"reads\":[{reads}],\"writes\":[{writes}]}}",
-                Self::address(i),
+                "{comma}{{\"address\":{address},\"word\":\"{word:#034x}\",\"control\":{},\"text\":{},\"target\":{target},\"reads\":[{reads}],\"writes\":[{writes}]}}",
                 quoted(&inst.control.to_string()),
-                quoted(&self.text(i, false)),
-            );
+                quoted(&inst.at(address).to_string()),
+            )?;
         }
-        out.push_str("]}");
+        write!(out, "]}}")
     }
 
-    /// The R registers that are live before each instruction.
-    fn live(&self) -> Vec<BTreeSet<u8>> {
-        let mut live = vec![BTreeSet::new(); self.insts.len() + 1];
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for i in (0..self.insts.len()).rev() {
-                let inst = &self.insts[i];
-                let always = inst.guard == sass::Guard::ALWAYS;
-                let name = inst.op().name();
-                let mut now = BTreeSet::new();
-                if !(always && matches!(name, "EXIT" | "BRA" | "RET" | "BRX" | "JMP")) {
-                    now.extend(&live[i + 1]);
-                }
-                // BSSY names a place, but doesn't go there.
-                if let Some(to) = self.target(i).filter(|_| name != "BSSY") {
-                    now.extend(&live[to]);
-                }
-                let touched = |role| inst.registers().filter(move |a| a.file == Kind::R && a.role == role);
-                let each = |a: sass::Access| (0..a.count).map(move |w| a.first.wrapping_add(w as u8));
-                if always {
-                    let written: BTreeSet<u8> = touched(Role::Def).flat_map(each).collect();
-                    now.retain(|r| !written.contains(r));
-                }
-                now.extend(touched(Role::Use).flat_map(each));
-                if now != live[i] {
-                    live[i] = now;
-                    changed = true;
-                }
+    /// The R registers that are live before each instruction. Where a branch through a register leads is not known:
+    /// it counts as an end. Each set only grows, so the work is at most 256 visits for each way into an instruction.
+    fn live(&self) -> Vec<Registers> {
+        let flows: Vec<Flow> = self.insts().map(|(index, inst)| self.flow(index, &inst)).collect();
+        let mut sources = vec![Vec::new(); flows.len()];
+        for (index, flow) in flows.iter().enumerate() {
+            if let Some(to) = flow.leads_to {
+                sources[to].push(index);
+            }
+            if flow.falls_through && index + 1 < flows.len() {
+                sources[index + 1].push(index);
+            }
+        }
+        let mut live = vec![Registers::default(); flows.len()];
+        let mut open: Vec<usize> = (0..flows.len()).collect();
+        while let Some(index) = open.pop() {
+            let flow = &flows[index];
+            let mut now = Registers::default();
+            if let Some(next) = live.get(index + 1).filter(|_| flow.falls_through) {
+                now.add(next);
+            }
+            if let Some(to) = flow.leads_to {
+                now.add(&live[to]);
+            }
+            now.remove(&flow.writes);
+            now.add(&flow.reads);
+            if now != live[index] {
+                live[index] = now;
+                open.extend(&sources[index]);
             }
         }
         live
+    }
+
+    fn flow(&self, index: usize, inst: &Inst) -> Flow {
+        let always = inst.guard == Guard::ALWAYS;
+        // A branch's own predicates and masks make it conditional too.
+        let unconditional = always
+            && inst.operands().all(|(slot, operand)| match slot.kind {
+                Kind::P | Kind::V => i64::from(sass::PT) == operand.value && !operand.is_not(),
+                Kind::U => inst.op() != Op::BRA,
+                _ => true,
+            });
+        let leaves = matches!(
+            inst.op(),
+            Op::EXIT | Op::BRA | Op::RET | Op::BRX | Op::BRXU | Op::JMP | Op::JMX | Op::JMXU
+        );
+        // These name a place, but don't go there.
+        let names = matches!(inst.op(), Op::BSSY | Op::LEPC | Op::ULEPC);
+        let touched = |role| inst.registers().filter(move |a| a.file == Kind::R && a.role == role);
+        let run = |a: sass::Access| (0..a.count).map(move |word| a.first.wrapping_add(word as u8));
+        Flow {
+            reads: touched(Role::Use).flat_map(run).collect(),
+            // A guarded write may leave the old value.
+            writes: touched(Role::Def).filter(|_| always).flat_map(run).collect(),
+            falls_through: !(leaves && unconditional),
+            leads_to: self.target(index, inst).filter(|_| !names),
+        }
+    }
+}
+
+/// What an instruction means to the life of registers.
+struct Flow {
+    reads: Registers,
+    writes: Registers,
+    falls_through: bool,
+    leads_to: Option<usize>,
+}
+
+/// A set of R registers.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Registers([u128; 2]);
+
+impl Registers {
+    fn add(&mut self, other: &Registers) {
+        self.0[0] |= other.0[0];
+        self.0[1] |= other.0[1];
+    }
+
+    fn remove(&mut self, other: &Registers) {
+        self.0[0] &= !other.0[0];
+        self.0[1] &= !other.0[1];
+    }
+
+    fn iter(self) -> impl Iterator<Item = u8> {
+        (0..=u8::MAX).filter(move |&r| self.0[usize::from(r >> 7)] >> (r & 127) & 1 == 1)
+    }
+
+    /// `R2-R5 R8`
+    fn ranges(self) -> String {
+        let mut out = String::new();
+        let mut rest = self.iter().peekable();
+        while let Some(first) = rest.next() {
+            let mut last = first;
+            while let Some(next) = rest.next_if(|&next| next == last + 1) {
+                last = next;
+            }
+            let space = if out.is_empty() { "" } else { " " };
+            let _ = match last == first {
+                true => write!(out, "{space}R{first}"),
+                false => write!(out, "{space}R{first}-R{last}"),
+            };
+        }
+        out
+    }
+}
+
+impl FromIterator<u8> for Registers {
+    fn from_iter<I: IntoIterator<Item = u8>>(registers: I) -> Registers {
+        let mut set = Registers::default();
+        registers.into_iter().for_each(|r| set.0[usize::from(r >> 7)] |= 1 << (r & 127));
+        set
     }
 }
 
 fn label(index: usize) -> String {
     format!(".L_{:04x}", Image::address(index))
-}
-
-/// `R2-R5 R8`
-fn ranges(set: &BTreeSet<u8>) -> String {
-    let mut out = String::new();
-    let mut rest = set.iter().copied().peekable();
-    while let Some(first) = rest.next() {
-        let mut last = first;
-        while rest.next_if(|n| *n == last + 1).is_some() {
-            last += 1;
-        }
-        let space = if out.is_empty() { "" } else { " " };
-        let _ = match last == first {
-            true => write!(out, "{space}R{first}"),
-            false => write!(out, "{space}R{first}-R{last}"),
-        };
-    }
-    out
 }
 
 fn registers(inst: &Inst, role: Role) -> String {

@@ -1,98 +1,331 @@
 //! What an operation computes: the one semantics, on the bits of its arguments.
 //!
-//! Constant folding, rewrite tests and the simulator call this. An operation without a row here has no
-//! meaning to the compiler and is never folded.
+//! Constant folding, rewrite tests and the simulator call this. An operation, or a form of it, without a row
+//! here has no meaning to the compiler and is never folded: [`eval`] gives `None` for a modifier, an argument
+//! or an operand suffix that it doesn't know, and never leaves one out.
+//!
+//! * Arguments are the operation's source operands in the order of the machine's text, one [`Arg`] each, 64-bit
+//!   ones whole and the two halves of a half-precision immediate as one word. What may be left out at the end of the text (`PT`, a byte mask) may be left out here.
+//! * Predicates are 0 or 1.
+//! * The result has the words of the one register result and the predicate results, in order. Predicates
+//!   whose meaning isn't known are missing.
+//! * `P2R` and `R2P` take the seven predicates as bits of a word, first; `R2P` gives such a word.
+//! * Uniform operations mean what their twins mean.
+//!
+//! The meaning of an operation comes from the PTX instruction that ptxas translates to it; where PTX leaves the
+//! machine's freedom open, the line says *unverified*.
+
+mod convert;
+mod float;
+mod half;
+mod integer;
 
 use sass::{M, Op};
 
-/// The result words of a pure operation, or `None` where its meaning isn't written down here.
-///
-/// `args` are the argument words in the machine's order, negation and absolute value already applied;
-/// predicates are 0 or 1.
-pub fn eval(op: Op, modifiers: &[M], args: &[u32]) -> Option<Vec<u32>> {
-    let has = |m: M| modifiers.contains(&m);
-    let float = |i: usize| args.get(i).map(|b| f32::from_bits(*b));
-    Some(match (op, args) {
-        (Op::MOV, [a]) => vec![*a],
-        (Op::SEL, [a, b, p]) => vec![if *p != 0 { *a } else { *b }],
-        (Op::IADD3, [a, b, c]) if modifiers.is_empty() => vec![a.wrapping_add(*b).wrapping_add(*c)],
-        (Op::IMAD, [a, b, c]) if modifiers.is_empty() => vec![a.wrapping_mul(*b).wrapping_add(*c)],
-        (Op::IMAD, [a, b, lo, hi]) if has(M::WIDE) => {
-            let product = match has(M::U32) {
-                true => u64::from(*a) * u64::from(*b),
-                false => (i64::from(*a as i32) * i64::from(*b as i32)) as u64,
-            };
-            let sum = product.wrapping_add(u64::from(*hi) << 32 | u64::from(*lo));
-            vec![sum as u32, (sum >> 32) as u32]
-        }
-        (Op::LOP3, [a, b, c, table]) => vec![lop3(*a, *b, *c, *table)],
-        (Op::SHF, [low, amount, high]) => vec![shift(modifiers, *low, *amount, *high)?],
-        (Op::ISETP, [a, b, p]) if has(M::AND) => {
-            vec![u32::from(compare(modifiers, *a, *b)? && *p != 0)]
-        }
-        (Op::FADD, [_, _]) if modifiers.is_empty() => vec![quiet(float(0)? + float(1)?)],
-        (Op::FMUL, [_, _]) if modifiers.is_empty() => vec![quiet(float(0)? * float(1)?)],
-        (Op::FFMA, [_, _, _]) if modifiers.is_empty() => vec![quiet(float(0)?.mul_add(float(1)?, float(2)?))],
-        _ => return None,
-    })
+/// One source operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arg {
+    /// The bits; the upper word is zero for operands of one word.
+    pub bits: u64,
+    /// `-x`, `~x` or `!p`, as the operation has it.
+    pub negated: bool,
+    /// `|x|`
+    pub absolute: bool,
+    /// What is printed behind the register: `H0_H0`, `B1`, …
+    pub part: M,
 }
 
-/// Bit by bit, the entry of the truth table that the three bits name.
-pub fn lop3(a: u32, b: u32, c: u32, table: u32) -> u32 {
-    (0..8).filter(|i| table >> i & 1 != 0).fold(0, |out, i| {
-        let pick = |x: u32, bit: u32| if i >> bit & 1 != 0 { x } else { !x };
-        out | pick(a, 2) & pick(b, 1) & pick(c, 0)
-    })
-}
+impl Arg {
+    pub const fn word(bits: u32) -> Arg {
+        Arg::wide(bits as u64)
+    }
 
-/// `SHF.L.U32` and `SHF.R.U32.HI` and their kin, on 32-bit values with a clamped amount.
-fn shift(modifiers: &[M], low: u32, amount: u32, high: u32) -> Option<u32> {
-    let has = |m: M| modifiers.contains(&m);
-    match (has(M::L), has(M::R), has(M::HI), has(M::W)) {
-        (true, _, false, false) => Some(if amount > 31 { 0 } else { low << amount }),
-        (_, true, true, false) if has(M::U32) => Some(if amount > 31 { 0 } else { high >> amount }),
-        (_, true, true, false) if has(M::S32) => Some((high as i32 >> amount.min(31)) as u32),
-        _ => None,
+    pub const fn wide(bits: u64) -> Arg {
+        Arg { bits, negated: false, absolute: false, part: M::Empty }
+    }
+
+    pub const fn predicate(value: bool) -> Arg {
+        Arg::wide(value as u64)
+    }
+
+    pub const fn neg(self) -> Arg {
+        Arg { negated: !self.negated, ..self }
+    }
+
+    pub const fn abs(self) -> Arg {
+        Arg { absolute: true, ..self }
+    }
+
+    pub const fn part(self, part: M) -> Arg {
+        Arg { part, ..self }
     }
 }
 
-fn compare(modifiers: &[M], a: u32, b: u32) -> Option<bool> {
-    let unsigned = modifiers.contains(&M::U32);
-    let order = if unsigned { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) };
-    modifiers.iter().find_map(|m| match m {
-        M::LT => Some(order.is_lt()),
-        M::LE => Some(order.is_le()),
-        M::GT => Some(order.is_gt()),
-        M::GE => Some(order.is_ge()),
-        M::EQ => Some(order.is_eq()),
-        M::NE => Some(order.is_ne()),
-        _ => None,
-    })
+impl From<u32> for Arg {
+    fn from(bits: u32) -> Arg {
+        Arg::word(bits)
+    }
 }
 
-/// The machine gives one NaN for all.
-fn quiet(x: f32) -> u32 {
-    if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }
+/// What an operation gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Results {
+    bits: u64,
+    words: u8,
+    predicates: [bool; 2],
+    predicate_count: u8,
+}
+
+impl Results {
+    fn word(bits: u32) -> Results {
+        Results { bits: bits.into(), words: 1, ..Results::default() }
+    }
+
+    fn wide(bits: u64) -> Results {
+        Results { bits, words: 2, ..Results::default() }
+    }
+
+    fn sized(bits: u64, words: u8) -> Results {
+        Results { bits, words, ..Results::default() }
+    }
+
+    fn predicates(predicates: [bool; 2]) -> Results {
+        Results { predicates, predicate_count: 2, ..Results::default() }
+    }
+
+    fn with(self, predicate: bool) -> Results {
+        Results { predicates: [predicate, false], predicate_count: 1, ..self }
+    }
+
+    fn with_two(self, predicates: [bool; 2]) -> Results {
+        Results { predicates, predicate_count: 2, ..self }
+    }
+
+    /// The register result, both words of it.
+    pub fn bits(&self) -> u64 {
+        self.bits
+    }
+
+    /// How many words the register result has; 0 where there is none.
+    pub fn words(&self) -> u8 {
+        self.words
+    }
+
+    pub fn predicate(&self, index: usize) -> Option<bool> {
+        (index < usize::from(self.predicate_count)).then(|| self.predicates.get(index).copied())?
+    }
+}
+
+/// The results of a pure operation, or `None` where its meaning isn't written down here.
+pub fn eval(op: Op, modifiers: &[M], args: &[Arg]) -> Option<Results> {
+    let mut call = Call { modifiers: Modifiers::new(modifiers)?, args };
+    let results = dispatch(twin(op), &mut call)?;
+    call.modifiers.all_taken().then_some(results)
+}
+
+/// An operation's modifiers and arguments, while its meaning is looked up.
+struct Call<'a> {
+    modifiers: Modifiers<'a>,
+    args: &'a [Arg],
+}
+
+impl Call<'_> {
+    fn has(&mut self, modifier: M) -> bool {
+        self.modifiers.take(modifier)
+    }
+
+    /// The row of the first modifier that a table names.
+    fn choose<T: Copy>(&mut self, table: &[(M, T)]) -> Option<T> {
+        table.iter().find(|(m, _)| self.modifiers.take(*m)).map(|(_, value)| *value)
+    }
+
+    fn arg(&self, index: usize) -> Option<Arg> {
+        self.args.get(index).copied()
+    }
+
+    /// An argument without any decoration.
+    fn plain(&self, index: usize) -> Option<u32> {
+        let arg = self.arg(index)?;
+        (!arg.negated && !arg.absolute && arg.part == M::Empty).then_some(arg.bits as u32)
+    }
+
+    fn plain_wide(&self, index: usize) -> Option<u64> {
+        self.plain(index)?;
+        self.arg(index).map(|arg| arg.bits)
+    }
+
+    /// `~x` where it says so.
+    fn inverted(&self, index: usize) -> Option<u32> {
+        let arg = self.arg(index)?;
+        let word = arg.bits as u32;
+        (!arg.absolute && arg.part == M::Empty).then_some(if arg.negated { !word } else { word })
+    }
+
+    /// A predicate; true where the text ends before it.
+    fn predicate(&self, index: usize) -> Option<bool> {
+        match self.arg(index) {
+            None => Some(true),
+            Some(arg) if arg.absolute || arg.part != M::Empty => None,
+            Some(arg) => Some((arg.bits != 0) != arg.negated),
+        }
+    }
+
+    fn count_is(&self, counts: std::ops::RangeInclusive<usize>) -> Option<()> {
+        counts.contains(&self.args.len()).then_some(())
+    }
+}
+
+/// Modifiers, each of which must be understood.
+struct Modifiers<'a> {
+    list: &'a [M],
+    taken: u32,
+}
+
+impl<'a> Modifiers<'a> {
+    fn new(list: &'a [M]) -> Option<Modifiers<'a>> {
+        (list.len() <= 32).then_some(Modifiers { list, taken: 0 })
+    }
+
+    /// Is it there, once more than it was asked for?
+    fn take(&mut self, modifier: M) -> bool {
+        let place =
+            self.list.iter().enumerate().position(|(i, m)| *m == modifier && self.taken >> i & 1 == 0);
+        if let Some(i) = place {
+            self.taken |= 1 << i;
+        }
+        place.is_some()
+    }
+
+    fn all_taken(&self) -> bool {
+        (0..self.list.len()).all(|i| self.taken >> i & 1 == 1)
+    }
+}
+
+type Boolean = fn(bool, bool) -> bool;
+
+/// `.AND`, `.OR`, `.XOR`: how a comparison is combined with a predicate.
+fn boolean(call: &mut Call) -> Option<Boolean> {
+    call.choose(&[(M::AND, (|a, b| a & b) as Boolean), (M::OR, |a, b| a | b), (M::XOR, |a, b| a ^ b)])
+}
+
+/// Results for a comparison and for its opposite.
+fn combine(call: &mut Call, holds: bool, predicate: bool) -> Option<[bool; 2]> {
+    let boolean = boolean(call)?;
+    Some([boolean(holds, predicate), boolean(!holds, predicate)])
+}
+
+/// The operation on ordinary registers that a uniform one is like.
+fn twin(op: Op) -> Op {
+    match op {
+        Op::UBMSK => Op::BMSK,
+        Op::UBREV => Op::BREV,
+        Op::UF2F => Op::F2F,
+        Op::UF2FP => Op::F2FP,
+        Op::UF2I => Op::F2I,
+        Op::UF2IP => Op::F2IP,
+        Op::UFADD => Op::FADD,
+        Op::UFFMA => Op::FFMA,
+        Op::UFHADD => Op::FHADD,
+        Op::UFHFMA => Op::FHFMA,
+        Op::UFLO => Op::FLO,
+        Op::UFMNMX => Op::FMNMX,
+        Op::UFMUL => Op::FMUL,
+        Op::UFRND => Op::FRND,
+        Op::UFSEL => Op::FSEL,
+        Op::UFSET => Op::FSET,
+        Op::UFSETP => Op::FSETP,
+        Op::UI2F => Op::I2F,
+        Op::UI2FP => Op::I2FP,
+        Op::UI2I => Op::I2I,
+        Op::UI2IP => Op::I2IP,
+        Op::UIABS => Op::IABS,
+        Op::UIADD3 => Op::IADD3,
+        Op::UIMAD => Op::IMAD,
+        Op::UIMNMX => Op::IMNMX,
+        Op::UISETP => Op::ISETP,
+        Op::ULEA => Op::LEA,
+        Op::ULOP3 => Op::LOP3,
+        Op::UMOV => Op::MOV,
+        Op::UP2UR => Op::P2R,
+        Op::UPLOP3 => Op::PLOP3,
+        Op::UPOPC => Op::POPC,
+        Op::UPRMT => Op::PRMT,
+        Op::UR2UP => Op::R2P,
+        Op::USEL => Op::SEL,
+        Op::USGXT => Op::SGXT,
+        Op::USHF => Op::SHF,
+        Op::UVIADD => Op::VIADD,
+        Op::UVIMNMX => Op::VIMNMX,
+        other => other,
+    }
+}
+
+fn dispatch(op: Op, call: &mut Call) -> Option<Results> {
+    match op {
+        Op::BMSK => integer::bmsk(call),
+        Op::BREV => integer::brev(call),
+        Op::FLO => integer::flo(call),
+        Op::I2I => integer::i2i(call),
+        Op::I2IP => integer::i2ip(call),
+        Op::IABS => integer::iabs(call),
+        Op::IADD => integer::iadd(call),
+        Op::IADD3 => integer::iadd3(call),
+        Op::IDP => integer::idp(call),
+        Op::IMAD => integer::imad(call),
+        Op::IMNMX => integer::imnmx(call),
+        Op::ISETP => integer::isetp(call),
+        Op::LEA => integer::lea(call),
+        Op::LOP3 => integer::lop3(call),
+        Op::MOV | Op::MOV64IUR => integer::mov(call),
+        Op::P2R => integer::p2r(call),
+        Op::PLOP3 => integer::plop3(call),
+        Op::POPC => integer::popc(call),
+        Op::PRMT => integer::prmt(call),
+        Op::R2P => integer::r2p(call),
+        Op::SEL => integer::sel(call),
+        Op::SGXT => integer::sgxt(call),
+        Op::SHF => integer::shf(call),
+        Op::VABSDIFF => integer::vabsdiff(call),
+        Op::VABSDIFF4 => integer::vabsdiff4(call),
+        Op::VIADD => integer::viadd(call),
+        Op::VIADDMNMX => integer::viaddmnmx(call),
+        Op::VIMNMX => integer::vimnmx(call),
+        Op::VIMNMX3 => integer::vimnmx3(call),
+        Op::DADD => float::dadd(call),
+        Op::DFMA => float::dfma(call),
+        Op::DMUL => float::dmul(call),
+        Op::DSETP => float::dsetp(call),
+        Op::FADD => float::fadd(call),
+        Op::FADD2 => float::fadd2(call),
+        Op::FFMA => float::ffma(call),
+        Op::FFMA2 => float::ffma2(call),
+        Op::FHADD => float::fhadd(call),
+        Op::FHFMA => float::fhfma(call),
+        Op::FMNMX => float::fmnmx(call),
+        Op::FMNMX3 => float::fmnmx3(call),
+        Op::FMUL => float::fmul(call),
+        Op::FMUL2 => float::fmul2(call),
+        Op::FSEL => float::fsel(call),
+        Op::FSET => float::fset(call),
+        Op::FSETP => float::fsetp(call),
+        Op::MUFU => float::mufu(call),
+        Op::HADD2 => half::hadd2(call),
+        Op::HFMA2 => half::hfma2(call),
+        Op::HMNMX2 => half::hmnmx2(call),
+        Op::HMUL2 => half::hmul2(call),
+        Op::HSET2 => half::hset2(call),
+        Op::HSETP2 => half::hsetp2(call),
+        Op::VHMNMX => half::vhmnmx(call),
+        Op::F2F => convert::f2f(call),
+        Op::F2FP => convert::f2fp(call),
+        Op::F2I => convert::f2i(call),
+        Op::F2IP => convert::f2ip(call),
+        Op::FRND => convert::frnd(call),
+        Op::I2F | Op::I2FP => convert::i2f(call),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lop3_tables() {
-        for (a, b) in [(0b1100u32, 0b1010u32), (u32::MAX, 0x1234_5678)] {
-            assert_eq!(lop3(a, b, 0, 0xc0), a & b);
-            assert_eq!(lop3(a, b, 0, 0xfc), a | b);
-            assert_eq!(lop3(a, b, 0, 0x3c), a ^ b);
-        }
-    }
-
-    #[test]
-    fn wide_multiply_adds_64_bits() {
-        let out = eval(Op::IMAD, &[M::WIDE], &[u32::MAX, 4, 8, 0]);
-        assert_eq!(out, Some(vec![4, 0]));
-        let out = eval(Op::IMAD, &[M::WIDE, M::U32], &[u32::MAX, 4, 8, 0]);
-        assert_eq!(out, Some(vec![4, 4]));
-    }
-}
+#[path = "eval/tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@
 //!   (`BSSY`, `BSYNC`) on values of file B.
 
 use crate::entity::{Block, Inst, Map, Value};
+use rustc_hash::FxHashMap;
 use sass::M;
 use smallvec::SmallVec;
 
@@ -38,22 +39,52 @@ pub enum Op {
 pub enum Pseudo {
     /// One result with the words of all arguments, side by side.
     Pack,
+    /// Results that share out the words of the argument, in order.
+    Unpack,
     /// A result like the argument.
     Copy,
     /// A result with any bits.
     Undef,
+    /// Results like the first arguments, in the same registers, once these are no longer in flight: what waits for
+    /// asynchronous products stands before it. Further arguments are what the products read until then.
+    Landed,
+    /// What a device function gets from its caller, in the registers of [`Function::fixed`].
+    Entry,
+    /// A call: the callee (a symbol, or an address in a register pair) and then what it gets, both results and
+    /// arguments in the registers of [`Function::fixed`].
+    Call,
+    /// What a device function hands back, in the registers of [`Function::fixed`].
+    Leave,
 }
 
-/// A value, or one word of it, as an argument.
+/// Some consecutive words of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub first: u8,
+    pub count: u8,
+}
+
+/// A value, or some words of it, as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     pub value: Value,
-    /// One word of a value of several; `None` for the whole value.
-    pub word: Option<u8>,
+    /// `None` for the whole value.
+    pub part: Option<Part>,
     /// `-x`, or `!p` for a predicate.
     pub negated: bool,
     /// `|x|`
     pub absolute: bool,
+    /// `~x`
+    pub inverted: bool,
+    /// What the machine's text has behind the register, in order: `.H1_H1`, `.negA.tnspB`. The rest is [`M::Empty`].
+    pub suffixes: [M; 4],
+}
+
+/// Which half of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    Low,
+    High,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,17 +96,34 @@ pub enum Arg {
         bank: u8,
         offset: u32,
     },
-    /// `c[bank][RZ+offset]` as the address of a load from a constant bank.
+    /// `c[bank][index+offset]` as the address of a load from a constant bank.
     Bank {
         bank: u8,
-        offset: u32,
+        index: Option<Value>,
+        offset: i32,
+    },
+    /// Half of the address of [`Function::symbols`]`[symbol]` plus an addend: the loader fills it in.
+    Address {
+        symbol: u32,
+        addend: i64,
+        half: Half,
     },
     /// A special register or another operand that is a name.
     Name(M),
     /// RZ, URZ
     Zero(File),
+    /// -RZ, the float -0.0: what can be added to any float without changing it.
+    MinusZero,
     /// PT, or !PT.
     True(bool),
+    /// R1.
+    Stack,
+    /// An offset from the stack pointer that the function's caller had.
+    Incoming(u32),
+    /// Where the address of [`Function::symbols`]`[symbol]` is in the table of constant bank 4.
+    Table {
+        symbol: u32,
+    },
     /// Where a convergence barrier ends.
     Target(Block),
 }
@@ -88,26 +136,72 @@ impl From<Value> for Arg {
 
 impl Use {
     pub fn of(value: Value) -> Use {
-        Use { value, word: None, negated: false, absolute: false }
+        Use { value, part: None, negated: false, absolute: false, inverted: false, suffixes: [M::Empty; 4] }
+    }
+
+    /// Nothing is done to the bits on the way in.
+    pub fn is_plain(&self) -> bool {
+        !self.negated && !self.absolute && !self.inverted && self.suffixes[0] == M::Empty
     }
 }
 
 impl Arg {
     /// One word of a value.
     pub fn word(value: Value, word: u8) -> Arg {
-        Arg::Use(Use { word: Some(word), ..Use::of(value) })
+        Arg::part(value, word, 1)
+    }
+
+    /// Some words of a value.
+    pub fn part(value: Value, first: u8, count: u8) -> Arg {
+        Arg::Use(Use { part: Some(Part { first, count }), ..Use::of(value) })
     }
 
     pub fn not(value: Value) -> Arg {
         Arg::Use(Use { negated: true, ..Use::of(value) })
     }
 
-    /// `-x`; an immediate is negated on the spot.
+    /// `-x`, `!p`; an immediate is negated on the spot as an integer.
     pub fn negated(self) -> Arg {
         match self {
             Arg::Use(u) => Arg::Use(Use { negated: !u.negated, ..u }),
             Arg::Imm(n) => Arg::Imm(n.wrapping_neg()),
+            Arg::True(sense) => Arg::True(!sense),
             other => other,
+        }
+    }
+
+    /// `~x`; an immediate is inverted on the spot.
+    pub fn inverted(self) -> Arg {
+        match self {
+            Arg::Use(u) => Arg::Use(Use { inverted: !u.inverted, ..u }),
+            Arg::Imm(n) => Arg::Imm(!n),
+            other => other,
+        }
+    }
+
+    /// `|x|` of a register.
+    pub fn absolute(self) -> Arg {
+        match self {
+            Arg::Use(u) => Arg::Use(Use { absolute: true, negated: false, ..u }),
+            other => other,
+        }
+    }
+
+    /// `x.SUFFIX` of a register, behind the suffixes that it has.
+    pub fn suffixed(self, suffix: M) -> Arg {
+        let Arg::Use(mut u) = self else { return self };
+        if let Some(free) = u.suffixes.iter_mut().find(|s| **s == M::Empty) {
+            *free = suffix;
+        }
+        Arg::Use(u)
+    }
+
+    /// The value that it reads.
+    pub fn value(&self) -> Option<Value> {
+        match self {
+            Arg::Use(u) => Some(u.value),
+            Arg::Bank { index, .. } => *index,
+            _ => None,
         }
     }
 }
@@ -127,17 +221,14 @@ pub struct InstData {
     pub results: SmallVec<[Value; 2]>,
     pub args: SmallVec<[Arg; 6]>,
     pub guard: Option<Guard>,
-    /// Line of the PTX source, 0 where there is none.
-    pub line: u32,
+    /// Byte of the PTX text at which the instruction begins that this is for, 0 where there is none.
+    pub at: u32,
 }
 
 impl InstData {
     /// The values that are read: arguments, guard, and what the guard keeps.
     pub fn uses(&self) -> impl Iterator<Item = Value> + '_ {
-        let args = self.args.iter().filter_map(|a| match a {
-            Arg::Use(u) => Some(u.value),
-            _ => None,
-        });
+        let args = self.args.iter().filter_map(Arg::value);
         let guard =
             self.guard.iter().flat_map(|g| std::iter::once(g.predicate).chain(g.kept.iter().copied()));
         args.chain(guard)
@@ -170,6 +261,8 @@ pub enum Terminator {
         no: Edge,
     },
     Exit,
+    /// Back to the caller of a device function.
+    Return,
 }
 
 impl Terminator {
@@ -177,7 +270,7 @@ impl Terminator {
         match self {
             Terminator::Jump(e) => SmallVec::from_slice(&[e]),
             Terminator::Branch { yes, no, .. } => SmallVec::from_slice(&[yes, no]),
-            Terminator::Exit => SmallVec::new(),
+            Terminator::Exit | Terminator::Return => SmallVec::new(),
         }
     }
 
@@ -185,7 +278,7 @@ impl Terminator {
         match self {
             Terminator::Jump(e) => std::iter::once(e).collect(),
             Terminator::Branch { yes, no, .. } => [yes, no].into_iter().collect(),
-            Terminator::Exit => SmallVec::new(),
+            Terminator::Exit | Terminator::Return => SmallVec::new(),
         }
     }
 
@@ -204,6 +297,8 @@ pub struct BlockData {
     pub params: Vec<Value>,
     pub insts: Vec<Inst>,
     pub end: Terminator,
+    /// Byte of the PTX text at which the instruction begins that ends the block, 0 where there is none.
+    pub end_at: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -213,6 +308,19 @@ pub struct Function {
     pub insts: Map<Inst, InstData>,
     /// The first block is the entry; it has no predecessors and no parameters.
     pub blocks: Map<Block, BlockData>,
+    /// The names that [`Arg::Address`] and calls refer to.
+    pub symbols: Vec<String>,
+    /// Where [`Pseudo::Entry`], [`Pseudo::Call`] and [`Pseudo::Leave`] have their results and arguments.
+    pub fixed: FxHashMap<Inst, Fixed>,
+    /// Bytes of the stack frame that variables take, from the stack pointer on.
+    pub frame: u32,
+}
+
+/// The registers that the calling convention gives to results and arguments, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fixed {
+    pub results: Vec<u8>,
+    pub args: Vec<u8>,
 }
 
 impl Function {
@@ -228,7 +336,31 @@ impl Function {
 
     /// A new block that ends in `EXIT` until it gets another end.
     pub fn block(&mut self) -> Block {
-        self.blocks.push(BlockData { params: Vec::new(), insts: Vec::new(), end: Terminator::Exit })
+        self.blocks.push(BlockData {
+            params: Vec::new(),
+            insts: Vec::new(),
+            end: Terminator::Exit,
+            end_at: 0,
+        })
+    }
+
+    /// The number of a symbol.
+    pub fn symbol(&mut self, name: &str) -> u32 {
+        let at = self.symbols.iter().position(|s| s == name).unwrap_or_else(|| {
+            self.symbols.push(name.to_string());
+            self.symbols.len() - 1
+        });
+        at as u32
+    }
+
+    /// The argument whose register an instruction's result has: a product that a warpgroup computes by itself adds to
+    /// its accumulator in place. It stands behind the descriptor.
+    pub fn tied(&self, inst: &InstData) -> Option<Value> {
+        use sass::Op::{BGMMA, HGMMA, IGMMA, QGMMA};
+        let Op::Machine(HGMMA | IGMMA | QGMMA | BGMMA) = inst.op else { return None };
+        let file = |arg: &Arg| arg.value().map(|v| self.values[v].file);
+        let descriptor = inst.args.iter().position(|a| file(a) == Some(File::UR))?;
+        inst.args.get(descriptor + 1).filter(|a| file(a) == Some(File::R)).and_then(Arg::value)
     }
 
     pub fn append(&mut self, block: Block, data: InstData) -> Inst {

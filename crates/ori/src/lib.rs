@@ -14,6 +14,7 @@
 //! | what does an operation compute? | [`eval`] |
 //! | how is it printed? | [`text`] |
 
+pub mod arith;
 pub mod cfg;
 pub mod entity;
 pub mod eval;
@@ -24,4 +25,6 @@ pub mod verify;
 
 pub use cfg::Cfg;
 pub use entity::{Block, Inst, Value};
-pub use function::{Arg, Edge, File, Function, Guard, InstData, Op, Pseudo, Terminator, Use};
+pub use function::{
+    Arg, Edge, File, Fixed, Function, Guard, Half, InstData, Op, Part, Pseudo, Terminator, Use,
+};

@@ -1,6 +1,7 @@
 //! The text form: one line per instruction, values in place of registers.
 
 use crate::function::*;
+use sass::M;
 use std::fmt;
 
 impl fmt::Display for Function {
@@ -71,19 +72,36 @@ impl fmt::Display for Arg {
         match self {
             Arg::Use(u) => {
                 let (open, close) = if u.absolute { ("|", "|") } else { ("", "") };
-                write!(f, "{}{open}{}", if u.negated { "-" } else { "" }, u.value)?;
-                if let Some(word) = u.word {
-                    write!(f, ".{word}")?;
+                f.write_str(if u.negated { "-" } else { "" })?;
+                f.write_str(if u.inverted { "~" } else { "" })?;
+                write!(f, "{open}{}", u.value)?;
+                match u.part {
+                    Some(Part { first, count: 1 }) => write!(f, "[{first}]")?,
+                    Some(Part { first, count }) => write!(f, "[{first}..{}]", first + count)?,
+                    None => {}
                 }
-                f.write_str(close)
+                f.write_str(close)?;
+                let mut suffixes = u.suffixes.iter().filter(|s| **s != M::Empty);
+                suffixes.try_for_each(|s| write!(f, ".{}", s.name()))
             }
             Arg::Imm(n) if *n < 0 => write!(f, "-{:#x}", n.unsigned_abs()),
             Arg::Imm(n) => write!(f, "{n:#x}"),
-            Arg::Const { bank, offset } | Arg::Bank { bank, offset } => {
-                write!(f, "c[{bank:#x}][{offset:#x}]")
+            Arg::Const { bank, offset } => write!(f, "c[{bank:#x}][{offset:#x}]"),
+            Arg::Bank { bank, index, offset } => {
+                write!(f, "load c[{bank:#x}][")?;
+                index.map_or(Ok(()), |i| write!(f, "{i}+"))?;
+                write!(f, "{offset:#x}]")
             }
+            Arg::Address { symbol, addend, half } => {
+                let half = if *half == Half::Low { "low" } else { "high" };
+                write!(f, "{half}(${symbol}{addend:+})")
+            }
+            Arg::Stack => f.write_str("SP"),
+            Arg::Incoming(offset) => write!(f, "incoming+{offset:#x}"),
+            Arg::Table { symbol } => write!(f, "table(${symbol})"),
             Arg::Name(m) => f.write_str(m.name()),
             Arg::Zero(file) => write!(f, "{file:?}Z"),
+            Arg::MinusZero => write!(f, "-RZ"),
             Arg::True(true) => f.write_str("PT"),
             Arg::True(false) => f.write_str("!PT"),
             Arg::Target(block) => write!(f, "{block}"),
@@ -102,6 +120,7 @@ impl fmt::Display for End<'_> {
                 write!(f, "{word} {}{predicate}, {yes}, {no}", if *negated { "!" } else { "" })
             }
             Terminator::Exit => f.write_str("exit"),
+            Terminator::Return => f.write_str("return"),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! 4. a guard, and a branch's predicate, is a predicate (P or UP);
 //! 5. a guarded instruction keeps one value for each result, of the same file and width;
 //! 6. a word that is named exists;
-//! 7. the words of a `Pack` add up, and `Copy` keeps file and width.
+//! 7. `Pack`, `Unpack` and `Copy` take values, and their words add up.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Value};
@@ -124,24 +124,31 @@ impl Verifier<'_> {
             inst.results.iter().zip(&guard.kept).try_for_each(|(r, k)| self.same(*r, *k))?;
         }
         for arg in &inst.args {
-            if let Arg::Use(Use { value, word: Some(word), .. }) = arg
-                && *word >= values[*value].words
+            if let Arg::Use(Use { value, part: Some(part), .. }) = arg
+                && u16::from(part.first) + u16::from(part.count) > u16::from(values[*value].words)
             {
-                return Err(format!("{value} has no word {word}"));
+                return Err(format!("{value} has no word {}", part.first + part.count - 1));
             }
         }
         let width = |a: &Arg| match a {
-            Arg::Use(Use { value, word: None, .. }) => u32::from(values[*value].words),
+            Arg::Use(Use { value, part: None, .. }) => u32::from(values[*value].words),
+            Arg::Use(Use { part: Some(part), .. }) => u32::from(part.count),
             _ => 1,
         };
         match (inst.op, inst.results.first()) {
-            (Op::Pseudo(Pseudo::Pack | Pseudo::Copy), Some(result)) => {
-                if u32::from(values[*result].words) != inst.args.iter().map(width).sum::<u32>() {
+            (Op::Pseudo(Pseudo::Pack | Pseudo::Copy | Pseudo::Unpack), Some(_)) => {
+                if !inst.args.iter().all(|a| matches!(a, Arg::Use(_))) {
+                    return Err("words of something that is no value".into());
+                }
+                let words: u32 = inst.results.iter().map(|r| u32::from(values[*r].words)).sum();
+                if words != inst.args.iter().map(width).sum::<u32>() {
                     return Err("the words do not add up".into());
                 }
                 Ok(())
             }
-            (Op::Pseudo(_), None) => Err("a pseudo operation without a result".into()),
+            (Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef), None) => {
+                Err("a pseudo operation without a result".into())
+            }
             _ => Ok(()),
         }
     }

@@ -90,6 +90,8 @@ fn names(out: &mut String, forms: &[&Form]) {
         &names,
         first,
     );
+    let dotted: Vec<bool> = names.iter().map(|name| name.contains('.')).collect();
+    writeln!(out, "static HAS_DOT: [bool; {}] = {dotted:?};", dotted.len()).unwrap();
 }
 
 fn bits(pieces: &Pieces) -> String {
@@ -158,12 +160,15 @@ fn words(form: &Form, slot: &Slot) -> Result<String, String> {
     Ok(format!("Words {{ count: {count}, by: &[{}] }}", by.join(",")))
 }
 
-/// Only operations that read their registers at issue have an operand cache; matrix operations have no lane for
-/// the accumulator.
+/// Only operations that read their registers at issue have an operand cache. Matrix operations have no lane for the
+/// accumulator; HMMA of sm_75 and those of sm_120 have one for B alone, on sm_120 none if they are sparse or scaled.
 fn cached(form: &Form, lane: u8) -> bool {
+    let literal = |name: &str| form.mods.iter().any(|m| matches!(m, Mod::Literal(text) if text == name));
     match form.class.as_str() {
         "alu" | "fma" | "wide" | "half" | "hmma2" | "double" | "fp64" => true,
-        "tensor" => lane < 2 && form.isas & (SM_75 | SM_120) == 0,
+        "tensor" if form.isas & SM_75 != 0 && form.op == "HMMA" => lane == 1,
+        "tensor" if form.isas & SM_120 != 0 => lane == 1 && !literal("SP") && !literal("SF"),
+        "tensor" => lane < 2,
         _ => false,
     }
 }
@@ -174,7 +179,7 @@ fn slot_static(out: &mut String, form: &Form, slot: &Slot) -> Result<(), String>
     writeln!(
         out,
         "Slot {{ kind: Kind::{}, at: {}, shift: {}, names: {}, literal: M::{}, neg: {}, abs: {}, not: {}, inverts: {}, \
-         lane: {}, hide: Hide::{}, role: Role::{}, words: {}, frame: {:?}, opens: {}, closes: {}, spaced: {}, suffix: M::{}, again: {}, outside: {}, silent: {}, spaced_bank: {}, inside: {}, signed_alone: {}, nonzero: {} }},",
+         lane: {}, hide: Hide::{}, role: Role::{}, words: {}, frame: {:?}, opens: {}, closes: {}, spaced: {}, suffix: M::{}, again: {}, outside: {}, silent: {}, spaced_bank: {}, inside: {}, signed_alone: {}, nonzero: {}, allows: {} }},",
         slot.kind,
         bits(&slot.at),
         slot.shift,
@@ -200,9 +205,24 @@ fn slot_static(out: &mut String, form: &Form, slot: &Slot) -> Result<(), String>
         slot.inside || slot.half && matches!(slot.kind.as_str(), "Const" | "Bindless" | "U"),
         slot.signed_alone,
         slot.nonzero,
+        allows(form, slot),
     )
     .unwrap();
     Ok(())
+}
+
+/// The signs that may stand at an operand, as flags of `inst::flag`.
+fn allows(form: &Form, slot: &Slot) -> String {
+    let signs = [
+        (slot.neg.is_some() && !slot.inverts, "NEG"),
+        (slot.neg.is_some() && slot.inverts, "INV"),
+        (slot.abs.is_some(), "ABS"),
+        (slot.not.is_some(), "NOT"),
+        (slot.lane.is_some_and(|lane| cached(form, lane)), "REUSE"),
+    ];
+    let flags: Vec<String> =
+        signs.iter().filter(|(has, _)| *has).map(|(_, flag)| format!("flag::{flag}")).collect();
+    if flags.is_empty() { "0".to_string() } else { flags.join("|") }
 }
 
 fn mask(pieces: &Pieces) -> u128 {
@@ -269,7 +289,7 @@ fn form_static(out: &mut String, form: &Form) -> Result<(), String> {
     for slot in &form.slots {
         slot_static(out, form, slot)?;
     }
-    writeln!(out, "] }},").unwrap();
+    writeln!(out, "], takes: 0, needs: 0 }}.with_kinds(),").unwrap();
     Ok(())
 }
 

@@ -409,6 +409,7 @@ impl Table {
             "K" => ("Const".into(), vec![(54, 5), (40, 14)]),
             "KL" => ("ConstU".into(), vec![(54, 5), (37, 17), (24, uniform_width)]),
             "KB" => ("ConstB".into(), vec![(54, 5), (38, 16)]),
+            "KRL" => ("ConstR".into(), vec![(54, 5), (37, 17), (24, 8)]),
             "KR" => ("ConstR".into(), vec![(54, 5), (38, 16), (24, 8)]),
             "KU" => ("ConstU".into(), vec![(54, 5), (38, 16), (24, uniform_width)]),
             "X" => {

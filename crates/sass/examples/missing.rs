@@ -85,6 +85,16 @@ fn operation(text: &str) -> String {
     name.split('.').next().unwrap_or("").to_string()
 }
 
+/// `1.5.H1`, `-QNAN .NP`: a part of a register cannot be a part of a number. nvdisasm prints it, no compiler writes it.
+fn has_suffixed_number(text: &str) -> bool {
+    text.split(", ").skip(1).any(|operand| {
+        let number = operand.trim_start_matches(['+', '-']);
+        let is_number = number.starts_with(|c: char| c.is_ascii_digit()) || number.contains("NAN ");
+        let suffix = number.rsplit('.').next().unwrap_or("");
+        is_number && number.contains('.') && suffix.starts_with(|c: char| c.is_ascii_uppercase())
+    })
+}
+
 /// Random words of every opcode: typical ones (most fields zero or all ones) and wild ones.
 fn probe(isa: Isa, tries: usize) -> Result<BTreeMap<u16, Opcode>, String> {
     let mut random = Random(u64::from(isa.sm()));
@@ -104,7 +114,10 @@ fn probe(isa: Isa, tries: usize) -> Result<BTreeMap<u16, Opcode>, String> {
             continue;
         };
         // A placeholder name stands for an operation that nvdisasm does not show.
-        if GRAPHICS.contains(&operation(&text).as_str()) || text.starts_with("__") {
+        if GRAPHICS.contains(&operation(&text).as_str())
+            || text.starts_with("__")
+            || has_suffixed_number(&text)
+        {
             continue;
         }
         let code = (word & 0xfff | word >> 91 << 12 & 0x1000) as u16;

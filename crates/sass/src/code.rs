@@ -1,7 +1,7 @@
 //! Words to instructions and back.
 
 use crate::control::{Control, ControlError};
-use crate::form::{Bits, Form, Kind, Mod, Slot};
+use crate::form::{Bits, Form, Kind, M, Mod, Slot};
 use crate::inst::{Guard, Inst, Operand, flag};
 use crate::isa::Isa;
 use std::fmt;
@@ -62,30 +62,30 @@ pub fn decode(isa: Isa, word: u128) -> Inst {
     if control.check().is_err() {
         return Inst::raw(word);
     }
-    let fits = |form: &&Form| control.reuse & !form.lanes == 0;
-    Form::matching(isa, word)
-        .filter(fits)
-        .find_map(|form| decode_as(form, control, word))
-        .unwrap_or_else(|| Inst::raw(word))
-}
-
-fn decode_as(form: &'static Form, control: Control, word: u128) -> Option<Inst> {
-    let mut inst = Inst::empty(form);
-    inst.control = control;
-    inst.guard = Guard { predicate: (word >> 12) as u8 & 7, not: word >> 15 & 1 == 1 };
-    for (index, m) in form.mods.iter().enumerate() {
-        if let Mod::Field { values, at, .. } = m {
-            let value = at.get(word) as usize;
-            if values.get(value).is_none_or(|v| v.0 == crate::form::M::Undefined) {
-                return None;
-            }
-            inst.mods[index] = value as u8;
+    for form in Form::matching(isa, word).filter(|form| control.reuse & !form.lanes == 0) {
+        let mut inst = Inst::empty(form);
+        if fill(&mut inst, word).is_some() {
+            inst.control = control;
+            inst.guard = Guard { predicate: (word >> 12) as u8 & 7, not: word >> 15 & 1 == 1 };
+            return inst;
         }
     }
-    for (index, slot) in form.slots.iter().enumerate() {
-        inst.operands[index] = get(slot, word)?;
+    Inst::raw(word)
+}
+
+/// Reads modifiers and operands; nothing if the word has a value that is not defined.
+fn fill(inst: &mut Inst, word: u128) -> Option<()> {
+    for (value, m) in inst.mods.iter_mut().zip(inst.form.mods) {
+        if let Mod::Field { values, at, .. } = m {
+            let index = at.get(word);
+            values.get(index as usize).filter(|v| v.0 != M::Undefined)?;
+            *value = index as u8;
+        }
     }
-    Some(inst)
+    for (operand, slot) in inst.operands.iter_mut().zip(inst.form.slots) {
+        *operand = get(slot, word)?;
+    }
+    Some(())
 }
 
 /// URZ is all ones in its field, whatever the width; operands say 255.
@@ -153,7 +153,7 @@ fn get(slot: &Slot, word: u128) -> Option<Operand> {
         Kind::Name => {
             operand.value = at.get(word) as i64;
             let name = slot.names.get(operand.value as usize)?;
-            if name.0 == crate::form::M::Undefined {
+            if name.0 == M::Undefined {
                 return None;
             }
         }

@@ -4,6 +4,7 @@
 //! control code, a modifier, an operand, or the form itself (`base`); the build checks it. So a word that matches
 //! a form decodes and encodes back to the same bits.
 
+use crate::inst::flag;
 use crate::isa::{Isa, IsaSet};
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
@@ -25,21 +26,23 @@ impl Bits {
         (1 << self.width()) - 1
     }
 
-    pub(crate) fn get(self, word: u128) -> u64 {
-        let mut value = 0u128;
-        for (&lo, &width) in self.lo.iter().zip(&self.width) {
-            let mask = (1u128 << width) - 1;
-            value = value << width | word >> lo & mask;
-        }
-        value as u64
+    /// Where each piece lies, with a mask of its width; pieces are at most 64 bits wide.
+    fn pieces(&self) -> impl DoubleEndedIterator<Item = (u8, u8, u64)> {
+        let pieces = self.lo.iter().zip(&self.width).filter(|(_, width)| **width > 0);
+        pieces.map(|(&lo, &width)| (lo, width, u64::MAX >> (64 - width)))
     }
 
-    pub(crate) fn put(self, word: &mut u128, value: u64) {
-        let mut value = u128::from(value);
-        for (&lo, &width) in self.lo.iter().zip(&self.width).rev() {
-            let mask = (1u128 << width) - 1;
-            *word = *word & !(mask << lo) | (value & mask) << lo;
-            value >>= width;
+    pub(crate) fn get(self, word: u128) -> u64 {
+        // The first piece is shifted by its own width, which may be all 64 bits, when there is nothing to shift yet.
+        self.pieces().fold(0, |value: u64, (lo, width, mask)| {
+            value.unbounded_shl(u32::from(width)) | (word >> lo) as u64 & mask
+        })
+    }
+
+    pub(crate) fn put(self, word: &mut u128, mut value: u64) {
+        for (lo, width, mask) in self.pieces().rev() {
+            *word = *word & !(u128::from(mask) << lo) | u128::from(value & mask) << lo;
+            value = value.unbounded_shr(u32::from(width));
         }
     }
 
@@ -67,6 +70,9 @@ pub struct Form {
     pub lanes: u8,
     /// Where the row stands, for messages.
     pub line: &'static str,
+    /// The families (`Kind::family`) of operands that some slot takes, and of those that must be given.
+    takes: u16,
+    needs: u16,
 }
 
 /// The form of words that no row describes: the word itself, as two halves.
@@ -81,6 +87,8 @@ pub static RAW: Form = Form {
     fields: 0,
     lanes: 0,
     line: "",
+    takes: 0,
+    needs: 0,
 };
 
 impl PartialEq for Form {
@@ -102,6 +110,34 @@ impl Form {
     /// the control code, the modifiers and the operands.
     pub fn bits(&self) -> (u128, u128) {
         (self.base, self.fields)
+    }
+
+    /// Whether operands of these families (a set of `Kind::family` bits) may fit. It rules most forms out at once: the
+    /// forms of a row differ in the kind of one operand.
+    pub(crate) fn may_take(&self, families: u16) -> bool {
+        families & !self.takes == 0 && self.needs & !families == 0
+    }
+
+    const fn with_kinds(mut self) -> Form {
+        let mut index = 0;
+        while index < self.slots.len() {
+            let slot = &self.slots[index];
+            let family = slot.kind.family();
+            self.takes |= match slot.kind {
+                Kind::Literal => Kind::Name.family() | Kind::U.family() | Kind::Signed.family(),
+                Kind::Relative => family | Kind::Signed.family(),
+                Kind::V => family | Kind::P.family(),
+                _ => family,
+            };
+            // Predicate results and names may be left out, too; a distance may be given as a number.
+            let may_be_absent = !matches!(slot.hide, Hide::Never)
+                || matches!(slot.kind, Kind::P | Kind::V | Kind::Name | Kind::Literal | Kind::Relative);
+            if !may_be_absent {
+                self.needs |= family;
+            }
+            index += 1;
+        }
+        self
     }
 
     pub(crate) fn matching(isa: Isa, word: u128) -> impl Iterator<Item = &'static Form> {
@@ -178,6 +214,24 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Kinds that can stand for each other when an instruction is built share a bit.
+    pub(crate) const fn family(self) -> u16 {
+        match self {
+            Kind::R => 1,
+            Kind::U => 1 << 1,
+            Kind::P => 1 << 2,
+            Kind::V => 1 << 3,
+            Kind::B => 1 << 4,
+            Kind::Const | Kind::ConstB | Kind::ConstR | Kind::ConstU => 1 << 5,
+            Kind::Bindless => 1 << 6,
+            Kind::Name => 1 << 7,
+            Kind::Relative => 1 << 8,
+            Kind::Literal => 1 << 9,
+            Kind::Signed | Kind::Unsigned | Kind::Decimal | Kind::Set | Kind::Swizzle => 1 << 10,
+            Kind::Float | Kind::Half | Kind::Bfloat | Kind::Double => 1 << 10,
+        }
+    }
+
     pub fn is_immediate(self) -> bool {
         matches!(
             self,
@@ -221,6 +275,11 @@ impl M {
     pub fn name(self) -> &'static str {
         // `Empty` and `Undefined` come before the names.
         (self as usize).checked_sub(2).map_or("", |index| M_NAMES[index].1)
+    }
+
+    /// Whether the name spans several words of the text.
+    pub(crate) fn has_dot(self) -> bool {
+        (self as usize).checked_sub(2).is_some_and(|index| HAS_DOT[index])
     }
 
     pub fn from_name(name: &str) -> Option<M> {
@@ -288,6 +347,8 @@ pub struct Slot {
     pub inside: bool,
     /// nvdisasm writes `c[0x0] [0x4]` in packed-half operations.
     pub spaced_bank: bool,
+    /// The signs that may stand here: `inst::flag`.
+    pub(crate) allows: u8,
 }
 
 /// Latency class: which pipe runs the operation.

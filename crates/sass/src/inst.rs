@@ -242,6 +242,18 @@ impl Inst {
         }
     }
 
+    /// Makes it an instruction of another form, about which nothing is known yet; operands stay as they were.
+    pub(crate) fn restart(&mut self, form: &'static Form) {
+        self.form = form;
+        self.mods = [0; MAX_MODIFIERS];
+        self.control.reuse = 0;
+    }
+
+    /// Forgets the operands that the form has no slot for: equal instructions are equal in all fields.
+    pub(crate) fn clear_unused(&mut self) {
+        self.operands[self.form.slots.len()..].fill(Operand::of(Kind::Literal, 0));
+    }
+
     pub(crate) fn raw(word: u128) -> Inst {
         let mut inst = Inst::empty(&RAW);
         inst.operands[0] = Operand::of(Kind::Unsigned, (word >> 64) as i64);

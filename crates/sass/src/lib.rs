@@ -12,6 +12,7 @@ mod control;
 mod form;
 mod inst;
 mod isa;
+pub mod model;
 mod number;
 mod select;
 pub mod target;
@@ -25,6 +26,7 @@ pub use form::{
 };
 pub use inst::{Access, Guard, Inst, Operand, PT, RZ, URZ, operands};
 pub use isa::{Isa, IsaSet};
+pub use model::Model;
 pub use select::{SelectError, legal, select};
 pub use target::{TARGETS, Target};
 pub use text::{At, ParseError, WORD_BYTES, parse, parse_at};

@@ -89,14 +89,17 @@ pub(crate) fn bits(kind: Kind, value: f64) -> Option<i64> {
             (i64::from(bits), half_to_f64(bits))
         }
         Kind::Bfloat => {
-            let bits = (value as f32).to_bits() >> 16;
+            let bits = f64_to_f32(value).to_bits() >> 16;
             (i64::from(bits), f64::from(f32::from_bits(bits << 16)))
         }
         Kind::Double => {
             let bits = value.to_bits() >> 32;
             (bits as i64, f64::from_bits(bits << 32))
         }
-        Kind::Float => (i64::from((value as f32).to_bits()), f64::from(value as f32)),
+        Kind::Float => {
+            let float = f64_to_f32(value);
+            (i64::from(float.to_bits()), f64::from(float))
+        }
         _ => return None,
     };
     (value.is_nan() || back.to_bits() == value.to_bits()).then_some(bits)
@@ -110,6 +113,8 @@ pub(crate) fn parse(text: &str) -> Option<f64> {
         // All payload bits set: what ptxas writes for a NaN.
         "+QNAN" => f64::from_bits(0x7fff_ffff_ffff_ffff),
         "-QNAN" => f64::from_bits(0xffff_ffff_ffff_ffff),
+        "+SNAN" => f64::from_bits(0x7ff7_ffff_ffff_ffff),
+        "-SNAN" => f64::from_bits(0xfff7_ffff_ffff_ffff),
         _ if text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !text.contains('x') => {
             text.parse().ok()?
         }
@@ -129,6 +134,17 @@ fn half_to_f64(bits: u16) -> f64 {
             );
         }
         _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+    }
+}
+
+/// `as` makes a signaling NaN quiet; this keeps the upper bits of the payload.
+fn f64_to_f32(value: f64) -> f32 {
+    let bits = value.to_bits();
+    match value.is_nan() {
+        true => {
+            f32::from_bits((bits >> 32) as u32 & 0x8000_0000 | 0x7f80_0000 | (bits >> 29) as u32 & 0x7f_ffff)
+        }
+        false => value as f32,
     }
 }
 

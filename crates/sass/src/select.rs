@@ -6,7 +6,7 @@
 
 use crate::code::fits;
 use crate::form::{Form, Hide, Kind, M, Mod, Op, Role, Slot};
-use crate::inst::{Inst, Operand, flag};
+use crate::inst::{Inst, Operand, PT, flag};
 use crate::isa::Isa;
 use crate::number;
 use std::fmt;
@@ -36,40 +36,74 @@ impl fmt::Display for SelectError {
 
 impl std::error::Error for SelectError {}
 
-/// An operand as given: the text parser also knows the brackets around it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
-    pub operand: Operand,
-    /// The opening text of the brackets around it; `None` from a builder, which names operands alone.
-    pub frame: Option<&'a str>,
-    /// It stands alone in its brackets.
-    pub alone: bool,
+/// What is asked for: modifiers in the order of the text, operands, and, from the parser, how these stood there.
+pub(crate) struct Request<'a, W> {
+    pub modifiers: &'a [W],
+    pub operands: &'a [Operand],
+    /// One for each operand; none from a builder, which names operands alone.
+    pub places: &'a [Place<'a>],
     /// Where branch targets are measured from.
     pub origin: i64,
+}
+
+/// How an operand stood in the text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// The opening text of the brackets around it.
+    pub frame: &'a str,
+    /// It stands alone in its brackets.
+    pub alone: bool,
+}
+
+/// A modifier as given: a name, or a word of the text, which may be a part of one (`STRONG` of `STRONG.GPU`).
+pub(crate) trait Word: Copy {
+    fn is(self, name: M) -> bool;
+    fn text(&self) -> &str;
+}
+
+impl Word for M {
+    fn is(self, name: M) -> bool {
+        self == name
+    }
+
+    fn text(&self) -> &str {
+        self.name()
+    }
+}
+
+/// A word of the text, with the name that it is, if it is one.
+#[derive(Clone, Copy)]
+pub(crate) struct TextWord<'a> {
+    text: &'a str,
+    name: Option<M>,
+}
+
+impl<'a> TextWord<'a> {
+    pub fn new(text: &'a str) -> TextWord<'a> {
+        TextWord { text, name: M::from_name(text) }
+    }
+}
+
+impl Word for TextWord<'_> {
+    fn is(self, name: M) -> bool {
+        self.name == Some(name)
+    }
+
+    fn text(&self) -> &str {
+        self.text
+    }
 }
 
 impl Inst {
     /// Selects a form and fills it. The guard is PT and the control code the default one.
     pub fn new(isa: Isa, op: Op, modifiers: &[M], operands: &[Operand]) -> Result<Inst, SelectError> {
-        let mut given =
-            [Given { operand: Operand::of(Kind::Literal, 0), frame: None, alone: false, origin: 0 };
-                crate::inst::MAX_OPERANDS];
-        let given = given.get_mut(..operands.len()).ok_or(SelectError::Operands(op))?;
-        for (given, &operand) in given.iter_mut().zip(operands) {
-            given.operand = operand;
-        }
-        let mut names = [""; crate::inst::MAX_MODIFIERS];
-        let names = names.get_mut(..modifiers.len()).ok_or(SelectError::Modifiers(op))?;
-        for (name, modifier) in names.iter_mut().zip(modifiers) {
-            *name = modifier.name();
-        }
-        build(isa, op, names, given)
+        build(isa, op, &Request { modifiers, operands, places: &[], origin: 0 })
     }
 }
 
 /// The form that `Inst::new` would choose.
 pub fn select(isa: Isa, op: Op, modifiers: &[M], operands: &[Operand]) -> Option<&'static Form> {
-    Inst::new(isa, op, modifiers, operands).ok().map(|inst| inst.form())
+    find(isa, op, &Request { modifiers, operands, places: &[], origin: 0 }).map(|inst| inst.form())
 }
 
 /// Whether the operation has a form on this target for these operands.
@@ -77,26 +111,44 @@ pub fn legal(isa: Isa, op: Op, modifiers: &[M], operands: &[Operand]) -> bool {
     select(isa, op, modifiers, operands).is_some()
 }
 
-pub(crate) fn build(isa: Isa, op: Op, modifiers: &[&str], given: &[Given]) -> Result<Inst, SelectError> {
-    let mut error = SelectError::Operation(op);
-    for form in Form::of(op).iter().filter(|form| form.isas.contains(isa)) {
-        if matches!(error, SelectError::Operation(_)) {
-            error = SelectError::Modifiers(op);
-        }
-        let mut inst = Inst::empty(form);
-        if !match_modifiers(&mut inst, 0, modifiers) {
-            continue;
-        }
-        error = SelectError::Operands(op);
-        if match_operands(&mut inst, 0, given) && aliases_hold(&inst, modifiers) {
-            return Ok(inst);
+pub(crate) fn build<W: Word>(isa: Isa, op: Op, request: &Request<W>) -> Result<Inst, SelectError> {
+    find(isa, op, request).ok_or_else(|| why_not(isa, op, request.modifiers))
+}
+
+fn forms(isa: Isa, op: Op) -> impl Iterator<Item = &'static Form> {
+    Form::of(op).iter().filter(move |form| form.isas.contains(isa))
+}
+
+fn find<W: Word>(isa: Isa, op: Op, request: &Request<W>) -> Option<Inst> {
+    let families = request.operands.iter().fold(0, |set, operand| set | operand.kind.family());
+    let mut forms = forms(isa, op).filter(|form| form.may_take(families)).peekable();
+    let mut inst = Inst::empty(forms.peek()?);
+    for form in forms {
+        inst.restart(form);
+        if match_modifiers(&mut inst, 0, request.modifiers)
+            && match_operands(&mut inst, 0, request, 0)
+            && aliases_hold(&inst, request.modifiers)
+        {
+            inst.clear_unused();
+            return Some(inst);
         }
     }
-    Err(error)
+    None
+}
+
+fn why_not<W: Word>(isa: Isa, op: Op, modifiers: &[W]) -> SelectError {
+    let mut forms = forms(isa, op).peekable();
+    if forms.peek().is_none() {
+        SelectError::Operation(op)
+    } else if forms.any(|form| match_modifiers(&mut Inst::empty(form), 0, modifiers)) {
+        SelectError::Operands(op)
+    } else {
+        SelectError::Modifiers(op)
+    }
 }
 
 /// Gives `given` to the modifier positions from `index` on, backtracking over the choices.
-fn match_modifiers(inst: &mut Inst, index: usize, given: &[&str]) -> bool {
+fn match_modifiers<W: Word>(inst: &mut Inst, index: usize, given: &[W]) -> bool {
     let Some(m) = inst.form.mods.get(index) else { return given.is_empty() };
     match m {
         Mod::Literal(name) => eat(*name, given).is_some_and(|rest| match_modifiers(inst, index + 1, rest)),
@@ -116,16 +168,27 @@ fn match_modifiers(inst: &mut Inst, index: usize, given: &[&str]) -> bool {
     }
 }
 
-/// Takes a name off the front; one name may span several words of the text (`STRONG.GPU`).
-fn eat<'a, 'b>(name: M, mut given: &'a [&'b str]) -> Option<&'a [&'b str]> {
-    let mut name = match name {
-        M::Empty => return Some(given),
-        M::Undefined => return None,
-        _ => name.name(),
-    };
+/// Takes a name off the front.
+#[inline]
+fn eat<W: Word>(name: M, given: &[W]) -> Option<&[W]> {
+    if name == M::Empty {
+        return Some(given);
+    }
+    let (first, rest) = given.split_first()?;
+    if first.is(name) && name != M::Undefined {
+        Some(rest)
+    } else if name.has_dot() {
+        eat_words(name.name(), given)
+    } else {
+        None
+    }
+}
+
+/// One name may span several words of the text (`STRONG.GPU`).
+fn eat_words<'a, W: Word>(mut name: &str, mut given: &'a [W]) -> Option<&'a [W]> {
     loop {
         let (first, rest) = given.split_first()?;
-        name = name.strip_prefix(first)?;
+        name = name.strip_prefix(first.text())?;
         given = rest;
         if name.is_empty() {
             return Some(given);
@@ -135,32 +198,31 @@ fn eat<'a, 'b>(name: M, mut given: &'a [&'b str]) -> Option<&'a [&'b str]> {
 }
 
 /// An alias is not stored, so what was given must be what will be printed.
-fn aliases_hold(inst: &Inst, given: &[&str]) -> bool {
+fn aliases_hold<W: Word>(inst: &Inst, given: &[W]) -> bool {
     inst.form.mods.iter().enumerate().all(|(index, m)| match m {
-        Mod::Alias(alternatives) => {
-            match given.iter().find(|given| alternatives.iter().any(|(name, _)| name.name() == **given)) {
-                Some(name) => inst.modifier(index).name() == *name,
-                None => true,
-            }
-        }
+        Mod::Alias(alternatives) => given
+            .iter()
+            .find(|given| alternatives.iter().any(|(name, _)| given.is(*name)))
+            .is_none_or(|given| given.is(inst.modifier(index))),
         _ => true,
     })
 }
 
-fn match_operands(inst: &mut Inst, index: usize, given: &[Given]) -> bool {
-    let Some(slot) = inst.form.slots.get(index) else { return given.is_empty() };
-    if let Some((next, rest)) = given.split_first() {
-        let saved = inst.clone();
-        if take(inst, index, slot, next) && match_operands(inst, index + 1, rest) {
+/// Fills the slots from `index` on with the operands from `given` on.
+fn match_operands<W>(inst: &mut Inst, index: usize, request: &Request<W>, given: usize) -> bool {
+    let Some(slot) = inst.form.slots.get(index) else { return given == request.operands.len() };
+    if given < request.operands.len() {
+        // What `take` writes elsewhere is written again by whatever fills the slot instead.
+        let reuse = inst.control.reuse;
+        if take(inst, index, slot, request, given) && match_operands(inst, index + 1, request, given + 1) {
             return true;
         }
-        *inst = saved;
+        inst.control.reuse = reuse;
     }
     let empty_name = slot.names.iter().position(|v| v.0 == M::Empty);
     // A builder may leave out a predicate result that it does not want.
-    let unwanted = slot.role == Role::Def
-        && matches!(slot.kind, Kind::P | Kind::V)
-        && given.iter().all(|given| given.frame.is_none());
+    let unwanted =
+        slot.role == Role::Def && matches!(slot.kind, Kind::P | Kind::V) && request.places.is_empty();
     let default = match slot.hide {
         _ if empty_name.is_some() => Operand::of(slot.kind, empty_name.unwrap_or(0) as i64),
         Hide::Never if unwanted => Operand::of(slot.kind, 7),
@@ -174,21 +236,23 @@ fn match_operands(inst: &mut Inst, index: usize, given: &[Given]) -> bool {
         },
     };
     inst.operands[index] = default;
-    set_suffixes(inst, index, &[]) && match_operands(inst, index + 1, given)
+    set_suffixes(inst, index, &[]) && match_operands(inst, index + 1, request, given)
 }
 
 /// Puts one given operand into a slot, if it may stand there.
-fn take(inst: &mut Inst, index: usize, slot: &Slot, given: &Given) -> bool {
-    if given.frame.is_some_and(|frame| frame != slot.frame) {
+fn take<W>(inst: &mut Inst, index: usize, slot: &Slot, request: &Request<W>, given: usize) -> bool {
+    let place = request.places.get(given);
+    if place.is_some_and(|place| place.frame != slot.frame) {
         return false;
     }
-    let mut operand = given.operand;
+    let mut operand = request.operands[given];
     if slot.kind == Kind::Relative {
-        operand.value = operand.value.wrapping_sub(given.origin);
+        operand.value = operand.value.wrapping_sub(request.origin);
     }
     // An offset that stands alone in its brackets is printed unsigned.
     let width = slot.at.width();
-    if given.alone && slot.kind == Kind::Signed && !slot.signed_alone && operand.value >> (width - 1) == 1 {
+    let alone = place.is_some_and(|place| place.alone);
+    if alone && slot.kind == Kind::Signed && !slot.signed_alone && operand.value >> (width - 1) == 1 {
         operand.value -= 1 << width;
     }
     let Some(mut operand) = convert(slot, operand) else { return false };
@@ -207,6 +271,11 @@ fn take(inst: &mut Inst, index: usize, slot: &Slot, given: &Given) -> bool {
     }
     inst.operands[index] = operand;
     let given = suffixes.split(|&m| m == M::Empty).next().unwrap_or(&[]);
+    // A builder marks what must stand in `tmem[]`: its operands have no brackets.
+    let given = match given.strip_prefix(&[M::T]) {
+        Some(rest) if slot.frame.ends_with("tmem[") => rest,
+        _ => given,
+    };
     set_suffixes(inst, index, given.strip_prefix(&[slot.suffix]).unwrap_or(given))
 }
 
@@ -235,6 +304,9 @@ fn set_suffixes(inst: &mut Inst, slot: usize, mut given: &[M]) -> bool {
 
 /// The operand as the slot stores it, or nothing if it may not stand there.
 fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
+    if operand.flags & !slot.allows != 0 {
+        return None;
+    }
     let mut taken = operand;
     taken.kind = slot.kind;
     match (slot.kind, operand.kind) {
@@ -260,18 +332,14 @@ fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
         (kind, Kind::Double) if kind.is_immediate() => {
             taken.value = number::bits(kind, f64::from_bits(operand.value as u64))?;
         }
+        // What is always true is so in both files.
+        (Kind::V, Kind::P) if operand.value == i64::from(PT) => (),
+        // The predicate that is always true is the same in both files.
+        (Kind::V, Kind::P) if operand.value == 7 && !slot.nonzero => (),
         (kind, other) if kind == other && !slot.forbids(operand.value) => (),
         _ => return None,
     }
-    let allowed = [
-        (slot.neg.filter(|_| !slot.inverts), flag::NEG),
-        (slot.neg.filter(|_| slot.inverts), flag::INV),
-        (slot.abs, flag::ABS),
-        (slot.not, flag::NOT),
-        (slot.lane, flag::REUSE),
-    ];
-    let allowed = allowed.iter().filter(|(bit, _)| bit.is_some()).fold(0, |all, (_, flag)| all | flag);
-    (operand.flags & !allowed == 0).then_some(taken)
+    Some(taken)
 }
 
 /// A 32-bit field takes a number in either reading; others take what prints back the same.

@@ -7,7 +7,7 @@ use crate::form::{Hide, Kind, M, Mod, Op, Slot};
 use crate::inst::{Guard, Inst, Operand, PT};
 use crate::isa::Isa;
 use crate::number;
-use crate::select::{Given, SelectError, build};
+use crate::select::{Place, Request, SelectError, TextWord, build};
 use std::fmt::{self, Write};
 
 /// Bytes of an instruction.
@@ -371,9 +371,11 @@ pub fn parse_at(isa: Isa, text: &str, address: u64) -> Result<Inst, ParseError> 
     let mut names = head.split('.');
     let name = names.next().filter(|name| !name.is_empty()).ok_or(ParseError::Empty)?;
     let op = Op::from_name(name).ok_or_else(|| ParseError::Operation(name.into()))?;
-    let modifiers: Vec<&str> = names.collect();
-    let operands = Operands::read(operands, address)?;
-    let mut inst = build(isa, op, &modifiers, &operands).map_err(ParseError::Select)?;
+    let modifiers: Vec<TextWord> = names.map(TextWord::new).collect();
+    let Operands { operands, places, .. } = Operands::read(operands)?;
+    let origin = address.wrapping_add(WORD_BYTES) as i64;
+    let request = Request { modifiers: &modifiers, operands: &operands, places: &places, origin };
+    let mut inst = build(isa, op, &request).map_err(ParseError::Select)?;
     control.reuse = inst.control.reuse;
     inst.control = control;
     if let Some((kind, guard)) = guard {
@@ -414,23 +416,29 @@ fn parse_register(name: &str) -> Option<Operand> {
 }
 
 /// The operand list, cut at commas, blanks, brackets and plus signs.
+#[derive(Default)]
 struct Operands<'a> {
-    given: Vec<Given<'a>>,
+    operands: Vec<Operand>,
+    /// One for each operand.
+    places: Vec<Place<'a>>,
     /// The last token opened a bracket.
     opened: bool,
-    origin: i64,
 }
 
 impl<'a> Operands<'a> {
-    fn read(text: &'a str, address: u64) -> Result<Vec<Given<'a>>, ParseError> {
-        let origin = address.wrapping_add(WORD_BYTES) as i64;
-        let mut operands = Operands { given: Vec::new(), opened: false, origin };
+    fn read(text: &'a str) -> Result<Operands<'a>, ParseError> {
+        let mut operands = Operands::default();
         let mut rest = text.trim();
         let mut frame = "";
         while !rest.is_empty() {
             rest = operands.next(rest, &mut frame)?;
         }
-        Ok(operands.given)
+        Ok(operands)
+    }
+
+    fn push(&mut self, operand: Operand, frame: &'a str, alone: bool) {
+        self.operands.push(operand);
+        self.places.push(Place { frame, alone });
     }
 
     /// Reads one token from the front of `text` and returns what follows it.
@@ -450,8 +458,8 @@ impl<'a> Operands<'a> {
         if let Some(rest) = text.strip_prefix(']') {
             *frame = "";
             let end = if rest.starts_with('.') { rest.find([',', ' ']).unwrap_or(rest.len()) } else { 0 };
-            if let (Some(last), true) = (self.given.last_mut(), end > 0) {
-                last.operand = suffixed(last.operand, &rest[1..end]).ok_or_else(bad)?;
+            if let (Some(last), true) = (self.operands.last_mut(), end > 0) {
+                *last = suffixed(*last, &rest[1..end]).ok_or_else(bad)?;
             }
             return Ok(&rest[end..]);
         }
@@ -472,7 +480,7 @@ impl<'a> Operands<'a> {
                 end = text[names..].find([',', ' ']).map_or(text.len(), |length| names + length);
                 operand = suffixed(operand, text[names..end].trim_end_matches('|')).ok_or_else(bad)?;
             }
-            self.given.push(Given { operand, frame: Some(frame), alone: false, origin: self.origin });
+            self.push(operand, frame, false);
             return Ok(&text[end..]);
         }
         let skip = usize::from(text.starts_with('+'));
@@ -489,7 +497,7 @@ impl<'a> Operands<'a> {
         }
         let operand = parse_operand(&text[..end]).ok_or_else(|| ParseError::Word(text[..end].into()))?;
         let alone = opened && text[end..].starts_with(']');
-        self.given.push(Given { operand, frame: Some(frame), alone, origin: self.origin });
+        self.push(operand, frame, alone);
         Ok(&text[end..])
     }
 }

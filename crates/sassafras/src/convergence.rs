@@ -104,6 +104,6 @@ fn machine(op: sass::Op, results: &[ori::Value], args: &[Arg]) -> InstData {
         results: results.into(),
         args: args.into(),
         guard: None,
-        line: 0,
+        at: 0,
     }
 }

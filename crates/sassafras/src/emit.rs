@@ -1,269 +1,383 @@
-//! Emission: an allocated function to words, and words with their attributes to a cubin.
+//! Emission: an allocated function to words, with its prologue and epilogue, and what the loader must fill in.
 
 use crate::bank0::Machine;
-use crate::lower::Kernel;
-use crate::regalloc::{self, Allocation};
-use crate::{Failure, Options, legalize, moves, schedule};
-use cubin::attr::PointerSpace;
-use cubin::module::{Function as CubinFunction, Kernel as CubinKernel, Module, Param, Params, Shared, Tool};
+use crate::lower::{Kernel, Linked};
+use crate::mir::{Address, Code, Line, Origin};
+use crate::schedule::{self, Step};
+use crate::{Options, abi};
+use cubin::RelocType;
+use cubin::module::SymbolicReloc;
 use ori::entity::Entity;
-use ori::{Arg, Block, File, Function, InstData, Op, Pseudo, Terminator};
-use sass::{Guard, Inst, M, operands as machine};
+use ori::{Block, Function, Half, Terminator};
+use sass::model::Model;
+use sass::{Control, Guard, Inst, M, operands as machine};
 
 const WORD: usize = sass::WORD_BYTES as usize;
+const STACK_POINTER: u8 = 1;
+/// Neither a parameter nor a result, and not the caller's: free at the beginning and end of a function.
+const SCRATCH: u8 = 0;
 
-pub fn function(kernel: &Kernel, target: &'static Machine) -> Result<CubinFunction, Failure> {
-    let name = &kernel.code.name;
-    let allocation = regalloc::run(&kernel.code).map_err(|e| Failure::internal("regalloc", name, e))?;
-    let code =
-        Emitter::run(&kernel.code, &allocation, target).map_err(|e| Failure::internal("emit", name, e))?;
-    let params = Params {
-        base: target.params as u16,
-        size: kernel.param_bytes as u16,
-        list: kernel
-            .params
-            .iter()
-            .map(|p| Param {
-                offset: p.offset as u16,
-                size: p.size as u16,
-                space: PointerSpace::NONE,
-                align: 1,
-            })
-            .collect(),
-        handle_bytes: 0,
-    };
-    Ok(CubinFunction {
-        // Two registers more than are named belong to the system.
-        registers: (code.registers + 2).clamp(4, 255) as u8,
-        exits: code.exits,
-        kernel: Some(CubinKernel {
-            params,
-            barriers: kernel.barriers,
-            shared: (kernel.shared_bytes > 0)
-                .then_some(Shared { size: kernel.shared_bytes, align: kernel.shared_align }),
-            max_threads: kernel.max_threads,
-            ..CubinKernel::default()
-        }),
-        ..CubinFunction::new(name, kernel.binding, code.bytes)
-    })
+/// What is added to the number of a function to get its address.
+const UNIFIED_FUNCTIONS: &str = "__UFT_OFFSET";
+
+/// Half of an address of 64 bits.
+fn part(half: Half) -> RelocType {
+    match half {
+        Half::Low => RelocType::ABS32_LO_32,
+        Half::High => RelocType::ABS32_HI_32,
+    }
 }
 
-pub fn module(
-    functions: Vec<CubinFunction>,
-    module: &ptx::Module,
-    options: &Options,
-) -> Result<Vec<u8>, String> {
-    let target = cubin::Target {
-        sm: options.target.sm(),
-        accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
-    };
-    let tool =
-        Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
-    let module = Module { tool, functions, ..Module::new(target, module.target.sm()) };
-    let object = module.to_object().map_err(|e| e.to_string())?;
-    object.write().map_err(|e| e.to_string())
-}
-
-struct Code {
-    bytes: Vec<u8>,
-    exits: Vec<u32>,
+/// The words of a function.
+#[derive(Debug, Default)]
+pub struct Words {
+    pub bytes: Vec<u8>,
+    /// Offsets of `EXIT`, and of calls to something outside.
+    pub exits: Vec<u32>,
+    pub outside_calls: Vec<u32>,
+    pub relocs: Vec<SymbolicReloc>,
+    /// Bytes of the frame, saved registers included.
+    pub frame: u32,
     /// The highest R that is named, plus one.
-    registers: u32,
+    pub registers: u32,
+    /// For each word, the byte of the PTX text at which the instruction begins that it is for, 0 where there is none.
+    pub at: Vec<u32>,
 }
 
-/// An instruction whose branch distance is not known yet.
-struct Pending {
-    op: sass::Op,
-    modifiers: Vec<M>,
-    operands: Vec<sass::Operand>,
-    guard: Guard,
-    target: Option<Block>,
+impl Words {
+    fn push(&mut self, inst: &Inst, at: u32) -> Result<(), String> {
+        let word = sass::encode(inst).map_err(|e| format!("{inst}: {e}"))?;
+        self.bytes.extend(word.to_le_bytes());
+        self.at.push(at);
+        Ok(())
+    }
+}
+
+/// `table` gives the offset of a symbol's address in constant bank 4.
+pub fn words(
+    kernel: &Kernel,
+    code: &Code,
+    target: &'static Machine,
+    table: &dyn Fn(&str) -> u32,
+    options: &Options,
+) -> Result<Words, String> {
+    let function = &kernel.code;
+    let mut e = Emitter {
+        kernel,
+        function,
+        code,
+        target,
+        table,
+        relocatable: options.relocatable,
+        lines: Vec::new(),
+        starts: vec![0; function.blocks.len()],
+        saved: saved(kernel, code),
+        frame: 0,
+    };
+    // Variables may want 16 bytes: the stack pointer is always a multiple of that.
+    e.frame = (code.frame + 4 * e.saved.len() as u32).next_multiple_of(16);
+    e.prologue();
+    for (i, &block) in code.order.iter().enumerate() {
+        e.starts[block.index()] = e.lines.len();
+        e.lines_of(block);
+        let end = e.lines.len();
+        e.end(block, &code.order[i + 1..]);
+        e.lines[end..].iter_mut().for_each(|line| line.at = function.blocks[block].end_at);
+    }
+    e.finish(options.level)
+}
+
+/// Something of the caller's that a device function uses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Saved {
+    Register(u8),
+    Barrier(u8),
+}
+
+/// Might shared memory be accessed?
+fn may_unsettle(op: sass::Op) -> bool {
+    use sass::{Class, Op};
+    let far = matches!(op, Op::LDGSTS | Op::LDGDEPBAR | Op::LDG | Op::STG | Op::LDC);
+    let reaches_memory = |class| {
+        matches!(
+            class,
+            Class::Load | Class::Store | Class::UniformLoad | Class::UniformStore | Class::Control
+        )
+    };
+    !far && sass::Form::of(op).iter().any(|f| reaches_memory(f.class))
+}
+
+fn saved(kernel: &Kernel, code: &Code) -> Vec<Saved> {
+    if kernel.entry {
+        return Vec::new();
+    }
+    let return_address = [abi::RETURN_ADDRESS, abi::RETURN_ADDRESS + 1];
+    let registers = code.used.iter().enumerate().filter(|(_, used)| **used).map(|(n, _)| n as u8);
+    let registers = registers.filter(|n| abi::is_saved(*n) || kernel.calls && return_address.contains(n));
+    let barriers = (abi::FIRST_SAVED_BARRIER..code.barriers).map(Saved::Barrier);
+    registers.map(Saved::Register).chain(barriers).collect()
 }
 
 struct Emitter<'a> {
+    kernel: &'a Kernel,
     function: &'a Function,
-    allocation: &'a Allocation,
+    code: &'a Code,
     target: &'static Machine,
-    code: Vec<Pending>,
+    table: &'a dyn Fn(&str) -> u32,
+    relocatable: bool,
+    lines: Vec<Line>,
+    /// The first line of each block.
     starts: Vec<usize>,
-    registers: u32,
+    saved: Vec<Saved>,
+    frame: u32,
 }
 
 impl Emitter<'_> {
-    fn run(function: &Function, allocation: &Allocation, target: &'static Machine) -> Result<Code, String> {
-        let starts = vec![0; function.blocks.len()];
-        let mut e = Emitter {
-            function,
-            allocation,
-            target,
-            code: Vec::new(),
-            starts,
-            registers: allocation.registers,
-        };
-        let order = &allocation.cfg.order;
-        for (i, &block) in order.iter().enumerate() {
-            e.starts[block.index()] = e.code.len();
-            for &inst in &function.blocks[block].insts {
-                e.inst(inst)?;
-            }
-            e.end(block, order.get(i + 1).copied())?;
+    fn push(&mut self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> &mut Line {
+        self.lines.push(Line::new(op, modifiers, operands, Origin::Frame));
+        let last = self.lines.len() - 1;
+        &mut self.lines[last]
+    }
+
+    /// A kernel's stack pointer comes from the driver, a device function's from its caller.
+    fn prologue(&mut self) {
+        let stack = machine::r(STACK_POINTER);
+        let names_it = |l: &Line| l.operands.contains(&stack);
+        let needed = self.frame > 0 || self.kernel.calls || self.code.blocks.iter().flatten().any(names_it);
+        if needed && self.kernel.entry {
+            let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
+            self.push(sass::Op::LDC, &[], &[stack, from]);
         }
-        e.finish()
-    }
-
-    fn push(&mut self, op: sass::Op, modifiers: &[M], operands: Vec<sass::Operand>) -> &mut Pending {
-        let modifiers = modifiers.to_vec();
-        self.code.push(Pending { op, modifiers, operands, guard: Guard::ALWAYS, target: None });
-        let last = self.code.len() - 1;
-        &mut self.code[last]
-    }
-
-    fn inst(&mut self, inst: ori::Inst) -> Result<(), String> {
-        let data = &self.function.insts[inst];
-        if let Some(moves) = self.allocation.kept_moves.get(&inst) {
-            for &(file, to, from) in moves {
-                self.copy(file, to, from)?;
-            }
+        self.move_stack(-i64::from(self.frame));
+        for i in 0..self.saved.len() {
+            let place = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
+            let register = match self.saved[i] {
+                Saved::Register(n) => n,
+                Saved::Barrier(n) => {
+                    self.push(sass::Op::BMOV, &[M::_32, M::CLEAR], &[machine::r(SCRATCH), machine::b(n)]);
+                    SCRATCH
+                }
+            };
+            self.push(sass::Op::STL, &[], &[stack, place, machine::r(register)]);
         }
-        let allocation = self.allocation;
-        let guard = data.guard.as_ref().map_or(Guard::ALWAYS, |g| Guard {
-            predicate: allocation.register(g.predicate, 0),
-            not: g.negated,
-        });
-        let op = match data.op {
-            Op::Machine(op) => op,
-            Op::Pseudo(op) => {
-                let first = self.code.len();
-                self.pseudo(op, data)?;
-                self.code[first..].iter_mut().for_each(|p| p.guard = guard);
-                return Ok(());
-            }
-        };
-        let mut place = |v, w| allocation.register(v, w);
-        let operands: Vec<_> = legalize::operands(self.function, data, &mut place).collect();
-        let target = data.args.iter().find_map(|a| match a {
-            Arg::Target(block) => Some(*block),
-            _ => None,
-        });
-        let pending = self.push(op, &data.modifiers, operands);
-        pending.guard = guard;
-        pending.target = target;
-        Ok(())
     }
 
-    fn pseudo(&mut self, op: Pseudo, data: &InstData) -> Result<(), String> {
-        let (Pseudo::Pack | Pseudo::Copy, Some(result)) = (op, data.results.first()) else { return Ok(()) };
-        let file = self.function.values[*result].file;
-        let mut word = 0;
-        let mut wanted = Vec::new();
-        for arg in &data.args {
-            let Arg::Use(u) = arg else { return Err(format!("{op:?} of something that is no value")) };
-            let words = if u.word.is_some() { 1 } else { self.function.values[u.value].words };
-            for w in 0..words {
-                let from = self.allocation.register(u.value, u.word.unwrap_or(0) + w);
-                wanted.push((self.allocation.register(*result, word), from));
-                word += 1;
+    fn lines_of(&mut self, block: Block) {
+        let code = self.code;
+        let mut settled = !self.target.settles_shared_memory();
+        for line in &code.blocks[block.index()] {
+            if line.op == sass::Op::LDGSTS && !settled {
+                self.settle_shared_memory();
+                settled = true;
             }
+            settled &= !self.target.settles_shared_memory() || !may_unsettle(line.op);
+            self.lines.push(line.clone());
         }
-        // The result has no register in common with the arguments, so that no cycle is possible.
-        let sequence = moves::sequence(&wanted, None).ok_or("a cycle of moves in a pack")?;
-        sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))
     }
 
-    fn copy(&mut self, file: File, to: u8, from: u8) -> Result<(), String> {
-        match file {
-            File::R => {
-                self.registers = self.registers.max(u32::from(to) + 1);
-                self.push(sass::Op::MOV, &[], vec![machine::r(to), machine::r(from)]);
-            }
-            // `0 = 0 and P` is P.
-            File::P => {
-                let rz = machine::rz();
-                let operands = vec![machine::p(to), machine::pt(), rz, rz, machine::p(from)];
-                self.push(sass::Op::ISETP, &[M::EQ, M::AND], operands);
-            }
-            _ => return Err(format!("a move of file {file:?}")),
+    /// Loads that load nothing. ptxas puts three of them before a copy to shared memory that is the first of its block,
+    /// or the first behind another access of shared memory.
+    fn settle_shared_memory(&mut self) {
+        for _ in 0..3 {
+            let load = self.push(sass::Op::LDS, &[], &[machine::rz(), machine::rz()]);
+            load.guard = Guard { not: true, ..Guard::ALWAYS };
         }
-        Ok(())
     }
 
-    fn end(&mut self, block: Block, next: Option<Block>) -> Result<(), String> {
-        match &self.function.blocks[block].end {
-            Terminator::Exit => {
-                self.push(sass::Op::EXIT, &[], Vec::new());
-            }
-            Terminator::Jump(edge) => {
-                self.block_arguments(block, edge)?;
-                if next != Some(edge.to) {
-                    self.branch(Guard::ALWAYS, edge.to);
+    fn epilogue(&mut self) {
+        let stack = machine::r(STACK_POINTER);
+        for i in 0..self.saved.len() {
+            let place = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
+            match self.saved[i] {
+                Saved::Register(n) => {
+                    self.push(sass::Op::LDL, &[], &[machine::r(n), stack, place]);
+                }
+                Saved::Barrier(n) => {
+                    self.push(sass::Op::LDL, &[], &[machine::r(SCRATCH), stack, place]);
+                    self.push(sass::Op::BMOV, &[M::_32], &[machine::b(n), machine::r(SCRATCH)]);
                 }
             }
-            Terminator::Branch { predicate, negated, yes, no, .. } => {
-                let predicate = self.allocation.register(*predicate, 0);
-                if next == Some(yes.to) {
-                    self.branch(Guard { predicate, not: !negated }, no.to);
+        }
+        self.move_stack(i64::from(self.frame));
+        let back = [machine::r(abi::RETURN_ADDRESS), machine::imm(0)];
+        self.push(sass::Op::RET, &[M::ABS, M::NODEC], &back);
+    }
+
+    fn move_stack(&mut self, by: i64) {
+        if by != 0 {
+            let stack = machine::r(STACK_POINTER);
+            self.push(sass::Op::IADD3, &[], &[stack, stack, machine::imm(by), machine::rz()]);
+        }
+    }
+
+    /// A block that does nothing but lead on is skipped.
+    fn destination(&self, mut block: Block) -> Block {
+        // A loop of such blocks leads nowhere: after so many steps any of them is right.
+        for _ in 0..self.function.blocks.len() {
+            match &self.function.blocks[block].end {
+                Terminator::Jump(edge) if self.code.blocks[block.index()].is_empty() => block = edge.to,
+                _ => break,
+            }
+        }
+        block
+    }
+
+    /// Is everyone who would come here sent on?
+    fn is_skipped(&self, block: Block) -> bool {
+        block != Function::ENTRY && self.destination(block) != block
+    }
+
+    /// `rest` are the blocks that follow.
+    fn end(&mut self, block: Block, rest: &[Block]) {
+        // Does control get there by itself, over blocks that are skipped?
+        let is_next = |e: &Self, to: Block| {
+            let first = rest.iter().find(|b| **b == to || !e.is_skipped(**b) || e.destination(**b) != to);
+            first == Some(&to)
+        };
+        match &self.function.blocks[block].end {
+            Terminator::Exit => {
+                self.push(sass::Op::EXIT, &[], &[]);
+            }
+            Terminator::Return => self.epilogue(),
+            Terminator::Jump(edge) => {
+                let to = self.destination(edge.to);
+                if !self.is_skipped(block) && !is_next(self, to) {
+                    self.branch(Guard::ALWAYS, to);
+                }
+            }
+            Terminator::Branch { negated, yes, no, .. } => {
+                let predicate = self.code.branches[block.index()];
+                let (yes, no) = (self.destination(yes.to), self.destination(no.to));
+                if is_next(self, yes) {
+                    self.branch(Guard { predicate, not: !negated }, no);
                 } else {
-                    self.branch(Guard { predicate, not: *negated }, yes.to);
-                    if next != Some(no.to) {
-                        self.branch(Guard::ALWAYS, no.to);
+                    self.branch(Guard { predicate, not: *negated }, yes);
+                    if !is_next(self, no) {
+                        self.branch(Guard::ALWAYS, no);
                     }
                 }
             }
         }
-        Ok(())
     }
 
     fn branch(&mut self, guard: Guard, to: Block) {
-        let pending = self.push(sass::Op::BRA, &[], vec![machine::relative(0)]);
-        pending.guard = guard;
-        pending.target = Some(to);
+        let line = self.push(sass::Op::BRA, &[], &[machine::relative(0)]);
+        line.guard = guard;
+        line.target = Some(to);
     }
 
-    fn block_arguments(&mut self, block: Block, edge: &ori::Edge) -> Result<(), String> {
-        let params = &self.function.blocks[edge.to].params;
-        for file in [File::R, File::P] {
-            let mut wanted = Vec::new();
-            for (param, arg) in params.iter().zip(&edge.args) {
-                let data = self.function.values[*param];
-                if data.file == file && self.allocation.has_place(*arg) {
-                    let place = |v, w| self.allocation.register(v, w);
-                    wanted.extend((0..data.words).map(|w| (place(*param, w), place(*arg, w))));
-                }
-            }
-            let spare = self.allocation.spare(block, file, &wanted);
-            let sequence =
-                moves::sequence(&wanted, spare).ok_or("no register is free to break a cycle of moves")?;
-            sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))?;
+    /// Times the lines, adds the self-branch and the padding, fills in distances and addresses, and encodes.
+    fn finish(mut self, level: u8) -> Result<Words, String> {
+        let inst = |isa, line: &Line| {
+            let inst = Inst::new(isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
+            Ok::<_, String>(inst.guarded(line.guard))
+        };
+        let lines = std::mem::take(&mut self.lines);
+        let mut steps = Vec::with_capacity(lines.len());
+        for line in &lines {
+            let target = line.target.filter(|_| line.op == sass::Op::BRA).map(|b| self.starts[b.index()]);
+            steps.push(Step { inst: inst(self.target.isa, line)?, target, leads: false });
         }
-        Ok(())
+        for (line, start) in lines.iter().filter_map(|l| Some((l, self.starts[l.target?.index()]))) {
+            // Where a convergence barrier ends, threads come from all over the region.
+            debug_assert!(line.target.is_some());
+            steps[start].leads = true;
+        }
+        let model = Model::of(self.target.isa);
+        let timed = if level == 0 { schedule::serial(&steps, model) } else { schedule::exact(&steps, model) };
+        // Where each line is once idle instructions stand between them.
+        let mut places = Vec::with_capacity(lines.len() + 1);
+        let mut next = 0;
+        for t in &timed {
+            places.push(next + t.idle.len());
+            next += t.idle.len() + 1;
+        }
+        places.push(next);
+        let mut words = Words { frame: self.frame, registers: self.code.registers, ..Words::default() };
+        let idle = inst(self.target.isa, &Line::new(sass::Op::NOP, &[], &[], Origin::Frame))?;
+        for (i, (mut line, timed)) in lines.into_iter().zip(timed).enumerate() {
+            for stall in &timed.idle {
+                let control = Control { stall: *stall, yields: true, ..Control::default() };
+                words.push(&idle.clone().controlled(control), line.at)?;
+            }
+            self.fill_in(&mut line, i, &places, &mut words);
+            let at = (places[i] * WORD) as u32;
+            match line.op {
+                sass::Op::EXIT => words.exits.push(at),
+                sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push(at),
+                _ => {}
+            }
+            words.push(&inst(self.target.isa, &line)?.controlled(timed.control), line.at)?;
+        }
+        let stay = Line::new(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))], Origin::Frame);
+        words.push(&inst(self.target.isa, &stay)?.controlled(schedule::padding()), 0)?;
+        let size = words.bytes.len().next_multiple_of(128) + self.target.slack;
+        while words.bytes.len() < size {
+            words.push(&idle.clone().controlled(schedule::padding()), 0)?;
+        }
+        Ok(words)
     }
 
-    /// Fills in branch distances, adds the self-branch and the padding, and encodes.
-    fn finish(mut self) -> Result<Code, String> {
-        let last = self.code.len();
-        self.push(sass::Op::BRA, &[], vec![machine::relative(-(WORD as i64))]);
-        let end = self.code.len() * WORD;
-        let size = end.next_multiple_of(128) + self.target.slack;
-        while self.code.len() * WORD < size {
-            self.push(sass::Op::NOP, &[], Vec::new());
+    /// A call of something whose address came from the table.
+    fn leaves_module(&self, line: &Line) -> bool {
+        let Origin::Inst(inst) = line.origin else { return false };
+        let Some(callee) = self.function.insts[inst].args.first().and_then(ori::Arg::value) else {
+            return false;
+        };
+        let defines = |i: &&ori::Inst| self.function.insts[**i].results.contains(&callee);
+        let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
+        insts
+            .find(defines)
+            .is_some_and(|i| self.function.insts[*i].args.iter().any(|a| matches!(a, ori::Arg::Table { .. })))
+    }
+
+    /// How half of a symbol's address gets into the immediate of an instruction. Shared and constant memory have
+    /// addresses of one word.
+    fn part(&self, symbol: u32, half: Half) -> RelocType {
+        match (self.kernel.linked.get(&symbol), half) {
+            (None, half) => part(half),
+            (Some(Linked::Shared), _) => RelocType::ABS32_32,
+            (Some(Linked::Constant), _) => RelocType::ABS16_32,
+            (Some(Linked::UnifiedFunction), Half::Low) => RelocType::UNIFIED32_LO_32,
+            (Some(Linked::UnifiedFunction), Half::High) => RelocType::UNIFIED32_HI_32,
         }
-        let mut code = Code { bytes: Vec::with_capacity(size), exits: Vec::new(), registers: self.registers };
-        for (i, pending) in self.code.iter_mut().enumerate() {
-            if let Some(to) = pending.target {
-                let distance = (self.starts[to.index()] as i64 - i as i64 - 1) * WORD as i64;
-                for operand in pending.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
-                    *operand = machine::relative(distance);
+    }
+
+    /// The distance of a branch; an address, which stays zero where the loader fills it in.
+    fn fill_in(&self, line: &mut Line, index: usize, places: &[usize], words: &mut Words) {
+        let here = places[index];
+        if let Some(to) = line.target {
+            let distance = (places[self.starts[to.index()]] as i64 - here as i64 - 1) * WORD as i64;
+            for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
+                *operand = machine::relative(distance);
+            }
+        }
+        let name = |symbol: u32| self.function.symbols[symbol as usize].clone();
+        let (kind, symbol, addend) = match line.address {
+            // A pointer to a function is the function's number for all devices.
+            None if line.op == sass::Op::CALL && self.relocatable && self.target.unified_functions() => {
+                (RelocType::ABS56_16_34, UNIFIED_FUNCTIONS.to_string(), 0)
+            }
+            None => return,
+            Some(Address::Half { symbol, addend, half }) => (self.part(symbol, half), name(symbol), addend),
+            Some(Address::Ahead { lines, half }) => {
+                (part(half), self.function.name.clone(), (places[index + lines] * WORD) as i64)
+            }
+            Some(Address::Call { symbol }) => (self.target.call_reloc, name(symbol), 0),
+            Some(Address::Table { symbol }) => {
+                let offset = i64::from((self.table)(&self.function.symbols[symbol as usize]));
+                for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::ConstR) {
+                    *operand = machine::c_r(operand.bank, operand.index, offset);
                 }
+                return;
             }
-            let inst = Inst::new(self.target.isa, pending.op, &pending.modifiers, &pending.operands);
-            let inst = inst.map_err(|e| e.to_string())?.guarded(pending.guard);
-            let inst = if i < last { schedule::safe(inst) } else { schedule::padding(inst) };
-            if pending.op == sass::Op::EXIT {
-                code.exits.push((i * WORD) as u32);
+            Some(Address::Incoming) => {
+                for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Signed) {
+                    *operand = machine::imm(operand.value + i64::from(self.frame));
+                }
+                return;
             }
-            let word = sass::encode(&inst).map_err(|e| e.to_string())?;
-            code.bytes.extend(word.to_le_bytes());
-        }
-        Ok(code)
+        };
+        words.relocs.push(SymbolicReloc { offset: (here * WORD) as u64, kind, symbol, addend });
     }
 }

@@ -3,30 +3,23 @@
 //! The machine is asked (`sass::legal`); a constant that may not stand where it stands moves to a register.
 
 use crate::bank0::Machine;
-use ori::{Arg, File, Function, InstData, Op, Value};
+use ori::{Arg, File, Function, Inst, InstData, Op, Pseudo, Value};
 use sass::operands as machine;
 use smallvec::smallvec;
+
+/// The bank with the addresses of symbols.
+const TABLE_BANK: u8 = 4;
 
 pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), String> {
     for block in function.blocks.keys() {
         let mut legal = Vec::new();
         for inst in std::mem::take(&mut function.blocks[block].insts) {
             let mut data = function.insts[inst].clone();
-            while !is_legal(function, target, &data) {
-                let at = data.args.iter().rposition(|a| matches!(a, Arg::Imm(_) | Arg::Const { .. }));
-                let Some(at) = at else {
-                    return Err(format!("no form of {:?} takes these operands", data.op));
-                };
-                let value = function.value(File::R, 1);
-                let constant = std::mem::replace(&mut data.args[at], value.into());
-                legal.push(function.insts.push(InstData {
-                    op: Op::Machine(sass::Op::MOV),
-                    modifiers: smallvec![],
-                    results: smallvec![value],
-                    args: smallvec![constant],
-                    guard: None,
-                    line: data.line,
-                }));
+            for at in to_move(function, target, &data)? {
+                let wide = is_double(&data);
+                let constant = data.args[at];
+                let value = in_registers(function, constant, wide, data.at, &mut legal);
+                data.args[at] = value.into();
             }
             function.insts[inst] = data;
             legal.push(inst);
@@ -36,10 +29,63 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
     Ok(())
 }
 
+/// Does it work on doubles? Their constants are upper halves.
+fn is_double(data: &InstData) -> bool {
+    use sass::Op::*;
+    matches!(data.op, Op::Machine(DADD | DMUL | DFMA | DSETP))
+}
+
+/// The value of a constant: one word, or the two of a double.
+fn in_registers(function: &mut Function, constant: Arg, wide: bool, at: u32, out: &mut Vec<Inst>) -> Value {
+    let mut add = |op: Op, words: u8, args: &[Arg]| {
+        let value = function.value(File::R, words);
+        let (results, args) = (smallvec![value], args.into());
+        let data = InstData { op, modifiers: smallvec![], results, args, guard: None, at };
+        out.push(function.insts.push(data));
+        value
+    };
+    let mov = Op::Machine(sass::Op::MOV);
+    match constant {
+        _ if !wide => add(mov, 1, &[constant]),
+        Arg::Const { bank, offset } => {
+            let low = add(mov, 1, &[constant]);
+            let high = add(mov, 1, &[Arg::Const { bank, offset: offset + 4 }]);
+            add(Op::Pseudo(Pseudo::Pack), 2, &[low.into(), high.into()])
+        }
+        _ => {
+            let (low, high) = (add(mov, 1, &[Arg::Imm(0)]), add(mov, 1, &[constant]));
+            add(Op::Pseudo(Pseudo::Pack), 2, &[low.into(), high.into()])
+        }
+    }
+}
+
+/// Which constants must move for the operation to have a form: as few as will do, and the last ones if there is a
+/// choice.
+fn to_move(function: &mut Function, target: &Machine, data: &InstData) -> Result<Vec<usize>, String> {
+    if is_legal(function, target, data) {
+        return Ok(Vec::new());
+    }
+    let is_constant = |at: &usize| matches!(data.args[*at], Arg::Imm(_) | Arg::Const { .. });
+    let constants: Vec<usize> = (0..data.args.len()).rev().filter(is_constant).take(8).collect();
+    let mut sets: Vec<u32> = (1..1 << constants.len()).collect();
+    sets.sort_by_key(|set| set.count_ones());
+    let register = function.value(File::R, 1);
+    for set in sets {
+        let moved: Vec<usize> =
+            (0..constants.len()).filter(|i| set >> i & 1 == 1).map(|i| constants[i]).collect();
+        let mut tried = data.clone();
+        moved.iter().for_each(|at| tried.args[*at] = register.into());
+        if is_legal(function, target, &tried) {
+            return Ok(moved);
+        }
+    }
+    Err(format!("no form of {:?} takes these operands", data.op))
+}
+
 fn is_legal(function: &Function, target: &Machine, data: &InstData) -> bool {
     let Op::Machine(op) = data.op else { return true };
-    // Any even register will do: only the kinds matter.
-    let operands: Vec<_> = operands(function, data, &mut |_, _| 2).collect();
+    // Any even register will do: only the kinds matter, and that the words of a value lie side by side.
+    let operands: Vec<_> = operands(function, data, &mut |_, word| 2 + word).collect();
     sass::legal(target.isa, op, &data.modifiers, &operands)
 }
 
@@ -69,23 +115,40 @@ pub fn operands<'a>(
         }
         match &data.args[i - count] {
             Arg::Use(u) => {
-                let mut operand = place(u.value, u.word);
+                let mut operand = place(u.value, u.part.map(|p| p.first));
                 let predicate = matches!(function.values[u.value].file, File::P | File::UP);
                 if u.absolute {
                     operand = operand.abs();
                 }
-                match (u.negated, predicate) {
+                operand = match (u.negated, predicate) {
                     (true, true) => operand.not(),
                     (true, false) => operand.neg(),
                     _ => operand,
+                };
+                if u.inverted {
+                    operand = operand.inv();
                 }
+                let suffixes = u.suffixes.iter().filter(|s| **s != sass::M::Empty);
+                suffixes.fold(operand, |operand, suffix| operand.suffix(*suffix))
             }
             Arg::Imm(n) => machine::imm(*n),
             Arg::Const { bank, offset } => machine::c(*bank, i64::from(*offset)),
-            Arg::Bank { bank, offset } => machine::c_r(*bank, sass::RZ, i64::from(*offset)),
+            Arg::Bank { bank, index: None, offset } => machine::c_r(*bank, sass::RZ, i64::from(*offset)),
+            Arg::Bank { bank, index: Some(index), offset } => {
+                let at = place(*index, None);
+                match at.kind {
+                    sass::Kind::U => machine::c_ur(*bank, at.value as u8, i64::from(*offset)),
+                    _ => machine::c_r(*bank, at.value as u8, i64::from(*offset)),
+                }
+            }
+            Arg::Address { .. } => machine::imm(0),
+            Arg::Stack => machine::r(1),
+            Arg::Incoming(offset) => machine::imm(i64::from(*offset)),
+            Arg::Table { .. } => machine::c_r(TABLE_BANK, sass::RZ, 0),
             Arg::Name(m) => machine::name(*m),
             Arg::Zero(File::UR) => machine::urz(),
             Arg::Zero(_) => machine::rz(),
+            Arg::MinusZero => machine::rz().neg(),
             Arg::True(true) => machine::pt(),
             Arg::True(false) => machine::pf(),
             Arg::Target(_) => machine::relative(0),

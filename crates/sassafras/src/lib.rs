@@ -1,22 +1,32 @@
 //! The compiler: PTX in, cubin out.
 //!
 //! ```text
-//! ptx::Module → lower → ori::Function → passes → regalloc → schedule → emit → cubin::Module → bytes
+//! ptx::Module → lower → ori::Function → passes → regalloc → mir::Code → emit → container → bytes
 //! ```
 //!
 //! Each kernel takes this way alone; nothing flows backwards. A kernel that we cannot compile gives
 //! diagnostics, never a cubin.
 
+mod abi;
 mod bank0;
+mod bundles;
+mod callgraph;
+mod container;
 mod convergence;
+mod data;
 mod edges;
 mod emit;
+mod flight;
+mod launch;
 mod legalize;
+mod lines;
 mod lower;
+mod mir;
 mod moves;
 mod passes;
 mod regalloc;
 mod schedule;
+mod simplify;
 
 use ptx::diag::{Diagnostic, Severity, Span};
 
@@ -27,10 +37,34 @@ pub struct Options {
     pub target: ptx::Target,
     /// The command line, for the note that a cubin carries.
     pub command_line: String,
+    /// How hard to try: 0 is serial code, 1 and up have exact waits.
+    pub level: u8,
+    /// Write line tables.
+    pub line_info: bool,
+    /// Write an object for the linker, in place of a cubin for the driver.
+    pub relocatable: bool,
+    /// No kernel may use more registers.
+    pub max_registers: Option<u32>,
     /// Check the IR after every pass.
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
     pub dump: Option<String>,
+}
+
+impl Options {
+    /// The best code for a machine.
+    pub fn new(target: ptx::Target) -> Options {
+        Options {
+            target,
+            command_line: String::new(),
+            level: 3,
+            line_info: false,
+            relocatable: false,
+            max_registers: None,
+            verify: false,
+            dump: None,
+        }
+    }
 }
 
 /// What came of a compilation.
@@ -41,6 +75,13 @@ pub struct Output {
     pub diagnostics: Vec<Diagnostic>,
     /// Dumps that were asked for.
     pub log: String,
+}
+
+/// The text that is compiled, and what the front end made of it.
+pub(crate) struct Input<'a> {
+    pub source: &'a str,
+    pub lines: &'a lower::Lines,
+    pub module: &'a ptx::Module<'a>,
 }
 
 /// Something that this compiler can't do (yet), or got wrong; with the line of the PTX that it was about.
@@ -86,26 +127,60 @@ fn cubin(
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
-    let mut functions = Vec::new();
+    let data = data::Data::new(module, machine, &lines, options.relocatable)?;
+    let env = lower::Env { module, machine, lines: &lines, data: &data, serial: false };
+    let mut compiled = Vec::new();
     for item in &module.items {
         let function = match item {
             ptx::ast::Item::Function(function) if function.body.is_some() => function,
-            ptx::ast::Item::Function(_) => continue,
-            // Line tables are not written yet; the code is the same without them.
+            ptx::ast::Item::Function(_) | ptx::ast::Item::Variable(_) => continue,
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        let mut kernel = lower::function(module, function, machine, &lines)?;
-        passes::run(&mut kernel.code, machine, options, log)?;
-        functions.push(emit::function(&kernel, machine)?);
+        compiled.push(match kernel(env, function, options, log)? {
+            Some(compiled) => compiled,
+            None => {
+                let serial = lower::Env { serial: true, ..env };
+                let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
+                kernel(serial, function, options, log)?.ok_or_else(unsettled)?
+            }
+        });
     }
-    // ptxas writes functions in reverse order of the source.
-    functions.reverse();
-    emit::module(functions, module, options).map_err(|e| Failure::internal("emit", "module", e))
+    container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
+}
+
+/// `None` if registers were touched while a product of a warpgroup had them.
+fn kernel<'a>(
+    env: lower::Env,
+    function: &'a ptx::ast::Function<'a>,
+    options: &Options,
+    log: &mut String,
+) -> Result<Option<container::Compiled<'a>>, Failure> {
+    let mut kernel = lower::function(env, function)?;
+    passes::run(&mut kernel.code, env.machine, options, log)?;
+    let mut code = allocate(&mut kernel, env.machine, options)?;
+    let settled = flight::settle(&kernel.code, &mut code, env.machine)
+        .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
+    Ok(settled.then_some(container::Compiled { source: function, kernel, code }))
+}
+
+fn allocate(
+    kernel: &mut lower::Kernel,
+    machine: &bank0::Machine,
+    options: &Options,
+) -> Result<mir::Code, Failure> {
+    let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
+    let most = kernel.launch.registers(options.max_registers);
+    let limits = regalloc::Limits::registers(most);
+    let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
+    if options.verify {
+        regalloc::check(&kernel.code, &code, machine.isa).map_err(|e| failed(&kernel.code, e))?;
+    }
+    Ok(code)
 }
 
 fn unsupported_module() -> Failure {
-    let message = "A variable, alias or pragma of the module is not supported yet".to_string();
+    let message = "An alias or pragma of the module is not supported yet".to_string();
     Failure { line: 0, span: Span::default(), message }
 }
 

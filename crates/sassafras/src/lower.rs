@@ -1,38 +1,157 @@
-//! Lowering: one Ori function per PTX entry.
+//! Lowering: one Ori function per PTX function.
 //!
 //! PTX registers become SSA values: a block with several predecessors has a parameter for each register that is
-//! live into it, any other block starts with what its predecessor ended with. What the instructions become is
-//! in [`select`]; which blocks there are in [`graph`].
+//! live into it, any other block starts with what its predecessor ended with.
+//!
+//! | question | file |
+//! |---|---|
+//! | which blocks there are, and what is live into them | [`graph`] |
+//! | which file lowers an instruction; nothing of it gets lost | [`instruction`] |
+//! | reading operands, appending operations, writing results | [`build`] |
+//! | calls and their parameters | [`call`] |
+//! | instructions that become a routine of several blocks | [`library`] |
+//! | everything else | the file of the instruction's family |
+//!
+//! A PTX register of 8 or 16 bits is a word whose upper bits mean nothing; one of 64 or 128 bits is a value of two
+//! or four words, a vector register one of as many words as its elements take.
 
+mod address;
+mod arithmetic;
+mod async_copy;
+mod async_store;
+mod atomic;
+mod barrier;
+mod build;
+mod bulk;
+mod cache;
+mod call;
+mod compare;
+mod convert;
+mod fence;
+mod float;
 mod graph;
-mod select;
+mod half;
+mod image;
+mod instruction;
+mod integer;
+mod library;
+mod logic;
+mod matrix;
+mod mbarrier;
+mod memory;
+mod moves;
+mod multimem;
+mod special;
+mod surface;
+mod tcgen05;
+mod tensor_alloc;
+mod tensormap;
+mod tensormap_replace;
+mod texture;
+mod uniform;
+mod variables;
+mod video;
+mod warp;
+mod wgmma;
+mod wmma;
+
+pub use call::prototype_text;
+pub use variables::IMAGE_HANDLE;
 
 use crate::Failure;
 use crate::bank0::Machine;
+use crate::data::{self, Data};
+use crate::launch::Launch;
+use call::ParamWords;
+use cubin::module::SharedVariable;
 use graph::{End, Graph};
-use ori::entity::Entity;
-use ori::{Arg, Block, Edge, File, Function, InstData, Op, Pseudo, Terminator, Value};
+use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
 use ptx::ast;
 use rustc_hash::FxHashMap;
-use sass::M;
-use smallvec::{SmallVec, smallvec};
 
-/// A kernel and what its container needs to know.
+/// A kernel or device function, and what its container needs to know.
 pub struct Kernel {
     pub code: Function,
+    /// Not a device function.
+    pub entry: bool,
     pub binding: cubin::Binding,
     pub params: Vec<KernelParam>,
     pub param_bytes: u32,
+    /// Shared memory that is its own, behind the module's.
     pub shared_bytes: u64,
     pub shared_align: u64,
+    /// Does it name shared memory of the module, or what the launch adds?
+    pub module_shared: bool,
+    pub dynamic_shared: bool,
+    /// The textures, samplers and surfaces that it names, in the order of their handles.
+    pub images: Vec<String>,
     pub barriers: u8,
-    pub max_threads: Option<[u32; 3]>,
+    pub uses: Uses,
+    pub launch: Launch,
+    /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
+    pub calls: bool,
+    pub callees: Vec<String>,
+    pub externs: Vec<String>,
+    pub pointer_calls: Vec<String>,
+    /// Functions whose address it takes.
+    pub takes: Vec<String>,
+    /// The symbols of `code` that the linker knows as something else than a place in global memory.
+    pub linked: FxHashMap<u32, Linked>,
+    /// Shared variables of its own that the linker places.
+    pub linked_shared: Vec<SharedVariable>,
+}
+
+/// What a symbol is for the linker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linked {
+    Shared,
+    Constant,
+    UnifiedFunction,
+}
+
+/// Units of the machine that a function uses and its container tells of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uses {
+    /// Copies of tensors, changes of their maps.
+    pub tensor_copies: bool,
+    pub map_changes: bool,
+    pub launch_control: bool,
+    /// Tensor memory, of a block or of a pair of blocks; and the books of its allocation.
+    pub tensor_memory: bool,
+    pub paired_tensor_memory: bool,
+    pub tensor_partition: bool,
+    /// More is done with it than giving up the right to allocate.
+    pub tensor_work: bool,
 }
 
 pub struct KernelParam {
     symbol: ast::Symbol,
     pub offset: u32,
     pub size: u32,
+}
+
+impl Kernel {
+    /// Where the handles of its images begin, from the first parameter.
+    pub fn first_image(&self, machine: &Machine) -> u32 {
+        self.param_bytes.next_multiple_of(machine.image_align)
+    }
+
+    /// Bytes behind the parameters that its images' handles take.
+    pub fn image_bytes(&self, machine: &Machine) -> u32 {
+        match self.images.len() {
+            0 => 0,
+            n => self.first_image(machine) - self.param_bytes + IMAGE_HANDLE * n as u32,
+        }
+    }
+
+    /// Bytes of static shared memory and their alignment: the module's first, then its own.
+    pub fn shared(&self, data: &Data) -> (u64, u64) {
+        let (bytes, align) = if self.module_shared { data.shared } else { (0, 1) };
+        match self.shared_bytes {
+            0 => (bytes, align),
+            own => (bytes.next_multiple_of(self.shared_align) + own, align.max(self.shared_align)),
+        }
+    }
 }
 
 /// Byte offsets of the lines of a source.
@@ -46,98 +165,170 @@ impl Lines {
         Lines { starts: std::iter::once(0).chain(newlines).collect() }
     }
 
-    fn line(&self, offset: u32) -> u32 {
+    pub fn line(&self, offset: u32) -> u32 {
         self.starts.partition_point(|s| *s <= offset) as u32
     }
 }
 
-pub fn function(
-    module: &ast::Module,
-    function: &ast::Function,
-    machine: &'static Machine,
-    lines: &Lines,
-) -> Result<Kernel, Failure> {
-    let name = module.names[module.symbols[function.symbol.0 as usize].name.0 as usize];
+/// What all functions of a module share.
+#[derive(Clone, Copy)]
+pub struct Env<'a> {
+    pub module: &'a ast::Module<'a>,
+    pub machine: &'static Machine,
+    pub lines: &'a Lines,
+    pub data: &'a Data,
+    /// Wait for each product of a warpgroup at once.
+    pub serial: bool,
+}
+
+pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
+    let Env { module, lines, .. } = env;
     let refuse = |what: &str| Failure {
         line: lines.line(function.span.start),
         span: function.span,
         message: format!("{what} is not supported yet"),
     };
-    let body = match &function.body {
-        Some(body) if function.entry => body,
-        _ => return Err(refuse("A device function")),
+    let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
+    let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    let mut kernel = Kernel {
+        code: Function::new(&data::name(module, function.symbol)),
+        entry: function.entry,
+        binding: match function.linkage {
+            ast::Linkage { weak: true, .. } => cubin::Binding::WEAK,
+            ast::Linkage { visible: false, .. } if !function.entry => cubin::Binding::LOCAL,
+            _ => cubin::Binding::GLOBAL,
+        },
+        params: Vec::new(),
+        param_bytes: 0,
+        shared_bytes: 0,
+        shared_align: 1,
+        module_shared: false,
+        dynamic_shared: false,
+        images: Vec::new(),
+        barriers: 0,
+        uses: Uses::default(),
+        launch,
+        calls: false,
+        callees: Vec::new(),
+        externs: Vec::new(),
+        pointer_calls: Vec::new(),
+        takes: Vec::new(),
+        linked: FxHashMap::default(),
+        linked_shared: Vec::new(),
     };
-    if let Some(directive) = function.directives.iter().find(|d| d.name != ".maxntid") {
-        return Err(refuse(&format!("Directive '{}'", directive.name)));
+    kernel.code.block();
+    kernel.code.frame = call::outgoing(module, body);
+    let params = ParamWords::new(module, body, Some(function));
+    let results: Vec<ast::Reg> = match function.entry {
+        true => Vec::new(),
+        false => function.returns.iter().flat_map(|r| returned(&params, r)).collect(),
+    };
+    let mut lower = Lower::new(&mut kernel, env, body, params, &results);
+    if function.entry {
+        lower.params_in_memory(function);
+    } else {
+        lower.device = Some(function);
+        lower.receive(function).ok_or_else(|| refuse("A parameter of this kind"))?;
     }
-    let mut lower = Lower::new(module, body, machine, lines, name);
-    lower.params(function);
     lower.variables()?;
-    lower.max_threads(function);
-    lower.run()?;
-    lower.kernel.binding = match function.linkage.weak {
-        true => cubin::Binding::WEAK,
-        false => cubin::Binding::GLOBAL,
-    };
-    Ok(lower.kernel)
+    let (first, _) = lower.run()?;
+    kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
+    Ok(kernel)
 }
 
-struct Lower<'a> {
+/// The registers that a formal result is.
+fn returned(params: &ParamWords, result: &ast::Param) -> Vec<ast::Reg> {
+    match result.place {
+        ast::ParamPlace::Memory(symbol) => params.all(symbol).collect(),
+        ast::ParamPlace::Register(reg) => vec![reg],
+    }
+}
+
+/// One PTX body on its way into a function: a kernel's own, or that of a library routine at its place of use.
+struct Lower<'k, 'a> {
+    kernel: &'k mut Kernel,
     module: &'a ast::Module<'a>,
     body: &'a ast::Body<'a>,
     machine: &'static Machine,
     lines: &'a Lines,
-    kernel: Kernel,
+    data: &'a Data,
     graph: Graph<'a>,
+    params: ParamWords,
+    /// The device function that this is, what it got from its caller, and where it has to write a large result.
+    device: Option<&'a ast::Function<'a>>,
+    incoming: Vec<(ast::Reg, Value)>,
+    result_address: Option<Value>,
+    return_block: Option<Block>,
+    /// The library routine that this is the body of.
+    routine: Option<library::Inlined>,
+    /// The kernel's own shared variables, from the first of them on.
+    own: Vec<(ast::Symbol, u64)>,
     /// Where each shared variable lies, from the beginning of the kernel's shared memory.
     shared: FxHashMap<ast::Symbol, u64>,
+    /// Where each local variable lies, from the stack pointer.
+    local: FxHashMap<ast::Symbol, u32>,
     /// What each PTX register is at the current place, and at the end of each lowered block.
     now: FxHashMap<ast::Reg, Value>,
     at_end: Vec<FxHashMap<ast::Reg, Value>>,
+    /// The Ori blocks in which each PTX block begins and ends.
+    first: Vec<Block>,
+    last: Vec<Block>,
     block: Block,
-    line: u32,
+    /// Byte of the PTX text at which the instruction begins that is being lowered.
+    at: u32,
+    /// The guard of the instruction that is being lowered: its predicate, and whether it is negated.
+    guard: Option<(Value, bool)>,
+    /// Operations from this number on belong to that instruction and may still take its guard.
+    unguarded: usize,
     /// The descriptor of global memory, loaded once.
     descriptor: Option<Value>,
+    /// What products of a warpgroup have not finished yet.
+    flight: wgmma::Flight,
 }
 
-impl<'a> Lower<'a> {
+impl<'k, 'a> Lower<'k, 'a> {
     fn new(
-        module: &'a ast::Module<'a>,
+        kernel: &'k mut Kernel,
+        env: Env<'a>,
         body: &'a ast::Body<'a>,
-        machine: &'static Machine,
-        lines: &'a Lines,
-        name: &str,
-    ) -> Lower<'a> {
-        let kernel = Kernel {
-            code: Function::new(name),
-            binding: cubin::Binding::GLOBAL,
-            params: Vec::new(),
-            param_bytes: 0,
-            shared_bytes: 0,
-            shared_align: 1,
-            barriers: 0,
-            max_threads: None,
-        };
-        let graph = Graph::new(module, body);
-        let at_end = vec![FxHashMap::default(); graph.blocks.len()];
+        params: ParamWords,
+        results: &[ast::Reg],
+    ) -> Lower<'k, 'a> {
+        let graph = Graph::new(env.module, body, &params, results);
+        let blocks = graph.blocks.len();
+        let flight = wgmma::Flight::new(env.module, body, &graph, env.serial);
         Lower {
-            module,
-            body,
-            machine,
-            lines,
             kernel,
+            module: env.module,
+            body,
+            machine: env.machine,
+            lines: env.lines,
+            data: env.data,
             graph,
+            params,
+            device: None,
+            incoming: Vec::new(),
+            result_address: None,
+            return_block: None,
+            routine: None,
+            own: Vec::new(),
             shared: FxHashMap::default(),
+            local: FxHashMap::default(),
             now: FxHashMap::default(),
-            at_end,
+            at_end: vec![FxHashMap::default(); blocks],
+            first: Vec::new(),
+            last: vec![Function::ENTRY; blocks],
             block: Function::ENTRY,
-            line: 0,
+            at: 0,
+            guard: None,
+            unguarded: 0,
             descriptor: None,
+            flight,
         }
     }
 
     /// Parameters lie side by side in constant bank 0, each aligned to its type.
-    fn params(&mut self, function: &ast::Function) {
+    fn params_in_memory(&mut self, function: &ast::Function) {
         let mut offset = 0u32;
         for param in &function.params {
             let ast::ParamPlace::Memory(symbol) = param.place else { continue };
@@ -149,78 +340,58 @@ impl<'a> Lower<'a> {
         self.kernel.param_bytes = offset;
     }
 
-    fn variables(&mut self) -> Result<(), Failure> {
-        for stmt in &self.body.stmts {
-            let ast::Stmt::Variable(v) = stmt else { continue };
-            let kind = &self.module.symbols[v.symbol.0 as usize].kind;
-            let ast::SymbolKind::Variable { space: ast::Space::Shared, ty, bytes: bytes @ 1.., .. } = *kind
-            else {
-                return Err(self.unsupported_at(v.span, "This variable"));
-            };
-            if v.linkage != ast::Linkage::default() || v.range.is_some() {
-                return Err(self.unsupported_at(v.span, "This variable"));
-            }
-            let align = v.align.map_or(u64::from(ty.bytes()), u64::from).max(1);
-            let offset = self.kernel.shared_bytes.next_multiple_of(align);
-            self.shared.insert(v.symbol, offset);
-            self.kernel.shared_bytes = offset + bytes;
-            self.kernel.shared_align = self.kernel.shared_align.max(align);
-        }
-        Ok(())
-    }
-
-    fn max_threads(&mut self, function: &ast::Function) {
-        let directive = function.directives.iter().find(|d| d.name == ".maxntid");
-        self.kernel.max_threads = directive.map(|d| {
-            let axis = |i: usize| d.values.get(i).map_or(1, |v| *v as u32);
-            [axis(0), axis(1), axis(2)]
-        });
-    }
-
     fn unsupported_at(&self, span: ptx::diag::Span, what: &str) -> Failure {
         let message = format!("{what} is not supported yet");
         Failure { line: self.lines.line(span.start), span, message }
     }
 
-    fn run(&mut self) -> Result<(), Failure> {
-        // Block 0 is an entry of its own; the PTX blocks follow with their numbers plus one.
-        for _ in 0..=self.graph.blocks.len() {
-            self.kernel.code.block();
-        }
-        self.kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(Edge::to(Block(1)));
-        self.refuse_special_guards()?;
-        for &b in &self.graph.order.clone() {
+    /// Lowers all blocks. Returns the edge into the first, and the blocks from which the body returns.
+    fn run(&mut self) -> Result<(Edge, Vec<usize>), Failure> {
+        self.first = self.graph.blocks.iter().map(|_| self.kernel.code.block()).collect();
+        for b in self.graph.order.clone() {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
-                self.line = self.lines.line(inst.span.start);
+                self.come_to(inst.span);
                 self.inst(inst)?;
             }
+            self.last[b] = self.block;
             self.at_end[b] = std::mem::take(&mut self.now);
         }
-        for &b in &self.graph.order.clone() {
+        let mut returns = Vec::new();
+        for b in self.graph.order.clone() {
             self.leave(b)?;
-        }
-        Ok(())
-    }
-
-    fn refuse_special_guards(&self) -> Result<(), Failure> {
-        for stmt in &self.body.stmts {
-            let ast::Stmt::Inst(inst) = stmt else { continue };
-            if let Some(ast::Predicate::Special(row)) = inst.guard.map(|g| g.predicate) {
-                let name = ptx::sreg::TABLE[row as usize].name;
-                return Err(self.unsupported_at(inst.span, &format!("'{name}' as a guard")));
+            if matches!(self.graph.blocks[b].end, End::Return) {
+                returns.push(b);
             }
         }
-        Ok(())
+        // Into the first block of a loop: what the body has not defined yet has any bits.
+        let params = self.kernel.code.blocks[self.first[0]].params.clone();
+        let known = self.at_entry();
+        let mut args = Vec::new();
+        if !self.graph.blocks[0].preds.is_empty() {
+            for (param, reg) in params.iter().zip(self.graph.blocks[0].live_in.clone()) {
+                args.push(known.get(&reg).copied().unwrap_or_else(|| self.undefined_like(*param)));
+            }
+        }
+        Ok((Edge { to: self.first[0], args }, returns))
+    }
+
+    /// What follows is for the instruction there; all of a routine is for the instruction that needs it.
+    fn come_to(&mut self, span: ptx::diag::Span) {
+        if self.routine.is_none() {
+            self.at = span.start;
+        }
     }
 
     /// The registers' values at the beginning of a block.
     fn enter(&mut self, b: usize) {
-        self.block = Block::new(b + 1);
+        self.block = self.first[b];
+        self.flight.enter(b);
         match self.graph.blocks[b].preds[..] {
-            // The function's entry leads to block 0 as well.
+            // Something else leads to block 0 as well.
             [pred] if b != 0 => self.now = self.at_end[pred].clone(),
+            [] if b == 0 => self.now = self.at_entry(),
             [] => self.now.clear(),
             _ => {
                 self.now.clear();
@@ -232,11 +403,13 @@ impl<'a> Lower<'a> {
                 }
             }
         }
-        if b == 0 && !self.kernel.code.blocks[self.block].params.is_empty() {
-            // A loop back to the first block: from the entry, nothing is defined yet.
-            let params = self.kernel.code.blocks[self.block].params.clone();
-            let args = params.iter().map(|p| self.undefined_like(*p)).collect();
-            self.kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(Edge { to: self.block, args });
+    }
+
+    /// What the registers are before the first block: the parameters of a routine or a device function.
+    fn at_entry(&self) -> FxHashMap<ast::Reg, Value> {
+        match &self.routine {
+            Some(routine) => routine.params.clone(),
+            None => self.incoming.iter().copied().collect(),
         }
     }
 
@@ -254,94 +427,125 @@ impl<'a> Lower<'a> {
     }
 
     fn leave(&mut self, b: usize) -> Result<(), Failure> {
-        let end = match self.graph.blocks[b].end {
+        self.block = self.last[b];
+        self.now = std::mem::take(&mut self.at_end[b]);
+        self.come_to(self.graph.blocks[b].span);
+        let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
-            End::Jump(to) => Terminator::Jump(self.edge(b, to)),
+            End::Return if self.routine.is_some() => Terminator::Return,
+            End::Return if self.device.is_some() => Terminator::Jump(self.return_edge()),
+            // A kernel has no caller.
+            End::Return => Terminator::Exit,
+            End::Jump(to) => Terminator::Jump(self.edge(to)),
             End::Branch { guard, uniform, yes, no } => {
-                let predicate = match guard.reg().and_then(|reg| self.at_end[b].get(&reg)) {
-                    Some(value) => *value,
-                    None => self.undefined(File::P, 1),
-                };
-                let (yes, no) = (self.edge(b, yes), self.edge(b, no));
-                Terminator::Branch { predicate, negated: guard.negated, uniform, yes, no }
+                let (predicate, negated) = self.guard(guard, self.graph.blocks[b].span)?;
+                let (yes, no) = (self.edge(yes), self.edge(no));
+                Terminator::Branch { predicate, negated, uniform, yes, no }
             }
+            End::Switch { index, targets } => self.switch(index, &targets),
         };
-        self.kernel.code.blocks[Block::new(b + 1)].end = end;
+        let block = &mut self.kernel.code.blocks[self.block];
+        (block.end, block.end_at) = (end, self.at);
+        self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
     }
 
-    fn edge(&mut self, from: usize, to: usize) -> Edge {
-        let target = Block::new(to + 1);
+    /// The way to the one block that a device function returns from, so that its threads meet there.
+    fn return_edge(&mut self) -> Edge {
+        let regs: Vec<ast::Reg> =
+            self.device.iter().flat_map(|f| &f.returns).flat_map(|r| returned(&self.params, r)).collect();
+        let args = regs.iter().map(|r| self.read(*r)).collect();
+        let to = match self.return_block {
+            Some(block) => block,
+            None => {
+                let block = self.kernel.code.block();
+                let mut results = Vec::new();
+                for reg in regs {
+                    let (file, words) = self.shape(reg);
+                    results.push(self.kernel.code.value(file, words));
+                }
+                self.kernel.code.blocks[block].params = results.clone();
+                let last = &mut self.kernel.code.blocks[block];
+                (last.end, last.end_at) = (Terminator::Return, self.at);
+                let here = std::mem::replace(&mut self.block, block);
+                self.hand_back(&results);
+                self.block = here;
+                self.return_block = Some(block);
+                block
+            }
+        };
+        Edge { to, args }
+    }
+
+    /// `brx.idx` as a tree of comparisons; an index outside the list is undefined behaviour.
+    fn switch(&mut self, index: ast::Reg, targets: &[usize]) -> Terminator {
+        if targets.len() == 1 {
+            return Terminator::Jump(self.edge(targets[0]));
+        }
+        let value = self.read(index);
+        let middle = targets.len() / 2;
+        let predicate = self.kernel.code.value(File::P, 1);
+        self.switch_step(value, 0, middle, predicate);
+        self.switch_half(value, 0, targets, middle, predicate)
+    }
+
+    fn switch_step(&mut self, value: Value, first: usize, middle: usize, predicate: Value) {
+        let bound = Arg::Imm((first + middle) as i64);
+        let modifiers = [sass::M::LT, sass::M::U32, sass::M::AND];
+        let args = [Arg::True(true), value.into(), bound, Arg::True(true)];
+        self.emit_to(sass::Op::ISETP, &modifiers, &[predicate], &args);
+    }
+
+    fn switch_half(
+        &mut self,
+        value: Value,
+        first: usize,
+        targets: &[usize],
+        middle: usize,
+        predicate: Value,
+    ) -> Terminator {
+        let (low, high) = targets.split_at(middle);
+        let yes = self.switch_edge(value, first, low);
+        let no = self.switch_edge(value, first + middle, high);
+        Terminator::Branch { predicate, negated: false, uniform: false, yes, no }
+    }
+
+    fn switch_edge(&mut self, value: Value, first: usize, targets: &[usize]) -> Edge {
+        if targets.len() == 1 {
+            return self.edge(targets[0]);
+        }
+        let (from, block) = (self.block, self.kernel.code.block());
+        self.block = block;
+        let middle = targets.len() / 2;
+        let predicate = self.kernel.code.value(File::P, 1);
+        self.switch_step(value, first, middle, predicate);
+        let end = self.switch_half(value, first, targets, middle, predicate);
+        self.kernel.code.blocks[block].end = end;
+        self.block = from;
+        Edge::to(block)
+    }
+
+    fn edge(&mut self, to: usize) -> Edge {
+        let target = self.first[to];
         let mut args = Vec::new();
         if !self.kernel.code.blocks[target].params.is_empty() {
-            for reg in self.graph.blocks[to].live_in.clone() {
-                args.push(match self.at_end[from].get(&reg) {
-                    Some(value) => *value,
-                    None => {
-                        let (file, words) = self.shape(reg);
-                        self.undefined(file, words)
-                    }
-                });
-            }
+            args = self.graph.blocks[to].live_in.clone().into_iter().map(|reg| self.read(reg)).collect();
         }
         Edge { to: target, args }
     }
 
     /// The register file and words of a PTX register.
     fn shape(&self, reg: ast::Reg) -> (File, u8) {
-        let ty = self.body.reg_decl(reg).0.ty;
-        if ty == ptx::Type::PRED { (File::P, 1) } else { (File::R, ty.bits().div_ceil(32) as u8) }
-    }
-
-    fn read(&mut self, reg: ast::Reg) -> Value {
-        if let Some(value) = self.now.get(&reg) {
-            return *value;
+        if reg == graph::CARRY {
+            return (File::P, 1);
         }
-        let (file, words) = self.shape(reg);
-        let value = self.undefined(file, words);
-        self.now.insert(reg, value);
-        value
-    }
-
-    fn data(&self, op: Op, modifiers: &[M], results: &[Value], args: &[Arg]) -> InstData {
-        InstData {
-            op,
-            modifiers: modifiers.into(),
-            results: results.into(),
-            args: SmallVec::from_slice(args),
-            guard: None,
-            line: self.line,
+        if self.params.contains(reg) {
+            return (File::R, 1);
         }
-    }
-
-    /// Appends a machine operation with one result of the R file.
-    fn emit(&mut self, op: sass::Op, modifiers: &[M], words: u8, args: &[Arg]) -> Value {
-        let result = self.kernel.code.value(File::R, words);
-        self.emit_to(op, modifiers, &[result], args);
-        result
-    }
-
-    fn emit_to(&mut self, op: sass::Op, modifiers: &[M], results: &[Value], args: &[Arg]) {
-        let data = self.data(Op::Machine(op), modifiers, results, args);
-        self.kernel.code.append(self.block, data);
-    }
-
-    /// Two words side by side.
-    fn pack(&mut self, low: Value, high: Value) -> Value {
-        let result = self.kernel.code.value(File::R, 2);
-        let data = self.data(Op::Pseudo(Pseudo::Pack), &[], &[result], &[low.into(), high.into()]);
-        self.kernel.code.append(self.block, data);
-        result
-    }
-
-    /// The last instruction of this block takes a guard, and keeps `kept` where the guard is false.
-    fn guard_last(&mut self, guard: ast::Guard, kept: Option<Value>) {
-        let Some(reg) = guard.reg() else { return };
-        let predicate = self.read(reg);
-        let kept = kept.map_or(smallvec![], |v| smallvec![v]);
-        if let Some(inst) = self.kernel.code.blocks[self.block].insts.last() {
-            self.kernel.code.insts[*inst].guard =
-                Some(ori::Guard { predicate, negated: guard.negated, kept });
+        let decl = self.body.reg_decl(reg).0;
+        match decl.ty == ptx::Type::PRED {
+            true => (File::P, 1),
+            false => (File::R, (decl.ty.bits() * u32::from(decl.vector.max(1))).div_ceil(32) as u8),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 /// Orders moves so that no source is overwritten before it is read. A cycle goes through `spare`, a place that
 /// nothing else uses; `None` if there is a cycle and no spare.
-pub fn sequence(moves: &[(u8, u8)], spare: Option<u8>) -> Option<Vec<(u8, u8)>> {
-    let mut pending: Vec<(u8, u8)> = moves.iter().copied().filter(|(to, from)| to != from).collect();
+pub fn sequence<T: Copy + PartialEq>(moves: &[(T, T)], spare: Option<T>) -> Option<Vec<(T, T)>> {
+    let mut pending: Vec<(T, T)> = moves.iter().copied().filter(|(to, from)| to != from).collect();
     let mut out = Vec::new();
     while !pending.is_empty() {
         let free = pending.iter().position(|(to, _)| !pending.iter().any(|(_, from)| from == to));

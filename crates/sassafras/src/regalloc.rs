@@ -1,220 +1,922 @@
 //! Register allocation over SSA.
 //!
-//! Blocks are visited in an order in which dominators come first; a definition takes the lowest free place of
-//! its file, aligned to its width. In SSA form that never clashes: two values live at one point were both live
-//! when the later one was defined. Values that a guarded operation keeps share the place of its result, with a
-//! move before it where they don't end there.
+//! Blocks are visited in reverse post-order. Within a block every live value is in a register or it isn't; a value that
+//! must leave its register is stored once, right behind its definition, so that leaving costs nothing and coming back
+//! is a load (or the definition again, where that is cheap). Who leaves is the value whose next use is furthest. Where
+//! registers are free but not side by side, values move. A block with several predecessors fixes where its live values
+//! are when it is first reached; moves, loads and stores on the edges make that true for the others.
 //!
-//! R1 is the stack pointer and never handed out. Nothing is spilled yet: too many live values are an error.
+//! Predicates and barriers have no place in memory: one that must leave becomes a word in a general register
+//! ([`rewrite`]), and the allocation starts anew. Uniform registers and barriers never move.
+//!
+//! | question | file |
+//! |---|---|
+//! | which registers are there, who is in them | [`places`] |
+//! | which place is the best | [`hints`] |
+//! | how far is the next use | [`next_use`] |
+//! | calls | [`convention`] |
+//! | what happens on an edge | [`edges`] |
+//! | is it right? | [`check`] |
+//! | predicates and barriers that don't fit | [`rewrite`] |
 
+mod check;
+mod convention;
+mod edges;
+mod hints;
+mod next_use;
+mod places;
+mod rewrite;
+
+use crate::mir::{Address, Code, Line, Origin};
+use crate::{legalize, moves};
+pub use check::{Claims, check};
+use hints::Hints;
+use next_use::NextUse;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
-use ori::{Cfg, File, Function, Inst, Op, Pseudo, Value};
-use rustc_hash::FxHashMap;
+use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
+pub use places::Limits;
+use places::Places;
+use sass::{M, operands as machine};
+use smallvec::SmallVec;
 
-pub struct Allocation {
-    pub cfg: Cfg,
-    place: Vec<Option<u8>>,
-    /// For each instruction that keeps values: the moves that must stand before it, as (file, to, from).
-    pub kept_moves: FxHashMap<Inst, Vec<(File, u8, u8)>>,
-    /// Bit n: place n of R, and of P, is free at the end of the block. Cycles of moves need one.
-    free_at_end: Vec<[[u64; 4]; 2]>,
-    /// The highest R that is used, plus one.
-    pub registers: u32,
-}
+/// Tries before we give up: each makes room for predicates or for moves, so a few are enough.
+const TRIES: usize = 16;
 
-/// What a file offers.
-struct Bank {
-    file: File,
-    size: u8,
-    taken: [bool; 256],
-}
-
-impl Bank {
-    fn new(file: File, size: u8) -> Bank {
-        let mut taken = [false; 256];
-        if file == File::R {
-            taken[1] = true;
+pub fn run(function: &mut Function, most: Limits) -> Result<Code, String> {
+    let mut limits = most;
+    for _ in 0..TRIES {
+        let cfg = Cfg::new(function);
+        let live = Liveness::new(function, &cfg);
+        let allocator = Allocator::new(function, &cfg, &live, limits, most);
+        match allocator.run()? {
+            Outcome::Done(code) => return Ok(*code),
+            Outcome::Words(predicates) => rewrite::as_words(function, &predicates),
+            // One register less for values is one for the moves between them.
+            Outcome::Scratch(File::P) => limits.p -= 1,
+            Outcome::Scratch(_) => limits.r -= 1,
         }
-        Bank { file, size, taken }
     }
-
-    fn find(&self, words: u8) -> Option<u8> {
-        let align = usize::from(words.next_power_of_two()).min(4);
-        let words = usize::from(words);
-        (0..usize::from(self.size))
-            .step_by(align)
-            .find(|at| {
-                at + words <= usize::from(self.size) && !self.taken[*at..at + words].iter().any(|t| *t)
-            })
-            .map(|at| at as u8)
-    }
-
-    fn free(&self) -> [u64; 4] {
-        let mut bits = [0; 4];
-        for at in (0..usize::from(self.size)).filter(|at| !self.taken[*at]) {
-            bits[at / 64] |= 1 << (at % 64);
-        }
-        bits
-    }
-
-    fn set(&mut self, at: u8, words: u8, taken: bool) {
-        self.taken[usize::from(at)..usize::from(at) + usize::from(words)].fill(taken);
-    }
+    Err("no allocation was found".into())
 }
 
-fn banks() -> [Bank; 5] {
-    [(File::R, 253), (File::UR, 63), (File::P, 7), (File::UP, 7), (File::B, 16)].map(|(f, n)| Bank::new(f, n))
+/// What came of a try.
+enum Outcome {
+    Done(Box<Code>),
+    /// These predicates and barriers must become words.
+    Words(Vec<Value>),
+    /// Moves on an edge need a free register of this file.
+    Scratch(File),
 }
+
+/// Where the live values are at the beginning or end of a block.
+type Snapshot = Vec<(Value, u8)>;
 
 struct Allocator<'a> {
     function: &'a Function,
+    cfg: &'a Cfg,
+    live: &'a Liveness,
+    /// What values may have, and what there is: the rest is for moves.
+    limits: Limits,
+    most: Limits,
+    files: [Places; 5],
+    /// The place of each value that is in a register now.
+    at: Vec<Option<u8>>,
+    /// Who may not leave: the values of the current instruction.
+    locked: Vec<Value>,
+    /// The registers that the current instruction has still to read, whether or not a value is left in them.
+    unread: Vec<(File, u8, u8)>,
     /// Values that no instruction gives any bits: they need no place.
     undefined: ValueSet,
-    banks: [Bank; 5],
-    out: Allocation,
+    /// The instruction that defines each value.
+    definition: Vec<Option<Inst>>,
+    hints: Hints,
+    next_use: Option<NextUse>,
+    /// The place of each block in the order.
+    rank: Vec<u32>,
+    /// The current block, the place in it, and where each value is used in it.
+    block: Block,
+    position: u32,
+    uses_here: Vec<(Value, u32)>,
+    /// Where each value is defined: block, line in it, and the place that it has there.
+    born: Vec<Option<(Block, u32, u8)>>,
+    /// The frame's slot of each value that has to be in memory, and the bytes of the frame.
+    slots: Vec<Option<u32>>,
+    frame: u32,
+    /// Predicates and barriers that found no place.
+    words: Vec<Value>,
+    /// A file that lacked a register for moves.
+    short_of: Option<File>,
+    lines: Vec<Line>,
+    starts: Vec<Snapshot>,
+    ends: Vec<Snapshot>,
+    /// Parameters of blocks that are in memory when the block begins.
+    in_memory: ValueSet,
+    code: Code,
 }
 
-pub fn run(function: &Function) -> Result<Allocation, String> {
-    let cfg = Cfg::new(function);
-    let live = Liveness::new(function, &cfg);
-    let out = Allocation {
-        place: vec![None; function.values.len()],
-        kept_moves: FxHashMap::default(),
-        free_at_end: vec![[[0; 4]; 2]; function.blocks.len()],
-        registers: 0,
-        cfg,
-    };
-    let mut a = Allocator { function, undefined: undefined(function), banks: banks(), out };
-    for i in 0..a.out.cfg.order.len() {
-        let block = a.out.cfg.order[i];
-        a.block(block, &live)?;
+impl<'a> Allocator<'a> {
+    fn new(
+        function: &'a Function,
+        cfg: &'a Cfg,
+        live: &'a Liveness,
+        limits: Limits,
+        most: Limits,
+    ) -> Allocator<'a> {
+        let blocks = function.blocks.len();
+        let values = function.values.len();
+        let files = [File::R, File::UR, File::P, File::UP, File::B].map(|f| Places::new(f, &limits));
+        let code = Code {
+            order: cfg.order.clone(),
+            blocks: vec![Vec::new(); blocks],
+            branches: vec![0; blocks],
+            ..Code::default()
+        };
+        Allocator {
+            function,
+            cfg,
+            live,
+            limits,
+            most,
+            files,
+            at: vec![None; values],
+            locked: Vec::new(),
+            unread: Vec::new(),
+            undefined: undefined(function),
+            definition: definitions(function),
+            hints: Hints::new(function, cfg),
+            next_use: None,
+            rank: ranks(cfg, blocks),
+            block: Function::ENTRY,
+            position: 0,
+            uses_here: Vec::new(),
+            born: vec![None; values],
+            slots: vec![None; values],
+            frame: function.frame,
+            words: Vec::new(),
+            short_of: None,
+            lines: Vec::new(),
+            starts: vec![Vec::new(); blocks],
+            ends: vec![Vec::new(); blocks],
+            in_memory: ValueSet::new(values),
+            code,
+        }
     }
-    Ok(a.out)
-}
 
-impl Allocation {
-    /// A place of R or P that is free at the end of a block and not among `used`.
-    pub fn spare(&self, block: ori::Block, file: File, used: &[(u8, u8)]) -> Option<u8> {
-        let bits = self.free_at_end[block.index()][usize::from(file == File::P)];
-        (0..=255u8).find(|n| {
-            bits[usize::from(n / 64)] >> (n % 64) & 1 != 0
-                && !used.iter().any(|(to, from)| to == n || from == n)
+    fn run(mut self) -> Result<Outcome, String> {
+        self.reserve();
+        for i in 0..self.cfg.order.len() {
+            self.block(self.cfg.order[i])?;
+        }
+        if !self.words.is_empty() {
+            self.words.sort();
+            self.words.dedup();
+            return Ok(Outcome::Words(self.words));
+        }
+        if let Some(file) = self.short_of {
+            return Ok(Outcome::Scratch(file));
+        }
+        if let Some(file) = self.edges()? {
+            return Ok(Outcome::Scratch(file));
+        }
+        self.stores();
+        self.code.frame = self.frame.next_multiple_of(16);
+        self.code.claims =
+            Claims { starts: self.starts, slots: self.slots, in_memory: self.in_memory.iter().collect() };
+        Ok(Outcome::Done(Box::new(self.code)))
+    }
+
+    fn block(&mut self, block: Block) -> Result<(), String> {
+        (self.block, self.position) = (block, 0);
+        self.uses_here.clear();
+        self.enter(block)?;
+        let data = &self.function.blocks[block];
+        let deaths = deaths(self.function, block, &self.live.live_out[block.index()]);
+        for param in data.params.iter().filter(|p| deaths.unused.contains(p)) {
+            self.leave(*param);
+        }
+        for (i, (inst, dying)) in data.insts.iter().zip(&deaths.at).enumerate() {
+            self.position = i as u32;
+            self.inst(*inst, dying, &deaths.unused)?;
+        }
+        self.position = data.insts.len() as u32;
+        self.locked.clear();
+        if let ori::Terminator::Branch { predicate, .. } = data.end {
+            self.bring(predicate)?;
+            self.code.branches[block.index()] = self.register(predicate, 0);
+        }
+        self.ends[block.index()] = self.snapshot();
+        self.code.blocks[block.index()] = std::mem::take(&mut self.lines);
+        Ok(())
+    }
+
+    /// The values that are in registers, in order of their numbers.
+    fn snapshot(&self) -> Snapshot {
+        let mut all: Snapshot = Vec::new();
+        for file in &self.files {
+            let mut last = None;
+            for place in 0..file.len() {
+                let owner = file.owner(place);
+                if owner != last
+                    && let Some(value) = owner
+                {
+                    all.push((value, place as u8));
+                }
+                last = owner;
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// Puts the values where the block expects them at its beginning.
+    fn enter(&mut self, block: Block) -> Result<(), String> {
+        self.at.fill(None);
+        self.files.iter_mut().for_each(Places::clear);
+        self.locked.clear();
+        let visited = |a: &Self, b: Block| a.rank[b.index()] < a.rank[block.index()];
+        let preds = &self.cfg.preds[block.index()];
+        // The way that is taken most: the last one that is known.
+        // What may be in flight must not move at all.
+        let from = preds
+            .iter()
+            .copied()
+            .filter(|p| visited(self, *p))
+            .max_by_key(|p| (self.sends_flying(*p, block), *p));
+        let live = &self.live.live_in[block.index()];
+        if let Some(from) = from {
+            for (value, place) in self.ends[from.index()].clone() {
+                if live.contains(value) {
+                    self.arrive(value, place);
+                }
+            }
+        }
+        self.make_room_for_loop(block, preds.iter().any(|p| !visited(self, *p)));
+        for (i, param) in self.function.blocks[block].params.iter().enumerate() {
+            let wish = from.and_then(|f| self.argument_place(f, block, i));
+            self.param(*param, wish)?;
+        }
+        for param in &self.function.blocks[block].params {
+            self.born[param.index()] = self.at[param.index()].map(|p| (block, 0, p));
+            // One that had to make room for another begins in memory.
+            if self.at[param.index()].is_none() && !self.undefined.contains(*param) {
+                self.slot(*param);
+                self.in_memory.insert(*param);
+            }
+        }
+        self.starts[block.index()] = self.snapshot();
+        Ok(())
+    }
+
+    /// Does a block hand over the accumulator of an asynchronous product, which may not be finished?
+    fn sends_flying(&self, from: Block, to: Block) -> bool {
+        let edges = self.function.blocks[from].end.edges();
+        let mut args = edges.iter().filter(|e| e.to == to).flat_map(|e| &e.args);
+        args.any(|arg| {
+            self.definition[arg.index()].is_some_and(|inst| {
+                let data = &self.function.insts[inst];
+                data.op == Op::Pseudo(Pseudo::Landed) || self.function.tied(data).is_some()
+            })
         })
     }
 
-    /// Values without any bits have none.
-    pub fn has_place(&self, value: Value) -> bool {
-        self.place[value.index()].is_some()
+    /// Where the argument of a parameter is at the end of a predecessor.
+    fn argument_place(&self, from: Block, to: Block, index: usize) -> Option<u8> {
+        let edges = self.function.blocks[from].end.edges();
+        let arg = *edges.iter().find(|e| e.to == to)?.args.get(index)?;
+        let end = &self.ends[from.index()];
+        end.binary_search_by_key(&arg, |(v, _)| *v).ok().map(|i| end[i].1)
     }
 
-    /// The register of a word of a value.
-    pub fn register(&self, value: Value, word: u8) -> u8 {
-        self.place[value.index()].unwrap_or(0).wrapping_add(word)
+    /// Values that a loop doesn't use leave before it, if it needs their registers.
+    fn make_room_for_loop(&mut self, header: Block, is_loop: bool) {
+        if !is_loop {
+            return;
+        }
+        let Some(far) = &self.next_use else { return };
+        let mut outside: Vec<(u32, Value)> = self
+            .snapshot()
+            .into_iter()
+            .filter(|(v, _)| self.function.values[*v].file == File::R)
+            .map(|(v, _)| (far.at_start(header, v), v))
+            .collect();
+        outside.sort();
+        let words = |v: Value| u32::from(self.function.values[v].words);
+        let mut left: u32 = outside.iter().map(|(_, v)| words(*v)).sum();
+        let pressure = hints::loop_pressure(self.function, self.cfg, self.live, header);
+        let mut excess = pressure.saturating_sub(u32::from(self.limits.r).saturating_sub(4));
+        while let Some((distance, value)) = outside.pop() {
+            if excess == 0 || distance < next_use::NEVER / 1000 && left == 0 {
+                break;
+            }
+            // Only what is not used inside: its next use lies behind the loop's exit.
+            if distance < 100_000 {
+                break;
+            }
+            excess = excess.saturating_sub(words(value));
+            left -= words(value);
+            self.evict(value);
+        }
     }
-}
 
-impl Allocator<'_> {
-    fn bank(&mut self, file: File) -> &mut Bank {
-        let at = self.banks.iter().position(|b| b.file == file).unwrap_or(0);
-        &mut self.banks[at]
-    }
-
-    fn block(&mut self, block: ori::Block, live: &Liveness) -> Result<(), String> {
-        self.banks = banks();
-        for value in live.live_in[block.index()].iter() {
-            self.occupy(value, true);
+    fn param(&mut self, param: Value, wish: Option<u8>) -> Result<(), String> {
+        if self.undefined.contains(param) {
+            return Ok(());
         }
-        let data = &self.function.blocks[block];
-        for param in &data.params {
-            self.define(*param)?;
+        let data = self.function.values[param];
+        let file = self.file(data.file);
+        let fits = wish.filter(|w| self.files[file].fits(*w, data.words));
+        let place = fits.or_else(|| self.hinted(param)).or_else(|| self.files[file].find(data.words, 0..0));
+        match place {
+            Some(place) => self.arrive(param, place),
+            None => match self.room(param, true)? {
+                Some(place) => self.arrive(param, place),
+                None => {
+                    self.slot(param);
+                    self.in_memory.insert(param);
+                }
+            },
         }
-        let deaths = deaths(self.function, block, &live.live_out[block.index()]);
-        for param in data.params.iter().filter(|p| deaths.unused.contains(p)) {
-            self.occupy(*param, false);
-        }
-        for (inst, dying) in data.insts.iter().zip(&deaths.at) {
-            self.inst(*inst, dying, &deaths.unused)?;
-        }
-        self.out.free_at_end[block.index()] = [File::R, File::P].map(|f| self.bank(f).free());
         Ok(())
     }
 
     fn inst(&mut self, inst: Inst, dying: &[Value], unused: &[Value]) -> Result<(), String> {
         let data = &self.function.insts[inst];
-        // Pseudo operations become several moves, and what a guard keeps is moved first: there the arguments
-        // must stay where they are until all results have a place. The machine reads before it writes.
-        let late = matches!(data.op, Op::Pseudo(_)) || data.guard.is_some();
-        if !late {
-            dying.iter().for_each(|v| self.occupy(*v, false));
+        self.locked = data.uses().collect();
+        for i in 0..self.locked.len() {
+            self.bring(self.locked[i])?;
         }
-        let mut inherited = Vec::new();
-        for (i, result) in data.results.iter().enumerate() {
-            match data.guard.as_ref().and_then(|g| g.kept.get(i)) {
-                Some(kept) => inherited.extend(self.define_kept(inst, *result, *kept, dying)?),
-                None => self.define(*result)?,
+        let unread = self.locked.iter().filter_map(|v| Some((*v, self.at[v.index()]?)));
+        let unread =
+            unread.map(|(v, place)| (self.function.values[v].file, place, self.function.values[v].words));
+        self.unread = unread.collect();
+        match data.op {
+            Op::Pseudo(Pseudo::Undef) => {}
+            Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack | Pseudo::Landed)
+                if data.guard.is_none() =>
+            {
+                self.shuffle(inst, dying)?
             }
+            Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => self.convention(inst, dying)?,
+            _ => self.operation(inst, dying)?,
         }
-        if late {
-            for value in dying.iter().filter(|v| !inherited.contains(v)) {
-                self.occupy(*value, false);
-            }
+        self.unread.clear();
+        let line = self.lines.len() as u32;
+        for result in &data.results {
+            self.born[result.index()] = self.at[result.index()].map(|p| (self.block, line, p));
         }
-        for result in data.results.iter().filter(|r| unused.contains(r)) {
-            self.occupy(*result, false);
+        for value in dying.iter().chain(unused.iter().filter(|v| data.results.contains(v))) {
+            self.leave(*value);
         }
         Ok(())
     }
 
-    /// The result takes the place of the kept value if that ends here (then the kept value is returned), else
-    /// a new one and a move.
-    fn define_kept(
-        &mut self,
-        inst: Inst,
-        result: Value,
-        kept: Value,
-        dying: &[Value],
-    ) -> Result<Option<Value>, String> {
-        let Some(place) = self.out.place[kept.index()].filter(|_| dying.contains(&kept)) else {
-            self.define(result)?;
-            self.move_kept(inst, result, kept);
-            return Ok(None);
-        };
-        self.out.place[result.index()] = Some(place);
-        Ok(Some(kept))
+    /// A machine operation, or a guarded copy.
+    fn operation(&mut self, inst: Inst, dying: &[Value]) -> Result<(), String> {
+        let data = &self.function.insts[inst];
+        let guarded = data.guard.is_some();
+        // The machine reads before it writes: a result may have the place of an argument that ends here. Not so where
+        // something is moved first.
+        let mut arguments = self.operand_places(data);
+        if !guarded && !early_writer(data) {
+            dying.iter().for_each(|v| self.leave(*v));
+        }
+        let tied = self.function.tied(data);
+        for (i, result) in data.results.iter().enumerate() {
+            match data.guard.as_ref().map(|g| g.kept[i]).or(tied) {
+                Some(kept) if !self.undefined.contains(kept) => self.define_over(*result, kept, dying)?,
+                _ => self.define(*result)?,
+            }
+            self.locked.push(*result);
+        }
+        if let (Some(tied), Some(result)) = (tied, data.results.first()) {
+            let place = self.register(*result, 0);
+            arguments.iter_mut().filter(|(v, _)| *v == tied).for_each(|(_, p)| *p = place);
+        }
+        self.emit(inst, data, &arguments)
     }
 
-    fn move_kept(&mut self, inst: Inst, result: Value, kept: Value) {
-        let Some(place) = self.out.place[kept.index()] else { return };
+    /// A result that is written only where a guard holds: it starts as the kept value.
+    fn define_over(&mut self, result: Value, kept: Value, dying: &[Value]) -> Result<(), String> {
         let data = self.function.values[result];
-        let to = self.out.register(result, 0);
-        let moves = self.out.kept_moves.entry(inst).or_default();
-        moves.extend((0..data.words).map(|w| (data.file, to + w, place + w)));
+        let place = self.register(kept, 0);
+        if dying.contains(&kept) {
+            let file = self.file(data.file);
+            self.at[kept.index()] = None;
+            self.files[file].take(place, data.words, result);
+            self.at[result.index()] = Some(place);
+            return Ok(());
+        }
+        self.define(result)?;
+        let to = self.register(result, 0);
+        (0..data.words).try_for_each(|w| self.copy(data.file, to + w, place + w))
     }
 
+    /// The places of the values that an instruction reads, before its results get theirs.
+    fn operand_places(&self, data: &InstData) -> Vec<(Value, u8)> {
+        data.uses().map(|v| (v, self.register(v, 0))).collect()
+    }
+
+    fn emit(&mut self, inst: Inst, data: &InstData, arguments: &[(Value, u8)]) -> Result<(), String> {
+        let guard = data.guard.as_ref().map_or(sass::Guard::ALWAYS, |g| sass::Guard {
+            predicate: place_in(arguments, g.predicate).unwrap_or(0),
+            not: g.negated,
+        });
+        let first = self.lines.len();
+        match data.op {
+            Op::Machine(op) => {
+                let mut line = Line::new(op, &data.modifiers, &[], Origin::Inst(inst));
+                line.operands = self.operands(data, arguments);
+                line.target =
+                    data.args.iter().find_map(|a| if let Arg::Target(b) = a { Some(*b) } else { None });
+                line.address = address(data);
+                self.lines.push(line);
+            }
+            // A guarded copy: words that don't overlap, since result and arguments are all alive here.
+            Op::Pseudo(_) => {
+                let file = self.function.values[data.results[0]].file;
+                for (word, (to, from)) in self.word_moves(data, arguments).into_iter().enumerate() {
+                    self.copy(file, to, from)?;
+                    let last = self.lines.len() - 1;
+                    self.lines[last].origin = Origin::Word(inst, word as u8);
+                }
+            }
+        }
+        for line in &mut self.lines[first..] {
+            (line.guard, line.at) = (guard, data.at);
+        }
+        Ok(())
+    }
+
+    fn operands(&self, data: &InstData, arguments: &[(Value, u8)]) -> SmallVec<[sass::Operand; 8]> {
+        let mut place = |value: Value, word: u8| {
+            let at = self.at[value.index()].filter(|_| data.results.contains(&value));
+            at.or_else(|| place_in(arguments, value)).unwrap_or(0).wrapping_add(word)
+        };
+        legalize::operands(self.function, data, &mut place).collect()
+    }
+
+    /// The moves, word by word, that a copy, pack or unpack stands for.
+    fn word_moves(&self, data: &InstData, arguments: &[(Value, u8)]) -> Vec<(u8, u8)> {
+        let mut to: Vec<Option<u8>> = Vec::new();
+        for result in &data.results {
+            let at = self.at[result.index()];
+            to.extend((0..self.function.values[*result].words).map(|w| at.map(|a| a + w)));
+        }
+        let mut from: Vec<Option<u8>> = Vec::new();
+        for arg in &data.args {
+            let Arg::Use(u) = arg else { continue };
+            let first = u.part.map_or(0, |p| p.first);
+            let count = u.part.map_or(self.function.values[u.value].words, |p| p.count);
+            let at = place_in(arguments, u.value).filter(|_| !self.undefined.contains(u.value));
+            from.extend((first..first + count).map(|w| at.map(|a| a + w)));
+        }
+        to.into_iter().zip(from).filter_map(|(to, from)| Some((to?, from?))).collect()
+    }
+
+    /// Copies, packs and unpacks: results take the places of what ends here where they can, the rest are moves.
+    fn shuffle(&mut self, inst: Inst, dying: &[Value]) -> Result<(), String> {
+        let data = &self.function.insts[inst];
+        let arguments = self.operand_places(data);
+        let file = data.results.first().map_or(File::R, |r| self.function.values[*r].file);
+        dying.iter().for_each(|v| self.leave(*v));
+        // What a result would like: the place where its words are already.
+        let mut word = 0;
+        for result in &data.results {
+            let words = self.function.values[*result].words;
+            let wish = self.place_of_words(data, &arguments, word, words);
+            let index = self.file(file);
+            match wish.filter(|w| self.files[index].fits(*w, words)) {
+                Some(place) => self.arrive(*result, place),
+                None => self.define(*result)?,
+            }
+            self.locked.push(*result);
+            word += words;
+        }
+        let wanted = self.word_moves(data, &arguments);
+        let spare = self.spare(file, &wanted);
+        match moves::sequence(&wanted, spare) {
+            Some(sequence) => {
+                let first = self.lines.len();
+                sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))?;
+                self.lines[first..].iter_mut().for_each(|l| l.at = data.at);
+                Ok(())
+            }
+            None => {
+                self.short_of = Some(file);
+                Ok(())
+            }
+        }
+    }
+
+    /// Where words `first..` of the arguments are, if they are side by side.
+    fn place_of_words(&self, data: &InstData, arguments: &[(Value, u8)], first: u8, count: u8) -> Option<u8> {
+        let mut at: Option<u8> = None;
+        let mut word = 0;
+        for arg in &data.args {
+            let Arg::Use(u) = arg else { return None };
+            let start = u.part.map_or(0, |p| p.first);
+            let words = u.part.map_or(self.function.values[u.value].words, |p| p.count);
+            for w in 0..words {
+                if (first..first + count).contains(&word) {
+                    let place = place_in(arguments, u.value)? + start + w;
+                    let begin = place.checked_sub(word - first)?;
+                    if at.is_some_and(|a| a != begin) {
+                        return None;
+                    }
+                    at = Some(begin);
+                }
+                word += 1;
+            }
+        }
+        at
+    }
+
+    /// A register that neither a value nor these moves use.
+    fn spare(&self, file: File, moves: &[(u8, u8)]) -> Option<u8> {
+        let places = &self.files[self.file(file)];
+        (0..places.len())
+            .find(|p| {
+                places.is_free(*p)
+                    && !moves.iter().any(|(a, b)| usize::from(*a) == *p || usize::from(*b) == *p)
+            })
+            .map(|p| p as u8)
+    }
+
+    /// Gives a result a place.
     fn define(&mut self, value: Value) -> Result<(), String> {
-        let data = self.function.values[value];
         if self.undefined.contains(value) {
             return Ok(());
         }
-        let bank = self.bank(data.file);
-        let at = bank.find(data.words).ok_or_else(|| {
-            format!("Register allocation failed: more than {} registers of file {:?}", bank.size, data.file)
-        })?;
-        bank.set(at, data.words, true);
-        self.out.place[value.index()] = Some(at);
-        if data.file == File::R {
-            self.out.registers = self.out.registers.max(u32::from(at) + u32::from(data.words));
+        let place = match self.hinted(value) {
+            Some(place) => place,
+            None => self.room(value, false)?.ok_or("no room")?,
+        };
+        self.arrive(value, place);
+        Ok(())
+    }
+
+    /// The place of a value that is to come into a register: free, or made free.
+    fn room(&mut self, value: Value, may_fail: bool) -> Result<Option<u8>, String> {
+        let data = self.function.values[value];
+        let index = self.file(data.file);
+        if let Some(place) = self.files[index].find(data.words, 0..0) {
+            return Ok(Some(place));
+        }
+        if self.next_use.is_none() {
+            self.next_use = Some(NextUse::new(self.function, self.cfg));
+        }
+        if self.uses_here.is_empty() {
+            self.uses_here = uses(self.function, self.block);
+        }
+        let windows: Vec<_> = self.files[index].windows(data.words).collect();
+        let best = windows
+            .into_iter()
+            .filter_map(|w| Some((self.cost(index, w.clone())?, w)))
+            .min_by_key(|(c, w)| (*c, w.start));
+        let Some((_, window)) = best else {
+            if may_fail && data.file == File::R {
+                return Ok(None);
+            }
+            return Err(format!("Register allocation failed: no room in file {:?}", data.file));
+        };
+        for place in window.clone() {
+            if let Some(owner) = self.files[index].owner(place) {
+                self.displace(index, owner, window.clone())?;
+            }
+        }
+        Ok(Some(window.start as u8))
+    }
+
+    /// What it costs to empty a window; `None` if someone in it may not leave.
+    fn cost(&self, file: usize, window: std::ops::Range<usize>) -> Option<u64> {
+        let mut total = 0;
+        let mut last = None;
+        for place in window.clone() {
+            if self.files[file].is_reserved(place) {
+                return None;
+            }
+            let owner = self.files[file].owner(place);
+            if owner != last
+                && let Some(owner) = owner
+            {
+                if self.locked.contains(&owner) {
+                    return None;
+                }
+                total += self.cost_of(file, owner, window.clone())?;
+            }
+            last = owner;
+        }
+        Some(total)
+    }
+
+    fn cost_of(&self, file: usize, owner: Value, window: std::ops::Range<usize>) -> Option<u64> {
+        let words = self.function.values[owner].words;
+        let movable = matches!(self.files[file].file(), File::R | File::P);
+        if movable && self.refuge(file, words, &window).is_some() {
+            return Some(u64::from(words));
+        }
+        if !movable && self.files[file].file() != File::B && self.again(owner).is_none() {
+            return None;
+        }
+        let base: u64 = if self.again(owner).is_some() { 1 << 20 } else { 1 << 30 };
+        Some(100 + base * u64::from(words) / u64::from(self.distance(owner) + 1))
+    }
+
+    /// A free place outside of a window that nothing has still to be read from.
+    fn refuge(&self, file: usize, words: u8, window: &std::ops::Range<usize>) -> Option<u8> {
+        let places = &self.files[file];
+        let apart =
+            |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.end <= b.start || b.end <= a.start;
+        let unread = |w: &std::ops::Range<usize>| {
+            let mut here = self.unread.iter().filter(|(f, _, _)| *f == places.file());
+            here.any(|(_, at, n)| !apart(w, &(usize::from(*at)..usize::from(*at) + usize::from(*n))))
+        };
+        let fine = |w: &std::ops::Range<usize>| {
+            apart(w, window) && w.clone().all(|p| places.is_free(p)) && !unread(w)
+        };
+        places.windows(words).find(fine).map(|w| w.start as u8)
+    }
+
+    /// How far the next use of a value is from here.
+    fn distance(&self, value: Value) -> u32 {
+        let from = self.uses_here.partition_point(|u| *u < (value, self.position));
+        match self.uses_here.get(from) {
+            Some((v, position)) if *v == value => position - self.position,
+            _ => {
+                let rest = self.function.blocks[self.block].insts.len() as u32 - self.position;
+                let after = self.next_use.as_ref().map_or(0, |n| n.at_end(self.cfg, self.block, value));
+                rest.saturating_add(after)
+            }
+        }
+    }
+
+    /// Makes a value leave the window: to another place, or out of the registers.
+    fn displace(&mut self, file: usize, value: Value, window: std::ops::Range<usize>) -> Result<(), String> {
+        let data = self.function.values[value];
+        let from = self.register(value, 0);
+        let movable = matches!(data.file, File::R | File::P);
+        match self.refuge(file, data.words, &window).filter(|_| movable) {
+            Some(to) => {
+                (0..data.words).try_for_each(|w| self.copy(data.file, to + w, from + w))?;
+                self.leave(value);
+                self.arrive(value, to);
+            }
+            None => self.evict(value),
         }
         Ok(())
     }
 
-    fn occupy(&mut self, value: Value, taken: bool) {
-        let data = self.function.values[value];
-        if let Some(at) = self.out.place[value.index()] {
-            self.bank(data.file).set(at, data.words, taken);
+    /// Out of the registers: it must be in memory, or computed again.
+    fn evict(&mut self, value: Value) {
+        self.leave(value);
+        self.lose(value);
+    }
+
+    /// Sees to it that a value can come back.
+    fn lose(&mut self, value: Value) {
+        if becomes_word(self.function.values[value].file) {
+            self.words.push(value);
+        } else if self.again(value).is_none() {
+            self.slot(value);
         }
     }
+
+    /// Puts a value that is used into a register.
+    fn bring(&mut self, value: Value) -> Result<(), String> {
+        if self.at[value.index()].is_some() || self.undefined.contains(value) {
+            return Ok(());
+        }
+        let place = self.room(value, false)?.ok_or("no room")?;
+        self.arrive(value, place);
+        if !self.locked.contains(&value) {
+            self.locked.push(value);
+        }
+        let lines = self.load(value, place)?;
+        self.lines.extend(lines);
+        Ok(())
+    }
+
+    /// The lines that bring a value into a register.
+    fn load(&mut self, value: Value, place: u8) -> Result<Vec<Line>, String> {
+        let data = self.function.values[value];
+        if becomes_word(data.file) {
+            self.words.push(value);
+            return Ok(Vec::new());
+        }
+        if let Some(inst) = self.again(value) {
+            let data = &self.function.insts[inst];
+            let Op::Machine(op) = data.op else {
+                return Err("only machine operations are done again".into());
+            };
+            let mut line = Line::new(op, &data.modifiers, &[], Origin::Again(value));
+            line.operands = legalize::operands(self.function, data, &mut |_, word| place + word).collect();
+            (line.at, line.address) = (data.at, address(data));
+            return Ok(vec![line]);
+        }
+        let slot = self.slot(value);
+        self.code.spill_loads += u32::from(data.words) * 4;
+        let mut lines = frame_access(sass::Op::LDL, slot, place, data.words);
+        for line in &mut lines {
+            if let Origin::Reload(at) = line.origin {
+                line.origin = Origin::Bring(value, ((at - slot) / 4) as u8);
+            }
+        }
+        Ok(lines)
+    }
+
+    /// The definition of a value, if it is cheap and can be done anywhere.
+    fn again(&self, value: Value) -> Option<Inst> {
+        let inst = self.definition[value.index()]?;
+        let data = &self.function.insts[inst];
+        let alone = data.guard.is_none() && data.results.len() == 1 && data.uses().next().is_none();
+        let cheap = match data.op {
+            Op::Machine(sass::Op::MOV | sass::Op::LDC | sass::Op::ULDC | sass::Op::LDCU) => true,
+            Op::Machine(sass::Op::S2R) => {
+                data.args.iter().all(|a| matches!(a, Arg::Name(m) if is_constant(*m)))
+            }
+            _ => false,
+        };
+        (alone && cheap).then_some(inst)
+    }
+
+    /// The place of a value in the frame.
+    fn slot(&mut self, value: Value) -> u32 {
+        if let Some(slot) = self.slots[value.index()] {
+            return slot;
+        }
+        let slot = self.shared_slot(value).unwrap_or_else(|| {
+            let words = u32::from(self.function.values[value].words);
+            let slot = self.frame.next_multiple_of(4 * words.next_power_of_two().min(4));
+            self.frame = slot + 4 * words;
+            slot
+        });
+        self.slots[value.index()] = Some(slot);
+        slot
+    }
+
+    /// A value that becomes a parameter in memory is stored where the parameter is, if neither that nor anyone else who
+    /// is stored there is needed where the value is, and the other way round: then nothing has to be moved on the edge.
+    fn shared_slot(&self, value: Value) -> Option<u32> {
+        let param = self.hints.param(value)?;
+        let slot = self.slots[param.index()].filter(|_| self.in_memory.contains(param))?;
+        let others = (0..self.slots.len()).filter(|i| self.slots[*i] == Some(slot)).map(Value::new);
+        let apart = |other: Value| !self.is_alive_behind(other, value) && !self.is_alive_behind(value, other);
+        let mut others = others.filter(|o| *o != value);
+        (self.definition[value.index()].is_some() && others.all(apart)).then_some(slot)
+    }
+
+    /// Is a value alive where another one has just been defined? What isn't known counts as yes.
+    fn is_alive_behind(&self, value: Value, definition: Value) -> bool {
+        let function = self.function;
+        let Some(inst) = self.definition[definition.index()] else {
+            // A parameter: alive when its block begins?
+            let of = |b: &&Block| function.blocks[**b].params.contains(&definition);
+            return self
+                .cfg
+                .order
+                .iter()
+                .find(of)
+                .is_none_or(|b| self.live.live_in[b.index()].contains(value));
+        };
+        let Some((block, _, _)) = self.born[definition.index()] else { return true };
+        let data = &function.blocks[block];
+        let Some(at) = data.insts.iter().position(|i| *i == inst) else { return true };
+        let later = &data.insts[at + 1..];
+        // Defined further down, it isn't alive yet.
+        if later.iter().any(|i| function.insts[*i].results.contains(&value)) {
+            return false;
+        }
+        let uses = later.iter().flat_map(|i| function.insts[*i].uses()).chain(data.end.uses());
+        self.live.live_out[block.index()].contains(value) || { uses }.any(|v| v == value)
+    }
+
+    /// Stores every value that has a slot, right behind its definition.
+    fn stores(&mut self) {
+        let mut wanted: Vec<(Block, u32, Value, u8)> = Vec::new();
+        for index in 0..self.function.values.len() {
+            let value = Value::new(index);
+            if self.slots[index].is_some()
+                && !self.in_memory.contains(value)
+                && let Some((block, line, place)) = self.born[index]
+            {
+                wanted.push((block, line, value, place));
+            }
+        }
+        wanted.sort();
+        for (block, line, value, place) in wanted.into_iter().rev() {
+            let words = self.function.values[value].words;
+            let lines = frame_access(sass::Op::STL, self.slot(value), place, words);
+            self.code.spill_stores += u32::from(words) * 4;
+            let at = line as usize;
+            self.code.blocks[block.index()].splice(at..at, lines);
+        }
+    }
+
+    /// A value is in a register now.
+    fn arrive(&mut self, value: Value, place: u8) {
+        let data = self.function.values[value];
+        let file = self.file(data.file);
+        self.files[file].take(place, data.words, value);
+        self.at[value.index()] = Some(place);
+        (0..data.words).for_each(|w| self.code.touch(data.file, place + w));
+    }
+
+    fn leave(&mut self, value: Value) {
+        let data = self.function.values[value];
+        let file = self.file(data.file);
+        if let Some(place) = self.at[value.index()].take() {
+            self.files[file].release(place, data.words);
+        }
+    }
+
+    fn file(&self, file: File) -> usize {
+        file as usize
+    }
+
+    /// The register of a word of a value; any, if it has none.
+    fn register(&self, value: Value, word: u8) -> u8 {
+        self.at[value.index()].unwrap_or(0).wrapping_add(word)
+    }
+
+    fn copy(&mut self, file: File, to: u8, from: u8) -> Result<(), String> {
+        self.code.touch(file, to);
+        self.lines.push(move_line(file, to, from)?);
+        Ok(())
+    }
+}
+
+/// Is it a file without a way to memory but over a general register?
+fn becomes_word(file: File) -> bool {
+    matches!(file, File::P | File::B)
+}
+
+fn ranks(cfg: &Cfg, blocks: usize) -> Vec<u32> {
+    let mut rank = vec![u32::MAX; blocks];
+    cfg.order.iter().enumerate().for_each(|(i, b)| rank[b.index()] = i as u32);
+    rank
+}
+
+fn move_line(file: File, to: u8, from: u8) -> Result<Line, String> {
+    let rz = machine::rz();
+    match file {
+        File::R => Ok(Line::new(sass::Op::MOV, &[], &[machine::r(to), machine::r(from)], Origin::Move)),
+        // Only to bring words side by side that have just been made: what is in these registers doesn't move otherwise.
+        File::UR => Ok(Line::new(sass::Op::UMOV, &[], &[machine::ur(to), machine::ur(from)], Origin::Move)),
+        // `0 = 0 and P` is P.
+        File::P => {
+            let operands = [machine::p(to), machine::pt(), rz, rz, machine::p(from)];
+            Ok(Line::new(sass::Op::ISETP, &[M::EQ, M::AND], &operands, Origin::Move))
+        }
+        _ => Err(format!("a move of file {file:?}")),
+    }
+}
+
+/// Loads or stores of words at a place in the frame.
+fn frame_access(op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<Line> {
+    let (step, modifiers): (u8, &[M]) = match words {
+        1 | 3 => (1, &[]),
+        2 => (2, &[M::_64]),
+        n if n.is_multiple_of(4) => (4, &[M::_128]),
+        _ => (1, &[]),
+    };
+    let load = op == sass::Op::LDL;
+    let line = |word: u8| {
+        let offset = machine::imm(i64::from(slot) + 4 * i64::from(word));
+        let (stack, register) = (machine::r(1), machine::r(place + word));
+        let operands = if load { [register, stack, offset] } else { [stack, offset, register] };
+        let at = slot + 4 * u32::from(word);
+        Line::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
+    };
+    (0..words).step_by(usize::from(step)).map(line).collect()
+}
+
+fn place_in(places: &[(Value, u8)], value: Value) -> Option<u8> {
+    places.iter().find(|(v, _)| *v == value).map(|(_, p)| *p)
+}
+
+/// Special registers that never change while a thread runs.
+fn is_constant(name: M) -> bool {
+    use M::*;
+    matches!(
+        name,
+        SR_TID_X | SR_TID_Y | SR_TID_Z | SR_CTAID_X | SR_CTAID_Y | SR_CTAID_Z | SR_LANEID | SR_CgaCtaId
+    )
+}
+
+/// Does it write results before it has read all arguments? Tensor operations take several passes.
+fn early_writer(data: &InstData) -> bool {
+    use sass::Op::*;
+    matches!(data.op, Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA | HGMMA | IGMMA | QGMMA | BGMMA))
+}
+
+fn address(data: &InstData) -> Option<Address> {
+    data.args.iter().find_map(|a| match *a {
+        Arg::Address { symbol, addend, half } => Some(Address::Half { symbol, addend, half }),
+        Arg::Table { symbol } => Some(Address::Table { symbol }),
+        Arg::Incoming(_) => Some(Address::Incoming),
+        _ => None,
+    })
 }
 
 fn undefined(function: &Function) -> ValueSet {
@@ -227,6 +929,28 @@ fn undefined(function: &Function) -> ValueSet {
     set
 }
 
+fn definitions(function: &Function) -> Vec<Option<Inst>> {
+    let mut all = vec![None; function.values.len()];
+    for block in function.blocks.keys() {
+        for inst in &function.blocks[block].insts {
+            function.insts[*inst].results.iter().for_each(|v| all[v.index()] = Some(*inst));
+        }
+    }
+    all
+}
+
+/// Each use of a value in a block, in order of values and places.
+fn uses(function: &Function, block: Block) -> Vec<(Value, u32)> {
+    let data = &function.blocks[block];
+    let mut all: Vec<(Value, u32)> = Vec::new();
+    for (i, inst) in data.insts.iter().enumerate() {
+        all.extend(function.insts[*inst].uses().map(|v| (v, i as u32)));
+    }
+    all.extend(data.end.uses().map(|v| (v, data.insts.len() as u32)));
+    all.sort();
+    all
+}
+
 struct Deaths {
     /// For each instruction the values whose last use it is.
     at: Vec<Vec<Value>>,
@@ -234,7 +958,7 @@ struct Deaths {
     unused: Vec<Value>,
 }
 
-fn deaths(function: &Function, block: ori::Block, live_out: &ValueSet) -> Deaths {
+fn deaths(function: &Function, block: Block, live_out: &ValueSet) -> Deaths {
     let data = &function.blocks[block];
     let mut live = live_out.clone();
     data.end.uses().for_each(|v| live.insert(v));

@@ -1,1 +1,8 @@
-//! Runs kernels without a GPU: a PTX interpreter and a SASS simulator.
+//! Running and proving code without a GPU.
+//!
+//! * [`ptx`] executes a PTX module: grids of blocks of warps of threads, on memory with bounds.
+//! * [`verify`] proves that the control codes of a program cover every dependence between its registers, on every path.
+//!   It knows the machine from `sass::model`, and neither PTX nor our compiler: any cubin will do.
+
+pub mod ptx;
+pub mod verify;

@@ -62,7 +62,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, to).map_err(|e| format!("cannot copy {}: {e}", from.display()))?;
     Ok(())
 }

@@ -8,9 +8,11 @@ use std::process::ExitCode;
 mod bench;
 mod bundle;
 mod conformance;
+mod cuda_bundle;
 mod frontend;
 mod fuzz;
 mod probe;
+mod probe_latency;
 mod setup;
 mod shell;
 mod test;
@@ -28,16 +30,25 @@ cargo xtask <task>
       forms                      every PTX instruction form on every target: verdict and error text
       corpus                     real PTX parses, prints back to the same tree and the same cubin
       mistakes                   bad inputs: the same messages as ptxas
+      commands                   command lines: the same exit code, messages and outputs as ptxas
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
       --family NAME              forms: this family only
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
+      --record                   commands: write down ptxas's answers anew
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
+  fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
+  probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
+      --corpus DIR               real PTX beside the random programs
+      --programs N               random programs for each target (default 200)
+      --unknown                  list the pairs that the table has not seen on every target
+      --write                    put what was measured in place of the model's table
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
+  cuda-bundle DIR                a folder that builds and runs tests/cuda on a machine with a GPU and nvcc
 
 SASSAFRAS_TOOLS=DIR names another folder with the reference tools.";
 
@@ -68,7 +79,9 @@ fn dispatch() -> Result<()> {
         "bench" => bench::run(arguments),
         "fuzz" => fuzz::run(arguments),
         "probe" => probe::run(arguments),
+        "probe-latency" => probe_latency::run(arguments),
         "gpu-bundle" => bundle::run(arguments),
+        "cuda-bundle" => cuda_bundle::run(arguments),
         other => Err(format!("no task '{other}'\n\n{USAGE}").into()),
     }
 }

@@ -67,9 +67,30 @@ fn chunk_texts(isa: Isa, words: &[u128], base: u64) -> Result<Vec<Option<String>
             *words.get_mut(index).ok_or("an error outside the file")? = NOP;
         }
         if rejected.len() == before {
-            return Err(format!("nvdisasm failed: {errors}"));
+            // Some errors name no address: the word is found by halves.
+            fs::remove_file(&file).map_err(|e| e.to_string())?;
+            if !errors.contains("Illegal instruction") {
+                return Err(format!("nvdisasm failed: {errors}"));
+            }
+            return halves(isa, &words, &rejected, base);
         }
     }
+}
+
+fn halves(
+    isa: Isa,
+    words: &[u128],
+    rejected: &BTreeSet<usize>,
+    base: u64,
+) -> Result<Vec<Option<String>>, String> {
+    if words.len() == 1 {
+        return Ok(vec![None]);
+    }
+    let (first, second) = words.split_at(words.len() / 2);
+    let mut texts = chunk_texts(isa, first, base)?;
+    texts.extend(chunk_texts(isa, second, base + first.len() as u64 * WORD_BYTES)?);
+    rejected.iter().for_each(|&index| texts[index] = None);
+    Ok(texts)
 }
 
 /// The index of the word at the hexadecimal address that starts `text`.

@@ -1,6 +1,8 @@
 //! The control flow of a PTX body: blocks of instructions, and the registers that are live into each.
 
+use super::call::ParamWords;
 use ptx::ast::{Body, Guard, Inst, Module, Operand, Reg, Stmt, Symbol};
+use ptx::diag::Span;
 use ptx::table::{Opcode, Role, Table};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -15,28 +17,65 @@ pub struct PtxBlock<'a> {
     /// Without the branch or return that ends it.
     pub insts: Vec<&'a Inst>,
     pub end: End,
+    /// Of the instruction that ends it.
+    pub span: Span,
     pub preds: Vec<usize>,
     /// In order of their numbers.
     pub live_in: Vec<Reg>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum End {
     Exit,
+    Return,
     Jump(usize),
-    Branch { guard: Guard, uniform: bool, yes: usize, no: usize },
+    Branch {
+        guard: Guard,
+        uniform: bool,
+        yes: usize,
+        no: usize,
+    },
+    /// `brx.idx`
+    Switch {
+        index: Reg,
+        targets: Vec<usize>,
+    },
 }
 
+/// The carry flag of `add.cc`, `addc` and their kin, as if it were a register.
+pub const CARRY: Reg = Reg(u32::MAX);
+
 /// The registers that an instruction writes, and those that it reads. A guarded write reads the old value too.
-pub fn effects(body: &Body, opcode: &Opcode, inst: &Inst) -> (Vec<Reg>, Vec<Reg>) {
+pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -> (Vec<Reg>, Vec<Reg>) {
     let (mut written, mut read) = (Vec::new(), Vec::new());
-    for (i, operand) in body.list(inst.operands).iter().enumerate() {
+    let operands = body.list(inst.operands);
+    for (i, operand) in operands.iter().enumerate() {
         let mut regs = Vec::new();
         registers(body, operand, &mut regs);
-        match is_result(opcode, i) {
-            true => written.extend(regs),
+        param_words(body, params, operand, &mut regs);
+        let results_of_call = opcode.mnemonic == "call" && i == 0 && matches!(operand, Operand::List(_));
+        // A store to a part of a parameter keeps the rest of it.
+        let stored = opcode.mnemonic == "st" && i == 0 && params.find(body, operand).is_some();
+        if stored || i == 0 && adds_in_place(opcode, operands) {
+            read.extend(&regs);
+        }
+        match is_result(opcode, i) || results_of_call || stored {
+            true => {
+                // A write to one element keeps the others.
+                if let Operand::Part { reg, .. } = operand {
+                    read.push(*reg);
+                }
+                written.extend(regs);
+            }
             false => read.extend(regs),
         }
+    }
+    // The flag is not an operand: `.cc` writes it, and `addc`, `subc`, `madc` read it.
+    if matches!(opcode.mnemonic, "addc" | "subc") || opcode.mnemonic.starts_with("madc") {
+        read.push(CARRY);
+    }
+    if opcode.has("cc") {
+        written.push(CARRY);
     }
     if let Some(guard) = inst.guard {
         read.extend(guard.reg());
@@ -45,11 +84,29 @@ pub fn effects(body: &Body, opcode: &Opcode, inst: &Inst) -> (Vec<Reg>, Vec<Reg>
     (written, read)
 }
 
+/// Is the first operand an accumulator that is added to? Not where a constant says that it begins at zero.
+fn adds_in_place(opcode: &Opcode, operands: &[Operand]) -> bool {
+    let scale = if opcode.has("sp") { 5 } else { 3 };
+    opcode.mnemonic == "wgmma.mma_async"
+        && !matches!(operands.get(scale), Some(Operand::Int { value: 0, .. }))
+}
+
 /// Is the operand at this place a result? Results come first in every form.
 pub fn is_result(opcode: &Opcode, index: usize) -> bool {
     let form = opcode.fits.first().map(|f| Table::get().form(f.form));
     let role = form.and_then(|f| f.operands.get(index)).map(|s| &s.role);
     matches!(role, Some(Role::Dest | Role::PredDest | Role::Pair(_)))
+}
+
+/// The words of `.param` variables that an operand names.
+fn param_words(body: &Body, params: &ParamWords, operand: &Operand, out: &mut Vec<Reg>) {
+    match operand {
+        Operand::Symbol(symbol) => out.extend(params.all(*symbol)),
+        Operand::Address(range) | Operand::List(range) => {
+            body.list(*range).iter().for_each(|o| param_words(body, params, o, out));
+        }
+        _ => {}
+    }
 }
 
 fn registers(body: &Body, operand: &Operand, out: &mut Vec<Reg>) {
@@ -60,12 +117,16 @@ fn registers(body: &Body, operand: &Operand, out: &mut Vec<Reg>) {
         Operand::Address(range) | Operand::Vector(range) | Operand::List(range) | Operand::Pair(range) => {
             body.list(*range).iter().for_each(|o| registers(body, o, out));
         }
+        Operand::Element(range) | Operand::Sum(range) => {
+            body.list(*range).iter().for_each(|o| registers(body, o, out));
+        }
         _ => {}
     }
 }
 
 impl<'a> Graph<'a> {
-    pub fn new(module: &'a Module, body: &'a Body) -> Graph<'a> {
+    /// `results` are the registers that the body's returns hand back.
+    pub fn new(module: &'a Module, body: &'a Body, params: &ParamWords, results: &[Reg]) -> Graph<'a> {
         let mut b = Builder {
             module,
             body,
@@ -81,11 +142,12 @@ impl<'a> Graph<'a> {
                 graph.blocks[s].preds.push(b);
             }
         }
-        graph.live_in(module, body);
+        graph.live_in(module, body, params, results);
         graph
     }
 
-    fn live_in(&mut self, module: &Module, body: &Body) {
+    fn live_in(&mut self, module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) {
+        let flying = super::wgmma::sources(module, body);
         let mut live: Vec<BTreeSet<Reg>> = vec![BTreeSet::new(); self.blocks.len()];
         let mut changed = true;
         while changed {
@@ -94,15 +156,22 @@ impl<'a> Graph<'a> {
                 let block = &self.blocks[b];
                 let mut now: BTreeSet<Reg> =
                     successors(&block.end).into_iter().flat_map(|s| live[s].iter().copied()).collect();
-                if let End::Branch { guard, .. } = block.end {
-                    now.extend(guard.reg());
+                match &block.end {
+                    End::Branch { guard, .. } => now.extend(guard.reg()),
+                    End::Switch { index, .. } => now.extend([*index]),
+                    End::Return => now.extend(results),
+                    _ => {}
                 }
                 for inst in block.insts.iter().rev() {
-                    let (written, read) = effects(body, &module.opcodes[inst.opcode.0 as usize], inst);
+                    let (written, read) =
+                        effects(body, params, &module.opcodes[inst.opcode.0 as usize], inst);
                     written.iter().for_each(|r| {
                         now.remove(r);
                     });
                     now.extend(read);
+                    if module.opcodes[inst.opcode.0 as usize].mnemonic == "wgmma.wait_group" {
+                        now.extend(&flying);
+                    }
                 }
                 if now != live[b] {
                     live[b] = now;
@@ -117,12 +186,19 @@ impl<'a> Graph<'a> {
 }
 
 fn empty<'a>() -> PtxBlock<'a> {
-    PtxBlock { insts: Vec::new(), end: End::Exit, preds: Vec::new(), live_in: Vec::new() }
+    PtxBlock {
+        insts: Vec::new(),
+        end: End::Exit,
+        span: Span::default(),
+        preds: Vec::new(),
+        live_in: Vec::new(),
+    }
 }
 
 fn successors(end: &End) -> Vec<usize> {
     match end {
-        End::Exit => Vec::new(),
+        End::Exit | End::Return => Vec::new(),
+        End::Switch { targets, .. } => targets.clone(),
         End::Jump(to) => vec![*to],
         End::Branch { yes, no, .. } => vec![*yes, *no],
     }
@@ -196,24 +272,26 @@ impl<'a> Builder<'a> {
         }
         let opcode = &self.module.opcodes[inst.opcode.0 as usize];
         let current = self.current;
-        let target = match opcode.mnemonic {
-            "bra" => self.body.list(inst.operands).first(),
-            "ret" | "exit" => None,
+        let end = match (opcode.mnemonic, self.body.list(inst.operands)) {
+            ("bra", [Operand::Symbol(label)]) => End::Jump(self.block_of(*label)),
+            ("brx.idx", [Operand::Reg(index), Operand::Symbol(list)]) => {
+                let targets = self.targets(*list);
+                End::Switch { index: *index, targets }
+            }
+            ("ret", _) => End::Return,
+            ("exit", _) => End::Exit,
             _ => return self.blocks[current].insts.push(inst),
         };
-        let yes = match target {
-            Some(Operand::Symbol(label)) => End::Jump(self.block_of(*label)),
-            _ => End::Exit,
-        };
         self.open = false;
+        self.blocks[current].span = inst.span;
         let Some(guard) = inst.guard else {
-            self.blocks[current].end = yes;
+            self.blocks[current].end = end;
             return;
         };
-        let yes = match yes {
+        let yes = match end {
             End::Jump(to) => to,
-            _ => {
-                self.blocks.push(empty());
+            end => {
+                self.blocks.push(PtxBlock { end, ..empty() });
                 self.blocks.len() - 1
             }
         };
@@ -222,5 +300,19 @@ impl<'a> Builder<'a> {
         self.blocks[current].end = End::Branch { guard, uniform: opcode.has("uni"), yes, no };
         self.current = no;
         self.open = true;
+    }
+
+    /// The blocks that a `.branchtargets` lists.
+    fn targets(&mut self, list: Symbol) -> Vec<usize> {
+        let body = self.body;
+        let found = body.stmts.iter().find_map(|s| match s {
+            Stmt::Targets(t) if t.label == list => Some(t.targets),
+            _ => None,
+        });
+        let labels = found.map_or(&[][..], |range| body.list(range));
+        labels
+            .iter()
+            .filter_map(|o| if let Operand::Symbol(s) = o { Some(self.block_of(*s)) } else { None })
+            .collect()
     }
 }

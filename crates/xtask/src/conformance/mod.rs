@@ -6,6 +6,7 @@
 use crate::{Result, shell};
 use std::path::PathBuf;
 
+mod commands;
 mod corpus;
 mod cubin_diff;
 mod forms;
@@ -14,7 +15,12 @@ mod mistakes;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 3] = [("forms", forms::run), ("corpus", corpus::run), ("mistakes", mistakes::run)];
+const PARTS: [Part; 4] = [
+    ("forms", forms::run),
+    ("corpus", corpus::run),
+    ("mistakes", mistakes::run),
+    ("commands", commands::run),
+];
 
 pub struct Options {
     /// Holds `corpus/` (PTX files) and `data/` (recorded answers of ptxas). Without it, the small corpus and the
@@ -24,11 +30,13 @@ pub struct Options {
     pub show: usize,
     pub family: Option<String>,
     pub ptxas_same: usize,
+    /// Write down ptxas's answers anew.
+    pub record: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { corpus: None, show: 20, family: None, ptxas_same: 0 }
+        Options { corpus: None, show: 20, family: None, ptxas_same: 0, record: false }
     }
 }
 
@@ -57,6 +65,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             Long("corpus") => options.corpus = Some(arguments.value()?.into()),
             Long("show") => options.show = arguments.value()?.parse()?,
             Long("family") => options.family = Some(arguments.value()?.string()?),
+            Long("record") => options.record = true,
             Long("ptxas-same") => options.ptxas_same = arguments.value()?.parse()?,
             Value(name) if part.is_none() => part = Some(name.string()?),
             other => return Err(other.unexpected().into()),

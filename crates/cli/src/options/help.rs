@@ -1,0 +1,139 @@
+//! Texts for people: `--help`, `--version`, `--list-version`.
+
+use super::parse::Given;
+use super::table::{Effect, Group, Id, Kind, OPTIONS, Row};
+use crate::tools;
+use ptx::Version;
+use std::fmt::Write;
+
+/// The release that we stand in for. Triton looks for `release M.m`, XLA for `VM.m.p` as a word.
+const STANDS_IN_FOR: &str = "Stands in for ptxas of the Cuda compilation tools, release 13.0, V13.0.88";
+
+const GROUPS: &[(Group, &str)] = &[
+    (Group::Files, "Files and machine"),
+    (Group::Code, "Code"),
+    (Group::Registers, "Registers"),
+    (Group::Memory, "Caches"),
+    (Group::Debug, "Debugging"),
+    (Group::Messages, "Messages"),
+    (Group::Information, "Information"),
+    (Group::Own, "Beyond ptxas"),
+];
+
+/// What the command line wants to know instead of a cubin. Help goes first, and answers a command line without input.
+pub fn requested(given: &Given) -> Option<String> {
+    let has_input = !given.inputs.is_empty() || given.has(Id::InputStrings);
+    match () {
+        _ if given.has(Id::Help) => Some(help()),
+        _ if given.has(Id::Version) => Some(version()),
+        _ if given.has(Id::ListVersion) => Some(versions()),
+        _ if !has_input => Some(help()),
+        _ => None,
+    }
+}
+
+fn version() -> String {
+    format!(
+        "sassafras {}, an open PTX compiler, not made by NVIDIA\n{STANDS_IN_FOR}\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+fn versions() -> String {
+    let pairs =
+        (1..=Version::CURRENT.major).flat_map(|major| (0..10).map(move |minor| Version::new(major, minor)));
+    pairs.filter(|version| version.known()).map(|version| format!("{version}\n")).collect()
+}
+
+fn help() -> String {
+    let mut text = String::from(
+        "sassafras, an open PTX compiler with ptxas's options\n\n\
+         Usage: sassafras [OPTION]... FILE.ptx...   compile to a cubin; '-' is the standard input\n       \
+         sassafras COMMAND ...               look at what was compiled\n",
+    );
+    text += &tools::list();
+    for (group, title) in GROUPS {
+        let _ = writeln!(text, "\n{title}:");
+        for row in OPTIONS.iter().filter(|row| row.group == *group) {
+            let mark = match row.effect {
+                Effect::Done => "",
+                Effect::None(_) => "*",
+                Effect::Missing => "!",
+            };
+            option(&mut text, row, mark, row.help);
+        }
+    }
+    text += "\nA value follows after '=' or is the next word; it is glued to -O and -m. * has no effect yet, ! is refused.\n\
+             `sassafras help options` says why, and lists the options that ptxas does not document.\n";
+    text
+}
+
+/// `sassafras help options`: all of them, with what comes of each.
+pub fn effects() -> String {
+    let mut text = String::from("Every option that ptxas 13.0 accepts, and our own:\n\n");
+    for row in OPTIONS {
+        let effect = match row.effect {
+            Effect::Done if row.group == Group::Own => "ours",
+            Effect::Done if row.group == Group::Hidden && !row.help.is_empty() => row.help,
+            Effect::Done => "as with ptxas",
+            Effect::None(reason) => &format!("no effect: {reason}"),
+            Effect::Missing => "not supported: refused",
+        };
+        option(&mut text, row, "", effect);
+    }
+    text
+}
+
+/// Where the explanations stand, and how wide names may be to stand on the same line.
+const COLUMN: usize = 34;
+
+fn option(text: &mut String, row: &Row, mark: &str, about: &str) {
+    let names = match row.short {
+        "" => format!("--{}", row.long),
+        short if short == row.long => format!("-[-]{}", row.long),
+        short => format!("-{short}, --{}", row.long),
+    };
+    let value = match row.kind {
+        _ if row.value.is_empty() => String::new(),
+        Kind::Optional => format!("[={}]", row.value),
+        _ => format!(" {}", row.value),
+    };
+    let names = format!("{mark:1} {names}{value}");
+    if names.len() < COLUMN {
+        let _ = writeln!(text, "{names:<COLUMN$}{about}");
+    } else {
+        let _ = writeln!(text, "{names}\n{:COLUMN$}{about}", "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_found_by_callers() {
+        let text = version();
+        let release = text.split("release ").nth(1).unwrap();
+        assert!(release.starts_with("13.0,"), "Triton's pattern: release (\\d+\\.\\d+)");
+        let is_full = |word: &str| word.strip_prefix('V').is_some_and(|v| v.split('.').count() == 3);
+        assert_eq!(text.split_whitespace().filter(|word| is_full(word)).count(), 1, "XLA's pattern");
+    }
+
+    #[test]
+    fn versions_as_ptxas_lists_them() {
+        assert_eq!(versions().lines().count(), 44);
+        assert!(versions().ends_with("8.7\n8.8\n9.0\n"));
+    }
+
+    #[test]
+    fn help_has_every_documented_option() {
+        let text = help();
+        for row in OPTIONS.iter().filter(|row| row.group != Group::Hidden) {
+            assert!(
+                text.contains(&format!("-{}", row.long)) || text.contains(&format!("]{}", row.long)),
+                "{}",
+                row.long
+            );
+        }
+    }
+}

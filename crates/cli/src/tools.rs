@@ -1,0 +1,99 @@
+//! The commands beside compiling: each is a row. What one prints goes to stdout; why it can't goes to stderr.
+
+use crate::log::FAILED;
+use crate::{disasm, inspect, options, verify};
+use std::io::Write;
+use std::process::ExitCode;
+
+struct Tool {
+    name: &'static str,
+    about: &'static str,
+    usage: &'static str,
+    run: fn(&[String]) -> Result<Answer, String>,
+}
+
+/// What a command prints, and the exit code that goes with it.
+pub struct Answer {
+    pub text: String,
+    pub code: u8,
+}
+
+impl From<String> for Answer {
+    fn from(text: String) -> Answer {
+        Answer { text, code: 0 }
+    }
+}
+
+const TOOLS: &[Tool] = &[
+    Tool {
+        name: "disasm",
+        about: "a listing with control codes",
+        usage: disasm::USAGE,
+        run: |w| disasm::disasm(w).map(Answer::from),
+    },
+    Tool {
+        name: "asm",
+        about: "a listing back to words",
+        usage: disasm::USAGE,
+        run: |w| disasm::asm(w).map(Answer::from),
+    },
+    Tool {
+        name: "inspect",
+        about: "what is in a cubin, a fat binary or a host file",
+        usage: inspect::USAGE,
+        run: |w| inspect::inspect(w).map(Answer::from),
+    },
+    Tool {
+        name: "verify",
+        about: "do stalls and scoreboards of a cubin cover every dependence?",
+        usage: verify::USAGE,
+        run: verify::verify,
+    },
+    Tool { name: "help", about: "help on a command", usage: HELP_USAGE, run: |w| help(w).map(Answer::from) },
+];
+
+const HELP_USAGE: &str = "\
+usage: sassafras help [COMMAND]
+
+Prints how COMMAND is called; `help options` lists every option of ptxas with what comes of it.
+";
+
+/// Runs the command that the words name; `None` if they are words for ptxas.
+pub fn run(words: &[String]) -> Option<ExitCode> {
+    let (name, words) = words.split_first()?;
+    let tool = TOOLS.iter().find(|tool| tool.name == name)?;
+    let wants_help = words.iter().any(|word| word == "--help" || word == "-h");
+    let result = if wants_help { Ok(tool.usage.to_string().into()) } else { (tool.run)(words) };
+    Some(match result {
+        Ok(answer) => {
+            // A reader that closes the pipe early is no error of ours.
+            let _ = std::io::stdout().write_all(answer.text.as_bytes());
+            ExitCode::from(answer.code)
+        }
+        Err(message) => {
+            eprintln!("sassafras: {}", message.trim_end());
+            ExitCode::from(FAILED)
+        }
+    })
+}
+
+/// The commands, for the help text.
+pub fn list() -> String {
+    let row = |tool: &Tool| format!("  {:<9} {}\n", tool.name, tool.about);
+    format!(
+        "\nCommands (`sassafras COMMAND --help` says more):\n{}",
+        TOOLS.iter().map(row).collect::<String>()
+    )
+}
+
+fn help(words: &[String]) -> Result<String, String> {
+    match words {
+        [] => Ok(format!("{HELP_USAGE}{}", list())),
+        [name] if name == "options" => Ok(options::help::effects()),
+        [name, ..] => {
+            let tool = TOOLS.iter().find(|tool| tool.name == name);
+            tool.map(|tool| tool.usage.to_string())
+                .ok_or(format!("no command '{name}'\n{HELP_USAGE}{}", list()))
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! Units and ports: which part of the machine runs an instruction, and through which of its inputs and outputs it
+//! touches a register.
+//!
+//! The classes of the instruction table say what an operation is; units are finer where ptxas's distances are
+//! (IMAD.WIDE apart from IMAD, HSET2 apart from HADD2) and say which scoreboards an instruction has on a target.
+
+use super::REGISTERS;
+use crate::form::{Class, Kind, M, Op, Role};
+use crate::inst::{Inst, PT};
+use crate::isa::Isa;
+use std::ops::Range;
+
+/// What runs an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Unit {
+    /// Integer and logic.
+    Alu,
+    /// Moves, compares, selects, minimum and maximum: like the ALU, but a cycle apart from it on sm_120.
+    Select,
+    /// PLOP3.
+    PredicateLogic,
+    /// 64-bit integer operations of sm_120: IADD.64, SEL.64.
+    Long,
+    /// MOV.64.
+    LongMove,
+    /// 64-bit comparisons of sm_120.
+    LongSet,
+    /// FADD, FMUL, FFMA, IMAD of 32 bits, VIADD.
+    Fma,
+    /// IMAD.WIDE.
+    Wide,
+    /// IMAD.HI.
+    MulHigh,
+    /// Packed half arithmetic.
+    Half,
+    /// Packed half comparisons, minimum and maximum.
+    HalfSet,
+    /// HFMA2.MMA.
+    HalfTensor,
+    /// Double precision at full rate.
+    Double,
+    /// Double precision at a low rate.
+    Fp64,
+    /// Matrix products of the smaller shapes (1688, 8816).
+    TensorSmall,
+    /// Matrix products of the larger shapes.
+    Tensor,
+    /// The same on integers and bits.
+    TensorInteger,
+    /// Matrix products with a scoreboard: DMMA, on sm_75 all, on sm_103 the integer ones.
+    TensorLate,
+    /// HGMMA and kin: asynchronous, completion by `gsb`.
+    Gmma,
+    /// MUFU, conversions, bit counts.
+    Xu,
+    /// LDS, LDSM, ATOMS, SHFL: they return in order.
+    Shared,
+    /// Other loads, stores and atomics.
+    Memory,
+    /// Texture and surface operations.
+    Texture,
+    /// LDC, S2R and kin.
+    Special,
+    /// S2UR: in order among themselves.
+    SpecialUniform,
+    /// MOVM: in order among themselves.
+    Transpose,
+    /// REDUX: in order among themselves.
+    Reduce,
+    /// Uniform datapath.
+    Uniform,
+    /// UMOV and ULDC: the uniform datapath's short way.
+    UniformMove,
+    /// Uniform operations that return late or read late.
+    UniformLate,
+    /// VOTE, VOTEU, ELECT.
+    Vote,
+    /// R2UR with a fixed latency.
+    ToUniform,
+    /// P2R, R2P.
+    Predicates,
+    /// Barriers of the thread block, fences.
+    Barrier,
+    /// WARPSYNC and kin.
+    Sync,
+    /// Branches, calls, convergence.
+    Branch,
+    /// What touches no register.
+    Idle,
+}
+
+impl Unit {
+    pub const COUNT: usize = Unit::Idle as usize + 1;
+
+    pub const ALL: [Unit; Unit::COUNT] = {
+        use Unit::*;
+        [
+            Alu,
+            Select,
+            PredicateLogic,
+            Long,
+            LongMove,
+            LongSet,
+            Fma,
+            Wide,
+            MulHigh,
+            Half,
+            HalfSet,
+            HalfTensor,
+            Double,
+            Fp64,
+            TensorSmall,
+            Tensor,
+            TensorInteger,
+            TensorLate,
+            Gmma,
+            Xu,
+            Shared,
+            Memory,
+            Texture,
+            Special,
+            SpecialUniform,
+            Transpose,
+            Reduce,
+            Uniform,
+            UniformMove,
+            UniformLate,
+            Vote,
+            ToUniform,
+            Predicates,
+            Barrier,
+            Sync,
+            Branch,
+            Idle,
+        ]
+    };
+
+    pub fn of(inst: &Inst, isa: Isa) -> Unit {
+        let op = inst.op();
+        match inst.form().class {
+            Class::Alu => match op {
+                Op::VOTE | Op::VOTEU | Op::ELECT => Unit::Vote,
+                Op::R2UR => Unit::ToUniform,
+                Op::P2R | Op::R2P => Unit::Predicates,
+                Op::VIADD => Unit::Fma,
+                Op::BMOV => Unit::Branch,
+                Op::PLOP3 => Unit::PredicateLogic,
+                Op::IADD | Op::SEL if inst.has(M::_64) => Unit::Long,
+                Op::MOV if inst.has(M::_64) => Unit::LongMove,
+                Op::MOV64IUR => Unit::LongMove,
+                Op::ISETP | Op::IMNMX if inst.has(M::U64) || inst.has(M::S64) => Unit::LongSet,
+                op if selects(op) => Unit::Select,
+                _ => Unit::Alu,
+            },
+            Class::Fma => Unit::Fma,
+            Class::Wide if inst.has(M::WIDE) => Unit::Wide,
+            Class::Wide => Unit::MulHigh,
+            Class::Half if op == Op::VHMNMX => Unit::Alu,
+            Class::Half if matches!(op, Op::HSET2 | Op::HSETP2 | Op::HMNMX2) => Unit::HalfSet,
+            Class::Half => Unit::Half,
+            Class::Hmma2 => Unit::HalfTensor,
+            Class::Double => Unit::Double,
+            Class::Fp64 => Unit::Fp64,
+            Class::Tensor => tensor(inst, isa),
+            Class::Gmma => Unit::Gmma,
+            Class::Xu => Unit::Xu,
+            Class::Load | Class::Store => memory(op),
+            Class::Uniform if op == Op::ULDC || op == Op::UMOV && !inst.has(M::_64) => Unit::UniformMove,
+            Class::Uniform => Unit::Uniform,
+            Class::UniformLoad | Class::UniformStore => Unit::UniformLate,
+            Class::Control => control(op),
+        }
+    }
+
+    /// The two units that most instructions run on, and the uniform datapath.
+    pub(super) fn is_plain(self) -> bool {
+        matches!(self, Unit::Alu | Unit::Select | Unit::Fma | Unit::Uniform)
+    }
+
+    /// Results arrive late: a write scoreboard tells when.
+    pub fn writes_late(self) -> bool {
+        use Unit::*;
+        let in_pipes = matches!(self, Fp64 | TensorLate | Gmma | Xu | Transpose | Reduce);
+        in_pipes || matches!(self, Shared | Memory | Texture | Special | SpecialUniform | UniformLate)
+    }
+
+    /// Its results take some more cycles after the signal: low-rate double precision, and matrices with a scoreboard.
+    pub fn delays_after_signal(self) -> bool {
+        matches!(self, Unit::Fp64 | Unit::TensorLate)
+    }
+
+    /// Sources in the unit's own file are read late: a read or a write scoreboard tells when.
+    pub fn reads_late(self) -> bool {
+        self.writes_late()
+    }
+
+    /// A later instruction of `later` reads its sources after an earlier one of `self` has read its own.
+    pub fn reads_before(self, later: Unit) -> bool {
+        let queue = |unit| match unit {
+            Unit::Shared | Unit::Memory | Unit::Barrier => Unit::Memory,
+            unit => unit,
+        };
+        self.reads_late() && queue(self) == queue(later)
+    }
+
+    /// A later instruction of `later` returns after an earlier one of `self`.
+    pub fn returns_before(self, later: Unit) -> bool {
+        use Unit::*;
+        matches!(self, Fp64 | TensorLate | Gmma | Xu | Shared | SpecialUniform | Transpose | Reduce)
+            && self == later
+    }
+
+    /// A result goes to a source without leaving the unit: accumulators of HGMMA.
+    pub fn forwards_to(self, consumer: Unit) -> bool {
+        self == Unit::Gmma && consumer == Unit::Gmma
+    }
+}
+
+fn selects(op: Op) -> bool {
+    use Op::*;
+    matches!(op, CS2R | FMNMX | FSEL | FSET | FSETP | IMNMX | ISETP | MOV | SEL | VIMNMX)
+}
+
+fn tensor(inst: &Inst, isa: Isa) -> Unit {
+    let late = match inst.op() {
+        Op::DMMA => true,
+        Op::IMMA => matches!(isa, Isa::Sm75 | Isa::Sm103 | Isa::Sm110),
+        _ => isa == Isa::Sm75,
+    };
+    if late {
+        Unit::TensorLate
+    // Sums of 32 bits take longer than halves: an H200 has not finished them after the distances seen for these.
+    } else if [M::_1688, M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape)) && !inst.has(M::TF32) {
+        Unit::TensorSmall
+    } else if matches!(inst.op(), Op::IMMA | Op::BMMA) {
+        Unit::TensorInteger
+    } else {
+        Unit::Tensor
+    }
+}
+
+fn memory(op: Op) -> Unit {
+    match op {
+        Op::LDS | Op::LDSM | Op::ATOMS | Op::SHFL => Unit::Shared,
+        Op::TEX | Op::TLD | Op::TLD4 | Op::TMML | Op::TXD | Op::TXQ => Unit::Texture,
+        Op::SUATOM | Op::SULD | Op::SUQUERY | Op::SURED | Op::SUST => Unit::Texture,
+        Op::S2UR => Unit::SpecialUniform,
+        Op::MOVM => Unit::Transpose,
+        Op::REDUX => Unit::Reduce,
+        Op::LDC | Op::S2R | Op::R2UR | Op::B2R | Op::MATCH | Op::SYNCS => Unit::Special,
+        Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => Unit::Barrier,
+        Op::BMOV => Unit::Branch,
+        _ => Unit::Memory,
+    }
+}
+
+fn control(op: Op) -> Unit {
+    match op {
+        Op::NOP | Op::DEPBAR | Op::YIELD | Op::PMTRIG | Op::BPT | Op::WARPGROUP => Unit::Idle,
+        Op::WARPSYNC | Op::NANOSLEEP => Unit::Sync,
+        _ => Unit::Branch,
+    }
+}
+
+/// Which input or output of a unit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Part {
+    /// General registers, and what has no part of its own.
+    R,
+    /// The second and later words of a result of several words, where they come at another time.
+    High,
+    /// The addend of a multiplication, where it is read at another time.
+    Add,
+    /// Its second and later words.
+    AddHigh,
+    /// Predicates.
+    P,
+    /// The guard, of either predicate file.
+    Guard,
+    /// Uniform registers.
+    U,
+    /// Uniform predicates.
+    V,
+}
+
+impl Part {
+    pub const COUNT: usize = Part::V as usize + 1;
+    pub const ALL: [Part; Part::COUNT] =
+        [Part::R, Part::High, Part::Add, Part::AddHigh, Part::P, Part::Guard, Part::U, Part::V];
+
+    /// Of the general file (or of convergence barriers).
+    pub fn is_general(self) -> bool {
+        matches!(self, Part::R | Part::High | Part::Add | Part::AddHigh)
+    }
+}
+
+/// A unit's input or output: the key of the distance tables.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Port {
+    pub unit: Unit,
+    pub part: Part,
+}
+
+impl Port {
+    pub(super) const COUNT: usize = Unit::COUNT * Part::COUNT;
+
+    pub(super) fn new((unit, part): (Unit, Part)) -> Port {
+        Port { unit, part }
+    }
+
+    pub(super) fn index(self) -> usize {
+        self.unit as usize * Part::COUNT + self.part as usize
+    }
+
+    /// A write scoreboard tells when this result is there.
+    pub fn is_late_result(self) -> bool {
+        self.unit.writes_late()
+    }
+
+    /// A scoreboard tells when this source has been read. Guards and predicates are read at issue; so are uniform
+    /// registers, except by the uniform units.
+    pub fn is_late_source(self) -> bool {
+        match self.part {
+            Part::P | Part::V | Part::Guard => false,
+            Part::U => self.unit == Unit::UniformLate,
+            _ => self.unit.reads_late(),
+        }
+    }
+}
+
+/// A run of registers of one file that an instruction touches through one port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Touch {
+    /// `R`, `U`, `P`, `V` or `B`.
+    pub file: Kind,
+    pub first: u8,
+    pub count: u16,
+    pub role: Role,
+    pub port: Port,
+}
+
+impl Touch {
+    /// The registers as indices below [`REGISTERS`], all files in one numbering.
+    pub fn registers(&self) -> Range<usize> {
+        let (base, size) = match self.file {
+            Kind::R => (0, 256),
+            Kind::U => (256, 256),
+            Kind::P => (512, 8),
+            Kind::V => (520, 8),
+            _ => (528, REGISTERS - 528),
+        };
+        let first = base + usize::from(self.first).min(size);
+        first..(first + usize::from(self.count)).min(base + size)
+    }
+
+    /// The name of a register of that numbering: `R4`, `UP0`.
+    pub fn name(register: usize) -> String {
+        match register {
+            0..256 => format!("R{register}"),
+            256..512 => format!("UR{}", register - 256),
+            512..520 => format!("P{}", register - 512),
+            520..528 => format!("UP{}", register - 520),
+            _ => format!("B{}", register - 528),
+        }
+    }
+}
+
+/// Most touches of one instruction: each operand in two runs, and the guard.
+const MAX_TOUCHES: usize = 24;
+
+/// The touches of an instruction, sources first.
+pub struct Touches<'a> {
+    inst: &'a Inst,
+    list: [Option<Touch>; MAX_TOUCHES],
+    next: usize,
+}
+
+impl<'a> Touches<'a> {
+    pub(super) fn of(inst: &'a Inst, isa: Isa) -> Touches<'a> {
+        let mut touches = Touches { inst, list: [None; MAX_TOUCHES], next: 0 };
+        if inst.guard.predicate == PT && inst.guard.not {
+            return touches; // never executed: a filler
+        }
+        let unit = Unit::of(inst, isa);
+        for role in [Role::Use, Role::Def] {
+            touches.add_operands(unit, role);
+        }
+        touches.next = 0;
+        touches
+    }
+
+    fn push(&mut self, touch: Touch) {
+        if let Some(free) = self.list.get_mut(self.next) {
+            *free = Some(touch);
+            self.next += 1;
+        }
+    }
+
+    fn add_operands(&mut self, unit: Unit, role: Role) {
+        let inst = self.inst;
+        if role == Role::Use && inst.guard.predicate != PT {
+            let (file, first) = (inst.form().guard, inst.guard.predicate);
+            let port = Port { unit, part: Part::Guard };
+            self.push(Touch { file, first, count: 1, role, port });
+        }
+        self.add_packed_predicates(unit, role);
+        let mut general = 0;
+        for (index, (slot, operand)) in inst.operands().enumerate() {
+            let (file, first) = match operand.kind {
+                Kind::R | Kind::U | Kind::P | Kind::V | Kind::B => (operand.kind, operand.value as u8),
+                Kind::ConstR => (Kind::R, operand.index),
+                Kind::ConstU | Kind::Bindless => (Kind::U, operand.index),
+                // Immediates and constants take the place of a general source.
+                Kind::Signed | Kind::Unsigned | Kind::Float | Kind::Const if slot.role == Role::Use => {
+                    general += 1;
+                    continue;
+                }
+                _ => continue,
+            };
+            if slot.role != role {
+                continue;
+            }
+            let position = general;
+            general += usize::from(matches!(file, Kind::R | Kind::U));
+            let constant = if matches!(file, Kind::P | Kind::V) { PT } else { 255 };
+            if first == constant {
+                continue;
+            }
+            let (low, high) = parts(unit, file, role, position);
+            let touch = |first, count, part| Touch { file, first, count, role, port: Port { unit, part } };
+            let count = inst.words(index);
+            if low == high || count < 2 {
+                self.push(touch(first, count, low));
+            } else {
+                self.push(touch(first, 1, low));
+                self.push(touch(first.saturating_add(1), count - 1, high));
+            }
+        }
+    }
+
+    /// P2R and R2P, UP2UR and UR2UP name their predicates by a mask; without one, all.
+    fn add_packed_predicates(&mut self, unit: Unit, role: Role) {
+        let (file, packed) = match self.inst.op() {
+            Op::P2R => (Kind::P, Role::Use),
+            Op::R2P => (Kind::P, Role::Def),
+            Op::UP2UR => (Kind::V, Role::Use),
+            Op::UR2UP => (Kind::V, Role::Def),
+            _ => return,
+        };
+        if role != packed {
+            return;
+        }
+        let mask = self.inst.operands().last().map(|(_, operand)| operand);
+        let mask = mask.filter(|mask| mask.kind.is_immediate()).map_or(0x7f, |mask| mask.value & 0x7f);
+        let part = if file == Kind::P { Part::P } else { Part::V };
+        for first in (0..PT).filter(|p| mask >> p & 1 == 1) {
+            self.push(Touch { file, first, count: 1, role, port: Port { unit, part } });
+        }
+    }
+}
+
+fn is_matrix(unit: Unit) -> bool {
+    matches!(unit, Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall | Unit::TensorLate)
+}
+
+/// The parts of the first and of the later words of an operand.
+fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
+    match (file, role) {
+        (Kind::P, _) => (Part::P, Part::P),
+        (Kind::V, _) => (Part::V, Part::V),
+        (Kind::U, _) => (Part::U, Part::U),
+        (_, Role::Def) if unit == Unit::Wide => (Part::R, Part::High),
+        (_, Role::Use) if matches!(unit, Unit::Wide | Unit::MulHigh) && position == 2 => {
+            (Part::Add, Part::AddHigh)
+        }
+        (_, Role::Use) if is_matrix(unit) && position == 2 => (Part::Add, Part::Add),
+        // A stands first where it is in registers; the accumulator stands behind the descriptors.
+        (_, Role::Use) if unit == Unit::Gmma && position > 0 => (Part::Add, Part::Add),
+        _ => (Part::R, Part::R),
+    }
+}
+
+impl Iterator for Touches<'_> {
+    type Item = Touch;
+
+    fn next(&mut self) -> Option<Touch> {
+        let touch = self.list.get(self.next).copied().flatten();
+        self.next += 1;
+        touch
+    }
+}

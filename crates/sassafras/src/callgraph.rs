@@ -1,0 +1,143 @@
+//! Who calls whom: what functions need together, and what a linker must know about calls.
+//!
+//! In an executable a kernel has the registers, barriers and stack of everything that it can call. In a relocatable file
+//! each function says what it needs itself; the linker adds it up over the lists of [`calls`].
+
+use crate::container::Compiled;
+use crate::emit::Words;
+use crate::lower::prototype_text;
+use cubin::module::Calls;
+use ptx::ast::{self, Item, Stmt};
+use rustc_hash::FxHashMap;
+
+/// What functions need together with those that they call.
+pub struct CallGraph {
+    callees: Vec<Vec<usize>>,
+    registers: Vec<u32>,
+    frames: Vec<u32>,
+    barriers: Vec<u8>,
+}
+
+impl CallGraph {
+    pub fn new(compiled: &[Compiled], words: &[Words], relocatable: bool) -> CallGraph {
+        CallGraph {
+            callees: if relocatable { vec![Vec::new(); compiled.len()] } else { callees(compiled) },
+            registers: words.iter().map(|w| w.registers).collect(),
+            frames: words.iter().map(|w| w.frame).collect(),
+            barriers: compiled.iter().map(|c| c.kernel.barriers).collect(),
+        }
+    }
+
+    /// All functions that can be running when this one is, itself among them.
+    fn reach(&self, from: usize) -> Vec<usize> {
+        let mut seen = vec![false; self.callees.len()];
+        let mut work = vec![from];
+        let mut all = Vec::new();
+        while let Some(f) = work.pop() {
+            if !std::mem::replace(&mut seen[f], true) {
+                all.push(f);
+                work.extend(&self.callees[f]);
+            }
+        }
+        all
+    }
+
+    pub fn registers(&self, of: usize) -> u32 {
+        self.reach(of).into_iter().map(|f| self.registers[f]).max().unwrap_or(0)
+    }
+
+    pub fn barriers(&self, of: usize) -> u8 {
+        self.reach(of).into_iter().map(|f| self.barriers[f]).max().unwrap_or(0)
+    }
+
+    /// Bytes of stack; 0 where recursion makes it unknown, as ptxas has it.
+    pub fn stack(&self, of: usize) -> u32 {
+        self.deepest(of, &mut vec![false; self.callees.len()]).unwrap_or(0)
+    }
+
+    fn deepest(&self, of: usize, active: &mut Vec<bool>) -> Option<u32> {
+        if std::mem::replace(&mut active[of], true) {
+            return None;
+        }
+        let mut below = 0;
+        for &callee in &self.callees[of] {
+            below = below.max(self.deepest(callee, active)?);
+        }
+        active[of] = false;
+        Some(self.frames[of] + below)
+    }
+}
+
+/// For each function the functions of the module that it may call.
+fn callees(compiled: &[Compiled]) -> Vec<Vec<usize>> {
+    let index: FxHashMap<&str, usize> =
+        compiled.iter().enumerate().map(|(i, c)| (c.kernel.code.name.as_str(), i)).collect();
+    let find = |name: &String| index.get(name.as_str()).copied();
+    // A pointer may lead to any function whose address is taken.
+    let taken: Vec<usize> = compiled.iter().flat_map(|c| &c.kernel.takes).filter_map(find).collect();
+    let of = |c: &Compiled| {
+        let mut all: Vec<usize> = c.kernel.callees.iter().filter_map(find).collect();
+        all.extend(taken.iter().filter(|_| !c.kernel.pointer_calls.is_empty()));
+        sorted(all)
+    };
+    compiled.iter().map(of).collect()
+}
+
+pub fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// The functions of other files that the code calls or takes the address of, and those in `taken_by_data`.
+pub fn externals(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<String> {
+    let is_here = |name: &&String| compiled.iter().any(|c| c.kernel.code.name == **name);
+    let of_code = compiled.iter().flat_map(|c| c.kernel.externs.iter().chain(&c.kernel.takes));
+    sorted(of_code.chain(taken_by_data).filter(|name| !is_here(name)).cloned().collect())
+}
+
+/// The lists of `.nv.callgraph` and `.nv.prototype`. Only a linker reads more of them than the direct calls.
+pub fn calls(
+    compiled: &[Compiled],
+    module: &ast::Module,
+    taken_by_data: &[String],
+    relocatable: bool,
+) -> Calls {
+    let mut calls = Calls::default();
+    for c in compiled {
+        let name = &c.kernel.code.name;
+        let pairs = |list: Vec<String>| sorted(list).into_iter().map(|other| (name.clone(), other));
+        calls.direct.extend(pairs([&c.kernel.callees[..], &c.kernel.externs].concat()));
+        if relocatable {
+            calls.indirect.extend(pairs(c.kernel.pointer_calls.clone()));
+            calls.takes_address.extend(pairs(c.kernel.takes.clone()));
+        }
+    }
+    if relocatable {
+        let typed = |name: &String| Some((name.clone(), prototype_of(module, name)?));
+        let of_code = compiled.iter().flat_map(|c| &c.kernel.takes);
+        let taken = sorted(of_code.chain(taken_by_data).cloned().collect());
+        calls.address_taken = taken.iter().filter_map(typed).collect();
+        let is_seen = |c: &&Compiled| !c.kernel.entry && c.kernel.binding != cubin::Binding::LOCAL;
+        let offered = compiled.iter().filter(is_seen).map(|c| c.kernel.code.name.clone());
+        let shared = sorted(offered.chain(externals(compiled, taken_by_data)).collect());
+        calls.prototypes = shared.iter().filter(|name| !taken.contains(name)).filter_map(typed).collect();
+    }
+    calls
+}
+
+/// The prototype of a function, wherever it is declared.
+fn prototype_of(module: &ast::Module, name: &str) -> Option<String> {
+    let text = |function: &ast::Function| {
+        let is_it = crate::data::name(module, function.symbol) == name;
+        is_it.then(|| prototype_text(&function.returns, &function.params))
+    };
+    module.items.iter().find_map(|item| {
+        let Item::Function(function) = item else { return None };
+        text(function).or_else(|| {
+            let stmts = function.body.iter().flat_map(|body| &body.stmts);
+            let mut inner = stmts.filter_map(|s| if let Stmt::Function(f) = s { Some(f) } else { None });
+            inner.find_map(|function| text(function))
+        })
+    })
+}

@@ -1,0 +1,250 @@
+//! From compiled functions to a cubin, executable or for the linker: attributes, variables, what the loader needs.
+
+use crate::bank0::Machine;
+use crate::callgraph::{self, CallGraph};
+use crate::data::Data;
+use crate::emit::{self, Words};
+use crate::lines::{self, Coded};
+use crate::lower::{IMAGE_HANDLE, Kernel, Uses};
+use crate::mir::Code;
+use crate::{Failure, Input, Options, abi};
+use cubin::RelocType;
+use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
+use cubin::module::{
+    DebugSection, Features, Function, ImageKind, Kernel as CubinKernel, Linkage, Module, Param, Params,
+    Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
+};
+
+/// A function up to its words.
+pub struct Compiled<'a> {
+    pub source: &'a ptx::ast::Function<'a>,
+    pub kernel: Kernel,
+    pub code: Code,
+}
+
+pub fn module(
+    compiled: Vec<Compiled>,
+    data: Data,
+    input: &Input,
+    machine: &'static Machine,
+    options: &Options,
+) -> Result<Vec<u8>, Failure> {
+    let table = address_table(&compiled);
+    let place = |name: &str| table.iter().position(|n| n == name).map_or(0, |i| 8 * i as u32);
+    let mut words = Vec::new();
+    for c in &compiled {
+        let name = &c.kernel.code.name;
+        words.push(
+            emit::words(&c.kernel, &c.code, machine, &place, options)
+                .map_err(|e| Failure::internal("emit", name, e))?,
+        );
+    }
+    let externals = callgraph::externals(&compiled, &data.functions);
+    let graph = CallGraph::new(&compiled, &words, options.relocatable);
+    let writer = Writer { graph: &graph, externals: &externals, data: &data, machine, options };
+    let mut functions: Vec<Function> =
+        compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
+    // ptxas writes functions in reverse order of the source.
+    functions.reverse();
+    let debug = if options.line_info { line_tables(&compiled, &words, input)? } else { Vec::new() };
+    let target = cubin::Target {
+        sm: options.target.sm(),
+        accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
+    };
+    let tool =
+        Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
+    let module = Module {
+        linkage: if options.relocatable { Linkage::Relocatable } else { Linkage::Executable },
+        tool,
+        functions,
+        shared: shared_variables(&compiled, &data),
+        external_functions: externals,
+        calls: callgraph::calls(&compiled, input.module, &data.functions, options.relocatable),
+        variables: data.variables,
+        images: data.images,
+        address_table: table.into_iter().map(|n| (n, 0)).collect(),
+        debug,
+        features: features(&compiled),
+        ..Module::new(target, input.module.target.sm())
+    };
+    let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
+    write(module).map_err(|e| Failure::internal("container", "module", e))
+}
+
+/// What the file says of the instructions in it.
+fn features(compiled: &[Compiled]) -> Features {
+    let any = |used: fn(&Uses) -> bool| compiled.iter().any(|c| used(&c.kernel.uses));
+    let later = |u: &Uses| {
+        u.tensor_copies || u.map_changes || u.launch_control || u.tensor_memory || u.paired_tensor_memory
+    };
+    let maps = if any(|u| u.tensor_copies) { 1 } else { 0 };
+    Features {
+        isa_class: if any(later) { 2 } else { Features::default().isa_class },
+        tensormap: if any(|u| u.map_changes) { 2 } else { maps },
+    }
+}
+
+/// What the driver does for tensor memory before the kernel starts.
+fn tensor_memory(uses: &Uses) -> Vec<Attr> {
+    let mut attrs = Vec::new();
+    if uses.tensor_partition {
+        // The books of a pair have a barrier.
+        let fragments = if uses.paired_tensor_memory { 7 } else { 6 };
+        attrs.push(Attr::words(AttrCode::AT_ENTRY_FRAGMENTS, [fragments]));
+        attrs.push(Attr::flag(AttrCode::RESERVED_SMEM_USED));
+    }
+    attrs.extend(uses.tensor_memory.then(|| Attr::flag(AttrCode::TCGEN05_1CTA_USED)));
+    attrs.extend(uses.paired_tensor_memory.then(|| Attr::flag(AttrCode::TCGEN05_2CTA_USED)));
+    attrs.extend(uses.tensor_work.then(|| Attr::byte(AttrCode::VRC_CTA_INIT_COUNT, 0x80)));
+    attrs
+}
+
+/// Variables in the shared memory of the system.
+fn system_variables(compiled: &[Compiled]) -> Vec<SharedVariable> {
+    let (name, size, align) = TCGEN05_PARTITION;
+    let variable = SharedVariable {
+        name: name.into(),
+        binding: cubin::Binding::WEAK,
+        home: SharedHome::System,
+        align,
+        size,
+        address: 0,
+    };
+    if compiled.iter().any(|c| c.kernel.uses.tensor_partition) { vec![variable] } else { Vec::new() }
+}
+
+fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<Vec<DebugSection>, Failure> {
+    let coded = compiled.iter().zip(words).rev().map(|(compiled, words)| Coded {
+        name: &compiled.kernel.code.name,
+        source: compiled.source,
+        words,
+    });
+    lines::sections(input, &coded.collect::<Vec<_>>())
+}
+
+/// The shared variables of the system, and those that the linker places: the module's, then those of kernels.
+fn shared_variables(compiled: &[Compiled], data: &Data) -> Vec<SharedVariable> {
+    let mut all = system_variables(compiled);
+    all.extend(data.linked_shared.iter().cloned());
+    for (place, c) in compiled.iter().rev().enumerate() {
+        let home = SharedHome::Kernel(place);
+        all.extend(c.kernel.linked_shared.iter().map(|v| SharedVariable { home, ..v.clone() }));
+    }
+    all
+}
+
+/// The symbols whose addresses constant bank 4 holds, in order of their first use.
+fn address_table(compiled: &[Compiled]) -> Vec<String> {
+    let mut table: Vec<String> = Vec::new();
+    for c in compiled {
+        for line in c.code.blocks.iter().flatten() {
+            if let Some(crate::mir::Address::Table { symbol }) = line.address {
+                let name = &c.kernel.code.symbols[symbol as usize];
+                if !table.contains(name) {
+                    table.push(name.clone());
+                }
+            }
+        }
+    }
+    table
+}
+
+/// What all functions of a cubin are written with.
+#[derive(Clone, Copy)]
+struct Writer<'a> {
+    graph: &'a CallGraph,
+    externals: &'a [String],
+    data: &'a Data,
+    machine: &'static Machine,
+    options: &'a Options,
+}
+
+impl Writer<'_> {
+    fn function(&self, index: usize, compiled: &Compiled, words: &Words) -> Function {
+        let Writer { graph, data, machine, options, .. } = *self;
+        let Compiled { kernel, .. } = compiled;
+        let mut attrs = kernel.launch.attrs();
+        if kernel.calls {
+            attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
+        }
+        attrs.extend(tensor_memory(&kernel.uses));
+        if !words.outside_calls.is_empty() {
+            attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
+        }
+        let images = images(kernel, data, machine);
+        let has = |kind: RelocType| images.iter().any(|r| r.kind == kind);
+        let banks = [
+            (AttrCode::BINDLESS_TEXTURE_BANK, has(RelocType::TEX_HEADER_INDEX)),
+            (AttrCode::BINDLESS_SURFACE_BANK, has(RelocType::SURF_HEADER_INDEX)),
+        ];
+        attrs.extend(banks.iter().filter(|(_, used)| *used).map(|(code, _)| Attr::byte(*code, 0)));
+        if options.relocatable && !kernel.entry && kernel.barriers > 0 {
+            attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
+        }
+        // Whoever calls, or is called, uses the registers of the convention.
+        let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
+        Function {
+            // Two registers more than are named belong to the system.
+            registers: (graph.registers(index) + 2).clamp(least, 255) as u8,
+            exits: words.exits.clone(),
+            frame_size: words.frame,
+            relocs: words.relocs.clone(),
+            constant0_relocs: images,
+            externs: callgraph::sorted(
+                kernel
+                    .externs
+                    .iter()
+                    .chain(&kernel.takes)
+                    .filter(|name| self.externals.contains(name))
+                    .cloned()
+                    .collect(),
+            ),
+            attrs,
+            kernel: kernel.entry.then(|| self.kernel(index, kernel)),
+            ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
+        }
+    }
+
+    fn kernel(&self, index: usize, kernel: &Kernel) -> CubinKernel {
+        let Writer { graph, data, machine, options, .. } = *self;
+        let param = |p: &crate::lower::KernelParam| Param {
+            offset: p.offset as u16,
+            size: p.size as u16,
+            space: PointerSpace::NONE,
+            align: 1,
+        };
+        let params = Params {
+            base: machine.params as u16,
+            size: kernel.param_bytes as u16,
+            list: kernel.params.iter().map(param).collect(),
+            handle_bytes: kernel.image_bytes(machine),
+        };
+        let (size, align) = kernel.shared(data);
+        // The linker makes the place for what the launch adds.
+        let uses_shared = size > 0 || kernel.dynamic_shared && !options.relocatable;
+        CubinKernel {
+            params,
+            min_stack_size: graph.stack(index),
+            barriers: graph.barriers(index),
+            shared: uses_shared.then_some(Shared { size, align }),
+            max_registers: kernel.launch.registers(options.max_registers) as u16,
+            max_threads: kernel.launch.max_threads,
+            required_threads: kernel.launch.required_threads,
+        }
+    }
+}
+
+/// The loader writes the handles of images behind the parameters.
+fn images(kernel: &Kernel, data: &Data, machine: &Machine) -> Vec<SymbolicReloc> {
+    let first = machine.params + kernel.first_image(machine);
+    let reloc = |(i, name): (usize, &String)| SymbolicReloc {
+        offset: u64::from(first + IMAGE_HANDLE * i as u32),
+        kind: match data.images.iter().find(|image| image.name == *name).map(|image| image.kind) {
+            Some(ImageKind::Surface) => RelocType::SURF_HEADER_INDEX,
+            _ => RelocType::TEX_HEADER_INDEX,
+        },
+        symbol: name.clone(),
+        addend: 0,
+    };
+    kernel.images.iter().enumerate().map(reloc).collect()
+}

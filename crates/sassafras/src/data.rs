@@ -1,0 +1,320 @@
+//! The module's variables: where each lies, and what the container has to hold.
+//!
+//! Global variables have addresses that the loader knows; `.const` variables have places in bank 3; `.shared` variables
+//! of the module lie at the beginning of the shared memory of every kernel that may use them, `.extern` ones behind
+//! everything else. In a relocatable file the linker places `.const` and `.shared` variables too, and code names them as
+//! symbols.
+
+use crate::Failure;
+use crate::bank0::Machine;
+use crate::lower::Lines;
+use cubin::module::{
+    Image, ImageKind, Memory, Origin, SharedHome, SharedVariable, SymbolicReloc, Variable, layout,
+};
+use cubin::{Binding, RelocType};
+use ptx::Type;
+use ptx::ast::{self, Initialiser, Item, Space, Stmt, Symbol, SymbolKind};
+use rustc_hash::FxHashMap;
+
+/// Where a variable of the module is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// An address that the loader fills in.
+    Global(String),
+    /// An offset in constant bank 3, or the name of a variable there that the linker places.
+    Constant(u32),
+    LinkedConstant(String),
+    /// An offset in the module's part of shared memory.
+    Shared(u64),
+    /// What the launch adds to shared memory, aligned to so many bytes.
+    Dynamic(u64),
+    /// The name of a variable in shared memory that the linker places.
+    LinkedShared(String),
+    /// A texture, sampler or surface.
+    Image(String),
+}
+
+#[derive(Debug, Default)]
+pub struct Data {
+    pub variables: Vec<Variable>,
+    pub images: Vec<Image>,
+    homes: FxHashMap<Symbol, Home>,
+    /// Bytes of constant bank 3 that are taken.
+    pub constant_bytes: u32,
+    /// Bytes of shared memory that belong to the module, and their alignment.
+    pub shared: (u64, u64),
+    /// Is it for the linker? Then these are the shared variables that are no kernel's.
+    pub relocatable: bool,
+    pub linked_shared: Vec<SharedVariable>,
+    /// Functions whose addresses are in initialisers.
+    pub functions: Vec<String>,
+}
+
+/// What a variable is made for.
+#[derive(Clone, Copy)]
+struct Context<'a> {
+    module: &'a ast::Module<'a>,
+    machine: &'a Machine,
+    lines: &'a Lines,
+}
+
+impl Data {
+    pub fn home(&self, symbol: Symbol) -> Option<&Home> {
+        self.homes.get(&symbol)
+    }
+
+    pub fn new(
+        module: &ast::Module,
+        machine: &Machine,
+        lines: &Lines,
+        relocatable: bool,
+    ) -> Result<Data, Failure> {
+        let mut data = Data { shared: (0, 1), relocatable, ..Data::default() };
+        let mut symbols = Vec::new();
+        let context = Context { module, machine, lines };
+        for item in &module.items {
+            match item {
+                Item::Variable(v) => data.variable(context, v, false, &mut symbols)?,
+                Item::Function(f) => {
+                    for stmt in f.body.iter().flat_map(|b| &b.stmts) {
+                        // Device functions have no shared memory of their own.
+                        if let Stmt::Variable(v) = stmt
+                            && (matches!(v.space, Space::Global | Space::Const)
+                                || v.space == Space::Shared && (!f.entry || v.linkage.external))
+                        {
+                            data.variable(context, v, true, &mut symbols)?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        // Bank 3 is laid out as the container does it.
+        for ((symbol, variable), offset) in symbols.iter().zip(&data.variables).zip(layout(&data.variables)) {
+            let home = match variable.memory {
+                Memory::Global => Home::Global(variable.name.clone()),
+                Memory::Constant if relocatable => Home::LinkedConstant(variable.name.clone()),
+                Memory::Constant => {
+                    data.constant_bytes = data.constant_bytes.max((offset + variable.size) as u32);
+                    Home::Constant(offset as u32)
+                }
+            };
+            data.homes.insert(*symbol, home);
+        }
+        Ok(data)
+    }
+
+    fn variable(
+        &mut self,
+        Context { module, machine, lines }: Context,
+        v: &ast::Variable,
+        in_function: bool,
+        symbols: &mut Vec<Symbol>,
+    ) -> Result<(), Failure> {
+        let first = v.symbol.0;
+        for symbol in (first..first + v.range.unwrap_or(1)).map(Symbol) {
+            let SymbolKind::Variable { ty, bytes, align, .. } = module.symbols[symbol.0 as usize].kind else {
+                continue;
+            };
+            let name = name(module, symbol);
+            let kind = match ty.name() {
+                "texref" => Some(ImageKind::Texture),
+                "surfref" => Some(ImageKind::Surface),
+                "samplerref" => Some(ImageKind::Sampler(0)),
+                _ => None,
+            };
+            if let Some(kind) = kind {
+                self.homes.insert(symbol, Home::Image(name.clone()));
+                self.images.push(Image { name, kind });
+                continue;
+            }
+            match v.space {
+                Space::Shared if self.relocatable => {
+                    let own = in_function && !v.linkage.external;
+                    let name = if own { local_name(module, symbol) } else { name };
+                    self.link_shared(&name, v.linkage, bytes, align.max(1));
+                    self.homes.insert(symbol, Home::LinkedShared(name));
+                }
+                Space::Shared if v.linkage.external => {
+                    self.homes.insert(symbol, Home::Dynamic(align));
+                }
+                Space::Shared => {
+                    let offset = self.shared.0.next_multiple_of(align.max(1));
+                    self.homes.insert(symbol, Home::Shared(offset));
+                    self.shared = (offset + bytes, self.shared.1.max(align));
+                }
+                Space::Global | Space::Const => {
+                    symbols.push(symbol);
+                    let (relocatable, functions) = (self.relocatable, &mut self.functions);
+                    let bytes_of = Bytes {
+                        module,
+                        machine,
+                        relocatable,
+                        ty,
+                        init: Vec::new(),
+                        relocs: Vec::new(),
+                        functions,
+                    };
+                    let variable = memory(bytes_of, v, name, (bytes, align)).map_err(|what| Failure {
+                        line: lines.line(v.span.start),
+                        span: v.span,
+                        message: format!("{what} is not supported yet"),
+                    })?;
+                    self.variables.push(variable);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A shared variable for the linker, once for all functions that declare it.
+    fn link_shared(&mut self, name: &str, linkage: ast::Linkage, size: u64, align: u64) {
+        if self.linked_shared.iter().all(|known| known.name != name) {
+            let home = if linkage.external { SharedHome::Launch } else { SharedHome::Module };
+            let (name, binding) = (name.to_string(), binding(linkage));
+            self.linked_shared.push(SharedVariable { name, binding, home, align, size, address: 0 });
+        }
+    }
+}
+
+/// The whole name of a symbol.
+pub fn name(module: &ast::Module, symbol: Symbol) -> String {
+    let info = &module.symbols[symbol.0 as usize];
+    let base = module.names[info.name.0 as usize];
+    info.member.map_or_else(|| base.to_string(), |n| format!("{base}{n}"))
+}
+
+/// The name of a variable that a function declares for itself, as ptxas makes it: others may have one of the same name.
+pub fn local_name(module: &ast::Module, symbol: Symbol) -> String {
+    format!("$__{}__{}", name(module, symbol), symbol.0)
+}
+
+pub fn binding(linkage: ast::Linkage) -> Binding {
+    match linkage {
+        ast::Linkage { weak: true, .. } => Binding::WEAK,
+        ast::Linkage { external: false, visible: false, common: false, .. } => Binding::LOCAL,
+        _ => Binding::GLOBAL,
+    }
+}
+
+fn memory(
+    mut bytes: Bytes,
+    v: &ast::Variable,
+    name: String,
+    (size, align): (u64, u64),
+) -> Result<Variable, &'static str> {
+    if let Some(init) = &v.init {
+        let elements: Vec<u64> = v.dims.iter().map(|d| d.unwrap_or(0)).collect();
+        bytes.put(init, &elements, u64::from(v.vector.max(1)), 0)?;
+    }
+    Ok(Variable {
+        name,
+        binding: binding(v.linkage),
+        memory: if v.space == Space::Const { Memory::Constant } else { Memory::Global },
+        origin: match v.linkage {
+            ast::Linkage { external: true, .. } => Origin::Elsewhere,
+            ast::Linkage { common: true, .. } => Origin::Common,
+            _ => Origin::Here,
+        },
+        managed: v.attributes.contains(&ast::Attribute::Managed),
+        align: align.max(1),
+        size,
+        init: bytes.init,
+        relocs: bytes.relocs,
+    })
+}
+
+/// Relocations of an address in data: all eight bytes, or the first of eight numbers for one byte each.
+#[derive(Clone, Copy)]
+struct AddressRelocs {
+    whole: RelocType,
+    first_byte: RelocType,
+}
+
+const GENERIC: AddressRelocs = AddressRelocs { whole: RelocType::G64, first_byte: RelocType::G8_0 };
+const PLAIN: AddressRelocs = AddressRelocs { whole: RelocType::DATA_64, first_byte: RelocType::DATA_8_0 };
+const UNIFIED: AddressRelocs =
+    AddressRelocs { whole: RelocType::UNIFIED, first_byte: RelocType::UNIFIED_8_0 };
+
+/// The bytes of an initialiser.
+struct Bytes<'a> {
+    module: &'a ast::Module<'a>,
+    machine: &'a Machine,
+    relocatable: bool,
+    ty: Type,
+    init: Vec<u8>,
+    relocs: Vec<SymbolicReloc>,
+    /// Functions whose addresses were met.
+    functions: &'a mut Vec<String>,
+}
+
+impl Bytes<'_> {
+    /// `dims` are the dimensions below this level, `vector` the elements of a vector below those.
+    fn put(&mut self, init: &Initialiser, dims: &[u64], vector: u64, at: u64) -> Result<(), &'static str> {
+        let size = u64::from(self.ty.bytes());
+        match init {
+            Initialiser::List(items) => {
+                let (step, dims, vector) = match dims {
+                    [] => (size, dims, 1),
+                    [_, rest @ ..] => (rest.iter().product::<u64>() * vector * size, rest, vector),
+                };
+                // The outermost dimension may be left open; inner ones count.
+                items
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(i, item)| self.put(item, dims, vector, at + i as u64 * step))
+            }
+            Initialiser::Int(n) => self.bytes(at, &n.to_le_bytes()[..(size as usize).min(8)]),
+            Initialiser::F32(bits) if size == 8 => {
+                self.bytes(at, &f64::from(f32::from_bits(*bits)).to_bits().to_le_bytes())
+            }
+            Initialiser::F32(bits) => self.bytes(at, &bits.to_le_bytes()),
+            Initialiser::F64(bits) if size == 4 => {
+                self.bytes(at, &(f64::from_bits(*bits) as f32).to_bits().to_le_bytes())
+            }
+            Initialiser::F64(bits) => self.bytes(at, &bits.to_le_bytes()),
+            Initialiser::Address { symbol, offset, generic, mask } => {
+                let kind = self.address(*symbol, *generic)?;
+                let kind = match (mask, size) {
+                    (None, 8) => kind.whole,
+                    // A byte of it: the relocations for the eight of them have numbers in order.
+                    (Some(mask), 1) => {
+                        let byte = (0..8).find(|byte| *mask == 0xff << (8 * byte));
+                        RelocType(kind.first_byte.0 + byte.ok_or("This part of an address")?)
+                    }
+                    _ => return Err("An address of this width"),
+                };
+                self.bytes(at, &[0; 8][..size as usize])?;
+                let symbol = name(self.module, *symbol);
+                self.relocs.push(SymbolicReloc { offset: at, kind, symbol, addend: *offset });
+                Ok(())
+            }
+            _ => Err("This initialiser"),
+        }
+    }
+
+    /// How the address of something is filled in, as ptxas has it.
+    fn address(&mut self, symbol: Symbol, generic: bool) -> Result<AddressRelocs, &'static str> {
+        match self.module.symbols[symbol.0 as usize].kind {
+            SymbolKind::Variable { space: Space::Global, .. } => Ok(GENERIC),
+            SymbolKind::Variable { space: Space::Const, .. } if generic => Ok(GENERIC),
+            SymbolKind::Variable { space: Space::Const, .. } if self.relocatable => Ok(PLAIN),
+            SymbolKind::Function { .. } if self.relocatable => {
+                self.functions.push(name(self.module, symbol));
+                Ok(if self.machine.unified_functions() { UNIFIED } else { PLAIN })
+            }
+            SymbolKind::Function { .. } => Err("The address of a function in an initialiser"),
+            _ => Err("The address of something in no global memory in an initialiser"),
+        }
+    }
+
+    fn bytes(&mut self, at: u64, bytes: &[u8]) -> Result<(), &'static str> {
+        let (start, end) = (at as usize, at as usize + bytes.len());
+        if self.init.len() < end {
+            self.init.resize(end, 0);
+        }
+        self.init[start..end].copy_from_slice(bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! Registers in flight: what the products of a warpgroup (`HGMMA` and kin) read and write while the code goes on.
+//!
+//! After this pass, in allocated code:
+//!
+//! * nothing but another product touches a register that a product may still write;
+//! * nothing writes a register that a product may still read;
+//! * between the last write to a register of a product and the product stands `WARPGROUP.ARRIVE`. Where moves of the
+//!   register allocation have come between, one is put in, as ptxas does (its message C7519).
+//!
+//! If the first two don't hold, the code is no good, and the function must be compiled without overlap. ptxas does the
+//! same (C7509 to C7511).
+
+use crate::bank0::Machine;
+use crate::mir::{Code, Line, Origin};
+use ori::entity::Entity;
+use ori::{Block, Cfg, Function};
+use sass::{Inst, Kind, M, Op, Role};
+
+/// More groups than a wait can tell apart.
+const GROUPS: usize = 8;
+
+/// A set of general registers.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Registers([u64; 4]);
+
+impl Registers {
+    fn of(first: u8, count: u16) -> Registers {
+        let mut set = Registers::default();
+        for register in (usize::from(first)..256).take(usize::from(count)) {
+            set.0[register / 64] |= 1 << (register % 64);
+        }
+        set
+    }
+
+    fn add(&mut self, other: Registers) {
+        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a |= b);
+    }
+
+    fn meets(self, other: Registers) -> bool {
+        self.0.iter().zip(other.0).any(|(a, b)| a & b != 0)
+    }
+}
+
+/// What lines read and write.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Access {
+    reads: Registers,
+    writes: Registers,
+}
+
+impl Access {
+    fn add(&mut self, other: Access) {
+        self.reads.add(other.reads);
+        self.writes.add(other.writes);
+    }
+}
+
+/// What may be in flight at a place.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct State {
+    /// Not yet in a group.
+    open: Access,
+    /// By group, the youngest first.
+    groups: [Access; GROUPS],
+    /// Written by other instructions since the last `WARPGROUP.ARRIVE`.
+    written: Registers,
+}
+
+impl State {
+    fn join(&mut self, other: &State) {
+        self.open.add(other.open);
+        self.groups.iter_mut().zip(&other.groups).for_each(|(a, b)| a.add(*b));
+        self.written.add(other.written);
+    }
+
+    fn all(&self) -> Access {
+        self.groups.iter().fold(self.open, |mut all, group| {
+            all.add(*group);
+            all
+        })
+    }
+
+    fn commit(&mut self) {
+        let oldest = self.groups[GROUPS - 1];
+        self.groups.rotate_right(1);
+        self.groups[0] = std::mem::take(&mut self.open);
+        self.groups[GROUPS - 1].add(oldest);
+    }
+
+    /// What a line does to it; an error if the line touches what it must not.
+    fn pass(&mut self, line: &Line, access: Access) -> Result<(), Touched> {
+        let flying = self.all();
+        if is_product(line.op) {
+            if access.reads.meets(flying.writes) && !access.writes.meets(flying.writes) {
+                return Err(Touched);
+            }
+            self.open.add(access);
+            if line.operands.last() == Some(&sass::operands::name(M::gsb0)) {
+                self.commit();
+            }
+            return Ok(());
+        }
+        match line.modifiers.first() {
+            Some(M::ARRIVE) if line.op == Op::WARPGROUP => self.written = Registers::default(),
+            Some(M::DEPBAR) if line.op == Op::WARPGROUP => {
+                let most = line.operands.last().map_or(0, |o| o.value as usize);
+                self.groups.iter_mut().skip(most).for_each(|g| *g = Access::default());
+            }
+            _ => {}
+        }
+        let calls = line.op == Op::CALL && flying != Access::default();
+        if calls || access.reads.meets(flying.writes) || access.writes.meets(flying.writes) {
+            return Err(Touched);
+        }
+        if access.writes.meets(flying.reads) {
+            return Err(Touched);
+        }
+        self.written.add(access.writes);
+        Ok(())
+    }
+}
+
+/// Something in flight was touched.
+struct Touched;
+
+fn is_product(op: Op) -> bool {
+    matches!(op, Op::HGMMA | Op::IGMMA | Op::QGMMA | Op::BGMMA)
+}
+
+/// Puts in what is missing. `false` if the code can't be put right.
+pub fn settle(function: &Function, code: &mut Code, machine: &Machine) -> Result<bool, String> {
+    if !code.blocks.iter().flatten().any(|line| is_product(line.op)) {
+        return Ok(true);
+    }
+    let mut accesses = Vec::new();
+    for lines in &code.blocks {
+        accesses.push(lines.iter().map(|l| access(l, machine)).collect::<Result<Vec<_>, _>>()?);
+    }
+    let Some(starts) = starts(function, code, &accesses) else { return Ok(false) };
+    for &block in &code.order {
+        arrivals(&mut code.blocks[block.index()], &accesses[block.index()], starts[block.index()].clone());
+    }
+    Ok(true)
+}
+
+fn access(line: &Line, machine: &Machine) -> Result<Access, String> {
+    let inst = Inst::new(machine.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
+    let mut access = Access::default();
+    for register in inst.registers().filter(|r| r.file == Kind::R) {
+        let set = Registers::of(register.first, register.count);
+        match register.role {
+            Role::Use => access.reads.add(set),
+            _ => access.writes.add(set),
+        }
+    }
+    Ok(access)
+}
+
+/// The state at the beginning of each block. `None` if something in flight is touched.
+fn starts(function: &Function, code: &Code, accesses: &[Vec<Access>]) -> Option<Vec<State>> {
+    let cfg = Cfg::new(function);
+    let mut starts = vec![State::default(); code.blocks.len()];
+    let mut ends = starts.clone();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &block in &code.order {
+            let at = block.index();
+            let mut state = State::default();
+            cfg.preds[at].iter().for_each(|p: &Block| state.join(&ends[p.index()]));
+            starts[at] = state.clone();
+            for (line, access) in code.blocks[at].iter().zip(&accesses[at]) {
+                state.pass(line, *access).ok()?;
+            }
+            changed |= state != ends[at];
+            ends[at] = state;
+        }
+    }
+    Some(starts)
+}
+
+/// Puts `WARPGROUP.ARRIVE` before the products that need one.
+fn arrivals(lines: &mut Vec<Line>, accesses: &[Access], mut state: State) {
+    let mut out = Vec::new();
+    for (line, access) in lines.drain(..).zip(accesses) {
+        if is_product(line.op) && (state.written.meets(access.reads) || state.written.meets(access.writes)) {
+            out.push(Line::new(Op::WARPGROUP, &[M::ARRIVE], &[], Origin::Frame));
+            state.written = Registers::default();
+        }
+        // `starts` has found nothing wrong.
+        let _ = state.pass(&line, *access);
+        out.push(line);
+    }
+    *lines = out;
+}

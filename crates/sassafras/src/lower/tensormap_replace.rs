@@ -1,0 +1,188 @@
+//! Tensor maps: changing one in memory, and handing it to the unit that reads them.
+//!
+//! Where each field lies in the map's 128 bytes, and how it is written, was read off what ptxas makes of
+//! `tensormap.replace` for every field, index and value.
+
+use super::Lower;
+use super::address::{Address, Space};
+use super::build::{RZ, constant};
+use super::instruction::Ins;
+use super::memory::Scope;
+use ori::{Arg, File, Value};
+use ptx::Type;
+use sass::{M, Op};
+
+/// Some bits of a word of the map.
+#[derive(Clone, Copy)]
+struct Field {
+    word: i64,
+    shift: i64,
+    mask: i64,
+}
+
+const fn field(word: i64, shift: i64, bits: i64) -> Field {
+    Field { word, shift, mask: ((1 << bits) - 1) << shift }
+}
+
+const RANK: Field = field(0x08, 4, 3);
+const ELEMENT_TYPE: Field = field(0x08, 7, 4);
+const INTERLEAVE: Field = field(0x08, 11, 2);
+const SWIZZLE: Field = field(0x08, 13, 2);
+const FILL: Field = field(0x08, 15, 1);
+/// Types 11 and 12 are types 7 and 8 with this bit.
+const ROUNDED_TYPE: Field = field(0x08, 16, 1);
+const SWIZZLE_ATOMICITY: Field = field(0x08, 19, 3);
+/// A swizzle mode that the instruction can't choose.
+const OTHER_SWIZZLE: Field = field(0x08, 22, 1);
+/// The low words of the strides, and the four bits above each.
+const STRIDES: i64 = 0x0c;
+const STRIDES_HIGH: i64 = 0x1c;
+const DIMENSIONS: i64 = 0x20;
+const ELEMENT_STRIDES: i64 = 0x34;
+/// The address and the strides count 16 bytes.
+const STRIDE_SHIFT: i64 = 4;
+
+fn box_field(index: i64) -> Field {
+    if index == 0 { field(0x34, 24, 8) } else { field(0x38, 8 * (index - 1), 8) }
+}
+
+impl<'a> Lower<'_, 'a> {
+    pub(super) fn tensormap_replace(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let _ = (ins.flag("tile"), ins.types());
+        let what = ins.one_of(&[
+            "global_address",
+            "rank",
+            "box_dim",
+            "global_dim",
+            "global_stride",
+            "element_stride",
+            "elemtype",
+            "interleave_layout",
+            "swizzle_mode",
+            "swizzle_atomicity",
+            "fill_mode",
+        ])?;
+        let space = self.space(ins)?;
+        let map = self.address(ins.get(0)?, space, 128)?;
+        match what {
+            "global_address" => {
+                let value = self.wide(ins.get(1)?, Type::B64)?;
+                self.store_word(space, map, 0, value);
+            }
+            "rank" => {
+                let rank = self.word(ins.get(1)?, Type::U32)?;
+                self.replace_field(space, map, RANK, rank);
+            }
+            "box_dim" | "global_dim" | "element_stride" => {
+                let index = constant(ins.get(1)?, Type::U32)? as i64;
+                let size = self.word(ins.get(2)?, Type::U32)?;
+                let size = self.in_register(size);
+                let last = self.emit(Op::IADD3, &[], 1, &[size, Arg::Imm(-1), RZ]);
+                match what {
+                    "box_dim" => self.replace_field(space, map, box_field(index), last.into()),
+                    "element_stride" => {
+                        self.replace_field(space, map, field(ELEMENT_STRIDES, 3 * index, 3), last.into());
+                    }
+                    _ => self.store_word(space, map, DIMENSIONS + 4 * index, last),
+                }
+            }
+            "global_stride" => {
+                let index = constant(ins.get(1)?, Type::U32)? as i64;
+                let [low, high] = self.words(ins.get(2)?, Type::B64)?.map(|w| self.in_register(w));
+                let shift = Arg::Imm(STRIDE_SHIFT);
+                let units = self.emit(Op::SHF, &[M::R, M::U64], 1, &[low, shift, high]);
+                let above = self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, shift, high]);
+                self.store_word(space, map, STRIDES + 4 * index, units);
+                self.replace_field(space, map, field(STRIDES_HIGH, 4 * index, 4), above.into());
+            }
+            _ => {
+                let value = constant(ins.get(1)?, Type::U32)? as i64;
+                for (field, value) in encoded(what, value)? {
+                    self.replace_field(space, map, field, Arg::Imm(value));
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// (word & ~mask) | (value << shift & mask)
+    fn replace_field(&mut self, space: Space, map: Address, field: Field, value: Arg) {
+        let value = match value {
+            Arg::Imm(n) => self.in_register(Arg::Imm(i64::from((n << field.shift) as i32))),
+            value if field.shift == 0 => value,
+            value => self.emit(Op::SHF, &[M::L, M::U32], 1, &[value, Arg::Imm(field.shift), RZ]).into(),
+        };
+        let old = self.load_word(space, map, field.word);
+        let mask = Arg::Imm(i64::from(field.mask as i32));
+        let new = self.lop3(old.into(), mask, value, 0xb8);
+        self.store_word(space, map, field.word, new);
+    }
+
+    fn load_word(&mut self, space: Space, map: Address, offset: i64) -> Value {
+        let place = Address { offset: map.offset + offset, ..map };
+        let word = self.kernel.code.value(File::R, 1);
+        match space {
+            Space::Shared => {
+                let words = self.shared_load_words(&[]);
+                self.effect(Op::LDS, &words, &[word], &place.args());
+            }
+            _ => {
+                let op = if space == Space::Global { Op::LDG } else { Op::LD };
+                let args = self.described(place, None);
+                self.effect(op, &[M::E], &[word], &args);
+            }
+        }
+        word
+    }
+
+    fn store_word(&mut self, space: Space, map: Address, offset: i64, value: Value) {
+        let place = Address { offset: map.offset + offset, ..map };
+        let size: &[M] = if self.kernel.code.values[value].words == 2 { &[M::_64] } else { &[] };
+        let (op, words, mut args) = match space {
+            Space::Shared => (Op::STS, size.to_vec(), place.args().to_vec()),
+            _ => {
+                let op = if space == Space::Global { Op::STG } else { Op::ST };
+                (op, [&[M::E], size].concat(), self.described(place, None))
+            }
+        };
+        args.push(value.into());
+        self.effect(op, &words, &[], &args);
+    }
+
+    /// `tensormap.cp_fenceproxy`: each thread of the warp copies a word of the map, in a way that the unit sees.
+    pub(super) fn tensormap_publish(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let _ = (ins.flag("tensormap::generic"), ins.flag("release"), ins.flag("sync"), ins.flag("aligned"));
+        // The unit reads maps from beyond the block.
+        let scope = Scope::read(ins)?.max(Scope::Gpu);
+        let (Space::Global, Space::Shared) = (self.space(ins)?, self.space(ins)?) else { return None };
+        let _whole_map = constant(ins.get(2)?, Type::U32).filter(|n| *n == 128)?;
+        let lane = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LANEID)]);
+        let offset = self.emit(Op::SHF, &[M::L, M::U32], 1, &[lane.into(), Arg::Imm(2), RZ]);
+        let from = self.address(ins.get(1)?, Space::Shared, 0)?;
+        let from_base = self.emit(Op::IADD3, &[], 1, &[from.base, offset.into(), RZ]);
+        let word = self.load_word(Space::Shared, Address { base: from_base.into(), ..from }, 0);
+        let to = self.address(ins.get(0)?, Space::Global, 0)?;
+        let Arg::Use(base) = to.base else { return None };
+        let base = self.add64([Arg::word(base.value, 0), Arg::word(base.value, 1)], [offset.into(), RZ]);
+        let order = self.order(super::memory::Order::Strong(scope));
+        let mut args = vec![Arg::True(true), RZ];
+        args.extend(self.described(Address { base: base.into(), ..to }, None));
+        args.push(word.into());
+        self.effect(Op::ATOMG, &[&[M::E, M::EXCH], order].concat(), &[], &args);
+        Some(())
+    }
+}
+
+/// The fields that a value of an enumeration goes to.
+fn encoded(what: &str, value: i64) -> Option<Vec<(Field, i64)>> {
+    Some(match (what, value) {
+        ("elemtype", 0..=10) => vec![(ELEMENT_TYPE, value)],
+        ("elemtype", 11..=12) => vec![(ROUNDED_TYPE, 1), (ELEMENT_TYPE, value - 4)],
+        ("elemtype", 13..=15) => vec![(ELEMENT_TYPE, value - 2)],
+        ("interleave_layout", _) => vec![(INTERLEAVE, value)],
+        ("swizzle_mode", _) => vec![(SWIZZLE, value), (OTHER_SWIZZLE, 0)],
+        ("swizzle_atomicity", _) => vec![(SWIZZLE_ATOMICITY, value)],
+        ("fill_mode", _) => vec![(FILL, value)],
+        _ => return None,
+    })
+}

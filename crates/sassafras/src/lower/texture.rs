@@ -1,0 +1,406 @@
+//! Textures: sampling, fetching, gathering and queries.
+//!
+//! An operation reads two groups of registers: the coordinates, and what else it needs (level, offsets, the value to
+//! compare with). Its results are two pairs, the second one first.
+
+use super::Lower;
+use super::build::{NOT_PT, PT, RZ};
+use super::image::{Handle, Kind as Image, Name};
+use super::instruction::Ins;
+use ori::{Arg, File, Value};
+use ptx::Type;
+use ptx::ast::Operand;
+use ptx::words::Kind;
+use sass::{M, Op};
+
+/// The level that stands for none: below every level there is.
+const NO_LEVEL: i64 = 0xc200_0000u32 as i32 as i64;
+/// Array indices have 16 bits.
+const LAST_LAYER: i64 = 0xffff;
+
+/// A shape of textures.
+struct Geometry {
+    name: M,
+    array: bool,
+    /// Coordinates without index and sample.
+    count: usize,
+    cube: bool,
+    samples: bool,
+}
+
+impl Geometry {
+    fn read(ins: &Ins) -> Option<Geometry> {
+        let word = ins.one_of(&["1d", "2d", "3d", "a1d", "a2d", "cube", "acube", "2dms", "a2dms"])?;
+        let (name, count) = match word {
+            "1d" => (M::_1D, 1),
+            "2d" | "2dms" => (M::_2D, 2),
+            "3d" => (M::_3D, 3),
+            "a1d" => (M::ARRAY_1D, 1),
+            "a2d" | "a2dms" => (M::ARRAY_2D, 2),
+            "cube" => (M::CUBE, 3),
+            _ => (M::ARRAY_CUBE, 3),
+        };
+        let array = word.starts_with('a');
+        Some(Geometry { name, array, count, cube: word.ends_with("cube"), samples: word.ends_with("ms") })
+    }
+}
+
+/// An operation without its handle.
+struct Sample {
+    op: Op,
+    /// Modifiers before and behind `.B`.
+    component: Vec<M>,
+    modifiers: Vec<M>,
+    coordinates: Vec<Arg>,
+    rest: Vec<Arg>,
+    dimension: M,
+    halves: bool,
+}
+
+impl<'a> Lower<'_, 'a> {
+    pub(super) fn texture(&mut self, ins: &Ins<'a>) -> Option<()> {
+        match ins.mnemonic() {
+            "tex" | "tex.base" | "tex.level" => self.sample(ins),
+            "tex.grad" => self.sample_with_gradient(ins),
+            "tld4" => self.gather_texels(ins),
+            "txq" | "txq.level" => self.image_query(ins),
+            _ => None,
+        }
+    }
+
+    /// Coordinates in the machine's order (index, x, y, z), and the sample.
+    fn texture_place(&mut self, rest: &'a [Operand], geometry: &Geometry) -> Option<(Vec<Arg>, Option<Arg>)> {
+        let extra = usize::from(geometry.array) + usize::from(geometry.samples);
+        let mut words = self.coordinates(rest, geometry.count + extra)?;
+        let sample = geometry.samples.then(|| words.remove(0));
+        if geometry.array {
+            words[0] = self.layer(words[0]);
+        }
+        if geometry.cube {
+            let first = usize::from(geometry.array);
+            self.onto_cube(&mut words[first..]);
+        }
+        Some((words, sample))
+    }
+
+    fn layer(&mut self, index: Arg) -> Arg {
+        let beyond = [PT, index, Arg::Imm(LAST_LAYER), PT];
+        let within = self.emit_p(Op::ISETP, &[M::LE, M::U32, M::AND], &beyond);
+        self.emit(Op::SEL, &[], 1, &[index, Arg::Imm(LAST_LAYER), within.into()]).into()
+    }
+
+    /// A direction, so long that it meets the cube.
+    fn onto_cube(&mut self, direction: &mut [Arg]) {
+        let [x, y, z] = direction else { return };
+        let [a, b, c] = [*x, *y, *z].map(|w| self.in_register(w).absolute());
+        let two = self.emit(Op::FMNMX, &[], 1, &[a, b, NOT_PT]);
+        let most = self.emit(Op::FMNMX, &[], 1, &[c, two.into(), NOT_PT]);
+        let scale = self.emit(Op::MUFU, &[M::RCP], 1, &[most.into()]);
+        for word in direction {
+            *word = self.emit(Op::FMUL, &[], 1, &[*word, scale.into()]).into();
+        }
+    }
+
+    /// Offsets in texels, so many bits each.
+    fn offsets(&mut self, operand: &'a Operand, count: usize, bits: u32) -> Option<Arg> {
+        let words = self.coordinates(std::slice::from_ref(operand), count)?;
+        let mask = (1i64 << bits.min(6)) - 1;
+        let step = bits as i64;
+        let mut packed: Option<Arg> = None;
+        for (i, word) in words.into_iter().enumerate() {
+            let field = self.lop3(word, Arg::Imm(mask), RZ, 0xc0);
+            packed = Some(match packed {
+                None => field.into(),
+                Some(before) => {
+                    let at = Arg::Imm(step * i as i64);
+                    let shifted = self.emit(Op::SHF, &[M::L, M::U32], 1, &[field.into(), at, RZ]);
+                    self.lop3(before, shifted.into(), RZ, 0xfc).into()
+                }
+            });
+        }
+        packed
+    }
+
+    /// The optional operands from `first` on: offsets in braces, then a value to compare with.
+    fn options(
+        &mut self,
+        ins: &Ins<'a>,
+        first: usize,
+        count: usize,
+        bits: u32,
+    ) -> Option<(Option<Arg>, Option<Arg>)> {
+        let (mut offsets, mut compare) = (None, None);
+        for i in first..ins.len() {
+            let operand = ins.get(i)?;
+            match operand {
+                Operand::Vector(_) if offsets.is_none() && compare.is_none() => {
+                    offsets = Some(self.offsets(operand, count, bits)?);
+                }
+                Operand::Vector(_) => return None,
+                _ if compare.is_none() => compare = Some(self.word(operand, Type::F32)?),
+                _ => return None,
+            }
+        }
+        Some((offsets, compare))
+    }
+
+    fn sample(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let geometry = Geometry::read(ins)?;
+        let (halves, floats) = self.texture_types(ins)?;
+        let with_level = ins.mnemonic() == "tex.level";
+        let (handle, rest) = self.image(ins.get(1)?)?;
+        let (mut coordinates, sample) = self.texture_place(rest, &geometry)?;
+        let level = if with_level { Some(self.word(ins.get(2)?, Type::B32)?) } else { None };
+        let first = if with_level { 3 } else { 2 };
+        let (offsets, compare) = self.options(ins, first, geometry.count, 4)?;
+        let mut dimension = geometry.name;
+        // Sampling knows no lines: they are planes of height one.
+        if floats && dimension == M::_1D {
+            dimension = M::_2D;
+            coordinates.push(RZ);
+        }
+        let (op, levels, level): (Op, &[M], Option<Arg>) = match (floats, level) {
+            (true, Some(level)) => (Op::TEX, &[M::LL], Some(level)),
+            (true, None) if self.machine.samples_without_level => (Op::TEX, &[], None),
+            (true, None) => (Op::TEX, &[M::LL], Some(Arg::Imm(NO_LEVEL))),
+            (false, Some(level)) => (Op::TLD, &[M::LL], Some(level)),
+            (false, None) => (Op::TLD, &[M::LZ], None),
+        };
+        let mut modifiers = levels.to_vec();
+        modifiers.extend(offsets.map(|_| M::AOFFI));
+        modifiers.extend(compare.map(|_| M::DC));
+        modifiers.extend(sample.map(|_| M::MS));
+        if op == Op::TLD && with_level {
+            // Levels that there aren't are the nearest ones.
+            modifiers.push(M::CL);
+        }
+        if !floats && compare.is_some() {
+            return None;
+        }
+        let rest = level.into_iter().chain(offsets).chain(compare).chain(sample).collect();
+        let sample = Sample { op, component: Vec::new(), modifiers, coordinates, rest, dimension, halves };
+        self.issue(ins.get(0)?, handle, sample)
+    }
+
+    /// Derivatives along both axes of the screen, coordinate by coordinate.
+    fn sample_with_gradient(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let geometry = Geometry::read(ins).filter(|g| !g.cube && !g.samples && g.count < 3)?;
+        let (halves, floats) = self.texture_types(ins)?;
+        let (handle, rest) = self.image(ins.get(1)?)?;
+        let (mut coordinates, _) = self.texture_place(rest, &geometry)?;
+        let across = self.coordinates(std::slice::from_ref(ins.get(2)?), geometry.count)?;
+        let down = self.coordinates(std::slice::from_ref(ins.get(3)?), geometry.count)?;
+        let (offsets, compare) = self.options(ins, 4, geometry.count, 4)?;
+        if !floats || compare.is_some() {
+            return None;
+        }
+        let mut rest: Vec<Arg> = across.into_iter().zip(down).flat_map(|(a, b)| [a, b]).collect();
+        let mut dimension = geometry.name;
+        if dimension == M::_1D {
+            dimension = M::_2D;
+            coordinates.push(RZ);
+            rest.extend([RZ, RZ]);
+        }
+        // The index comes last here, and offsets share its word.
+        if geometry.array {
+            coordinates.rotate_left(1);
+        }
+        let mut modifiers = Vec::new();
+        if let Some(offsets) = offsets {
+            modifiers.push(M::AOFFI);
+            let high = self.emit(Op::SHF, &[M::L, M::U32], 1, &[offsets, Arg::Imm(16), RZ]);
+            match geometry.array {
+                true => {
+                    let index = coordinates.pop()?;
+                    coordinates.push(self.lop3(index, high.into(), RZ, 0xfc).into());
+                }
+                false => coordinates.push(high.into()),
+            }
+        }
+        let sample =
+            Sample { op: Op::TXD, component: Vec::new(), modifiers, coordinates, rest, dimension, halves };
+        self.issue(ins.get(0)?, handle, sample)
+    }
+
+    /// One component of the four texels around a place.
+    fn gather_texels(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let component = match ins.word(Kind::Component)? {
+            "r" => M::R,
+            "g" => M::G,
+            "b" => M::B,
+            _ => M::A,
+        };
+        let geometry = Geometry::read(ins)?;
+        let (halves, floats) = self.texture_types(ins)?;
+        if !floats {
+            return None;
+        }
+        let (handle, rest) = self.image(ins.get(1)?)?;
+        let (coordinates, _) = self.texture_place(rest, &geometry)?;
+        let (offsets, compare) = self.options(ins, 2, geometry.count, 8)?;
+        let mut modifiers: Vec<M> = offsets.map(|_| M::AOFFI).into_iter().collect();
+        modifiers.extend(compare.map(|_| M::DC));
+        let rest = offsets.into_iter().chain(compare).collect();
+        let component = vec![component];
+        let sample = Sample {
+            op: Op::TLD4,
+            component,
+            modifiers,
+            coordinates,
+            rest,
+            dimension: geometry.name,
+            halves,
+        };
+        self.issue(ins.get(0)?, handle, sample)
+    }
+
+    /// Are the results of 16 bits, and are the coordinates floats?
+    fn texture_types(&mut self, ins: &Ins<'a>) -> Option<(bool, bool)> {
+        // How many results there are, the destination says.
+        let _ = ins.word(Kind::Vector)?;
+        let [result, coordinate] = ins.types()[..] else { return None };
+        let halves = matches!(result.name(), "f16" | "f16x2");
+        Some((halves, coordinate == Type::F32))
+    }
+
+    fn issue(&mut self, to: &'a Operand, handle: Handle, sample: Sample) -> Option<()> {
+        // `{…} | %p`: is all of it in memory?
+        let body = self.body;
+        let (to, resident) = match to {
+            Operand::Pair(range) => match body.list(*range) {
+                [to, resident] => (to, Some(resident)),
+                _ => return None,
+            },
+            _ => (to, None),
+        };
+        self.with_image(
+            handle,
+            Image::Texture,
+            |s, name| Some(s.texture_operation(name, &sample, resident.is_some())),
+            |s, (low, high, missing)| {
+                s.set_texel(to, low, high, &sample)?;
+                match (resident, missing) {
+                    (Some(to), Some(missing)) => {
+                        let there = s.conjunction(Arg::not(missing), PT);
+                        s.set(to, there)
+                    }
+                    _ => Some(()),
+                }
+            },
+        )
+    }
+
+    /// The first and the second pair of results, and on demand the predicate that something is missing.
+    fn texture_operation(
+        &mut self,
+        name: &Name,
+        sample: &Sample,
+        ask: bool,
+    ) -> (Value, Value, Option<Value>) {
+        let handle = name.register();
+        let mut coordinates = sample.coordinates.clone();
+        let mut rest = sample.rest.clone();
+        if let Some(handle) = handle {
+            // Before the coordinates where the other group has no room.
+            let group = if sample.op == Op::TXD { &mut coordinates } else { &mut rest };
+            group.insert(0, handle);
+        }
+        let coordinates = self.group(&coordinates);
+        let rest = if rest.is_empty() { RZ } else { self.group(&rest).into() };
+        let separate: &[M] = if handle.is_some() { &[M::B] } else { &[] };
+        // Without an operation that packs halves the texture unit does it.
+        let packs = sample.halves && !self.has(Op::F2FP);
+        let format: &[M] = if packs { &[M::F16_RN] } else { &[] };
+        let modifiers = [&sample.component[..], separate, format, &sample.modifiers].concat();
+        let words = if packs { 1 } else { 2 };
+        let low = self.kernel.code.value(File::R, words);
+        let high = self.kernel.code.value(File::R, words);
+        let missing = ask.then(|| self.kernel.code.value(File::P, 1));
+        let results: Vec<Value> = missing.into_iter().chain([high, low]).collect();
+        let mut args = vec![coordinates.into(), rest];
+        args.extend(self.image_args(name));
+        args.push(Arg::Name(sample.dimension));
+        self.effect(sample.op, &modifiers, &results, &args);
+        (low, high, missing)
+    }
+
+    /// Words, pairs of halves, or halves, as the destination has them.
+    fn set_texel(&mut self, to: &Operand, low: Value, high: Value, sample: &Sample) -> Option<()> {
+        if !sample.halves {
+            let all = self.pack(&[low.into(), high.into()]);
+            return self.set(to, all);
+        }
+        let pairs = [low, high].map(|pair| match self.kernel.code.values[pair].words {
+            1 => pair,
+            _ => {
+                let args = [Arg::word(pair, 1), Arg::word(pair, 0)];
+                self.emit(Op::F2FP, &[M::F16, M::F32, M::PACK_AB], 1, &args)
+            }
+        });
+        let Operand::Vector(range) = to else { return None };
+        let body = self.body;
+        let elements = body.list(*range);
+        if elements.len() == 2 {
+            let all = self.pack(&pairs.map(Arg::from));
+            return self.set(to, all);
+        }
+        for (i, element) in elements.iter().enumerate() {
+            let selector = if i % 2 == 0 { 0x7710 } else { 0x7732 };
+            let pair = *pairs.get(i / 2)?;
+            let half = self.emit(Op::PRMT, &[], 1, &[pair.into(), Arg::Imm(selector), RZ]);
+            self.set(element, half)?;
+        }
+        Some(())
+    }
+
+    /// The size of a level. What else there is to ask lies in a table of the driver's.
+    pub(super) fn image_query(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let _b32 = ins.ty()?;
+        let mask = match ins.word(Kind::Query)? {
+            "width" => 1,
+            "height" => 2,
+            "depth" => 4,
+            _ => return None,
+        };
+        let (handle, rest) = self.image(ins.get(1)?)?;
+        let level = match ins.mnemonic() {
+            "txq.level" => self.word(ins.get(2)?, Type::B32)?,
+            _ => Arg::Imm(0),
+        };
+        if !rest.is_empty() {
+            return None;
+        }
+        let to = ins.get(0)?;
+        self.with_image(
+            handle,
+            Image::Texture,
+            |s, name| {
+                let words: Vec<Arg> = name.register().into_iter().chain([level]).collect();
+                let words = s.group(&words);
+                let separate: &[M] = if name.register().is_some() { &[M::B] } else { &[] };
+                let (nothing, result) = (s.kernel.code.value(File::R, 1), s.kernel.code.value(File::R, 1));
+                let mut args = vec![words.into(), Arg::Name(M::TEX_HEADER_DIMENSION)];
+                args.extend(s.image_args(name));
+                args.push(Arg::Imm(mask));
+                s.effect(Op::TXQ, separate, &[nothing, result], &args);
+                Some(result)
+            },
+            |s, result| s.set(to, result),
+        )
+    }
+
+    /// Is an opaque handle one of this type? Its upper word has a bit for each.
+    pub(super) fn istypep(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let ty = ins.ty()?;
+        let bit = match ty.name() {
+            "texref" => 0x2000_0000,
+            "samplerref" => 0x4000_0000,
+            "surfref" => 0x8000_0000u32 as i32 as i64,
+            _ => return None,
+        };
+        let [_, high] = self.words(ins.get(1)?, Type::U64)?;
+        let masked = self.lop3(high, Arg::Imm(bit), RZ, 0xc0);
+        let value = self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, masked.into(), RZ, PT]);
+        self.set(ins.get(0)?, value)
+    }
+}

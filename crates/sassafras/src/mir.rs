@@ -1,0 +1,110 @@
+//! Code with registers: what register allocation makes and scheduling and emission take.
+
+use crate::regalloc::Claims;
+use ori::{Block, File, Half};
+use sass::{Guard, M, Operand};
+use smallvec::SmallVec;
+
+/// A machine instruction whose branch distance and control code are not known yet.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub op: sass::Op,
+    pub modifiers: SmallVec<[M; 4]>,
+    pub operands: SmallVec<[Operand; 8]>,
+    pub guard: Guard,
+    /// The block that the relative operand leads to.
+    pub target: Option<Block>,
+    /// The symbol whose address the immediate operand gets.
+    pub address: Option<Address>,
+    /// Byte of the PTX text at which the instruction begins that this is for, 0 where there is none.
+    pub at: u32,
+    pub origin: Origin,
+}
+
+/// An address that the loader fills into an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// Half of the address of a symbol of the function's list, plus an addend.
+    Half { symbol: u32, addend: i64, half: Half },
+    /// Half of the address of the instruction that is so many lines further on.
+    Ahead { lines: usize, half: Half },
+    /// The function that a call goes to.
+    Call { symbol: u32 },
+    /// Where the address of a symbol is in the table of bank 4.
+    Table { symbol: u32 },
+    /// An offset from the stack pointer of the caller.
+    Incoming,
+}
+
+/// Why an instruction is there, for the checker of the allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An instruction of the function; it reads and writes what that says.
+    Inst(ori::Inst),
+    /// A word of a guarded copy.
+    Word(ori::Inst, u8),
+    /// A move between registers.
+    Move,
+    /// A store to the stack frame, or a load from it.
+    Spill(u32),
+    Reload(u32),
+    /// A load of a value, from this word on.
+    Bring(ori::Value, u8),
+    /// A value computed again.
+    Again(ori::Value),
+    /// A terminator, or part of the prologue or epilogue.
+    Frame,
+}
+
+impl Line {
+    pub fn new(op: sass::Op, modifiers: &[M], operands: &[Operand], origin: Origin) -> Line {
+        Line {
+            op,
+            modifiers: SmallVec::from_slice(modifiers),
+            operands: SmallVec::from_slice(operands),
+            guard: Guard::ALWAYS,
+            target: None,
+            address: None,
+            at: 0,
+            origin,
+        }
+    }
+}
+
+/// An allocated function.
+#[derive(Debug, Default)]
+pub struct Code {
+    /// The blocks in the order in which they are laid out.
+    pub order: Vec<Block>,
+    /// The lines of each block, by its number. Terminators are not among them.
+    pub blocks: Vec<Vec<Line>>,
+    /// The predicate register of each block's branch.
+    pub branches: Vec<u8>,
+    /// The highest R that is used, plus one; and which are.
+    pub registers: u32,
+    pub used: Vec<bool>,
+    /// The highest convergence barrier that is used, plus one.
+    pub barriers: u8,
+    /// Bytes of the frame, variables included.
+    pub frame: u32,
+    pub spill_stores: u32,
+    pub spill_loads: u32,
+    pub claims: Claims,
+}
+
+impl Code {
+    /// A register is written.
+    pub fn touch(&mut self, file: File, register: u8) {
+        match file {
+            File::R => {
+                self.registers = self.registers.max(u32::from(register) + 1);
+                if self.used.len() <= usize::from(register) {
+                    self.used.resize(usize::from(register) + 1, false);
+                }
+                self.used[usize::from(register)] = true;
+            }
+            File::B => self.barriers = self.barriers.max(register + 1),
+            _ => {}
+        }
+    }
+}

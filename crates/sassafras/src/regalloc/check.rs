@@ -1,0 +1,370 @@
+//! The symbolic checker: replays allocated code and looks whether each instruction finds its values in its registers.
+//!
+//! A word of a value is known by its root: copies, packs and unpacks only pass words on. The checker believes the
+//! allocator nothing but where it says the values are when a block begins, and checks that against the end of every
+//! predecessor.
+
+use crate::abi;
+use crate::mir::{Code, Line, Origin};
+use ori::entity::Entity;
+use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+use sass::{Kind, Operand};
+
+/// A word of a value that is not a copy of another.
+type Root = (Value, u8);
+
+/// What the allocator says.
+#[derive(Debug, Default)]
+pub struct Claims {
+    /// Where the values are when a block begins.
+    pub starts: Vec<Vec<(Value, u8)>>,
+    /// The place of each value in the frame.
+    pub slots: Vec<Option<u32>>,
+    /// Parameters that are in memory when their block begins.
+    pub in_memory: Vec<Value>,
+}
+
+pub fn check(function: &Function, code: &Code, isa: sass::Isa) -> Result<(), String> {
+    let stored = code.blocks.iter().flatten().flat_map(|line| match line.origin {
+        Origin::Spill(slot) => (0..width(line)).map(|w| slot + 4 * u32::from(w)).collect(),
+        _ => Vec::new(),
+    });
+    let (roots, stored) = (roots(function), stored.collect());
+    let checker = Checker { function, code, isa, roots, stored };
+    for &block in &code.order {
+        checker.block(block).map_err(|e| format!("{block}: {e}"))?;
+    }
+    Ok(())
+}
+
+struct Checker<'a> {
+    function: &'a Function,
+    code: &'a Code,
+    isa: sass::Isa,
+    /// The root of each word of each value; `None` where it has any bits.
+    roots: Vec<Vec<Option<Root>>>,
+    /// The slots that something is stored to.
+    stored: FxHashSet<u32>,
+}
+
+/// What each register holds, and each slot that an edge has written.
+#[derive(Default)]
+struct State {
+    registers: FxHashMap<(File, u8), Root>,
+    slots: FxHashMap<u32, Root>,
+}
+
+impl Checker<'_> {
+    fn root(&self, value: Value, word: u8) -> Option<Root> {
+        self.roots[value.index()][usize::from(word)]
+    }
+
+    fn block(&self, block: Block) -> Result<(), String> {
+        let mut state = State::default();
+        for &(value, place) in &self.code.claims.starts[block.index()] {
+            self.place(&mut state, value, place);
+        }
+        let insts = &self.function.blocks[block].insts;
+        for inst in insts.iter().filter(|i| self.function.insts[**i].op == Op::Pseudo(Pseudo::Entry)) {
+            self.come_back(&mut state, *inst);
+        }
+        for (i, line) in self.code.blocks[block.index()].iter().enumerate() {
+            self.line(&mut state, line).map_err(|e| format!("line {i} ({}): {e}", line.op.name()))?;
+        }
+        for inst in insts.iter().filter(|i| self.function.insts[**i].op == Op::Pseudo(Pseudo::Leave)) {
+            self.handed_over(&state, *inst)?;
+        }
+        if let ori::Terminator::Branch { predicate, .. } = self.function.blocks[block].end {
+            self.holds(&state, File::P, self.code.branches[block.index()], predicate, 0)?;
+        }
+        for edge in self.function.blocks[block].end.edges() {
+            self.edge(&state, edge).map_err(|e| format!("to {}: {e}", edge.to))?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, state: &mut State, value: Value, place: u8) {
+        let data = self.function.values[value];
+        for word in 0..data.words {
+            match self.root(value, word) {
+                Some(root) => state.registers.insert((data.file, place + word), root),
+                None => state.registers.remove(&(data.file, place + word)),
+            };
+        }
+    }
+
+    /// Does the register hold this word?
+    fn holds(&self, state: &State, file: File, place: u8, value: Value, word: u8) -> Result<(), String> {
+        let Some(root) = self.root(value, word) else { return Ok(()) };
+        match state.registers.get(&(file, place)) {
+            Some(found) if *found == root => Ok(()),
+            Some((other, w)) => {
+                Err(format!("{file:?}{place} holds {other}[{w}] in place of {value}[{word}]"))
+            }
+            None => Err(format!("{file:?}{place} does not hold {value}[{word}]")),
+        }
+    }
+
+    fn edge(&self, state: &State, edge: &ori::Edge) -> Result<(), String> {
+        let params = &self.function.blocks[edge.to].params;
+        for &(value, place) in &self.code.claims.starts[edge.to.index()] {
+            let source = params.iter().position(|p| *p == value).map_or(value, |i| edge.args[i]);
+            let data = self.function.values[value];
+            (0..data.words).try_for_each(|w| self.holds(state, data.file, place + w, source, w))?;
+        }
+        for (param, arg) in params.iter().zip(&edge.args) {
+            if !self.code.claims.in_memory.contains(param) {
+                continue;
+            }
+            let slot = self.code.claims.slots[param.index()].ok_or("a parameter in memory has no slot")?;
+            for word in 0..self.function.values[*param].words {
+                let Some(root) = self.root(*arg, word) else { continue };
+                let at = slot + 4 * u32::from(word);
+                // Stored on the edge or before it in this block, or long ago to a slot that both share.
+                let shared = self.code.claims.slots[arg.index()] == Some(slot);
+                let found = state.slots.get(&at).copied().or(shared.then_some(root));
+                if found != Some(root) {
+                    return Err(format!("the slot of {param} does not hold {arg}[{word}]"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, state: &mut State, line: &Line) -> Result<(), String> {
+        match line.origin {
+            Origin::Inst(inst) => self.inst(state, line, inst),
+            Origin::Word(inst, word) => self.guarded_word(state, line, inst, word),
+            Origin::Move => {
+                let (to, from) =
+                    (register(&line.operands[0])?, register(line.operands.last().ok_or("no source")?)?);
+                match state.registers.get(&from).copied() {
+                    Some(root) => state.registers.insert(to, root),
+                    None => state.registers.remove(&to),
+                };
+                Ok(())
+            }
+            Origin::Spill(slot) => {
+                let (file, first) = register(&line.operands[2])?;
+                for word in 0..width(line) {
+                    let root = state.registers.get(&(file, first + word)).copied();
+                    root.map(|r| state.slots.insert(slot + 4 * u32::from(word), r));
+                }
+                Ok(())
+            }
+            Origin::Reload(slot) => {
+                let (file, first) = register(&line.operands[0])?;
+                for word in 0..width(line) {
+                    let at = slot + 4 * u32::from(word);
+                    match state.slots.get(&at).copied() {
+                        Some(root) => state.registers.insert((file, first + word), root),
+                        // What lies there from before is known by the value that it is loaded for.
+                        None => state.registers.remove(&(file, first + word)),
+                    };
+                }
+                Ok(())
+            }
+            Origin::Bring(value, from) => {
+                let (file, first) = register(&line.operands[0])?;
+                let slot =
+                    self.code.claims.slots[value.index()].ok_or("a load of a value that has no slot")?;
+                for word in 0..width(line) {
+                    let at = slot + 4 * u32::from(from + word);
+                    if !self.stored.contains(&at) {
+                        return Err(format!("{value} is never stored to its slot"));
+                    }
+                    let Some(root) = self.root(value, from + word) else { continue };
+                    // Within the block, what was stored last counts.
+                    if state.slots.get(&at).is_some_and(|found| *found != root) {
+                        return Err(format!("the slot of {value} holds something else"));
+                    }
+                    state.registers.insert((file, first + word), root);
+                }
+                Ok(())
+            }
+            Origin::Again(value) => {
+                let (_, first) = register(&line.operands[0])?;
+                self.place(state, value, first);
+                Ok(())
+            }
+            Origin::Frame => Ok(()),
+        }
+    }
+
+    /// The results of a call, or what a function gets, are in their registers.
+    fn come_back(&self, state: &mut State, inst: Inst) {
+        let Some(fixed) = self.function.fixed.get(&inst) else { return };
+        for (result, place) in self.function.insts[inst].results.iter().zip(&fixed.results) {
+            self.place(state, *result, *place);
+        }
+    }
+
+    /// What a call gets, or a function hands back, is in its registers.
+    fn handed_over(&self, state: &State, inst: Inst) -> Result<(), String> {
+        let fixed = self.function.fixed.get(&inst).ok_or("no registers for a call")?;
+        for (arg, place) in self.function.insts[inst].args.iter().zip(&fixed.args) {
+            if let Arg::Use(u) = arg {
+                let words = self.function.values[u.value].words;
+                (0..words).try_for_each(|w| self.holds(state, File::R, place + w, u.value, w))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn inst(&self, state: &mut State, line: &Line, inst: Inst) -> Result<(), String> {
+        let data = &self.function.insts[inst];
+        if data.op == Op::Pseudo(Pseudo::Call) {
+            self.handed_over(state, inst)?;
+            state.registers.retain(|(file, place), _| match file {
+                File::R => abi::is_saved(*place),
+                File::B => *place >= abi::FIRST_SAVED_BARRIER,
+                _ => false,
+            });
+            self.come_back(state, inst);
+            return Ok(());
+        }
+        let (results, args) = line.operands.split_at(data.results.len());
+        for (arg, operand) in data.args.iter().zip(args) {
+            match arg {
+                Arg::Use(u) => self.reads(state, u, operand)?,
+                Arg::Bank { index: Some(index), .. } => {
+                    let file = self.function.values[*index].file;
+                    self.holds(state, file, operand.index, *index, 0)?;
+                }
+                _ => {}
+            }
+        }
+        self.widths(data, line)?;
+        if let Some(guard) = &data.guard {
+            self.guard(state, line, guard)?;
+            for (kept, operand) in guard.kept.iter().zip(results) {
+                self.reads(state, &Use::of(*kept), operand)?;
+            }
+        }
+        if let (Some(tied), Some(result)) = (self.function.tied(data), results.first()) {
+            self.reads(state, &Use::of(tied), result)?;
+        }
+        for (result, operand) in data.results.iter().zip(results) {
+            self.place(state, *result, register(operand)?.1);
+        }
+        Ok(())
+    }
+
+    /// Does the machine touch no more registers than the values have?
+    fn widths(&self, data: &InstData, line: &Line) -> Result<(), String> {
+        let inst =
+            sass::Inst::new(self.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
+        let words = |arg: &Arg| match arg {
+            Arg::Use(u) => u.part.map_or(self.function.values[u.value].words, |p| p.count),
+            _ => 1,
+        };
+        let results = data.results.iter().map(|r| self.function.values[*r].words);
+        let declared: Vec<(&Operand, u8)> =
+            line.operands.iter().zip(results.chain(data.args.iter().map(words))).collect();
+        for access in inst.registers().filter(|a| matches!(a.file, Kind::R | Kind::U)) {
+            let names = |o: &Operand| o.kind == access.file && o.value == i64::from(access.first);
+            let widest = declared.iter().filter(|(o, _)| names(o)).map(|(_, words)| *words).max();
+            // Registers that an instruction implies (the stack pointer, constants' indices) are one word.
+            if u16::from(widest.unwrap_or(1)) < access.count {
+                return Err(format!(
+                    "{:?}{} is read or written as {} words",
+                    access.file, access.first, access.count
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn guard(&self, state: &State, line: &Line, guard: &Guard) -> Result<(), String> {
+        let file = self.function.values[guard.predicate].file;
+        self.holds(state, file, line.guard.predicate, guard.predicate, 0)
+    }
+
+    fn reads(&self, state: &State, u: &Use, operand: &Operand) -> Result<(), String> {
+        let (file, place) = register(operand)?;
+        let first = u.part.map_or(0, |p| p.first);
+        let count = u.part.map_or(self.function.values[u.value].words, |p| p.count);
+        (0..count).try_for_each(|w| self.holds(state, file, place + w, u.value, first + w))
+    }
+
+    /// One word of a guarded copy.
+    fn guarded_word(&self, state: &mut State, line: &Line, inst: Inst, word: u8) -> Result<(), String> {
+        let data = &self.function.insts[inst];
+        let guard = data.guard.as_ref().ok_or("no guard")?;
+        self.guard(state, line, guard)?;
+        let (file, to) = register(&line.operands[0])?;
+        let from = register(line.operands.last().ok_or("no source")?)?.1;
+        self.holds(state, file, to, guard.kept[0], word)?;
+        let (source, at) = word_of(self.function, data, word).ok_or("a word that is not there")?;
+        self.holds(state, file, from, source, at)?;
+        if let Some(root) = self.root(data.results[0], word) {
+            state.registers.insert((file, to), root);
+        }
+        Ok(())
+    }
+}
+
+fn register(operand: &Operand) -> Result<(File, u8), String> {
+    let file = match operand.kind {
+        Kind::R => File::R,
+        Kind::U => File::UR,
+        Kind::P => File::P,
+        Kind::V => File::UP,
+        Kind::B => File::B,
+        _ => return Err("an operand that is no register".into()),
+    };
+    Ok((file, operand.value as u8))
+}
+
+/// Words of a load from the frame or a store to it.
+fn width(line: &Line) -> u8 {
+    match line.modifiers.first() {
+        Some(sass::M::_64) => 2,
+        Some(sass::M::_128) => 4,
+        _ => 1,
+    }
+}
+
+/// The word of an argument that becomes this word of the results.
+fn word_of(function: &Function, data: &InstData, mut word: u8) -> Option<(Value, u8)> {
+    for arg in &data.args {
+        let Arg::Use(u) = arg else { return None };
+        let first = u.part.map_or(0, |p| p.first);
+        let count = u.part.map_or(function.values[u.value].words, |p| p.count);
+        if word < count {
+            return Some((u.value, first + word));
+        }
+        word -= count;
+    }
+    None
+}
+
+fn roots(function: &Function) -> Vec<Vec<Option<Root>>> {
+    let mut roots: Vec<Vec<Option<Root>>> = function
+        .values
+        .keys()
+        .map(|v| (0..function.values[v].words).map(|w| Some((v, w))).collect())
+        .collect();
+    // Definitions come before uses in this order, so that one pass is enough.
+    for block in ori::Cfg::new(function).order {
+        for inst in &function.blocks[block].insts {
+            let data = &function.insts[*inst];
+            let passes_on =
+                matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack | Pseudo::Unpack | Pseudo::Landed));
+            let mut word = 0;
+            for result in &data.results {
+                for w in 0..function.values[*result].words {
+                    if data.op == Op::Pseudo(Pseudo::Undef) {
+                        roots[result.index()][usize::from(w)] = None;
+                    } else if passes_on && data.guard.is_none() {
+                        roots[result.index()][usize::from(w)] = word_of(function, data, word)
+                            .and_then(|(v, at)| roots[v.index()][usize::from(at)]);
+                    }
+                    word += 1;
+                }
+            }
+        }
+    }
+    roots
+}

@@ -1,0 +1,118 @@
+//! Which place a value would like: beside the words that it will be packed with, or where a block's parameter is.
+
+use super::Allocator;
+use ori::entity::Entity;
+use ori::liveness::Liveness;
+use ori::{Arg, Block, Cfg, File, Function, Op, Pseudo, Value};
+
+/// What a value will become.
+#[derive(Clone, Copy)]
+enum Want {
+    /// Words `offset…` of the result of a pack.
+    Packed { whole: Value, offset: u8 },
+    /// A parameter of a block.
+    Param(Value),
+}
+
+pub struct Hints {
+    wants: Vec<Option<Want>>,
+    /// Where the result of a pack is meant to be, once the first of its words has a place.
+    meant: Vec<Option<u8>>,
+}
+
+impl Hints {
+    pub fn new(function: &Function, cfg: &Cfg) -> Hints {
+        let mut hints =
+            Hints { wants: vec![None; function.values.len()], meant: vec![None; function.values.len()] };
+        for &block in &cfg.order {
+            let data = &function.blocks[block];
+            for edge in data.end.edges() {
+                for (param, arg) in function.blocks[edge.to].params.iter().zip(&edge.args) {
+                    hints.wants[arg.index()].get_or_insert(Want::Param(*param));
+                }
+            }
+            for inst in &data.insts {
+                let inst = &function.insts[*inst];
+                if inst.op != Op::Pseudo(Pseudo::Pack) {
+                    continue;
+                }
+                let mut offset = 0;
+                for arg in &inst.args {
+                    let Arg::Use(u) = arg else { continue };
+                    if u.part.is_none() {
+                        hints.wants[u.value.index()] = Some(Want::Packed { whole: inst.results[0], offset });
+                    }
+                    offset += u.part.map_or(function.values[u.value].words, |p| p.count);
+                }
+            }
+        }
+        hints
+    }
+
+    /// The parameter that a value becomes.
+    pub fn param(&self, value: Value) -> Option<Value> {
+        match self.wants[value.index()]? {
+            Want::Param(param) => Some(param),
+            Want::Packed { .. } => None,
+        }
+    }
+}
+
+impl Allocator<'_> {
+    /// A free place that saves a move, if there is one.
+    pub(super) fn hinted(&mut self, value: Value) -> Option<u8> {
+        let data = self.function.values[value];
+        let file = self.file(data.file);
+        let fits = |a: &Self, place: u8| a.files[file].fits(place, data.words).then_some(place);
+        match self.hints.wants[value.index()]? {
+            Want::Param(param) => {
+                let start = self.born[param.index()].map(|(_, _, place)| place);
+                start.and_then(|place| fits(self, place))
+            }
+            Want::Packed { whole, offset } => {
+                if let Some(meant) = self.hints.meant[whole.index()] {
+                    return fits(self, meant.checked_add(offset)?);
+                }
+                let words = self.function.values[whole].words;
+                let window = self.files[file].find(words, 0..0)?;
+                self.hints.meant[whole.index()] = Some(window);
+                fits(self, window + offset)
+            }
+        }
+    }
+}
+
+/// The most words of general registers that are alive at once in a loop.
+pub fn loop_pressure(function: &Function, cfg: &Cfg, live: &Liveness, header: Block) -> u32 {
+    let inside = cfg.order.iter().filter(|b| cfg.dominates(header, **b));
+    let words = |v: Value| {
+        let data = function.values[v];
+        if data.file == File::R { u32::from(data.words) } else { 0 }
+    };
+    inside.map(|b| pressure(function, live, *b, &words)).max().unwrap_or(0)
+}
+
+fn pressure(function: &Function, live: &Liveness, block: Block, words: &dyn Fn(Value) -> u32) -> u32 {
+    let data = &function.blocks[block];
+    let mut alive = live.live_out[block.index()].clone();
+    data.end.uses().for_each(|v| alive.insert(v));
+    let mut now: u32 = alive.iter().map(words).sum();
+    let mut most = now;
+    for inst in data.insts.iter().rev() {
+        let inst = &function.insts[*inst];
+        for v in &inst.results {
+            if alive.contains(*v) {
+                alive.remove(*v);
+                now -= words(*v);
+            }
+        }
+        for v in inst.uses() {
+            if !alive.contains(v) {
+                alive.insert(v);
+                now += words(v);
+            }
+        }
+        most = most.max(now);
+    }
+    most
+}

@@ -1,0 +1,101 @@
+//! How far away the next use of a value is, in instructions; what lies behind a loop is far.
+
+use ori::entity::Entity;
+use ori::{Block, Cfg, Function, Value};
+use rustc_hash::FxHashMap;
+
+/// Added on the way out of a loop: what is used inside is always nearer.
+const LOOP_EXIT: u32 = 100_000;
+pub const NEVER: u32 = u32::MAX / 2;
+
+pub struct NextUse {
+    /// From the beginning of each block, for the values that are live there.
+    at_start: Vec<FxHashMap<Value, u32>>,
+    /// How many loops each block lies in.
+    depth: Vec<u32>,
+}
+
+impl NextUse {
+    pub fn new(function: &Function, cfg: &Cfg) -> NextUse {
+        let depth = depths(function, cfg);
+        let mut all = NextUse { at_start: vec![FxHashMap::default(); function.blocks.len()], depth };
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &block in cfg.order.iter().rev() {
+                let now = all.through(function, cfg, block);
+                if now != all.at_start[block.index()] {
+                    all.at_start[block.index()] = now;
+                    changed = true;
+                }
+            }
+        }
+        all
+    }
+
+    /// From the end of a block.
+    pub fn at_end(&self, cfg: &Cfg, block: Block, value: Value) -> u32 {
+        let ways = cfg.succs[block.index()].iter();
+        ways.filter_map(|s| Some(self.at_start[s.index()].get(&value)? + self.penalty(block, *s)))
+            .min()
+            .unwrap_or(NEVER)
+    }
+
+    pub fn at_start(&self, block: Block, value: Value) -> u32 {
+        self.at_start[block.index()].get(&value).copied().unwrap_or(NEVER)
+    }
+
+    fn penalty(&self, from: Block, to: Block) -> u32 {
+        if self.depth[to.index()] < self.depth[from.index()] { LOOP_EXIT } else { 0 }
+    }
+
+    fn through(&self, function: &Function, cfg: &Cfg, block: Block) -> FxHashMap<Value, u32> {
+        let data = &function.blocks[block];
+        let length = data.insts.len() as u32 + 1;
+        let mut now: FxHashMap<Value, u32> = FxHashMap::default();
+        for s in &cfg.succs[block.index()] {
+            for (value, distance) in &self.at_start[s.index()] {
+                let through = (distance + self.penalty(block, *s)).saturating_add(length).min(NEVER);
+                now.entry(*value).and_modify(|d| *d = (*d).min(through)).or_insert(through);
+            }
+        }
+        data.end.uses().for_each(|v| {
+            now.insert(v, length - 1);
+        });
+        for (i, inst) in data.insts.iter().enumerate().rev() {
+            let inst = &function.insts[*inst];
+            inst.results.iter().for_each(|v| {
+                now.remove(v);
+            });
+            inst.uses().for_each(|v| {
+                now.insert(v, i as u32);
+            });
+        }
+        data.params.iter().for_each(|v| {
+            now.remove(v);
+        });
+        now
+    }
+}
+
+/// How many natural loops each block lies in.
+fn depths(function: &Function, cfg: &Cfg) -> Vec<u32> {
+    let mut depth = vec![0; function.blocks.len()];
+    for &header in &cfg.order {
+        let latches: Vec<Block> =
+            cfg.preds[header.index()].iter().copied().filter(|p| cfg.dominates(header, *p)).collect();
+        if latches.is_empty() {
+            continue;
+        }
+        let mut inside = vec![false; function.blocks.len()];
+        inside[header.index()] = true;
+        let mut work = latches;
+        while let Some(block) = work.pop() {
+            if !std::mem::replace(&mut inside[block.index()], true) {
+                work.extend(&cfg.preds[block.index()]);
+            }
+        }
+        inside.iter().zip(&mut depth).filter(|(i, _)| **i).for_each(|(_, d)| *d += 1);
+    }
+    depth
+}

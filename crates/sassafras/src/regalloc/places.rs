@@ -1,0 +1,122 @@
+//! The registers of one file, and who is in them.
+
+use ori::{File, Value};
+
+/// How many registers of each file a function may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub r: u8,
+    pub p: u8,
+}
+
+impl Limits {
+    /// Of the registers of a thread two belong to the system, and R255 is RZ.
+    pub fn registers(most: u32) -> Limits {
+        Limits { r: most.clamp(16, 255) as u8 - 2, p: 7 }
+    }
+
+    pub fn of(&self, file: File) -> u8 {
+        match file {
+            File::R => self.r,
+            File::UR => 63,
+            File::P => self.p,
+            File::UP => 7,
+            File::B => 16,
+        }
+    }
+}
+
+/// R1 is the stack pointer.
+const STACK_POINTER: usize = 1;
+
+#[derive(Clone, Debug)]
+pub struct Places {
+    file: File,
+    owner: Vec<Option<Value>>,
+    /// Never handed out: the stack pointer, the return address.
+    reserved: Vec<bool>,
+}
+
+/// The multiple that a value of so many words starts at. The fragments of `DMMA` are aligned to their size (seen in
+/// ptxas's code: 8 words at 8, 16 at 16); the larger accumulators of the asynchronous products are not. Groups of
+/// uniform registers are read as up to eight of them.
+pub fn alignment(file: File, words: u8) -> usize {
+    match (file, words) {
+        (File::UR, _) => usize::from(words.next_power_of_two()).min(8),
+        (_, 8 | 16) => usize::from(words),
+        _ => usize::from(words.next_power_of_two()).min(4),
+    }
+}
+
+impl Places {
+    pub fn new(file: File, limits: &Limits) -> Places {
+        let size = usize::from(limits.of(file));
+        let mut reserved = vec![false; size];
+        if file == File::R {
+            reserved[STACK_POINTER] = true;
+        }
+        Places { file, owner: vec![None; size], reserved }
+    }
+
+    pub fn file(&self) -> File {
+        self.file
+    }
+
+    pub fn len(&self) -> usize {
+        self.owner.len()
+    }
+
+    pub fn reserve(&mut self, place: u8) {
+        if let Some(slot) = self.reserved.get_mut(usize::from(place)) {
+            *slot = true;
+        }
+    }
+
+    pub fn owner(&self, place: usize) -> Option<Value> {
+        self.owner[place]
+    }
+
+    pub fn is_free(&self, place: usize) -> bool {
+        self.owner.get(place).is_some_and(Option::is_none) && !self.reserved[place]
+    }
+
+    pub fn is_reserved(&self, place: usize) -> bool {
+        self.reserved[place]
+    }
+
+    pub fn fits(&self, at: u8, words: u8) -> bool {
+        let at = usize::from(at);
+        at.is_multiple_of(alignment(self.file, words))
+            && (at..at + usize::from(words)).all(|p| self.is_free(p))
+    }
+
+    /// The first free window, outside of `but`.
+    pub fn find(&self, words: u8, but: std::ops::Range<usize>) -> Option<u8> {
+        self.windows(words)
+            .find(|w| (w.end <= but.start || w.start >= but.end) && w.clone().all(|p| self.is_free(p)))
+            .map(|w| w.start as u8)
+    }
+
+    /// All places where a value of so many words may lie, as far as alignment goes.
+    pub fn windows(&self, words: u8) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
+        let (words, len) = (usize::from(words), self.owner.len());
+        (0..len)
+            .step_by(alignment(self.file, words as u8))
+            .map(move |at| at..at + words)
+            .filter(move |w| w.end <= len)
+    }
+
+    pub fn take(&mut self, at: u8, words: u8, value: Value) {
+        let at = usize::from(at);
+        self.owner[at..at + usize::from(words)].fill(Some(value));
+    }
+
+    pub fn release(&mut self, at: u8, words: u8) {
+        let at = usize::from(at);
+        self.owner[at..at + usize::from(words)].fill(None);
+    }
+
+    pub fn clear(&mut self) {
+        self.owner.fill(None);
+    }
+}

@@ -1,0 +1,215 @@
+//! Removes what lowering leaves lying about: parameters that always have the same value, copies, blocks that only
+//! follow another one, and operations that nobody needs.
+//!
+//! Lowering gives a block a parameter for every register that is live into it. One whose arguments are all the same
+//! value (or the parameter itself, around a loop) is that value: it dominates the block, since every way leads over it.
+
+use crate::bank0::Machine;
+use ori::entity::Entity;
+use ori::{Arg, Block, Cfg, Function, InstData, Op, Pseudo, Terminator, Value};
+use sass::Class;
+
+pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
+    let mut same = Same { to: function.values.keys().collect() };
+    copies(function, &mut same);
+    while params(function, &mut same) {}
+    for block in function.blocks.keys() {
+        drop_params(function, &same, block);
+    }
+    for block in function.blocks.keys() {
+        replace(function, &same, block);
+    }
+    merge(function);
+    remove_unused(function);
+    Ok(())
+}
+
+/// What each value is the same as.
+struct Same {
+    to: Vec<Value>,
+}
+
+impl Same {
+    fn find(&self, mut value: Value) -> Value {
+        while self.to[value.index()] != value {
+            value = self.to[value.index()];
+        }
+        value
+    }
+
+    fn set(&mut self, value: Value, as_: Value) -> bool {
+        let root = self.find(as_);
+        let new = self.find(value) == value && root != value;
+        if new {
+            self.to[value.index()] = root;
+        }
+        new
+    }
+}
+
+fn copies(function: &Function, same: &mut Same) {
+    for inst in function.insts.keys().map(|i| &function.insts[i]) {
+        if let (Op::Pseudo(Pseudo::Copy), [result], [Arg::Use(u)], None) =
+            (inst.op, &inst.results[..], &inst.args[..], &inst.guard)
+            && u.is_plain()
+            && u.part.is_none()
+        {
+            same.set(*result, u.value);
+        }
+    }
+}
+
+/// One round; did it find anything?
+fn params(function: &Function, same: &mut Same) -> bool {
+    /// What the arguments of a parameter are so far.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Seen {
+        Nothing,
+        One(Value),
+        Many,
+    }
+    let mut seen: Vec<Vec<Seen>> =
+        function.blocks.keys().map(|b| vec![Seen::Nothing; function.blocks[b].params.len()]).collect();
+    for block in Cfg::new(function).order {
+        for edge in function.blocks[block].end.edges() {
+            for (i, arg) in edge.args.iter().enumerate() {
+                let arg = same.find(*arg);
+                let slot = &mut seen[edge.to.index()][i];
+                if arg != same.find(function.blocks[edge.to].params[i]) {
+                    *slot = match *slot {
+                        Seen::Nothing => Seen::One(arg),
+                        Seen::One(other) if other == arg => Seen::One(arg),
+                        _ => Seen::Many,
+                    };
+                }
+            }
+        }
+    }
+    let mut changed = false;
+    for block in function.blocks.keys() {
+        for (param, seen) in function.blocks[block].params.iter().zip(&seen[block.index()]) {
+            if let Seen::One(value) = seen {
+                changed |= same.set(*param, *value);
+            }
+        }
+    }
+    changed
+}
+
+/// Takes the parameters that are other values from a block, and their arguments from the edges to it.
+fn drop_params(function: &mut Function, same: &Same, block: Block) {
+    let kept = |function: &Function, to: Block| -> Vec<bool> {
+        function.blocks[to].params.iter().map(|p| same.find(*p) == *p).collect()
+    };
+    // The arguments of this block's own edges: the parameters that they belong to are still all there, or gone.
+    let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
+    for edge in end.edges_mut() {
+        let keep = kept(function, edge.to);
+        if keep.len() == edge.args.len() {
+            let mut keep = keep.into_iter();
+            edge.args.retain(|_| keep.next().unwrap_or(true));
+        }
+    }
+    function.blocks[block].end = end;
+}
+
+fn replace(function: &mut Function, same: &Same, block: Block) {
+    function.blocks[block].params.retain(|p| same.find(*p) == *p);
+    for inst in function.blocks[block].insts.clone() {
+        let data = &mut function.insts[inst];
+        for arg in &mut data.args {
+            match arg {
+                Arg::Use(u) => u.value = same.find(u.value),
+                Arg::Bank { index: Some(index), .. } => *index = same.find(*index),
+                _ => {}
+            }
+        }
+        if let Some(guard) = &mut data.guard {
+            guard.predicate = same.find(guard.predicate);
+            guard.kept.iter_mut().for_each(|k| *k = same.find(*k));
+        }
+    }
+    if let Terminator::Branch { predicate, .. } = &mut function.blocks[block].end {
+        *predicate = same.find(*predicate);
+    }
+    for edge in function.blocks[block].end.edges_mut() {
+        edge.args.iter_mut().for_each(|a| *a = same.find(*a));
+    }
+    let function_ = &*function;
+    let alive = |i: &ori::Inst| {
+        let data = &function_.insts[*i];
+        data.op != Op::Pseudo(Pseudo::Copy) || data.results.iter().any(|r| same.find(*r) == *r)
+    };
+    let insts: Vec<_> = function_.blocks[block].insts.iter().copied().filter(alive).collect();
+    function.blocks[block].insts = insts;
+}
+
+/// A block that is the only way on from its only predecessor becomes part of that.
+fn merge(function: &mut Function) {
+    let cfg = Cfg::new(function);
+    let mut preds: Vec<usize> = cfg.preds.iter().map(Vec::len).collect();
+    // Control can also come to the target of a convergence barrier.
+    for inst in function.insts.keys() {
+        for arg in &function.insts[inst].args {
+            if let Arg::Target(block) = arg {
+                preds[block.index()] += 1;
+            }
+        }
+    }
+    for &block in &cfg.order {
+        while let Terminator::Jump(edge) = &function.blocks[block].end {
+            let to = edge.to;
+            if to == block || preds[to.index()] != 1 || !edge.args.is_empty() || to == Function::ENTRY {
+                break;
+            }
+            let insts = std::mem::take(&mut function.blocks[to].insts);
+            let end = std::mem::replace(&mut function.blocks[to].end, Terminator::Exit);
+            let end_at = function.blocks[to].end_at;
+            let merged = &mut function.blocks[block];
+            merged.insts.extend(insts);
+            (merged.end, merged.end_at) = (end, end_at);
+        }
+    }
+}
+
+/// Operations whose results nobody reads, and that do nothing else.
+pub fn remove_unused(function: &mut Function) {
+    let cfg = Cfg::new(function);
+    let mut uses = vec![0u32; function.values.len()];
+    for &block in &cfg.order {
+        let data = &function.blocks[block];
+        let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
+        inner.chain(data.end.uses()).for_each(|v| uses[v.index()] += 1);
+    }
+    for &block in cfg.order.iter().rev() {
+        let mut kept = Vec::new();
+        for inst in std::mem::take(&mut function.blocks[block].insts).into_iter().rev() {
+            let data = &function.insts[inst];
+            if is_pure(data) && data.results.iter().all(|r| uses[r.index()] == 0) {
+                data.uses().for_each(|v| uses[v.index()] -= 1);
+            } else {
+                kept.push(inst);
+            }
+        }
+        kept.reverse();
+        function.blocks[block].insts = kept;
+    }
+}
+
+/// Does it do nothing but compute its results?
+pub fn is_pure(data: &InstData) -> bool {
+    use sass::Op::*;
+    if data.results.is_empty() {
+        return false;
+    }
+    match data.op {
+        Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
+        Op::Machine(LDC | ULDC | LDCU) => true,
+        Op::Machine(op) => sass::Form::of(op).first().is_some_and(|form| {
+            matches!(
+                form.class,
+                Class::Alu | Class::Fma | Class::Wide | Class::Half | Class::Double | Class::Fp64 | Class::Xu
+            )
+        }),
+    }
+}

@@ -1,0 +1,69 @@
+//! Operations of the warp and groups of copies, read off the code: what works in most runs even if it is wrong.
+
+use cubin::{Body, Object};
+
+/// The instructions of a kernel with this body.
+fn code(target: &str, body: &str) -> Vec<sass::Inst> {
+    let source = format!(
+        ".version 9.0\n.target {target}\n.address_size 64\n.entry k(.param .b64 kp) {{
+        .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<9>;\n{body}\nret; }}\n"
+    );
+    let parsed = ptx::parse(&source, &ptx::Options::default());
+    assert!(!parsed.failed(), "{body}: {:?}", parsed.diagnostics);
+    let target = ptx::Target::find(target).expect("a target");
+    let options = sassafras::Options { verify: true, ..sassafras::Options::new(target) };
+    let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
+    let cubin = output.cubin.unwrap_or_else(|| panic!("{body}: {:?}", output.diagnostics));
+    let object = Object::read(&cubin).expect("our own cubin");
+    let Some((_, section)) = object.section(".text.k") else { panic!("no code for {body}") };
+    let Body::Bytes(bytes) = &section.body else { panic!("no bytes for {body}") };
+    let isa = sass::Isa::of_sm(u32::from(target.sm())).expect("a machine");
+    let word = |w: &[u8]| u128::from_le_bytes(w.try_into().expect("16 bytes"));
+    bytes.chunks(16).map(|w| sass::decode(isa, word(w))).collect()
+}
+
+fn operations(code: &[sass::Inst]) -> Vec<String> {
+    code.iter().map(|inst| inst.form().op.name().to_string()).collect()
+}
+
+#[test]
+fn each_thread_takes_its_turn_alone() {
+    let copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];";
+    for target in ["sm_90", "sm_100", "sm_120"] {
+        let all = operations(&code(target, copy));
+        let at =
+            |name: &str| all.iter().position(|op| op == name).unwrap_or_else(|| panic!("{name}: {all:?}"));
+        // Who is not elected waits behind the copy, not before it: there they would all come through at once.
+        assert!(at("ELECT") < at("UBLKCP") && at("UBLKCP") < at("BSYNC"), "{target}: {all:?}");
+    }
+}
+
+#[test]
+fn groups_of_copies_have_a_scoreboard_of_their_own() {
+    let body = "ld.global.b32 %r2, [%rd1]; cp.async.ca.shared.global [%r1], [%rd1], 4; cp.async.commit_group;
+        ld.global.b32 %r3, [%rd1+4]; add.u32 %r2, %r2, %r3; st.global.b32 [%rd2], %r2; cp.async.wait_group 0;";
+    for target in ["sm_80", "sm_90", "sm_100"] {
+        let code = code(target, body);
+        for inst in &code {
+            let counts = inst.control.write == Some(0) || inst.control.read == Some(0);
+            assert_eq!(counts, inst.form().op == sass::Op::LDGDEPBAR, "{target}: {inst}");
+            assert_eq!(inst.control.wait & 1, 0, "{target}: {inst} waits for all groups");
+        }
+        assert!(code.iter().any(|inst| inst.form().op == sass::Op::DEPBAR), "{target}");
+    }
+}
+
+#[test]
+fn matrices_in_tensor_memory_are_not_taken_for_descriptors() {
+    let text = |body: &str| {
+        let code = code("sm_100a", body);
+        let product = code.iter().find(|inst| inst.form().op.name().starts_with("UTC"));
+        product.unwrap_or_else(|| panic!("no product in {body}")).to_string()
+    };
+    let descriptor = text("tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;");
+    assert!(descriptor.contains("UTCHMMA gdesc["), "{descriptor}");
+    let tensor = text("tcgen05.mma.cta_group::1.kind::f16 [%r1], [%r3], %rd2, %r2, %p1;");
+    assert!(tensor.contains("UTCHMMA tmem["), "{tensor}");
+    let scaled = "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32 [%r1], %rd1, %rd2, %r2, [%r5], [%r6], %p1;";
+    assert_eq!(text(scaled).matches("tmem[").count(), 3, "{}", text(scaled));
+}

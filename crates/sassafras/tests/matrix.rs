@@ -1,0 +1,69 @@
+//! Matrix products: which operations they become, and that products of a warpgroup overlap only where they may.
+
+use sass::{Op, Target};
+
+fn code(target: &str, body: &str) -> Vec<String> {
+    let source = format!(
+        ".version 9.0\n.target {target}\n.address_size 64\n\
+         .entry k(.param .b64 to, .param .b64 a, .param .b64 b, .param .b32 n) {{\n\
+         .reg .b32 %r<40>; .reg .f32 %f<40>; .reg .b64 %rd<9>; .reg .pred %p<9>;\n\
+         ld.param.b64 %rd1, [to]; ld.param.b64 %rd2, [a]; ld.param.b64 %rd3, [b]; ld.param.b32 %r1, [n];\n\
+         {body}\nret; }}\n"
+    );
+    let parsed = ptx::parse(&source, &ptx::Options::default());
+    assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
+    let options = sassafras::Options {
+        verify: true,
+        ..sassafras::Options::new(ptx::Target::find(target).expect("a target"))
+    };
+    let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
+    let cubin = output.cubin.unwrap_or_else(|| panic!("{target}: {:?}", output.diagnostics));
+    let object = cubin::Object::read(&cubin).expect("our cubin");
+    let (_, section) = object.section(".text.k").expect("the kernel's code");
+    let cubin::Body::Bytes(text) = &section.body else { panic!("code is bytes") };
+    let isa = Target::of_name(target).expect("a machine").isa;
+    let words = text.chunks_exact(16).map(|w| u128::from_le_bytes(w.try_into().expect("16 bytes")));
+    words.map(|w| sass::decode(isa, w)).filter(|i| i.op() != Op::NOP).map(|i| i.to_string()).collect()
+}
+
+/// How many instructions begin like this.
+fn count(code: &[String], beginning: &str) -> usize {
+    code.iter().filter(|line| line.starts_with(beginning)).count()
+}
+
+#[test]
+fn a_product_is_what_the_machine_has() {
+    let halves = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4},\
+                  {%r2,%r3,%r4,%r5},{%r6,%r7},{%f1,%f2,%f3,%f4}; st.global.f32 [%rd1], %f1;";
+    for (target, operation, times) in
+        [("sm_80", "HMMA.16816.F32 ", 1), ("sm_90", "HMMA.16816.F32 ", 1), ("sm_120", "HMMA.16816.F32 ", 1)]
+    {
+        assert_eq!(count(&code(target, halves), operation), times, "{target}");
+    }
+    let bytes = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f1,%f2,%f3,%f4},\
+                 {%r2,%r3,%r4,%r5},{%r6,%r7},{%f1,%f2,%f3,%f4}; st.global.f32 [%rd1], %f1;";
+    assert_eq!(count(&code("sm_89", bytes), "QMMA.16832.F32.E4M3.E4M3 "), 1);
+    assert_eq!(count(&code("sm_90", bytes), "HMMA.16816.F32 "), 2);
+}
+
+const LOOP: &str = "mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1; mov.b32 %r2, 0;\n\
+    L: wgmma.fence.sync.aligned;\n\
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4}, %rd2, %rd3, 1, 1, 1, 0, 0;\n\
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4}, %rd3, %rd2, 1, 1, 1, 0, 0;\n\
+    wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1;\n\
+    add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L;\n";
+const STORE: &str = "st.global.v4.f32 [%rd1], {%f1,%f2,%f3,%f4};";
+
+#[test]
+fn accumulators_stay_in_flight_around_a_loop() {
+    let code = code("sm_90a", &format!("{LOOP} wgmma.wait_group.sync.aligned 0; {STORE}"));
+    assert_eq!(count(&code, "WARPGROUP.ARRIVE"), 1, "{code:#?}");
+    assert_eq!(count(&code, "WARPGROUP.DEPBAR.LE gsb0, 0x1"), 1, "{code:#?}");
+    assert_eq!(count(&code, "WARPGROUP.DEPBAR.LE gsb0, 0x0"), 1, "{code:#?}");
+}
+
+#[test]
+fn without_a_wait_before_the_use_each_product_is_waited_for() {
+    let code = code("sm_90a", &format!("{LOOP} {STORE}"));
+    assert_eq!(count(&code, "WARPGROUP.DEPBAR.LE gsb0, 0x0"), 2, "{code:#?}");
+}

@@ -1,0 +1,114 @@
+//! Memory instructions as operations: what no one would see go wrong in a quick run (order, fences, threads that must
+//! not take part), read off the code.
+
+use cubin::{Body, Object};
+
+/// The operations that a kernel with this body becomes.
+fn listing(target: &str, body: &str) -> Result<Vec<String>, String> {
+    let source = format!(
+        ".version 9.0\n.target {target}\n.address_size 64\n.global .texref image;\n.entry k(.param .b64 kp) {{
+        .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .pred %p<9>;
+        ld.param.b64 %rd1, [kp];\n{body}\nret; }}\n"
+    );
+    let parsed = ptx::parse(&source, &ptx::Options::default());
+    assert!(!parsed.failed(), "{body}: {:?}", parsed.diagnostics);
+    let target = ptx::Target::find(target).expect("a target");
+    let options = sassafras::Options { verify: true, ..sassafras::Options::new(target) };
+    let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
+    let cubin = output.cubin.ok_or_else(|| format!("{:?}", output.diagnostics))?;
+    let object = Object::read(&cubin).expect("our own cubin");
+    let Some((_, section)) = object.section(".text.k") else { panic!("no code for {body}") };
+    let Body::Bytes(bytes) = &section.body else { panic!("no bytes for {body}") };
+    let isa = sass::Isa::of_sm(u32::from(target.sm())).expect("a machine");
+    let word = |w: &[u8]| u128::from_le_bytes(w.try_into().expect("16 bytes"));
+    Ok(bytes.chunks(16).map(|w| sass::decode(isa, word(w)).to_string()).collect())
+}
+
+/// The operations among `names`, in order, without operands.
+fn operations(target: &str, body: &str, names: &[&str]) -> Vec<String> {
+    let all = listing(target, body).unwrap_or_else(|e| panic!("{body}: {e}"));
+    let op = |line: &String| {
+        let mut words = line.split_whitespace().filter(|w| !w.starts_with('@'));
+        words.next().unwrap_or_default().trim_end_matches(';').to_string()
+    };
+    all.iter().map(op).filter(|op| names.iter().any(|n| op.split('.').next() == Some(n))).collect()
+}
+
+#[test]
+fn ordered_accesses_have_their_fences_on_the_right_side() {
+    let names = ["LDG", "STG", "ATOMG", "MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL"];
+    for (body, expected) in [
+        ("ld.acquire.cta.global.b32 %r1, [%rd1];", "LDG.E.STRONG.SM"),
+        ("ld.acquire.gpu.global.b32 %r1, [%rd1];", "LDG.E.STRONG.GPU CCTL.IVALL"),
+        ("st.release.cta.global.b32 [%rd1], %r1;", "MEMBAR.ALL.CTA STG.E.STRONG.SM"),
+        ("st.release.sys.global.b32 [%rd1], %r1;", "MEMBAR.ALL.SYS ERRBAR CGAERRBAR STG.E.STRONG.SYS"),
+        (
+            "atom.acq_rel.gpu.global.add.u32 %r1, [%rd1], %r2;",
+            "MEMBAR.ALL.GPU ERRBAR CGAERRBAR ATOMG.E.ADD.STRONG.GPU CCTL.IVALL",
+        ),
+        ("fence.sc.gpu;", "MEMBAR.SC.GPU ERRBAR CGAERRBAR CCTL.IVALL"),
+    ] {
+        assert_eq!(operations("sm_90", body, &names).join(" "), expected, "{body}");
+    }
+    // Before clusters no other block sees shared memory, and there is no barrier for a cluster's errors.
+    let before = "MEMBAR.ALL.GPU ERRBAR ATOMS.ADD";
+    let body = "atom.acq_rel.gpu.shared.add.u32 %r1, [%rd1], %r2;";
+    assert_eq!(operations("sm_80", body, &["ATOMS", "MEMBAR", "ERRBAR", "CCTL"]).join(" "), before);
+}
+
+#[test]
+fn a_fence_obeys_its_guard() {
+    let code = listing("sm_90", "setp.ne.s64 %p1, %rd1, 0;\n@!%p1 fence.acq_rel.gpu;").expect("it compiles");
+    let parts = ["MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL"];
+    for part in parts {
+        let line = code.iter().find(|l| l.split_whitespace().any(|w| w.starts_with(part)));
+        assert!(line.is_some_and(|l| l.starts_with("@!P")), "{part}: {line:?}");
+    }
+}
+
+#[test]
+fn narrow_loads_fill_wide_registers_with_their_sign() {
+    let signed =
+        operations("sm_90", "ld.global.s8 %rd2, [%rd1]; st.global.b64 [%rd1], %rd2;", &["LDG", "SHF"]);
+    assert_eq!(signed, ["LDG.E.S8", "SHF.R.S32.HI"]);
+    let unsigned =
+        operations("sm_90", "ld.global.u8 %rd2, [%rd1]; st.global.b64 [%rd1], %rd2;", &["LDG", "SHF"]);
+    assert_eq!(unsigned, ["LDG.E.U8"]);
+}
+
+/// Generic atomics that the machine can't do everywhere go on with a loop, and only for the threads of the guard.
+#[test]
+fn generic_float_atomics_have_a_way_for_memory_that_is_not_global() {
+    let body = "setp.ne.s64 %p1, %rd1, 0;\n@%p1 atom.add.f32 %f1, [%rd1], %f2;\nst.global.f32 [%rd1], %f1;";
+    for target in ["sm_75", "sm_90", "sm_120"] {
+        let ops = operations(target, body, &["ATOM", "LD", "FADD", "BRA", "BSSY", "BSYNC"]);
+        let at =
+            |name: &str| ops.iter().position(|o| o.starts_with(name)).unwrap_or_else(|| panic!("no {name}"));
+        let first = at("ATOM.E.ADD.F32.FTZ.RN");
+        assert!(ops[..first].iter().any(|o| o == "BRA"), "{target}: no branch around it: {ops:?}");
+        assert!(first < at("LD.E") && at("LD.E") < at("FADD") && at("FADD") < at("ATOM.E.CAS"), "{ops:?}");
+    }
+}
+
+/// A handle in a register may differ between threads; the machine wants one for the warp.
+#[test]
+fn threads_with_different_handles_take_turns() {
+    let sample = "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f5,%f6}];\nst.global.f32 [%rd1], %f1;";
+    let code = listing("sm_90", sample).expect("it compiles");
+    let turn = code.iter().position(|l| l.contains("R2UR P")).expect("a common handle");
+    let tex = code.iter().position(|l| l.contains("TEX")).expect("a sample");
+    let again = code.iter().position(|l| l.starts_with("@P") && l.contains("BRA")).expect("another round");
+    assert!(turn < tex && tex < again && code[tex].starts_with("@!P"), "{code:#?}");
+    // Older machines take a handle of each thread's.
+    assert_eq!(operations("sm_89", sample, &["TEX", "R2UR"]), ["TEX.B.LL"]);
+    // A texture of the module has the same handle everywhere.
+    let named = sample.replace("[%rd1, {", "[image, {");
+    assert_eq!(operations("sm_90", &named, &["TEX", "R2UR"]), ["TEX.LL"]);
+}
+
+/// What would need the driver's tables is refused, not answered with something else.
+#[test]
+fn queries_of_formats_are_refused() {
+    let refused = listing("sm_90", "txq.channel_order.b32 %r1, [image];").expect_err("no table");
+    assert!(refused.contains("txq.channel_order"), "{refused}");
+}

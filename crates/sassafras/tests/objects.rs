@@ -1,0 +1,242 @@
+//! Relocatable objects: `nvlink` must link ours with ours and with ptxas's, and put into our code the places that it
+//! gave to variables.
+
+mod support;
+
+use cubin::attr::{Code, Value};
+use cubin::inspect::CubinReport;
+use cubin::{Body, Object};
+use std::collections::BTreeSet;
+use support::{Scratch, compile, run};
+
+const MACHINES: [&str; 5] = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"];
+
+/// The PTX files of the container's own link test: one refers to the other in every way.
+fn ptx_path(name: &str) -> String {
+    format!("{}/../cubin/tests/ptx/{name}.ptx", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// An object by ptxas and one of ours: their paths.
+fn objects(scratch: &Scratch, name: &str, machine: &str) -> [String; 2] {
+    let theirs = scratch.path(&format!("{name}.theirs.o"));
+    run("ptxas", &["-c", "-arch", machine, &ptx_path(name), "-o", &theirs]);
+    let source = std::fs::read_to_string(ptx_path(name)).expect("a PTX file");
+    let ours = compile(&source, machine, |options| options.relocatable = true);
+    [theirs, scratch.write(&format!("{name}.ours.o"), &ours)]
+}
+
+fn link(scratch: &Scratch, machine: &str, objects: [&str; 2]) -> Object {
+    let path = scratch.path("linked.cubin");
+    run("nvlink", &[&format!("-arch={machine}"), objects[0], objects[1], "-o", &path]);
+    run("nvdisasm", &["-c", &path]);
+    read(&path)
+}
+
+fn read(path: &str) -> Object {
+    Object::read(&std::fs::read(path).expect("a file")).expect("a cubin")
+}
+
+fn bytes<'a>(object: &'a Object, section: &str) -> &'a [u8] {
+    match object.section(section).map(|(_, section)| &section.body) {
+        Some(Body::Bytes(bytes)) => bytes,
+        other => panic!("{section}: {other:?}"),
+    }
+}
+
+/// What must not depend on who compiled: the variables with their first values, and what kernels need of shared memory
+/// and barriers. Addresses, registers and stacks may differ.
+fn essence(object: &Object) -> BTreeSet<String> {
+    let report = CubinReport::new(object);
+    let mut lines = BTreeSet::new();
+    for symbol in report.symbols.iter().filter(|symbol| symbol.size > 0 && symbol.kind.contains("OBJECT")) {
+        let content = match symbol.section.as_str() {
+            ".nv.global.init" | ".nv.constant3" => {
+                let range = symbol.value as usize..(symbol.value + symbol.size) as usize;
+                bytes(object, &symbol.section).get(range).map(<[u8]>::to_vec)
+            }
+            _ => None,
+        };
+        lines.insert(format!("{} {} {} {content:?}", symbol.name, symbol.section, symbol.size));
+    }
+    for kernel in &report.kernels {
+        let params: Vec<_> = kernel.params.iter().map(|param| (param.offset, param.size)).collect();
+        let needs = (kernel.shared_bytes, kernel.barriers, params);
+        lines.insert(format!("{} {needs:?}", kernel.name));
+    }
+    lines
+}
+
+/// The linker gives the kernel the stack of the deepest way through the functions that it calls; none of those calls
+/// another.
+fn check_stack(object: &Object) {
+    let Some(Body::Info(attrs)) = object.section(".nv.info").map(|(_, section)| &section.body) else {
+        panic!("no attributes")
+    };
+    let of = |code: Code, function: &str| {
+        let found = attrs.iter().find_map(|attr| match attr.value {
+            Value::PerSymbol { symbol, value } if attr.code == code => {
+                (object.symbols()[symbol as usize].name == function).then_some(value)
+            }
+            _ => None,
+        });
+        found.unwrap_or_else(|| panic!("{function} has no {code}"))
+    };
+    let callees = ["scale", "stacked", "increment", "negate"];
+    let deepest = callees.iter().map(|callee| of(Code::FRAME_SIZE, callee)).max();
+    assert_eq!(of(Code::MIN_STACK_SIZE, "run"), of(Code::FRAME_SIZE, "run") + deepest.unwrap_or(0));
+}
+
+#[test]
+fn nvlink_joins_our_objects_with_any() {
+    let scratch = Scratch::new("link");
+    for machine in MACHINES {
+        let main = objects(&scratch, "linked", machine);
+        let other = objects(&scratch, "link_other", machine);
+        let theirs = essence(&link(&scratch, machine, [&main[0], &other[0]]));
+        assert!(theirs.len() > 10, "{machine}: {theirs:#?}");
+        for pair in [[&main[1], &other[0]], [&main[0], &other[1]], [&main[1], &other[1]]] {
+            let linked = link(&scratch, machine, pair.map(String::as_str));
+            check_stack(&linked);
+            let ours = essence(&linked);
+            let (added, lost): (Vec<_>, Vec<_>) =
+                (ours.difference(&theirs).collect(), theirs.difference(&ours).collect());
+            assert!(added.is_empty() && lost.is_empty(), "{machine} {pair:?}: {added:#?} for {lost:#?}");
+        }
+    }
+}
+
+/// The immediate operand of the instruction at an offset of a kernel's code.
+fn immediate(object: &Object, kernel: &str, offset: u64) -> u64 {
+    let word = bytes(object, &format!(".text.{kernel}"));
+    let at = offset as usize + 4;
+    u64::from(u32::from_le_bytes(word[at..at + 4].try_into().expect("four bytes")))
+}
+
+#[test]
+fn code_gets_the_places_that_the_linker_gives() {
+    let scratch = Scratch::new("places");
+    for machine in MACHINES {
+        let main = objects(&scratch, "linked", machine);
+        let other = objects(&scratch, "link_other", machine);
+        let object = CubinReport::new(&read(&main[1]));
+        let linked = link(&scratch, machine, [&main[1], &other[0]]);
+        let report = CubinReport::new(&linked);
+        let relocs = |kind: &'static str| {
+            object.relocs.iter().filter(move |reloc| {
+                reloc.section.trim_end_matches('a').ends_with(".text.run") && reloc.kind == kind
+            })
+        };
+        let mut constants = 0;
+        for reloc in relocs("R_CUDA_ABS16_32") {
+            let symbol =
+                report.symbols.iter().find(|symbol| symbol.name == reloc.symbol).expect("a constant");
+            let place = symbol.value as i64 + reloc.addend;
+            assert_eq!(immediate(&linked, "run", reloc.offset) as i64, place, "{machine} {}", reloc.symbol);
+            constants += 1;
+        }
+        assert_eq!(constants, 4, "{machine}");
+
+        // The addends are the same for all of a variable, so that they can be told apart by their places alone.
+        let mut shared: Vec<(u64, &str)> = Vec::new();
+        for reloc in relocs("R_CUDA_ABS32_32") {
+            shared.push((immediate(&linked, "run", reloc.offset), &reloc.symbol));
+        }
+        shared.sort();
+        shared.dedup();
+        let size = |name: &str| {
+            object.symbols.iter().find(|symbol| symbol.name == name).expect("a shared variable").size
+        };
+        assert_eq!(shared.len(), 4, "{machine}: {shared:?}");
+        for pair in shared.windows(2) {
+            assert!(pair[0].0 + size(pair[0].1) <= pair[1].0, "{machine}: {shared:?}");
+        }
+        // What the launch adds comes last, behind what is static and what the system has.
+        let (_, kernel) = linked.section(".nv.shared.run").expect("shared memory");
+        let Body::Zeros(end) = kernel.body else { panic!("{machine}: {:?}", kernel.body) };
+        assert_eq!(shared.last(), Some(&(end, "dynamic")), "{machine}: {shared:?}");
+    }
+}
+
+/// The calls that cross files, as nvlink sees them, and the types that it compares.
+#[test]
+fn prototypes_are_those_of_ptxas() {
+    let scratch = Scratch::new("prototypes");
+    let types = [
+        ".param .b8 x",
+        ".param .b16 x",
+        ".param .f16 x",
+        ".param .b32 x",
+        ".param .f32 x",
+        ".param .b64 x",
+        ".param .f64 x",
+        ".param .b128 x",
+        ".param .align 8 .b8 x[12]",
+        ".param .align 1 .b8 x[1]",
+        ".param .b32 x[3]",
+        ".param .f32 x[3]",
+        ".param .f64 x[2]",
+        ".param .u16 x[2]",
+        ".reg .b32 x",
+    ];
+    let mut source = ".version 9.0\n.target sm_90\n.address_size 64\n".to_string();
+    for (i, ty) in types.iter().enumerate() {
+        source += &format!(".visible .func f{i}({ty}, {}) {{ ret; }}\n", ty.replace('x', "y"));
+    }
+    let path = scratch.write("types.ptx", source.as_bytes());
+    let theirs = scratch.path("types.o");
+    run("ptxas", &["-c", "-arch", "sm_90", &path, "-o", &theirs]);
+    let prototypes = |object: &Object| -> BTreeSet<(String, String)> {
+        let Some(Body::Strings(strings)) = object.section(".strtab").map(|(_, s)| &s.body) else {
+            panic!("no names")
+        };
+        let Some(Body::Prototypes(list)) = object.section(".nv.prototype").map(|(_, s)| &s.body) else {
+            panic!("no prototypes")
+        };
+        let text =
+            |offset: cubin::callgraph::StringOffset| strings.get(offset.0).expect("a text").to_string();
+        list.iter().map(|p| (object.symbols()[p.symbol as usize].name.clone(), text(p.text))).collect()
+    };
+    let ours = compile(&source, "sm_90", |options| options.relocatable = true);
+    let ours = prototypes(&Object::read(&ours).expect("our object"));
+    assert_eq!(ours.len(), types.len());
+    assert_eq!(ours, prototypes(&read(&theirs)));
+}
+
+/// Addresses in data, whole and byte by byte: of variables and functions, generic or not.
+#[test]
+fn addresses_in_data_are_relocated_as_ptxas_does() {
+    let scratch = Scratch::new("data");
+    let source = r"
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .const .u32 c[10];
+.visible .global .u32 g[10];
+.visible .func f() { ret; }
+.extern .func far();
+.visible .global .u64 whole[7] = {f, far, c, generic(c), g, generic(g)+4, g+8};
+.visible .const .u64 pointer = f;
+.visible .global .u8 bytes[6] = {0xFF(f), 0xFF00(f), 0xFF(g), 0xFF0000(generic(c)), 0xFF00000000000000(c), 0xFF(g+4)};
+";
+    let path = scratch.write("data.ptx", source.as_bytes());
+    for machine in MACHINES {
+        let theirs = scratch.path("data.o");
+        run("ptxas", &["-c", "-arch", machine, &path, "-o", &theirs]);
+        let relocs = |object: &Object| -> Vec<(String, String, i64)> {
+            let all = CubinReport::new(object).relocs;
+            let of_data =
+                all.into_iter().filter(|r| r.section.contains("global") || r.section.contains("constant"));
+            let mut list: Vec<_> = of_data.map(|reloc| (reloc.symbol, reloc.kind, reloc.addend)).collect();
+            list.sort();
+            list
+        };
+        let ours = compile(source, machine, |options| options.relocatable = true);
+        let ours = relocs(&Object::read(&ours).expect("our object"));
+        assert_eq!(ours.len(), 14, "{machine}");
+        let without_capsule = |mut object: Object| {
+            object.sections.retain(|section| !section.name.contains("merc"));
+            object
+        };
+        assert_eq!(ours, relocs(&without_capsule(read(&theirs))), "{machine}");
+    }
+}

@@ -1,0 +1,229 @@
+//! Measures the distances that ptxas keeps between dependent instructions.
+//!
+//! `latency CUBIN...` (or `latency --table LIST`, a file of names) reads code that ptxas made and prints `model/distances.rs` of the `sass` crate: for each pair of
+//! ports the least distance in cycles on any path and how often the pair was seen, by target.
+//! `latency --ops RELATION FROM TO CUBIN...` lists the operations behind one pair of ports (`Raw Alu.R Fma.R`).
+//! `latency --mixed CUBIN...` lists operations that never come as close as their unit does, though they had the chance.
+
+use cubin::Object;
+use sass::model::{Model, Part, Port, Unit};
+use sass::{Inst, Isa, WORD_BYTES};
+use sim::verify::{Code, Relation, dependences, read};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Times that an operation must have been seen before its least distance says anything.
+const ENOUGH: u32 = 40;
+/// A fixed latency beyond this was never tight: the pair is rare, and other instructions lay between.
+const LOOSE: u8 = 24;
+
+/// Distances are followed so far.
+const HORIZON: u16 = 120;
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    least: u8,
+    times: u32,
+}
+
+impl Seen {
+    fn add(&mut self, cycles: u16) {
+        let cycles = cycles.min(255) as u8;
+        self.least = if self.times == 0 { cycles } else { self.least.min(cycles) };
+        self.times += 1;
+    }
+}
+
+type Columns = [Seen; Isa::ALL.len()];
+
+/// Target, relation, ports, operations.
+type OperationPair = (u32, Relation, Port, Port, String, String);
+
+#[derive(Default)]
+struct Survey {
+    pairs: BTreeMap<(Relation, Port, Port), Columns>,
+    issue: BTreeMap<Unit, Columns>,
+    /// With a place where the least distance was seen.
+    operations: BTreeMap<OperationPair, (Seen, String)>,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match &arguments[..] {
+        [flag, relation, from, to, files @ ..] if flag == "--ops" => survey(files, true).map(|survey| {
+            let wanted = |(_, r, a, b, _, _): &OperationPair| {
+                [format!("{r:?}"), name(*a), name(*b)] == [relation, from, to].map(String::clone)
+            };
+            survey.operations(wanted)
+        }),
+        [flag, list] if flag == "--table" => std::fs::read_to_string(list)
+            .map_err(|e| format!("{list}: {e}"))
+            .and_then(|names| survey(&names.lines().map(String::from).collect::<Vec<_>>(), false))
+            .map(|survey| survey.table()),
+        [flag, files @ ..] if flag == "--mixed" => survey(files, true).map(|survey| survey.mixed()),
+        files => survey(files, false).map(|survey| survey.table()),
+    };
+    match result {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn survey(files: &[String], operations: bool) -> Result<Survey, String> {
+    let mut survey = Survey::default();
+    for file in files {
+        let bytes = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
+        let object = Object::read(&bytes).map_err(|e| format!("{file}: {e}"))?;
+        for code in read(&object).map_err(|e| format!("{file}: {e}"))? {
+            survey.intervals(&code);
+            // A section with a word that the table does not know says nothing, and is said to.
+            if let Err(error) = survey.code(&code, operations.then_some(file)) {
+                eprintln!("{file}: {error}");
+            }
+        }
+    }
+    Ok(survey)
+}
+
+impl Survey {
+    fn code(&mut self, code: &Code, file: Option<&String>) -> Result<(), sim::verify::Error> {
+        let isa = code.isa;
+        dependences(code, HORIZON, |d| {
+            self.pairs.entry((d.relation, d.from, d.to)).or_default()[isa as usize].add(d.cycles);
+            if let Some(file) = file {
+                let (first, second) = (operation(&code.insts[d.first]), operation(&code.insts[d.second]));
+                let key = (isa.sm(), d.relation, d.from, d.to, first, second);
+                let (seen, place) = self.operations.entry(key).or_default();
+                if seen.times == 0 || d.cycles < seen.least.into() {
+                    let address = |index: usize| index as u64 * WORD_BYTES;
+                    *place = format!("{file} {} {:x} {:x}", code.name, address(d.first), address(d.second));
+                }
+                seen.add(d.cycles);
+            }
+        })
+    }
+
+    /// Distances between instructions of one unit that follow each other without a branch between.
+    fn intervals(&mut self, code: &Code) {
+        let model = Model::of(code.isa);
+        let mut last = [None; Unit::COUNT];
+        let mut time = 0u16;
+        for inst in &code.insts {
+            let unit = model.unit(inst);
+            if unit == Unit::Branch || time > 0x7000 {
+                (last, time) = ([None; Unit::COUNT], 0);
+            }
+            if let Some(before) = last[unit as usize].replace(time) {
+                self.issue.entry(unit).or_default()[code.isa as usize].add(time - before);
+            }
+            time += u16::from(inst.control.stall.max(1));
+        }
+    }
+
+    fn operations(&self, wanted: impl Fn(&OperationPair) -> bool) -> String {
+        let found = self.operations.iter().filter(|(key, _)| wanted(key));
+        let mut lines: Vec<String> = found
+            .map(|((sm, _, _, _, first, second), (seen, place))| {
+                format!("sm_{sm} {:4} {:6}  {first} -> {second}  {place}\n", seen.least, seen.times)
+            })
+            .collect();
+        lines.sort();
+        lines.concat()
+    }
+
+    /// Operations that had their unit's part often, as producer or as consumer, and never at the distance of the
+    /// two ports: they may belong to another unit.
+    fn mixed(&self) -> String {
+        let mut sides: BTreeMap<(u32, Port, Port, String), Seen> = BTreeMap::new();
+        for ((sm, relation, from, to, first, second), (seen, _)) in &self.operations {
+            if *relation == Relation::Raw && is_fixed(*from) {
+                for side in [format!("{first} ->"), format!("-> {second}")] {
+                    let all = sides.entry((*sm, *from, *to, side)).or_default();
+                    all.least = if all.times == 0 { seen.least } else { all.least.min(seen.least) };
+                    all.times += seen.times;
+                }
+            }
+        }
+        let mut text = String::new();
+        for ((sm, from, to, side), seen) in sides {
+            let isa = Isa::ALL.iter().position(|isa| isa.sm() == sm).unwrap_or_default();
+            let least = self.pairs[&(Relation::Raw, from, to)][isa].least;
+            if seen.times >= ENOUGH && seen.least > least {
+                let (from, to) = (name(from), name(to));
+                text +=
+                    &format!("{from} -> {to} {least}: {side} {} of {} on sm_{sm}\n", seen.least, seen.times);
+            }
+        }
+        text
+    }
+
+    fn table(&self) -> String {
+        let mut text = String::from(HEADER);
+        for (relation, label) in [(Relation::Raw, "RAW"), (Relation::Waw, "WAW")] {
+            text += &format!("\n#[rustfmt::skip]\npub(super) const {label}: &[Row] = &[\n");
+            for ((_, from, to), columns) in
+                self.pairs.iter().filter(|((r, from, _), _)| *r == relation && is_fixed(*from))
+            {
+                let tight = |seen: &Seen| seen.least <= LOOSE || is_long(from.unit) || to.unit == Unit::Gmma;
+                let columns = columns.map(|seen| if tight(&seen) { seen } else { Seen::default() });
+                if columns.iter().any(|seen| seen.times > 0) {
+                    text += &row(&port(*from), &port(*to), &columns);
+                }
+            }
+            text += "];\n";
+        }
+        text += "\n/// Between instructions of one unit.\n#[rustfmt::skip]\npub(super) const ISSUE: &[Row] = &[\n";
+        for (unit, columns) in &self.issue {
+            let port = port(Port { unit: *unit, part: Part::R });
+            text += &row(&port, &port, columns);
+        }
+        text + "];\n"
+    }
+}
+
+const HEADER: &str = "\
+//! Least distances in cycles, and how often the pair was seen, in code that ptxas 13.0.88 emits.
+//!
+//! Generated by `cargo xtask probe-latency --write`. Columns: sm_75, 80, 86, 89, 90, 100, 103, 110, 120.
+
+use super::Part::{Add, AddHigh, Guard, High, P, R, U, V};
+use super::Row;
+use super::Unit::*;
+";
+
+fn is_fixed(from: Port) -> bool {
+    !from.is_late_result() || from.unit.delays_after_signal() || from.unit == Unit::Gmma
+}
+
+/// Units whose fixed latency is long.
+fn is_long(unit: Unit) -> bool {
+    matches!(unit, Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall | Unit::TensorLate | Unit::Fp64)
+}
+
+fn row(from: &str, to: &str, columns: &Columns) -> String {
+    let cells: Vec<String> =
+        columns.iter().map(|seen| format!("({:>3}, {:>5})", seen.least, seen.times.min(99999))).collect();
+    format!("    ({from:<22} {to:<22} [{}]),\n", cells.join(", "))
+}
+
+fn port(port: Port) -> String {
+    format!("({:?}, {:?}),", port.unit, port.part)
+}
+
+fn name(port: Port) -> String {
+    format!("{:?}.{:?}", port.unit, port.part)
+}
+
+/// The operation with the modifiers that decide how much work it is.
+fn operation(inst: &Inst) -> String {
+    const TELLING: [&str; 12] =
+        ["WIDE", "HI", "MMA", "64", "128", "16816", "1688", "16832", "8816", "F16", "F32", "BF16_V2"];
+    let telling = inst.modifiers().map(|m| m.name()).filter(|name| TELLING.contains(name));
+    std::iter::once(inst.op().name()).chain(telling).collect::<Vec<_>>().join(".")
+}

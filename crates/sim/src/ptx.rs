@@ -1,0 +1,194 @@
+//! A PTX interpreter: a module, a kernel, a grid, arguments and memory in, memory out.
+//!
+//! ```
+//! let source = ".version 8.0\n.target sm_90\n.address_size 64\n\
+//!     .entry fill(.param .u64 p) { .reg .b32 %r<2>; .reg .b64 %rd<4>;\n\
+//!     ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4;\n\
+//!     add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r1; ret; }\n";
+//! let module = ptx::parse(source, &ptx::Options::default()).module.unwrap();
+//! let program = sim::ptx::Program::new(&module, source);
+//! let mut machine = sim::ptx::Machine::new(&program);
+//! let buffer = machine.allocate(vec![0; 16]);
+//! let parameters = buffer.to_le_bytes();
+//! let launch = sim::ptx::Launch::new("fill", [1, 1, 1], [4, 1, 1], &parameters);
+//! machine.run(&launch).unwrap();
+//! assert_eq!(machine.read(buffer, 16).unwrap()[..8], [0, 0, 0, 0, 1, 0, 0, 0]);
+//! ```
+//!
+//! * An instruction is decoded once ([`decode`]) into a step of a [`program`].
+//! * The lanes of a warp that are at one place run in lock step; the others wait ([`warp`]). No lane waits for
+//!   ever while another one spins, and lanes meet again at the lowest address. Blocks take turns, too, so
+//!   that one may wait for another.
+//! * Arithmetic is that of [`ori::arith`]: bit-exact, but for the approximate functions.
+//! * What PTX leaves undefined is a [`Fault`] with the line that did it: a bad address, a register that was
+//!   never written, a barrier that can't complete.
+//!
+//! The same run gives the same bytes, and the same fault, everywhere.
+
+mod block;
+mod decode;
+mod fault;
+mod memory;
+mod program;
+mod warp;
+
+pub use fault::{Fault, FaultKind, Thread};
+pub use program::Program;
+
+use block::Block;
+use memory::Global;
+use std::collections::VecDeque;
+
+/// A kernel's launch.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    pub kernel: &'a str,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared: u32,
+    /// The kernel's parameters as they lie in memory.
+    pub parameters: &'a [u8],
+    /// A run that takes more steps of a warp than this is stopped.
+    pub step_limit: u64,
+    /// Reading a register that was never written is a fault; otherwise it is zero.
+    pub check_registers: bool,
+}
+
+impl<'a> Launch<'a> {
+    pub fn new(kernel: &'a str, grid: [u32; 3], block: [u32; 3], parameters: &'a [u8]) -> Launch<'a> {
+        Launch { kernel, grid, block, shared: 0, parameters, step_limit: 1 << 32, check_registers: true }
+    }
+}
+
+/// What a run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Instructions of warps.
+    pub steps: u64,
+    /// Instructions of lanes.
+    pub lane_steps: u64,
+}
+
+impl Program {
+    /// Decodes a module. `source` is the text that it was parsed from.
+    pub fn new(module: &::ptx::Module, source: &str) -> Program {
+        decode::program(module, source)
+    }
+
+    /// How many instructions there are.
+    pub fn instructions(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Instructions that can't be executed, with their lines.
+    pub fn unsupported(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.steps.iter().filter_map(|step| match &step.action {
+            program::Action::Unsupported(what) => Some((step.line, what.as_str())),
+            _ => None,
+        })
+    }
+
+    /// The names of the kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.routines.iter().filter(|r| r.entry).map(|r| r.name.as_str())
+    }
+}
+
+/// A program with its memory.
+pub struct Machine<'p> {
+    program: &'p Program,
+    global: Global,
+}
+
+/// How many steps a block takes before another one has a turn, if it needs that many.
+const BLOCK_TURN: u64 = 1 << 16;
+
+/// Shared memory of a block, of the largest GPU.
+const SHARED_LIMIT: u32 = 228 << 10;
+/// Parameters of a function, and its `.param` variables.
+const PARAMETER_LIMIT: u32 = 1 << 20;
+
+impl<'p> Machine<'p> {
+    pub fn new(program: &'p Program) -> Machine<'p> {
+        Machine { program, global: program.globals.clone() }
+    }
+
+    /// Global memory that holds these bytes; its address.
+    pub fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
+        self.global.allocate(bytes)
+    }
+
+    /// Bytes of global memory, if they are all of one allocation.
+    pub fn read(&mut self, address: u64, length: usize) -> Option<&[u8]> {
+        self.global.slice(address, length).map(|bytes| &*bytes)
+    }
+
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        self.global.slice(address, bytes.len()).map(|memory| memory.copy_from_slice(bytes))
+    }
+
+    /// The address of a global variable of the module.
+    pub fn variable(&self, name: &str) -> Option<u64> {
+        self.program.names.iter().find(|(n, _)| n == name).map(|(_, address)| *address)
+    }
+
+    pub fn run(&mut self, launch: &Launch) -> Result<Statistics, Fault> {
+        let routine = self.kernel(launch)?;
+        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+        let mut statistics = Statistics::default();
+        let mut active: VecDeque<Block> = VecDeque::new();
+        let mut next = 0;
+        loop {
+            // A block that doesn't end in its turn may wait for one that hasn't begun.
+            if next < blocks {
+                active.push_front(Block::new(self.program, launch, routine, coordinates(next, launch.grid)));
+                next += 1;
+            }
+            let Some(mut block) = active.pop_front() else { return Ok(statistics) };
+            let finished = block.run(&mut self.global, &mut statistics, BLOCK_TURN)?;
+            if statistics.steps > launch.step_limit {
+                return Err(Fault::new(0, FaultKind::StepLimit { steps: statistics.steps }));
+            }
+            if !finished {
+                active.push_back(block);
+            }
+        }
+    }
+
+    fn kernel(&self, launch: &Launch) -> Result<u32, Fault> {
+        let name = launch.kernel;
+        let found = self.program.routines.iter().position(|r| r.entry && r.name == name);
+        let index = found.ok_or_else(|| Fault::launch(format!("there is no kernel {name}")))?;
+        let routine = &self.program.routines[index];
+        let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
+        if !(1..=1024).contains(&threads) {
+            return Err(Fault::launch(format!("a block can't have {threads} threads")));
+        }
+        if launch.grid.contains(&0) {
+            return Err(Fault::launch("the grid is empty"));
+        }
+        let too_large = [
+            ("shared memory", routine.shared_bytes.saturating_add(launch.shared), SHARED_LIMIT),
+            ("local memory", routine.local_bytes, warp::LOCAL_LIMIT),
+            ("parameters", routine.param_bytes, PARAMETER_LIMIT),
+        ];
+        if let Some((what, bytes, _)) = too_large.into_iter().find(|(_, bytes, limit)| bytes > limit) {
+            return Err(Fault::launch(format!("{name} has {bytes} bytes of {what}")));
+        }
+        if routine.formal_bytes as usize != launch.parameters.len() {
+            let (want, got) = (routine.formal_bytes, launch.parameters.len());
+            return Err(Fault::launch(format!("{name} takes {want} bytes of parameters, not {got}")));
+        }
+        Ok(index as u32)
+    }
+}
+
+/// The place of the n-th element of a grid, x first.
+fn coordinates(index: u64, size: [u32; 3]) -> [u32; 3] {
+    let [x, y, _] = size.map(|n| u64::from(n.max(1)));
+    [(index % x) as u32, (index / x % y) as u32, (index / (x * y)) as u32]
+}
+
+#[cfg(test)]
+mod tests;

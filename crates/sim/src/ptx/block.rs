@@ -1,0 +1,184 @@
+//! A block of threads: its warps, its shared memory, its barriers.
+
+use super::memory::Global;
+use super::program::{Program, Reduction, lanes};
+use super::warp::{Arrival, State, Warp};
+use super::{Fault, FaultKind, Launch, Statistics, Thread, coordinates};
+
+/// The 16 that a program can name, and that of the cluster.
+const BARRIERS: usize = 17;
+/// How many steps a warp takes before the next one has a turn.
+const WARP_TURN: u64 = 4096;
+
+/// What all warps of a block see.
+pub struct Context<'p> {
+    pub program: &'p Program,
+    pub launch: &'p Launch<'p>,
+    pub routine: u32,
+    pub block: [u32; 3],
+    pub shared: Vec<u8>,
+    /// Where dynamic shared memory begins.
+    pub dynamic: u32,
+    /// Threads that came to a barrier in the current turn.
+    pub arrivals: Vec<Arrival>,
+    /// Steps so far, for the clock.
+    pub clock: u64,
+}
+
+/// Who has come to a barrier.
+#[derive(Clone, Default)]
+struct Gathering {
+    /// By warp.
+    arrived: Vec<u32>,
+    predicates: Vec<u32>,
+    threads: Option<u32>,
+    line: u32,
+}
+
+pub struct Block<'p> {
+    context: Context<'p>,
+    warps: Vec<Warp>,
+    barriers: Vec<Gathering>,
+}
+
+impl<'p> Block<'p> {
+    pub fn new(program: &'p Program, launch: &'p Launch<'p>, routine: u32, block: [u32; 3]) -> Block<'p> {
+        let kernel = &program.routines[routine as usize];
+        // Dynamic shared memory is aligned for every type.
+        let dynamic = kernel.shared_bytes.next_multiple_of(16);
+        let shared = vec![0; (dynamic + launch.shared) as usize];
+        let context =
+            Context { program, launch, routine, block, shared, dynamic, arrivals: Vec::new(), clock: 0 };
+        let threads = launch.block.iter().product::<u32>();
+        let warps: Vec<Warp> = (0..threads.div_ceil(32))
+            .map(|warp| Warp::new(&context, warp, u32::MAX >> (32 - (threads - 32 * warp).min(32))))
+            .collect();
+        let empty = Gathering {
+            arrived: vec![0; warps.len()],
+            predicates: vec![0; warps.len()],
+            ..Gathering::default()
+        };
+        Block { context, warps, barriers: vec![empty; BARRIERS] }
+    }
+
+    /// Runs until the block is done (`true`) or has used up its turn.
+    pub fn run(
+        &mut self,
+        global: &mut Global,
+        statistics: &mut Statistics,
+        turn: u64,
+    ) -> Result<bool, Fault> {
+        let end = statistics.steps.saturating_add(turn);
+        loop {
+            let before = statistics.steps;
+            for index in 0..self.warps.len() {
+                let warp = &mut self.warps[index];
+                if !warp.is_done() {
+                    warp.run(&mut self.context, global, statistics, WARP_TURN)?;
+                    self.meet(index)?;
+                }
+            }
+            if self.warps.iter().all(Warp::is_done) {
+                return Ok(true);
+            }
+            if statistics.steps == before {
+                return Err(self.deadlock());
+            }
+            if statistics.steps >= end || statistics.steps > self.context.launch.step_limit {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Counts who arrived at barriers, and lets go of those where all have.
+    fn meet(&mut self, warp: usize) -> Result<(), Fault> {
+        let exited = self.warps[warp].take_exited();
+        let arrivals = std::mem::take(&mut self.context.arrivals);
+        let changed = exited || !arrivals.is_empty();
+        for arrival in arrivals {
+            let line = arrival.line;
+            let undefined = |what: String| Fault::new(line, FaultKind::Undefined { what });
+            let number = arrival.number;
+            let barrier = self
+                .barriers
+                .get_mut(number as usize)
+                .ok_or_else(|| undefined(format!("there is no barrier {number}")))?;
+            let started = barrier.arrived.iter().any(|mask| *mask != 0);
+            if started && barrier.threads != arrival.threads {
+                return Err(undefined(format!("barrier {number} with different numbers of threads")));
+            }
+            barrier.threads = arrival.threads;
+            barrier.line = line;
+            barrier.arrived[warp] |= arrival.mask;
+            barrier.predicates[warp] |= arrival.predicates;
+        }
+        if changed {
+            (0..BARRIERS).for_each(|number| self.release(number));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, number: usize) {
+        let barrier = &self.barriers[number];
+        let count: u32 = barrier.arrived.iter().map(|mask| mask.count_ones()).sum();
+        if count == 0 || !self.is_complete(barrier) {
+            return;
+        }
+        let voters: u32 = barrier.predicates.iter().map(|mask| mask.count_ones()).sum();
+        let result = |reduction: Reduction| match reduction {
+            Reduction::None => 0,
+            Reduction::Popc => u64::from(voters),
+            Reduction::And => u64::from(voters == count),
+            Reduction::Or => u64::from(voters > 0),
+        };
+        for warp in &mut self.warps {
+            warp.release(&self.context, number as u32, result);
+        }
+        let barrier = &mut self.barriers[number];
+        barrier.arrived.fill(0);
+        barrier.predicates.fill(0);
+        barrier.threads = None;
+    }
+
+    /// All threads of the block, or as many as the barrier asks for. Those that have exited, or that a warp
+    /// lacks, count as arrived as soon as one thread of their warp has.
+    fn is_complete(&self, barrier: &Gathering) -> bool {
+        let each = self.warps.iter().zip(&barrier.arrived);
+        match barrier.threads {
+            None => each.clone().all(|(warp, arrived)| warp.alive & !arrived == 0),
+            Some(threads) => {
+                let counted = each.filter(|(_, arrived)| **arrived != 0);
+                counted.map(|(warp, arrived)| (arrived | !warp.alive).count_ones()).sum::<u32>() >= threads
+            }
+        }
+    }
+
+    /// Every thread waits: says for what.
+    fn deadlock(&self) -> Fault {
+        let mut waiting = self.warps.iter().flat_map(|warp| warp.waiting().map(move |group| (warp, group)));
+        let Some((warp, group)) = waiting.next() else {
+            return Fault::new(0, FaultKind::Deadlock { what: "no thread can go on".into() });
+        };
+        let line = self.context.program.steps.get(group.pc as usize).map_or(0, |step| step.line);
+        let what = match group.state {
+            State::AtBarrier(number) => {
+                let barrier = &self.barriers[number as usize];
+                let arrived: u32 = barrier.arrived.iter().map(|mask| mask.count_ones()).sum();
+                let alive = self.warps.iter().map(|warp| warp.alive.count_ones()).sum();
+                let wanted = barrier.threads.unwrap_or(alive);
+                format!("barrier {number} can't complete: {arrived} of {wanted} threads are there")
+            }
+            _ => format!("lanes {:#x} wait for lanes that never come", group.mask),
+        };
+        let lane = lanes(group.mask).next().unwrap_or(0);
+        let thread = self.context.thread(warp.index, lane as u32);
+        Fault { line, kind: FaultKind::Deadlock { what }, thread: Some(thread) }
+    }
+}
+
+impl Context<'_> {
+    pub fn thread(&self, warp: u32, lane: u32) -> Thread {
+        let index = u64::from(32 * warp + lane);
+        Thread { block: self.block, thread: coordinates(index, self.launch.block) }
+    }
+}

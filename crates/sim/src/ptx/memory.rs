@@ -1,0 +1,149 @@
+//! The state spaces: bytes, where they lie, and which addresses are good.
+//!
+//! Global memory is a list of allocations with gaps between them, so that an access past the end of one never
+//! lands in another. A generic address of another space lies in that space's window.
+
+use super::fault::FaultKind;
+
+/// A state space, or generic addressing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    Const,
+    Param,
+}
+
+impl Space {
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Generic => "generic",
+            Space::Global => "global",
+            Space::Shared => "shared",
+            Space::Local => "local",
+            Space::Const => "constant",
+            Space::Param => "parameter",
+        }
+    }
+
+    /// Where the space's window begins in generic addresses; global memory has none.
+    pub fn window(self) -> u64 {
+        match self {
+            Space::Generic | Space::Global => 0,
+            Space::Shared => 0x7000_0000_0000,
+            Space::Local => 0x7100_0000_0000,
+            Space::Param => 0x7200_0000_0000,
+            Space::Const => 0x7300_0000_0000,
+        }
+    }
+
+    /// The space that a generic address belongs to.
+    pub fn of_generic(address: u64) -> Space {
+        let windows = [Space::Shared, Space::Local, Space::Param, Space::Const];
+        windows.into_iter().find(|s| address.wrapping_sub(s.window()) < WINDOW).unwrap_or(Space::Global)
+    }
+}
+
+/// Bytes that a window spans.
+const WINDOW: u64 = 1 << 32;
+/// Function addresses, one every 16 bytes.
+pub const FUNCTIONS: u64 = 0x7400_0000_0000;
+
+/// Where the first allocation lies: above 32 bits, so that cut pointers are found.
+const FIRST: u64 = 0x2_0000_0000;
+const ALIGNMENT: u64 = 256;
+/// At least so many bytes between allocations.
+const GAP: u64 = 4096;
+
+/// Global memory.
+#[derive(Clone, Debug, Default)]
+pub struct Global {
+    /// In order of their addresses.
+    allocations: Vec<(u64, Vec<u8>)>,
+    /// The allocation that was touched last.
+    last: usize,
+}
+
+impl Global {
+    /// Memory for these bytes; its address.
+    pub fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
+        let end = self.allocations.last().map_or(FIRST, |(base, bytes)| base + bytes.len() as u64 + GAP);
+        let base = end.next_multiple_of(ALIGNMENT);
+        self.allocations.push((base, bytes));
+        base
+    }
+
+    /// What lies at an address, if all of it is of one allocation.
+    #[inline]
+    pub fn slice(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let inside = |(base, bytes): &(u64, Vec<u8>)| {
+            address.checked_sub(*base).is_some_and(|offset| offset < bytes.len() as u64)
+        };
+        if !self.allocations.get(self.last).is_some_and(inside) {
+            let above = self.allocations.partition_point(|(base, _)| *base <= address);
+            self.last = above.checked_sub(1)?;
+        }
+        let (base, bytes) = self.allocations.get_mut(self.last)?;
+        slice(bytes, address.checked_sub(*base)?, length)
+    }
+}
+
+/// Part of some bytes, if it is there.
+#[inline]
+pub fn slice(bytes: &mut [u8], offset: u64, length: usize) -> Option<&mut [u8]> {
+    let start = usize::try_from(offset).ok()?;
+    bytes.get_mut(start..start.checked_add(length)?)
+}
+
+/// A little-endian value of at most 8 bytes.
+#[inline]
+pub fn load(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let length = bytes.len().min(8);
+    word[..length].copy_from_slice(&bytes[..length]);
+    u64::from_le_bytes(word)
+}
+
+#[inline]
+pub fn store(bytes: &mut [u8], value: u64) {
+    let length = bytes.len().min(8);
+    bytes[..length].copy_from_slice(&value.to_le_bytes()[..length]);
+}
+
+/// Is the address a multiple of the access's size?
+#[inline]
+pub fn aligned(space: Space, address: u64, bytes: u32) -> Result<(), FaultKind> {
+    if address & u64::from(bytes.wrapping_sub(1)) == 0 {
+        Ok(())
+    } else {
+        Err(FaultKind::Misaligned { space: space.name(), address, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_stay_in_their_allocation() {
+        let mut global = Global::default();
+        let (a, b) = (global.allocate(vec![1; 10]), global.allocate(vec![2; 4]));
+        assert_eq!(global.slice(a + 6, 4), Some(&mut [1u8; 4][..]));
+        assert_eq!(global.slice(a + 7, 4), None);
+        assert_eq!(global.slice(b, 4), Some(&mut [2u8; 4][..]));
+        assert_eq!(global.slice(a - 1, 1), None);
+        assert_eq!(global.slice(u64::MAX, 8), None);
+        assert_eq!(global.slice(0, 1), None);
+    }
+
+    #[test]
+    fn windows_are_apart() {
+        for space in [Space::Shared, Space::Local, Space::Param, Space::Const] {
+            assert_eq!(Space::of_generic(space.window() + 100), space);
+        }
+        assert_eq!(Space::of_generic(FIRST), Space::Global);
+        assert_eq!(Space::of_generic(FUNCTIONS), Space::Global);
+    }
+}

@@ -1,0 +1,289 @@
+//! A decoded module: each instruction once, with everything looked up.
+//!
+//! A register is a slot of 64 bits per lane, or several for wide and vector registers; its value is kept
+//! zero-extended. What an instruction computes is a function over the lanes of a warp, made when it is decoded.
+
+use super::memory::{Global, Space};
+use ori::arith::Int;
+use std::sync::Arc;
+
+pub const LANES: usize = 32;
+/// One value per lane.
+pub type Lanes = [u64; LANES];
+
+/// The lanes of a mask.
+#[inline]
+pub fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    (0..LANES).filter(move |lane| mask >> lane & 1 == 1)
+}
+
+/// Computes outputs from inputs, for the lanes of a mask.
+pub type Function = Box<dyn Fn(&[&Lanes], &mut [Lanes], u32) + Send + Sync>;
+
+/// Where a value comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Slot(u32),
+    /// The opposite of a predicate.
+    Not(u32),
+    /// The same in every lane.
+    Constant(Arc<Lanes>),
+    Special(Special),
+    /// The address of a variable in local memory: an offset into the function's frame.
+    Local(u32),
+    /// The address of dynamic shared memory.
+    DynamicShared,
+}
+
+impl Source {
+    pub fn constant(value: u64) -> Source {
+        Source::Constant(Arc::new([value; LANES]))
+    }
+}
+
+/// Where a value goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Dest {
+    /// `None` for `_`.
+    pub slot: Option<u32>,
+    /// The bits that the register has.
+    pub mask: u64,
+    /// The type of the value; where the register is wider, the value is extended as this has it.
+    pub from: Int,
+}
+
+impl Dest {
+    pub const SINK: Dest = Dest { slot: None, mask: 0, from: Int::U64 };
+
+    #[inline]
+    pub fn fit(&self, value: u64) -> u64 {
+        self.from.extended(value) & self.mask
+    }
+}
+
+/// A special register that is not the same in every lane and launch.
+#[derive(Clone, Copy, Debug)]
+pub enum Special {
+    Tid(usize),
+    Ntid(usize),
+    Ctaid(usize),
+    Nctaid(usize),
+    LaneId,
+    WarpId,
+    NWarpId,
+    LaneMask(fn(u32) -> u32),
+    Clock,
+    ClockHigh,
+    TotalSharedSize,
+    DynamicSharedSize,
+}
+
+/// An address: a value and what is added to it.
+#[derive(Clone, Debug)]
+pub struct Address {
+    pub space: Space,
+    pub base: Source,
+    pub offset: i64,
+}
+
+pub struct Step {
+    /// The slot of the guard and the value that it must have.
+    pub guard: Option<(u32, bool)>,
+    pub line: u32,
+    pub action: Action,
+}
+
+pub enum Action {
+    Nothing,
+    Compute {
+        sources: Box<[Source]>,
+        dests: Box<[Dest]>,
+        function: Function,
+    },
+    /// `bytes` each, side by side.
+    Load {
+        address: Address,
+        bytes: u32,
+        dests: Box<[Dest]>,
+    },
+    Store {
+        address: Address,
+        bytes: u32,
+        sources: Box<[Source]>,
+    },
+    Atomic(Box<Atomic>),
+    Copy(Box<Copy>),
+    Branch {
+        target: u32,
+    },
+    BranchIndexed {
+        index: Source,
+        targets: Box<[u32]>,
+    },
+    Call(Box<Call>),
+    Return,
+    Exit,
+    Trap,
+    Warp(Box<Warp>),
+    Barrier(Box<Barrier>),
+    /// Takes local memory: its size, its alignment.
+    Alloca {
+        dest: Dest,
+        size: Source,
+        align: u64,
+    },
+    StackSave {
+        dest: Dest,
+    },
+    StackRestore {
+        source: Source,
+    },
+    Unsupported(String),
+}
+
+/// Copies `bytes`; what the limit leaves out is zero.
+pub struct Copy {
+    pub to: Address,
+    pub from: Address,
+    pub bytes: u32,
+    pub limit: Limit,
+}
+
+/// How many bytes a copy takes from its source.
+pub enum Limit {
+    None,
+    Bytes(Source),
+    /// Nothing where the predicate is true.
+    NoneIf(Source),
+}
+
+/// What memory holds afterwards, from the space, what it held before, and the operands.
+pub type AtomicFunction = Box<dyn Fn(Space, u128, &[u128]) -> u128 + Send + Sync>;
+
+/// Reads, computes and writes back, one lane after the other.
+pub struct Atomic {
+    pub address: Address,
+    /// Of one element.
+    pub bytes: u32,
+    /// Elements of a vector.
+    pub count: usize,
+    /// For each element its operands, each as words of 64 bits.
+    pub sources: Box<[Source]>,
+    /// For each element its words; empty for `red`.
+    pub dests: Box<[Dest]>,
+    pub function: AtomicFunction,
+}
+
+pub enum Callee {
+    Direct(u32),
+    Indirect(Source),
+}
+
+pub struct Call {
+    pub callee: Callee,
+    pub arguments: Box<[Argument]>,
+    pub returns: Box<[Return]>,
+}
+
+pub enum Argument {
+    /// A `.param` variable of the caller.
+    Param {
+        offset: u32,
+        bytes: u32,
+    },
+    Values(Box<[Source]>),
+}
+
+pub enum Return {
+    Param { offset: u32, bytes: u32 },
+    Values(Box<[Dest]>),
+}
+
+/// What the lanes of a warp do together.
+pub struct Warp {
+    /// The lanes that must meet; `None` for those that happen to be together.
+    pub members: Option<Source>,
+    pub operation: WarpOperation,
+    pub sources: Box<[Source]>,
+    pub dests: Box<[Dest]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Clone, Copy)]
+pub enum WarpOperation {
+    Sync,
+    Shuffle(Shuffle),
+    VoteAll,
+    VoteAny,
+    VoteUniform,
+    Ballot,
+    MatchAny,
+    MatchAll,
+    Reduce(fn(u64, u64) -> u64),
+    Elect,
+    ActiveMask,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    None,
+    Popc,
+    And,
+    Or,
+}
+
+/// A barrier of the threads of a block.
+pub struct Barrier {
+    pub number: Source,
+    /// How many threads must come; all of the block without it.
+    pub threads: Option<Source>,
+    /// Waits for the others.
+    pub waits: bool,
+    pub reduction: Reduction,
+    pub predicate: Option<Source>,
+    pub dest: Dest,
+}
+
+/// Where a formal parameter lies.
+pub enum Formal {
+    Memory { offset: u32, bytes: u32 },
+    Slots { first: u32, count: u32 },
+}
+
+/// A function or kernel.
+pub struct Routine {
+    pub name: String,
+    pub entry: bool,
+    /// The first step; `None` for a declaration.
+    pub start: Option<u32>,
+    pub slots: u32,
+    /// The register of each slot, for messages.
+    pub slot_names: Vec<String>,
+    pub params: Vec<Formal>,
+    pub returns: Vec<Formal>,
+    /// Bytes of formal parameters and of `.param` variables.
+    pub param_bytes: u32,
+    /// Bytes of the formal parameters alone.
+    pub formal_bytes: u32,
+    pub local_bytes: u32,
+    /// Bytes of static shared memory, of the module and of this kernel.
+    pub shared_bytes: u32,
+}
+
+pub struct Program {
+    pub steps: Vec<Step>,
+    pub routines: Vec<Routine>,
+    /// The module's variables in global memory; their addresses are part of the steps.
+    pub(super) globals: Global,
+    /// The module's variables in constant memory, side by side.
+    pub(super) constants: Vec<u8>,
+    /// The addresses of global variables, by name.
+    pub(super) names: Vec<(String, u64)>,
+}

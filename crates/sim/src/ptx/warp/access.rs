@@ -1,0 +1,220 @@
+//! Loads, stores, atomics and copies: the bytes behind an address, lane by lane.
+
+use super::{LOCAL_LIMIT, Now, Stop, Warp, too_many};
+use crate::ptx::block::Context;
+use crate::ptx::fault::FaultKind;
+use crate::ptx::memory::{self, Space, aligned};
+use crate::ptx::program::{Address, Atomic, Copy, Dest, LANES, Lanes, Limit, Source, lanes};
+
+impl Warp {
+    fn operand(&self, now: &Now, source: &Source) -> Result<Lanes, Stop> {
+        self.read(now.context, now.frame, now.mask, source)
+    }
+
+    /// The bytes at an address.
+    #[inline]
+    fn bytes<'m>(
+        &'m mut self,
+        now: &'m mut Now,
+        lane: usize,
+        (space, address): (Space, u64),
+        length: u32,
+    ) -> Result<&'m mut [u8], FaultKind> {
+        let (space, offset) = match space {
+            Space::Generic => {
+                let space = Space::of_generic(address);
+                (space, address.wrapping_sub(space.window()))
+            }
+            space => (space, address),
+        };
+        aligned(space, offset, length)?;
+        let bytes = length as usize;
+        let found = match space {
+            Space::Global | Space::Generic => now.global.slice(offset, bytes),
+            Space::Shared => memory::slice(&mut now.context.shared, offset, bytes),
+            Space::Local => {
+                let local = &mut self.local[lane];
+                let top = self.local_top[lane] as usize;
+                if local.len() < top {
+                    local.resize(top, 0);
+                }
+                memory::slice(&mut local[..top], offset, bytes)
+            }
+            Space::Param => self.frames[now.frame as usize].param(lane, offset, bytes),
+            // Constant memory is not written: a store to it is refused by the parser.
+            Space::Const => {
+                return Err(FaultKind::Unsupported { what: "this use of constant memory".into() });
+            }
+        };
+        found.ok_or(FaultKind::OutOfBounds { space: space.name(), address, bytes: length })
+    }
+
+    fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
+        let base = self.operand(now, &address.base)?;
+        Ok(base.map(|base| base.wrapping_add_signed(address.offset)))
+    }
+
+    pub(super) fn load(
+        &mut self,
+        now: &mut Now,
+        address: &Address,
+        bytes: u32,
+        dests: &[Dest],
+    ) -> Result<(), Stop> {
+        let addresses = self.addresses(now, address)?;
+        let length = bytes * dests.len() as u32;
+        let mut values = [[0; LANES]; 8];
+        if dests.len() > values.len() {
+            return Err((too_many(), 0));
+        }
+        for lane in lanes(now.mask) {
+            let at = addresses[lane];
+            let constant = address.space == Space::Const
+                || address.space == Space::Generic && Space::of_generic(at) == Space::Const;
+            let data = if constant {
+                let window = if address.space == Space::Generic { Space::Const.window() } else { 0 };
+                constant_bytes(now.context, at.wrapping_sub(window), length)
+            } else {
+                self.bytes(now, lane, (address.space, at), length).map(|bytes| &*bytes)
+            };
+            let data = data.map_err(|kind| (kind, lane))?;
+            for (value, chunk) in values.iter_mut().zip(data.chunks_exact(bytes as usize)) {
+                value[lane] = memory::load(chunk);
+            }
+        }
+        for (dest, value) in dests.iter().zip(&values) {
+            self.write(now.frame, now.mask, dest, value);
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(
+        &mut self,
+        now: &mut Now,
+        address: &Address,
+        bytes: u32,
+        sources: &[Source],
+    ) -> Result<(), Stop> {
+        let addresses = self.addresses(now, address)?;
+        let length = bytes * sources.len() as u32;
+        let mut values = [[0; LANES]; 8];
+        if sources.len() > values.len() {
+            return Err((too_many(), 0));
+        }
+        for (value, source) in values.iter_mut().zip(sources) {
+            *value = self.operand(now, source)?;
+        }
+        for lane in lanes(now.mask) {
+            let data = self.bytes(now, lane, (address.space, addresses[lane]), length);
+            let data = data.map_err(|kind| (kind, lane))?;
+            for (value, chunk) in values.iter().zip(data.chunks_exact_mut(bytes as usize)) {
+                memory::store(chunk, value[lane]);
+            }
+        }
+        Ok(())
+    }
+
+    /// One lane after the other.
+    pub(super) fn atomic(&mut self, now: &mut Now, atomic: &Atomic) -> Result<(), Stop> {
+        let addresses = self.addresses(now, &atomic.address)?;
+        let sources: Vec<Lanes> =
+            atomic.sources.iter().map(|source| self.operand(now, source)).collect::<Result<_, _>>()?;
+        let words = atomic.bytes.div_ceil(8) as usize;
+        let operands = sources.len() / (words * atomic.count.max(1));
+        let mut results = vec![[0; LANES]; atomic.dests.len()];
+        for lane in lanes(now.mask) {
+            for element in 0..atomic.count {
+                let at = addresses[lane].wrapping_add(element as u64 * u64::from(atomic.bytes));
+                let joined = |index: usize| {
+                    let parts = sources[index * words..].iter().take(words).rev();
+                    parts.fold(0u128, |out, part| out << 64 | u128::from(part[lane]))
+                };
+                // The operands of a vector stand side by side, those of cas behind each other.
+                let arguments: Vec<u128> =
+                    (0..operands).map(|k| joined(k * atomic.count + element)).collect();
+                let resolved = match atomic.address.space {
+                    Space::Generic => Space::of_generic(at),
+                    space => space,
+                };
+                let data = self.bytes(now, lane, (atomic.address.space, at), atomic.bytes);
+                let data = data.map_err(|kind| (kind, lane))?;
+                let old = data
+                    .chunks(8)
+                    .rev()
+                    .fold(0u128, |out, chunk| out << 64 | u128::from(memory::load(chunk)));
+                let new = (atomic.function)(resolved, old, &arguments);
+                for (i, chunk) in data.chunks_mut(8).enumerate() {
+                    memory::store(chunk, (new >> (64 * i)) as u64);
+                }
+                for (i, result) in results.iter_mut().skip(element * words).take(words).enumerate() {
+                    result[lane] = (old >> (64 * i)) as u64;
+                }
+            }
+        }
+        for (dest, result) in atomic.dests.iter().zip(&results) {
+            self.write(now.frame, now.mask, dest, result);
+        }
+        Ok(())
+    }
+
+    pub(super) fn copy(&mut self, now: &mut Now, copy: &Copy) -> Result<(), Stop> {
+        let (targets, origins) = (self.addresses(now, &copy.to)?, self.addresses(now, &copy.from)?);
+        let bytes = copy.bytes;
+        let limits = match &copy.limit {
+            Limit::None => [bytes.into(); LANES],
+            Limit::Bytes(source) => self.operand(now, source)?,
+            Limit::NoneIf(source) => {
+                self.operand(now, source)?.map(|p| if p != 0 { 0 } else { bytes.into() })
+            }
+        };
+        for lane in lanes(now.mask) {
+            let mut data = vec![0; bytes as usize];
+            let taken = limits[lane].min(bytes.into()) as usize;
+            if taken > 0 {
+                let whole = self.bytes(now, lane, (copy.from.space, origins[lane]), bytes);
+                data[..taken].copy_from_slice(&whole.map_err(|kind| (kind, lane))?[..taken]);
+            }
+            let target = self.bytes(now, lane, (copy.to.space, targets[lane]), bytes);
+            target.map_err(|kind| (kind, lane))?.copy_from_slice(&data);
+        }
+        Ok(())
+    }
+
+    pub(super) fn alloca(
+        &mut self,
+        context: &Context,
+        frame: u32,
+        mask: u32,
+        dest: Dest,
+        size: &Source,
+        align: u64,
+    ) -> Result<(), Stop> {
+        let sizes = self.read(context, frame, mask, size)?;
+        let mut addresses = [0; LANES];
+        for lane in lanes(mask) {
+            let align = u32::try_from(align).unwrap_or(16).max(1);
+            let start = self.local_top[lane].checked_next_multiple_of(align);
+            let top = start.and_then(|start| grow(start, sizes[lane]));
+            let (Some(start), Some(top)) = (start, top) else {
+                return Err((FaultKind::StackOverflow, lane));
+            };
+            addresses[lane] = start.into();
+            self.local_top[lane] = top;
+        }
+        self.write(frame, mask, &dest, &addresses);
+        Ok(())
+    }
+}
+
+/// Local memory in use after taking so many bytes more, if there is as much.
+pub(super) fn grow(top: u32, bytes: u64) -> Option<u32> {
+    u32::try_from(bytes).ok().and_then(|bytes| top.checked_add(bytes)).filter(|top| *top <= LOCAL_LIMIT)
+}
+
+fn constant_bytes<'m>(context: &'m Context, offset: u64, length: u32) -> Result<&'m [u8], FaultKind> {
+    aligned(Space::Const, offset, length)?;
+    let constants = &context.program.constants;
+    let start = usize::try_from(offset).ok();
+    let found = start.and_then(|start| constants.get(start..start.checked_add(length as usize)?));
+    found.ok_or(FaultKind::OutOfBounds { space: Space::Const.name(), address: offset, bytes: length })
+}

@@ -1,0 +1,237 @@
+//! Control flow of a section: blocks, and where each goes.
+//!
+//! * A branch goes to its target, and on if it is conditional; an indirect branch to the targets that the cubin lists.
+//! * BSYNC goes to the targets of the BSSYs that set its barrier register.
+//! * A call within the section goes to the callee in a context of its own, and RET comes back to the instruction
+//!   behind the call of that context. Recursion deeper than `DEPTH` shares a context. The return address is in a
+//!   register that the caller sets, so ptxas also uses CALL as a far branch: a callee that never comes to a RET is one.
+//! * A call that leaves the section comes back to the next instruction with nothing pending.
+
+use super::Code;
+use sass::{Inst, Kind, M, Op, PT, Role, WORD_BYTES};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// How deep calls are told apart.
+const DEPTH: usize = 3;
+
+/// A stack of calls.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Context(u32);
+
+impl Context {
+    pub const ROOT: Context = Context(0);
+}
+
+/// The stacks that were met: innermost call and the context around it.
+#[derive(Default)]
+pub struct Contexts {
+    stacks: Vec<(Context, usize)>,
+}
+
+impl Contexts {
+    fn enter(&mut self, from: Context, call: usize) -> Context {
+        let (mut depth, mut outer) = (0, from);
+        while let Some((next, _)) = self.caller(outer) {
+            (depth, outer) = (depth + 1, next);
+        }
+        let from =
+            if depth < DEPTH { from } else { self.caller(from).map_or(Context::ROOT, |(outer, _)| outer) };
+        let known = self.stacks.iter().position(|&stack| stack == (from, call));
+        let index = known.unwrap_or_else(|| {
+            self.stacks.push((from, call));
+            self.stacks.len() - 1
+        });
+        Context(index as u32 + 1)
+    }
+
+    fn caller(&self, context: Context) -> Option<(Context, usize)> {
+        self.stacks.get((context.0 as usize).checked_sub(1)?).copied()
+    }
+}
+
+/// What follows a block, beyond the instruction behind it.
+#[derive(Debug, Default)]
+struct Exit {
+    /// The block behind it.
+    next: Option<usize>,
+    jumps: Vec<usize>,
+    /// A call: the callee's block.
+    callee: Option<usize>,
+    returns: bool,
+    /// A call that leaves the section.
+    leaves: bool,
+}
+
+pub struct Flow {
+    /// First instruction of each block, then the number of instructions.
+    starts: Vec<usize>,
+    exits: Vec<Exit>,
+}
+
+impl Flow {
+    /// The blocks of a section, or the indirect branch whose targets are unknown.
+    pub fn of(code: &Code) -> Result<Flow, usize> {
+        let insts = &code.insts;
+        let reconvergence = reconvergence_targets(insts);
+        let mut starts = BTreeSet::from([0, insts.len()]);
+        for (index, inst) in insts.iter().enumerate() {
+            if is_control(inst.op()) {
+                starts.insert(index + 1);
+                starts.extend(jumps(code, index, &reconvergence)?);
+            }
+        }
+        starts.retain(|&start| start <= insts.len());
+        let starts: Vec<usize> = starts.into_iter().collect();
+        let block_at =
+            |index: usize| starts.binary_search(&index).ok().filter(|&block| block + 1 < starts.len());
+        let mut exits = Vec::new();
+        for (block, end) in starts.iter().skip(1).enumerate() {
+            exits.push(exit(code, *end - 1, block, &reconvergence, &block_at)?);
+        }
+        let mut flow = Flow { starts, exits };
+        for block in 0..flow.blocks() {
+            if let Some(target) = flow.exits[block].callee.filter(|&callee| !flow.comes_back(callee)) {
+                flow.exits[block].callee = None;
+                flow.exits[block].jumps.push(target);
+            }
+        }
+        Ok(flow)
+    }
+
+    /// Whether a RET can be reached from a block, calls taken as coming back.
+    fn comes_back(&self, from: usize) -> bool {
+        let mut seen = vec![false; self.blocks()];
+        let mut open = vec![from];
+        while let Some(block) = open.pop() {
+            if std::mem::replace(&mut seen[block], true) {
+                continue;
+            }
+            let exit = &self.exits[block];
+            if exit.returns {
+                return true;
+            }
+            open.extend(exit.jumps.iter().copied().chain(exit.next));
+            open.extend(exit.callee.map(|_| block + 1).filter(|&back| back < self.blocks()));
+        }
+        false
+    }
+
+    pub fn blocks(&self) -> usize {
+        self.exits.len()
+    }
+
+    pub fn block(&self, block: usize) -> Range<usize> {
+        self.starts[block]..self.starts[block + 1]
+    }
+
+    /// Where a block goes in a context, and whether what is pending stays so on the way.
+    pub fn successors(
+        &self,
+        context: Context,
+        block: usize,
+        contexts: &mut Contexts,
+    ) -> Vec<((Context, usize), bool)> {
+        let exit = &self.exits[block];
+        let mut to: Vec<_> = exit.jumps.iter().map(|&target| ((context, target), true)).collect();
+        to.extend(exit.next.map(|next| ((context, next), !exit.leaves)));
+        if let Some(callee) = exit.callee {
+            to.push(((contexts.enter(context, block), callee), true));
+        }
+        if let Some((outer, call)) = contexts.caller(context).filter(|_| exit.returns) {
+            let back = call + 1;
+            if back < self.blocks() {
+                to.push(((outer, back), true));
+            }
+        }
+        to
+    }
+}
+
+fn is_control(op: Op) -> bool {
+    use Op::*;
+    matches!(op, BRA | BRX | BRXU | JMP | JMX | JMXU | CALL | RET | EXIT | BSYNC | WARPSYNC | BPT)
+}
+
+/// The targets of BSSY by barrier register.
+fn reconvergence_targets(insts: &[Inst]) -> BTreeMap<i64, BTreeSet<usize>> {
+    let mut targets: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
+    for (index, inst) in insts.iter().enumerate().filter(|(_, inst)| inst.op() == Op::BSSY) {
+        if let (Some(barrier), Some(target)) = (barrier(inst), relative(inst, index)) {
+            targets.entry(barrier).or_default().insert(target);
+        }
+    }
+    targets
+}
+
+fn barrier(inst: &Inst) -> Option<i64> {
+    inst.operands().find(|(_, operand)| operand.kind == Kind::B).map(|(_, operand)| operand.value)
+}
+
+/// The instruction that a relative operand names.
+fn relative(inst: &Inst, index: usize) -> Option<usize> {
+    let (_, operand) = inst.operands().find(|(_, operand)| operand.kind == Kind::Relative)?;
+    let target = (index as i64 + 1).checked_mul(WORD_BYTES as i64)?.checked_add(operand.value)?;
+    usize::try_from(target / WORD_BYTES as i64).ok()
+}
+
+fn jumps(
+    code: &Code,
+    index: usize,
+    reconvergence: &BTreeMap<i64, BTreeSet<usize>>,
+) -> Result<Vec<usize>, usize> {
+    let inst = &code.insts[index];
+    Ok(match inst.op() {
+        Op::BRX | Op::BRXU | Op::JMX | Op::JMXU => code.indirect.get(&index).ok_or(index)?.clone(),
+        Op::BSYNC => {
+            let targets = barrier(inst).and_then(|barrier| reconvergence.get(&barrier));
+            // Compilers put BSYNC right before the meeting point; then no other region can be meant.
+            match targets {
+                Some(targets) if targets.contains(&(index + 1)) => vec![index + 1],
+                targets => targets.into_iter().flatten().copied().collect(),
+            }
+        }
+        // The target of RET is the base that its register is added to.
+        Op::RET => Vec::new(),
+        _ => relative(inst, index).into_iter().collect(),
+    })
+}
+
+fn exit(
+    code: &Code,
+    last: usize,
+    block: usize,
+    reconvergence: &BTreeMap<i64, BTreeSet<usize>>,
+    block_at: &impl Fn(usize) -> Option<usize>,
+) -> Result<Exit, usize> {
+    let inst = &code.insts[last];
+    let next = Some(block + 1).filter(|_| last + 1 < code.insts.len());
+    if !is_control(inst.op()) {
+        return Ok(Exit { next, ..Exit::default() });
+    }
+    let mut targets: Vec<usize> =
+        jumps(code, last, reconvergence)?.into_iter().filter_map(block_at).collect();
+    let conditional = is_conditional(inst);
+    let falls = next.filter(|_| conditional);
+    Ok(match inst.op() {
+        Op::EXIT => Exit { next: falls, ..Exit::default() },
+        Op::RET => Exit { next: falls, returns: true, ..Exit::default() },
+        Op::CALL => match targets.pop() {
+            Some(callee) => Exit { next: falls, callee: Some(callee), ..Exit::default() },
+            None => Exit { next, leaves: true, ..Exit::default() },
+        },
+        Op::WARPSYNC | Op::BPT => Exit { next, jumps: targets, ..Exit::default() },
+        _ => Exit { next: falls, jumps: targets, ..Exit::default() },
+    })
+}
+
+/// Some threads may go on behind the instruction.
+fn is_conditional(inst: &Inst) -> bool {
+    let guarded = inst.guard.predicate != PT || inst.guard.not;
+    let by_operand = inst.operands().any(|(slot, operand)| match operand.kind {
+        Kind::P | Kind::V => slot.role == Role::Use && (operand.value != i64::from(PT) || operand.is_not()),
+        Kind::U => matches!(inst.op(), Op::BRA),
+        _ => false,
+    });
+    guarded || by_operand || inst.has(M::DIV) || inst.has(M::CONV)
+}

@@ -1,0 +1,125 @@
+//! What the verifier says.
+
+use super::{Code, Dependence, Relation};
+use sass::WORD_BYTES;
+use sass::model::{Model, Signal, Touch};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What is missing between two instructions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Short {
+    /// No scoreboard that speaks for the first was waited for.
+    Signal(Signal),
+    Cycles {
+        have: u16,
+        need: u16,
+    },
+}
+
+/// An instruction in a section.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Site {
+    pub address: u64,
+    /// With its control code.
+    pub text: String,
+}
+
+/// Two instructions, and what is missing between them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    pub section: String,
+    pub relation: Relation,
+    /// `R4`, `UP0`: the registers that are concerned.
+    pub registers: Vec<String>,
+    pub first: Site,
+    pub second: Site,
+    pub short: Short,
+}
+
+impl Dependence {
+    /// What the model asks for and the code does not give.
+    pub fn short(&self, model: &Model) -> Option<Short> {
+        let need = match self.relation {
+            Relation::Raw => model.raw(self.from, self.to),
+            Relation::Waw => model.waw(self.from, self.to),
+            Relation::War => model.war(self.from, self.to),
+        };
+        match need.signal {
+            Some(signal) if !self.signalled => Some(Short::Signal(signal)),
+            _ if self.cycles < need.cycles => Some(Short::Cycles { have: self.cycles, need: need.cycles }),
+            _ => None,
+        }
+    }
+}
+
+/// The dependences that are not covered, gathered by pair of instructions.
+#[derive(Default)]
+pub struct Findings {
+    pairs: BTreeMap<(usize, usize, Relation), (Short, Vec<u16>)>,
+}
+
+impl Findings {
+    pub fn add(&mut self, dependence: &Dependence, short: Short) {
+        let key = (dependence.second, dependence.first, dependence.relation);
+        let (worst, registers) = self.pairs.entry(key).or_insert((short, Vec::new()));
+        *worst = (*worst).min(short);
+        if !registers.contains(&dependence.register) {
+            registers.push(dependence.register);
+        }
+    }
+
+    /// One report for each pair of instructions and kind of dependence, in the order of the code.
+    pub fn reports(self, code: &Code) -> Vec<Report> {
+        self.pairs
+            .into_iter()
+            .map(|((second, first, relation), (short, registers))| Report {
+                section: code.name.clone(),
+                relation,
+                registers: registers.into_iter().map(|register| Touch::name(register.into())).collect(),
+                first: Site::of(code, first),
+                second: Site::of(code, second),
+                short,
+            })
+            .collect()
+    }
+}
+
+impl Site {
+    fn of(code: &Code, index: usize) -> Site {
+        let (address, inst) = (index as u64 * WORD_BYTES, &code.insts[index]);
+        Site { address, text: format!("{} {}", inst.control, inst.at(address)) }
+    }
+}
+
+impl fmt::Display for Relation {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Relation::Raw => "read after write",
+            Relation::Waw => "write after write",
+            Relation::War => "write after read",
+        })
+    }
+}
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Short::Signal(Signal::Write) => f.write_str("its write scoreboard is not waited for"),
+            Short::Signal(Signal::Read) => f.write_str("its read scoreboard is not waited for"),
+            Short::Cycles { have, need } => write!(f, "{have} cycles, {need} needed"),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let registers = match &self.registers[..] {
+            [first, .., last] => format!("{first} to {last}"),
+            registers => registers.concat(),
+        };
+        writeln!(f, "{}: {} of {registers}: {}", self.section, self.relation, self.short)?;
+        writeln!(f, "  {:#06x} {}", self.first.address, self.first.text)?;
+        writeln!(f, "  {:#06x} {}", self.second.address, self.second.text)
+    }
+}

@@ -1,0 +1,4 @@
+//! The tests of the crate. They ask ptxas, which `cargo xtask setup` installs; without it they fail.
+
+mod mutate;
+mod verify;

@@ -1,0 +1,255 @@
+//! The verifier accepts what ptxas emits and finds every planted error.
+
+use crate::mutate::{What, mutations};
+use cubin::Object;
+use sass::{Inst, Isa, Model, parse_at};
+use sim::verify::{Code, Relation, Short, read, verify, verify_code};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGETS: [&str; 7] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"];
+
+/// ptxas, from the folder in `SASSAFRAS_TOOLS` or from the one that `cargo xtask setup` fills.
+fn ptxas() -> PathBuf {
+    let folder = match std::env::var_os("SASSAFRAS_TOOLS") {
+        Some(folder) => Some(PathBuf::from(folder)),
+        None => {
+            let lib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/ref/lib");
+            let pythons = std::fs::read_dir(lib).ok().into_iter().flatten().flatten();
+            let bins = pythons.map(|python| python.path().join("site-packages/nvidia/cu13/bin"));
+            bins.filter(|bin| bin.is_dir()).max()
+        }
+    };
+    let path = folder.map(|folder| folder.join("ptxas")).filter(|path| path.is_file());
+    path.expect("reference tools are missing: run `cargo xtask setup`")
+}
+
+/// The cubins that ptxas makes of the real PTX in the repository, for one target.
+fn cubins(target: &str) -> Vec<(String, Vec<u8>)> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ptx/tests/corpus");
+    let scratch = std::env::temp_dir().join(format!("sim-verify-{target}-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).expect("a folder for temporary files");
+    let mut made = Vec::new();
+    for folder in ["inductor", "triton", "ops"] {
+        let entries = std::fs::read_dir(corpus.join(folder)).expect("the corpus is in the repository");
+        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        files.sort();
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("PTX is text");
+            let retarget = |line: &str| match line.starts_with(".target ") {
+                true => format!(".target {target}\n"),
+                false => format!("{line}\n"),
+            };
+            let (source, cubin) = (scratch.join("in.ptx"), scratch.join("out.cubin"));
+            std::fs::write(&source, text.lines().map(retarget).collect::<String>())
+                .expect("a temporary file");
+            let output = Command::new(ptxas()).args(["-arch", target, "-o"]).args([&cubin, &source]).output();
+            // ptxas refuses a file that uses what the target does not have.
+            if output.expect("ptxas starts").status.success() {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                made.push((name, std::fs::read(&cubin).expect("ptxas wrote a cubin")));
+            }
+        }
+    }
+    // Left-over temporary files are no reason to fail.
+    let _ = std::fs::remove_dir_all(&scratch);
+    made
+}
+
+#[test]
+fn ptxas_code_is_clean_and_every_planted_error_is_found() {
+    let mut planted: BTreeMap<&str, u32> = BTreeMap::new();
+    for target in TARGETS {
+        let cubins = cubins(target);
+        assert!(cubins.len() >= 20, "{target}: ptxas accepts {} files only", cubins.len());
+        let mut instructions = 0;
+        for (file, bytes) in &cubins {
+            let verdict = verify(bytes).expect("a cubin of ptxas can be read");
+            instructions += verdict.instructions;
+            assert!(verdict.reports.is_empty(), "{target} {file}: {}", verdict.reports[0]);
+            plant(&format!("{target} {file}"), bytes, &mut planted);
+        }
+        assert!(instructions >= 2_500, "{target}: {instructions} instructions only");
+    }
+    for (what, least) in [("stall", 500), ("wait", 50), ("write barrier", 50), ("read barrier", 10)] {
+        assert!(planted.get(what).is_some_and(|&times| times >= least), "planted: {planted:?}");
+    }
+}
+
+/// Plants an error at each eleventh place of the smaller sections, and at every place for the rarest kind, and looks
+/// for its report.
+fn plant(file: &str, bytes: &[u8], planted: &mut BTreeMap<&str, u32>) {
+    let object = Object::read(bytes).expect("a cubin of ptxas can be read");
+    for mut code in read(&object).expect("its target is known") {
+        if code.insts.len() > 600 {
+            continue;
+        }
+        let all = mutations(&code.insts).into_iter().enumerate();
+        for (_, mutation) in all.filter(|(place, m)| place % 11 == 0 || m.what == What::DropReadBarrier) {
+            let intact = code.insts[mutation.at].clone();
+            mutation.apply(&mut code.insts);
+            let reports = verify_code(&code).expect("the code is known");
+            let pair = (mutation.first as u64 * 16, mutation.second as u64 * 16);
+            let found = reports.iter().any(|report| (report.first.address, report.second.address) == pair);
+            assert!(found, "{file} {}: {mutation:?} is not reported\n{intact:?}", code.name);
+            code.insts[mutation.at] = intact;
+            *planted.entry(kind(mutation.what)).or_default() += 1;
+        }
+    }
+}
+
+fn kind(what: What) -> &'static str {
+    match what {
+        What::Stall(_) => "stall",
+        What::DropWait(_) => "wait",
+        What::DropWriteBarrier => "write barrier",
+        What::DropReadBarrier => "read barrier",
+    }
+}
+
+/// A section of lines with control codes.
+fn listing(isa: Isa, lines: &[&str]) -> Code {
+    let parse = |(index, line): (usize, &&str)| -> Inst {
+        parse_at(isa, line, index as u64 * 16).unwrap_or_else(|error| panic!("{line}: {error:?}"))
+    };
+    let insts = lines.iter().enumerate().map(parse).collect();
+    Code { name: "k".into(), isa, insts, indirect: BTreeMap::new() }
+}
+
+/// The missing things, in order.
+fn shorts(isa: Isa, lines: &[&str]) -> Vec<(Relation, Short)> {
+    let reports = verify_code(&listing(isa, lines)).expect("known code");
+    reports.into_iter().map(|report| (report.relation, report.short)).collect()
+}
+
+#[test]
+fn distances_count_from_issue_to_issue() {
+    let chain = |stall: u8| {
+        let first = format!("--:-:-:-:{stall:02} IADD3 R1, R2, R3, RZ");
+        shorts(Isa::Sm90, &[&first, "--:-:-:-:05 IADD3 R4, R1, R3, RZ", "--:-:-:-:05 EXIT"])
+    };
+    assert_eq!(chain(4), []);
+    assert_eq!(chain(3), [(Relation::Raw, Short::Cycles { have: 3, need: 4 })]);
+}
+
+#[test]
+fn a_scoreboard_is_seen_two_cycles_after_it_was_set() {
+    let load = |stall: u8, wait: &str| {
+        let first = format!("--:-:0:-:{stall:02} LDS R1, [R2]");
+        let second = format!("{wait}:-:-:-:05 IADD3 R4, R1, R3, RZ");
+        shorts(Isa::Sm90, &[&first, &second, "--:-:-:-:05 EXIT"]).len()
+    };
+    assert_eq!(load(2, "01"), 0);
+    assert_eq!(load(1, "01"), 1);
+    assert_eq!(load(2, "02"), 1);
+}
+
+#[test]
+fn the_last_barrier_of_a_run_speaks_for_the_loads_before_it() {
+    let loads = |op: &str, second: &str| {
+        let lines = [
+            format!("--:-:-:-:04 {op}"),
+            format!("--:-:0:-:04 {second}"),
+            "01:-:-:-:05 FADD R4, R1, R3".to_string(),
+            "--:-:-:-:05 EXIT".to_string(),
+        ];
+        shorts(Isa::Sm90, &lines.each_ref().map(|line| line.as_str())).len()
+    };
+    assert_eq!(loads("LDS R1, [R2]", "LDS R3, [R2+0x4]"), 0);
+    // Global loads answer in any order.
+    assert_eq!(loads("LDG.E R1, desc[UR4][R8.64]", "LDG.E R3, desc[UR4][R8.64+0x4]"), 1);
+}
+
+#[test]
+fn the_worse_of_two_paths_counts() {
+    let code = [
+        "--:-:-:-:01 IADD3 R1, R2, R3, RZ",
+        "--:-:-:-:02 @P0 BRA 0x40",
+        "--:-:-:-:05 IADD3 R5, R2, R3, RZ",
+        "--:-:-:-:05 IADD3 R6, R2, R3, RZ",
+        "--:-:-:-:05 IADD3 R4, R1, R3, RZ",
+        "--:-:-:-:05 EXIT",
+    ];
+    assert_eq!(shorts(Isa::Sm90, &code), [(Relation::Raw, Short::Cycles { have: 3, need: 4 })]);
+}
+
+#[test]
+fn a_loop_is_followed_round() {
+    let code = |stall: u8| {
+        let branch = format!("--:-:-:-:{stall:02} @P0 BRA 0x0");
+        let lines = ["--:-:-:-:01 IADD3 R1, R2, R4, RZ", "--:-:-:-:01 FADD R2, R3, R5", &branch];
+        shorts(Isa::Sm90, &[lines[0], lines[1], lines[2], "--:-:-:-:05 EXIT"])
+    };
+    assert_eq!(code(4), []);
+    assert_eq!(code(3), [(Relation::Raw, Short::Cycles { have: 4, need: 5 })]);
+}
+
+#[test]
+fn guards_that_exclude_each_other_do_not_depend() {
+    let code = |guard: &str| {
+        let second = format!("--:-:-:-:05 {guard} IADD3 R4, R1, R3, RZ");
+        shorts(Isa::Sm90, &["--:-:-:-:01 @P0 IADD3 R1, R2, R3, RZ", &second, "--:-:-:-:05 EXIT"]).len()
+    };
+    assert_eq!(code("@!P0"), 0);
+    assert_eq!(code("@P0"), 1);
+    assert_eq!(code("@P1"), 1);
+}
+
+#[test]
+fn an_early_overwrite_of_a_store_is_reported() {
+    let code = |read: &str, wait: &str| {
+        let store = format!("--:{read}:-:-:02 STG.E desc[UR4][R8.64], R1");
+        let second = format!("{wait}:-:-:-:05 MOV R1, R2");
+        shorts(Isa::Sm90, &[&store, &second, "--:-:-:-:05 EXIT"]).len()
+    };
+    assert_eq!(code("3", "08"), 0);
+    assert_eq!(code("3", "--"), 1);
+    assert_eq!(code("-", "08"), 1);
+}
+
+#[test]
+fn accumulators_wait_for_their_group() {
+    let code = |left: u8| {
+        let wait = format!("--:-:-:-:05 WARPGROUP.DEPBAR.LE gsb0, {left:#x}");
+        let lines = [
+            "--:-:-:-:04 HGMMA.64x8x16.F32 R24, gdesc[UR4], R24, gsb0",
+            "--:-:-:-:04 HGMMA.64x8x16.F32 R32, gdesc[UR8], R32, gsb0",
+            &wait,
+            "--:-:-:-:05 FADD R4, R24, R3",
+            "--:-:-:-:05 EXIT",
+        ];
+        shorts(Isa::Sm90, &lines).len()
+    };
+    assert_eq!((code(0), code(1), code(2)), (0, 0, 1));
+}
+
+#[test]
+fn the_model_knows_the_facts_that_were_measured_by_hand() {
+    let port = |isa: Isa, line: &str, role| {
+        let inst = sass::parse(isa, line).unwrap_or_else(|error| panic!("{line}: {error:?}"));
+        let touches: Vec<_> = Model::of(isa).touches(&inst).filter(|touch| touch.role == role).collect();
+        touches[0].port
+    };
+    let raw = |isa: Isa, from: &str, to: &str| {
+        let (from, to) = (port(isa, from, sass::Role::Def), port(isa, to, sass::Role::Use));
+        Model::of(isa).raw(from, to).cycles
+    };
+    const ALU: &str = "LOP3.LUT R1, R2, R3, R4, 0x96, !PT";
+    const FMA: &str = "FFMA R5, R1, R2, R3";
+    for isa in Isa::ALL {
+        assert_eq!((raw(isa, ALU, ALU), raw(isa, FMA, FMA)), (4, 4), "{isa:?}");
+        assert_eq!((raw(isa, ALU, FMA), raw(isa, FMA, ALU)), (5, 5), "{isa:?}");
+        let guard = raw(isa, "ISETP.NE.AND P0, PT, R2, R3, PT", "@P0 LOP3.LUT R1, R2, R3, R4, 0x96, !PT");
+        assert_eq!(guard, if isa == Isa::Sm75 { 12 } else { 13 }, "{isa:?}");
+    }
+    assert!(
+        Model::of(Isa::Sm90).touches(&sass::parse(Isa::Sm90, "@!PT LDS RZ, [R2]").unwrap()).next().is_none()
+    );
+    assert!(
+        Model::of(Isa::Sm90)
+            .raw(port(Isa::Sm90, "LDS R1, [R2]", sass::Role::Def), port(Isa::Sm90, ALU, sass::Role::Use))
+            .signal
+            .is_some()
+    );
+}

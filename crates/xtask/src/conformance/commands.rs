@@ -1,0 +1,81 @@
+//! Recorded command lines: ptxas still answers like this, and our command answers the same.
+//!
+//! `--record` asks ptxas again and rewrites the answers; a new line needs no more than its words.
+
+use super::{Bar, Options, list_differences};
+use crate::tools::Tools;
+use crate::{Result, shell};
+use std::path::{Path, PathBuf};
+
+#[path = "../../../cli/tests/commands/recording.rs"]
+mod recording;
+
+use recording::Case;
+
+const WANTED: usize = 400;
+
+/// The file with what waits for the compiler: there a refusal is an answer.
+const NOT_YET: &str = "not-yet.txt";
+
+pub fn run(options: &Options) -> Result<Vec<Bar>> {
+    let ptxas = Tools::find()?.bin().join("ptxas");
+    shell::run(&mut shell::cargo(["build", "--quiet", "-p", "cli"]))?;
+    let ours = shell::target_dir().join("debug/sassafras");
+    let (mut all, mut waiting) = (0, 0);
+    let (mut stale, mut different, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    for file in shell::files_below(&folder(), "txt")? {
+        let mut cases = recording::read(&shell::read(&file)?)?;
+        all += cases.len();
+        let is_waiting = file.ends_with(NOT_YET);
+        waiting += if is_waiting { cases.len() } else { 0 };
+        for case in &mut cases {
+            let theirs = case.run(&ptxas, &folder().join("inputs"), &scratch())?;
+            if case.answer.as_ref() != Some(&theirs) {
+                stale.push(format!("{}\n    ptxas {theirs:?}", case.line()));
+            }
+            if options.record {
+                case.answer = Some(theirs);
+            }
+            let list = if is_waiting { &mut refused } else { &mut different };
+            list.extend(difference(case, &ours)?);
+        }
+        if options.record {
+            shell::write(&file, recording::write(&cases))?;
+        }
+    }
+    let fresh = if options.record { all } else { all - stale.len() };
+    list_differences(if options.record { "rewritten" } else { "stale" }, &stale, options.show);
+    list_differences("another answer than recorded", &different, options.show);
+    list_differences("waiting for the compiler", &refused, options.show);
+    let compared = all - waiting;
+    Ok(vec![
+        Bar { what: "command lines, of those wanted", equal: all.min(WANTED), all: WANTED, percent: 100 },
+        Bar { what: "recordings that ptxas gives", equal: fresh, all, percent: 100 },
+        Bar {
+            what: "same exit code, stderr and outputs",
+            equal: compared - different.len(),
+            all: compared,
+            percent: 99,
+        },
+        Bar {
+            what: "the same, of what waits for the compiler",
+            equal: waiting - refused.len(),
+            all: waiting,
+            percent: 0,
+        },
+    ])
+}
+
+fn difference(case: &Case, program: &Path) -> Result<Option<String>> {
+    let ours = case.run(program, &folder().join("inputs"), &scratch())?;
+    let is_same = case.answer.as_ref() == Some(&ours);
+    Ok((!is_same).then(|| format!("{}\n    recorded {:?}\n    ours     {ours:?}", case.line(), case.answer)))
+}
+
+fn folder() -> PathBuf {
+    shell::root().join("crates/cli/tests/commands")
+}
+
+fn scratch() -> PathBuf {
+    shell::target_dir().join("conformance/commands")
+}

@@ -1,0 +1,180 @@
+//! Random PTX whose every instruction needs the results of the last few: ptxas can then put nothing between them, and
+//! the distance that it keeps is the latency.
+
+/// A form: the lowest target that has it, and its text. `D` is a new 32-bit value, `A B C` are old ones; `L` a new
+/// 64-bit value, `X Y Z` old ones; `P` a new predicate, `Q S` old ones; `T` a 32-bit and `U` a 64-bit temporary.
+const FORMS: [(u32, &str); 96] = [
+    (75, "add.s32 D,A,B;"),
+    (75, "sub.s32 D,A,B;"),
+    (75, "mul.lo.s32 D,A,B;"),
+    (75, "mad.lo.s32 D,A,B,C;"),
+    (75, "mul.hi.u32 D,A,B;"),
+    (75, "mad.hi.s32 D,A,B,C;"),
+    (75, "and.b32 D,A,B;"),
+    (75, "lop3.b32 D,A,B,C,0x96;"),
+    (75, "shl.b32 D,A,3;"),
+    (75, "shr.s32 D,A,B;"),
+    (75, "shf.l.wrap.b32 D,A,B,C;"),
+    (75, "shf.r.clamp.b32 D,A,B,7;"),
+    (75, "prmt.b32 D,A,B,0x2541;"),
+    (75, "bfi.b32 D,A,B,5,9;"),
+    (75, "bfe.s32 D,A,3,11;"),
+    (75, "min.s32 D,A,B;"),
+    (75, "max.u32 D,A,B;"),
+    (75, "abs.s32 D,A;"),
+    (75, "popc.b32 D,A;"),
+    (75, "clz.b32 D,A;"),
+    (75, "brev.b32 D,A;"),
+    (75, "bfind.u32 D,A;"),
+    (75, "selp.b32 D,A,B,Q;"),
+    (75, "dp4a.s32.s32 D,A,B,C;"),
+    (75, "dp2a.lo.s32.s32 D,A,B,C;"),
+    (75, "sad.u32 D,A,B,C;"),
+    (75, "set.lt.u32.s32 D,A,B;"),
+    (75, "set.lt.f32.f32 D,A,B;"),
+    (75, "add.f32 D,A,B;"),
+    (75, "fma.rn.f32 D,A,B,C;"),
+    (75, "mul.f32 D,A,B;"),
+    (75, "min.f32 D,A,B;"),
+    (75, "max.ftz.f32 D,A,B;"),
+    (75, "ex2.approx.ftz.f32 D,A;"),
+    (75, "rcp.approx.ftz.f32 D,A;"),
+    (75, "sqrt.approx.ftz.f32 D,A;"),
+    (75, "sin.approx.f32 D,A;"),
+    (75, "cvt.rni.s32.f32 D,A;"),
+    (75, "cvt.rn.f32.s32 D,A;"),
+    (75, "cvt.rn.f32.u32 D,A;"),
+    (75, "cvt.rmi.f32.f32 D,A;"),
+    (75, "add.f16x2 D,A,B;"),
+    (75, "mul.f16x2 D,A,B;"),
+    (75, "fma.rn.f16x2 D,A,B,C;"),
+    (80, "min.f16x2 D,A,B;"),
+    (75, "set.gt.f16x2.f16x2 D,A,B;"),
+    (80, "fma.rn.bf16x2 D,A,B,C;"),
+    (80, "cvt.rn.f16x2.f32 D,A,B;"),
+    (80, "cvt.rn.bf16x2.f32 D,A,B;"),
+    (75, "shfl.sync.bfly.b32 D,A,5,31,-1;"),
+    (75, "shfl.sync.idx.b32 D,A,B,31,-1;"),
+    (75, "vote.sync.ballot.b32 D,Q,-1;"),
+    (75, "match.any.sync.b32 D,A,-1;"),
+    (80, "redux.sync.add.s32 D,A,-1;"),
+    (75, "mov.u32 T,%clock; add.s32 D,T,A;"),
+    (75, "and.b32 T,A,0x3fc; ld.shared.b32 D,[T];"),
+    (75, "and.b32 T,A,0x3fc; ld.const.b32 D,[T];"),
+    (75, "st.shared.b32 [T],A; ld.shared.b32 D,[T];"),
+    (75, "and.b32 T,A,0x3fc; atom.shared.add.u32 D,[T],B;"),
+    (75, "and.b32 T,A,0x3fc; cvt.u64.u32 U,T; add.s64 U,U,G; ld.global.b32 D,[U];"),
+    (75, "and.b32 T,A,0x3fc; mad.wide.u32 U,T,4,G; st.global.b32 [U],B; add.s32 D,A,B;"),
+    (75, "and.b32 T,A,0xfc; mad.wide.u32 U,T,4,G; atom.global.add.u32 D,[U],B;"),
+    (75, "add.cc.u32 T,A,B; addc.u32 D,C,T;"),
+    (75, "mad.lo.cc.u32 T,A,B,C; madc.hi.u32 D,A,T,C;"),
+    (75, "mov.b32 D,A; @Q add.s32 D,A,B;"),
+    (75, "mov.b32 D,A; @Q fma.rn.f32 D,A,B,C;"),
+    (75, "mov.b32 D,A; @!Q mul.lo.s32 D,A,B;"),
+    (75, "mov.b32 D,A; and.b32 T,B,0x3fc; @Q ld.shared.b32 D,[T];"),
+    (75, "mov.b32 D,A; @Q ex2.approx.ftz.f32 D,A;"),
+    (75, "and.b32 T,A,0x3fc; @Q st.shared.b32 [T],B; mov.b32 D,A;"),
+    (75, "cvt.u32.u64 D,X;"),
+    (75, "mov.b64 {T,D},X;"),
+    (75, "cvt.rn.f32.f64 D,X;"),
+    (75, "cvt.rzi.s32.f64 D,X;"),
+    (75, "mul.wide.u32 L,A,B;"),
+    (75, "mad.wide.s32 L,A,B,X;"),
+    (75, "mad.wide.u32 L,A,B,X;"),
+    (75, "add.s64 L,X,Y;"),
+    (75, "sub.s64 L,X,Y;"),
+    (75, "mul.lo.s64 L,X,Y;"),
+    (75, "shl.b64 L,X,7;"),
+    (75, "shr.u64 L,X,A;"),
+    (75, "xor.b64 L,X,Y;"),
+    (75, "fma.rn.f64 L,X,Y,Z;"),
+    (75, "add.f64 L,X,Y;"),
+    (75, "mul.f64 L,X,Y;"),
+    (75, "cvt.f64.f32 L,A;"),
+    (75, "cvt.rn.f64.s32 L,A;"),
+    (75, "mov.b64 L,{A,B};"),
+    (75, "selp.b64 L,X,Y,Q;"),
+    (75, "setp.lt.s32 P,A,B;"),
+    (75, "setp.ne.and.u32 P,A,B,Q;"),
+    (75, "setp.gt.f32 P,A,B;"),
+    (75, "setp.lt.f64 P,X,Y;"),
+    (75, "xor.pred P,Q,S;"),
+    (75, "setp.gt.f16x2 P|p199,A,B;"),
+];
+
+/// How many instructions of one program in a hundred a chain takes its operands from: the last ones.
+const REACH: u64 = 3;
+
+/// A small generator of random numbers, so that a seed names a program.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// A program of `length` forms for a target; `uniform` ones start from kernel parameters, others from memory.
+pub fn program(target: &str, sm: u32, seed: u64, length: u32, uniform: bool) -> String {
+    let mut random = Random(seed.wrapping_mul(2) + 1);
+    let forms: Vec<&str> = FORMS.iter().filter(|form| form.0 <= sm).map(|form| form.1).collect();
+    // A few forms make up each program, so that every pair of them meets often.
+    let chosen: Vec<&str> = (0..10).map(|_| forms[random.below(forms.len() as u64) as usize]).collect();
+    let (mut words, mut longs, mut predicates) = (4u64, 3u64, 2u64);
+    let mut body = String::new();
+    for _ in 0..length {
+        let form = chosen[random.below(chosen.len() as u64) as usize];
+        let mut line = String::new();
+        let (new_word, new_long, new_predicate) = (words, longs, predicates);
+        for letter in form.chars() {
+            let recent = |random: &mut Random, next: u64| next - 1 - random.below(REACH.min(next));
+            match letter {
+                'D' => line += &format!("r{new_word}"),
+                'L' => line += &format!("l{new_long}"),
+                'P' => line += &format!("p{new_predicate}"),
+                'A' | 'B' | 'C' => line += &format!("r{}", recent(&mut random, new_word)),
+                'X' | 'Y' | 'Z' => line += &format!("l{}", recent(&mut random, new_long)),
+                'Q' | 'S' => line += &format!("p{}", recent(&mut random, new_predicate)),
+                'T' => line += "t0",
+                'U' => line += "u0",
+                'G' => line += "base",
+                other => line.push(other),
+            }
+        }
+        words += u64::from(form.contains('D'));
+        longs += u64::from(form.contains('L'));
+        predicates += u64::from(form.contains('P'));
+        body += &format!("  {line}\n");
+    }
+    let inputs = if uniform {
+        "ld.param.b32 r0,[n]; ld.param.b32 r1,[n+4]; ld.param.b32 r2,[n+8]; ld.param.b32 r3,[n+12];"
+            .to_string()
+    } else {
+        "mov.u32 t0,%tid.x; mad.wide.u32 u0,t0,64,base; ld.global.v4.b32 {r0,r1,r2,r3},[u0];".to_string()
+    };
+    let (last_word, last_long, last_predicate) = (words - 1, longs - 1, predicates - 1);
+    format!(
+        ".version 9.0\n.target {target}\n.address_size 64\n.const .b32 constants[256];\n\
+         .entry chain(.param .b64 pointer,.param .align 16 .b8 n[16]) {{\n\
+         .reg .b32 r<{words}>,t<2>;\n.reg .b64 l<{longs}>,u<2>,base;\n.reg .pred p<{}>;\n.shared .b32 sm[256];\n\
+         ld.param.b64 base,[pointer]; cvta.to.global.u64 base,base;\nmov.b32 t0,0;\n{inputs}\n\
+         mov.b64 l0,{{r0,r1}}; mov.b64 l1,{{r2,r3}}; mov.b64 l2,{{r1,r2}};\n\
+         setp.lt.s32 p0,r0,r1; setp.lt.s32 p1,r2,r3;\n{body}\
+         @p{last_predicate} add.s32 r{last_word},r{last_word},1;\n\
+         st.global.b32 [base],r{last_word}; st.global.b64 [base+8],l{last_long};\nret;\n}}\n",
+        predicates.max(200),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::program;
+
+    #[test]
+    fn a_seed_names_a_program() {
+        assert_eq!(program("sm_90", 90, 7, 50, false), program("sm_90", 90, 7, 50, false));
+        assert_ne!(program("sm_90", 90, 7, 50, false), program("sm_90", 90, 8, 50, false));
+        assert!(!program("sm_75", 75, 3, 400, true).contains("bf16x2"));
+    }
+}
