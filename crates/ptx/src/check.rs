@@ -16,7 +16,7 @@ use crate::ast::*;
 use crate::diag::{Severity, Span};
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Fit, Gate, Limit, Opcode, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef};
+use crate::table::{Fit, Gate, Limit, Opcode, OpcodeError, Place, Remark, Role, Spec, Test, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Turn, Word};
 
@@ -106,7 +106,7 @@ impl Parser<'_> {
         match self.choose(inst) {
             Ok((i, found)) => {
                 let fit = &self.opcodes[inst.opcode.0 as usize].fits[i];
-                let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                let calls = fit.form.operands.iter().any(|s| s.role == Role::Function);
                 if found.discards {
                     let texts =
                         fit.errors.iter().map(|(_, text)| text).chain(&found.broken).cloned().collect();
@@ -134,7 +134,7 @@ impl Parser<'_> {
     fn remarks(&self, inst: &Inst, fit: &Fit, signs: Signs) -> Vec<Said> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
-        let specs = &Table::get().form(fit.form).operands;
+        let specs = fit.form.operands;
         let said = |remarks: &[Remark]| -> Vec<Said> {
             let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
             remarks.iter().filter(applies).map(|r| (r.turn, r.severity, r.text.clone())).collect()
@@ -169,7 +169,7 @@ impl Parser<'_> {
                 break;
             }
             let mut matcher = Matcher::new(self, opcode, fit);
-            match matcher.all(&Table::get().form(fit.form).operands, operands, 0) {
+            match matcher.all(fit.form.operands, operands, 0) {
                 Ok(()) if matcher.found.faultless() => return Ok((i, matcher.found)),
                 Ok(()) => best = best.or(Some((i, matcher.found))),
                 // A row of vectors has nothing to say about scalars.
@@ -186,7 +186,7 @@ impl Parser<'_> {
 
     /// ptxas's words for an operand that only a modifier could ask for.
     fn unasked_operand(&self, inst: &Inst, fit: &Fit) -> Option<String> {
-        let specs = &Table::get().form(fit.form).operands;
+        let specs = fit.form.operands;
         let word = specs.iter().find_map(|s| s.when.filter(|w| !fit.chosen.contains(&Some(*w))))?;
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
@@ -244,7 +244,7 @@ impl Parser<'_> {
 #[derive(Default)]
 struct Found {
     /// Gates of optional operands that are there.
-    gates: Vec<Gate>,
+    gates: Vec<&'static Gate>,
     /// Faults of operands of the right kind: another row may take them.
     late: Vec<(Turn, String)>,
     /// Vectors of a wrong size.
@@ -367,7 +367,7 @@ impl<'a, 's> Matcher<'a, 's> {
     }
 
     fn one(&mut self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
-        self.found.gates.extend(spec.gate.as_deref().cloned());
+        self.found.gates.extend(spec.gate);
         let result = match (&spec.role, operand) {
             (Role::Pair(pair), _) => self.pair(pair, operand, index),
             (_, Operand::Pair(range)) => self.unasked_pair(spec, *range, index),
@@ -660,7 +660,7 @@ impl<'a, 's> Matcher<'a, 's> {
             Operand::Special { row, .. } => {
                 let reg = &sreg::TABLE[*row as usize];
                 let fits = self.wanted(spec).is_none_or(|(need, wider)| reg.fits(need, wider));
-                let reads = Table::get().form(self.fit.form).operands.iter().any(|s| s.special);
+                let reads = self.fit.form.operands.iter().any(|s| s.special);
                 return match (fits, spec.role == Role::Dest && reads) {
                     (false, _) => Misfit::Mismatch,
                     (true, false) => self.no_special(),

@@ -19,7 +19,7 @@ use crate::ast::*;
 use crate::diag::{Diagnostic, Severity, Span};
 use crate::lex::{Lexer, Marker, Token, TokenKind};
 use crate::names::{Meaning, Names};
-use crate::target::{HeaderSpans, Target, Version};
+use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::{Options, Parsed};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -49,7 +49,7 @@ pub(crate) struct Parser<'s> {
     pub target: Target,
     /// `texmode_independent`: textures and samplers are told apart.
     pub separate_samplers: bool,
-    pub header: HeaderSpans,
+    pub header: header::HeaderSpans,
     /// Functions by symbol: what calls and redeclarations are checked against.
     pub signatures: FxHashMap<Symbol, Signature>,
     /// The name of the file for messages.
@@ -158,7 +158,7 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         version: Version::CURRENT,
         target: Target::default(),
         separate_samplers: false,
-        header: HeaderSpans::default(),
+        header: header::HeaderSpans::default(),
         signatures: FxHashMap::default(),
         numbered_names: None,
         call_targets: FxHashMap::default(),

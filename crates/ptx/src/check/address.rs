@@ -6,7 +6,7 @@
 
 use super::{Matcher, Misfit};
 use crate::ast::*;
-use crate::table::{Place, Role, Table, TypeRef};
+use crate::table::{Place, Role, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::Kind;
 
@@ -32,7 +32,7 @@ impl Matcher<'_, '_> {
     /// How often ptxas adds that the type is illegal: once for what is neither register nor variable, and once
     /// more for that or a predicate where the width of the value may differ from the instruction's.
     fn objections(&self, base: &Operand) -> usize {
-        let specs = &Table::get().form(self.fit.form).operands;
+        let specs = self.fit.form.operands;
         let widths = usize::from(specs.iter().any(|s| matches!(s.ty, TypeRef::AtLeast(_))));
         match base {
             Operand::Reg(reg) if self.parser.body.reg_decl(*reg).0.ty == Type::PRED => widths,
@@ -75,8 +75,7 @@ impl Matcher<'_, '_> {
     fn unnamed_space(&self, misfit: Misfit, symbol: Symbol) -> Misfit {
         let named = self.fit.chosen.iter().flatten().any(|w| w.kind() == Kind::Space);
         let variable = self.symbol(symbol, |k| matches!(k, SymbolKind::Variable { .. })).is_ok();
-        let implied =
-            Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Memory(Place::Shared));
+        let implied = self.fit.form.operands.iter().any(|s| s.role == Role::Memory(Place::Shared));
         if named || !implied || !variable {
             return misfit;
         }
@@ -132,7 +131,7 @@ impl Matcher<'_, '_> {
     /// unless it is all that the instruction has.
     fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
         let formals = &self.parser.function.formals;
-        let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
+        let written = index == 0 && self.fit.form.operands.len() > 1;
         let name = || self.parser.symbol_name(symbol);
         if written && formals.params.contains(&symbol) {
             return Err(Misfit::late(format!("Illegal to write to function input parameter '{}'", name())));

@@ -7,7 +7,7 @@
 use super::{Matcher, Misfit, VECTOR_LIMITS, compatible, is_negated};
 use crate::ast::*;
 use crate::sreg;
-use crate::table::{Count, Role, Spec, Table, Test, TypeRef};
+use crate::table::{Count, Role, Spec, Test, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Turn};
 use std::borrow::Cow;
@@ -60,7 +60,7 @@ impl Matcher<'_, '_> {
 
     /// A vector where a scalar should be. Where vectors can be moved it is their size that is wrong.
     fn no_vector(&self, spec: &Spec) -> Misfit {
-        let moves = Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Movable);
+        let moves = self.fit.form.operands.iter().any(|s| s.role == Role::Movable);
         let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
         match (moves, bits) {
             (true, true) => Misfit::Mismatch,
@@ -75,7 +75,7 @@ impl Matcher<'_, '_> {
     /// Notes what the limits on vectors say about an operand that is a vector of this size, or none.
     fn vector_limits(&mut self, spec: &Spec, size: Option<usize>, index: usize) {
         let Some(wanted) = self.count(spec.count) else { return };
-        for limit in &spec.limits {
+        for limit in spec.limits {
             let broken = match limit.test {
                 Test::Size => size.is_some_and(|n| n != wanted as usize) && wanted > 1,
                 Test::Vector => size.is_none() && (wanted > 1 || spec.count.needs_braces()),

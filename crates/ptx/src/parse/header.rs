@@ -5,6 +5,13 @@ use super::directive::PragmaPlace;
 use super::*;
 use rustc_hash::FxHashSet;
 
+/// Where the header said it, for messages that come later.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct HeaderSpans {
+    pub version: Span,
+    pub target: Span,
+}
+
 /// What is known of the module while it is read.
 #[derive(Default)]
 pub(crate) struct ModuleState {

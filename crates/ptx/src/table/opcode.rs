@@ -4,7 +4,9 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Instruction, Rule, Slot, Spec, Step, Table, Words};
+use super::{
+    Condition, Consequence, Form, Gate, Instruction, Rule, Slot, Spec, Step, Words, instruction, word_rules,
+};
 use crate::diag::Severity;
 use crate::target::{Target, Version};
 use crate::types::{Class, Type};
@@ -57,7 +59,7 @@ pub enum OpcodeError {
 /// A row that the opcode may be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    pub form: u16,
+    pub form: &'static Form,
     /// The word in each slot of the row.
     pub chosen: SmallVec<[Option<Word>; 8]>,
     /// The types in the row's type slots.
@@ -78,8 +80,7 @@ impl Fit {
 
     /// Does the row ask for a word of this kind that isn't there?
     pub fn lacks(&self, kind: Kind) -> bool {
-        let slots = &Table::get().form(self.form).slots;
-        slots.iter().zip(&self.chosen).any(|(s, w)| s.kind == kind && !s.optional && w.is_none())
+        self.form.slots.iter().zip(&self.chosen).any(|(s, w)| s.kind == kind && !s.optional && w.is_none())
     }
 }
 
@@ -128,8 +129,7 @@ impl Opcode {
         if matches!(size, 1 | 2 | 4) {
             return true;
         }
-        let table = Table::get();
-        let sizes = table.instruction(self.mnemonic).map_or(&[][..], |i| table.vector_sizes(i));
+        let sizes = instruction(self.mnemonic).map_or(&[][..], |i| i.vector_sizes);
         sizes.last().is_some_and(|n| *n > 8) || sizes.iter().any(|n| *n as usize == size)
     }
 
@@ -141,11 +141,10 @@ impl Opcode {
 
 /// `glued` bytes of the spelling were written without a blank: the mnemonic is among them.
 pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -> Opcode {
-    let table = Table::get();
-    let (mnemonic, tail) = split_mnemonic(table, spelling, glued);
+    let (found, tail) = split_mnemonic(spelling, glued);
     let mut op = Opcode {
         spelling: spelling.to_string(),
-        mnemonic: mnemonic.unwrap_or(""),
+        mnemonic: found.map_or("", |i| i.mnemonic),
         words: SmallVec::new(),
         fits: SmallVec::new(),
         errors: Vec::new(),
@@ -163,7 +162,7 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         match Word::find(text) {
             Some(word) => {
                 op.add_word(word);
-                for rule in table.word_rules(word) {
+                for rule in word_rules(word) {
                     let remarks = op.remarks(rule, target, version);
                     op.errors.extend(remarks.into_iter().map(|remark| OpcodeError::Word(remark.text)));
                 }
@@ -173,17 +172,17 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         at += 1 + text.len();
     }
     op.warn_of_vector();
-    let Some(instruction) = table.instruction(op.mnemonic) else {
+    let Some(instruction) = found else {
         let name = spelling.split('.').next().unwrap_or("");
         op.no_form(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
     let more_operations = op.drop_operations(instruction.operations);
-    for rule in instruction.rules.iter().map(|id| table.rule(*id)) {
+    for rule in instruction.rules {
         let remarks = op.remarks(rule, target, version);
         if rule.step == Step::Rule { &mut op.rules } else { &mut op.late }.extend(remarks);
     }
-    op.choose_forms(table, instruction, target, version);
+    op.choose_forms(instruction, target, version);
     let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| w.kind().is_operation());
     if more_operations && op.fits.iter().any(taken) {
         op.no_form("Multiple instruction post-operation flags set".into());
@@ -193,16 +192,16 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
 
 /// The mnemonic of an opcode; empty if there is no such instruction. `glued` as for [`resolve`].
 pub fn mnemonic(spelling: &str, glued: usize) -> &'static str {
-    split_mnemonic(Table::get(), spelling, glued).0.unwrap_or("")
+    split_mnemonic(spelling, glued).0.map_or("", |i| i.mnemonic)
 }
 
-/// The longest run of leading words that is a mnemonic of the table, and the modifiers behind it.
-fn split_mnemonic<'a>(table: &Table, spelling: &'a str, glued: usize) -> (Option<&'static str>, &'a str) {
+/// The instruction that the longest run of leading words names, and the modifiers behind it.
+fn split_mnemonic(spelling: &str, glued: usize) -> (Option<&'static Instruction>, &str) {
     let mut best = (None, spelling.find('.').map_or("", |i| &spelling[i..]));
     let ends = spelling.match_indices('.').map(|(i, _)| i).chain([spelling.len()]);
     for end in ends.take(6).filter(|end| *end <= glued) {
-        if let Some(mnemonic) = table.mnemonic(&spelling[..end]) {
-            best = (Some(mnemonic), &spelling[end..]);
+        if let Some(instruction) = instruction(&spelling[..end]) {
+            best = (Some(instruction), &spelling[end..]);
         }
     }
     best
@@ -281,13 +280,13 @@ impl Opcode {
 
     /// Does the rule apply to this opcode? The words that met its groups, one each.
     fn meets(&self, when: &Condition) -> Option<SmallVec<[Word; 4]>> {
-        let one_of = |group: &Words| self.words.iter().copied().find(|w| group.contains(w));
+        let one_of = |group: Words| self.words.iter().copied().find(|w| group.contains(w));
         let typed = |(n, words): &(usize, Words)| self.type_word(*n).is_some_and(|w| words.contains(&w));
         // Most rules are about words that aren't there.
         let applies = when.present.iter().all(|group| one_of(group).is_some())
-            && one_of(&when.absent).is_none()
+            && one_of(when.absent).is_none()
             && when.types.iter().all(typed);
-        if applies { when.present.iter().map(one_of).collect() } else { None }
+        if applies { when.present.iter().map(|group| one_of(group)).collect() } else { None }
     }
 
     fn type_word(&self, n: usize) -> Option<Word> {
@@ -320,11 +319,10 @@ impl Opcode {
     }
 
     /// Finds the rows that the opcode may be, or says why there are none.
-    fn choose_forms(&mut self, table: &Table, instruction: &Instruction, target: Target, version: Version) {
-        let forms = &instruction.forms;
-        for &id in forms {
-            let form = table.form(id);
-            if let Some(mut fit) = fit(id, form, &self.words) {
+    fn choose_forms(&mut self, instruction: &Instruction, target: Target, version: Version) {
+        let forms = instruction.forms;
+        for form in forms {
+            if let Some(mut fit) = fit(form, &self.words) {
                 let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
                 let complaints = self.complaints(form, &fit);
                 fit.misfits = complaints.len();
@@ -335,13 +333,12 @@ impl Opcode {
         }
         self.fits.sort_by_key(|f| f.misfits);
         self.takes_lists = instruction.takes_lists;
-        let mut specs = self.fits.iter().flat_map(|fit| &table.form(fit.form).operands);
+        let mut specs = self.fits.iter().flat_map(|fit| fit.form.operands);
         self.bounds_constants = specs.any(Spec::bounds_constants);
         if !self.fits.is_empty() {
             return;
         }
-        let taken =
-            |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
+        let taken = |word: &Word| forms.iter().any(|f| f.slots.iter().any(|s| s.words.contains(word)));
         let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
         match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
             Some(word) => self.no_form(word.not_taken(self.mnemonic)),
@@ -379,9 +376,8 @@ impl Opcode {
 
     /// Do other rows of the instruction take this word instead of one of that kind?
     fn instead(&self, word: Word, kind: Kind) -> bool {
-        let table = Table::get();
-        let rows = table.instruction(self.mnemonic).map_or(&[][..], |instruction| &instruction.forms);
-        let mut slots = rows.iter().flat_map(|id| &table.form(*id).slots).filter(|slot| slot.kind == kind);
+        let forms = instruction(self.mnemonic).map_or(&[][..], |instruction| instruction.forms);
+        let mut slots = forms.iter().flat_map(|form| form.slots).filter(|slot| slot.kind == kind);
         slots.any(|slot| slot.words.contains(&word))
     }
 
@@ -522,7 +518,7 @@ const MISMATCH: &str = "Mismatch between instruction type and comparison qualifi
 const BOOLEAN: &[&str] = &[".and", ".or", ".xor"];
 
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
-fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
+fn fit(form: &'static Form, words: &[Word]) -> Option<Fit> {
     let mut chosen: SmallVec<[Option<Word>; 8]> = SmallVec::from_elem(None, form.slots.len());
     let mut extra = SmallVec::new();
     for &word in words {
@@ -541,7 +537,7 @@ fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
             types.push(word.and_then(Type::of_word));
         }
     }
-    Some(Fit { form: id, chosen, types, extra, misfits: 0, errors: Vec::new() })
+    Some(Fit { form, chosen, types, extra, misfits: 0, errors: Vec::new() })
 }
 
 /// The free slot that takes the word. Words of a kind that repeats keep their order,

@@ -1,78 +1,53 @@
-//! Reads the text of the table. Errors name file and line; a test reads all of it.
-//!
-//! At first lines are only told apart and filed under the names that they have. What they say is read when an opcode
-//! asks for it, because a module uses few of them and most modules are small.
+//! Reads the lines of the table. What is wrong with one is told with its file and number.
 
-use super::*;
+use crate::form::*;
+use crate::target::{Target, Version};
 use crate::types::Type;
+use crate::words::{Kind, Word};
+use std::collections::BTreeMap;
 
-/// What `set`, `arch` and `limit` lines define. A name is defined once.
+pub type Result<T> = std::result::Result<T, String>;
+
+/// A line of the table and its place.
+#[derive(Clone, Copy)]
+pub struct Line {
+    pub file: &'static str,
+    pub number: usize,
+    pub text: &'static str,
+}
+
+impl Line {
+    /// Reads it, and adds its place to what is wrong with it.
+    pub fn read<T>(self, read: impl FnOnce(&'static str) -> Result<T>) -> Result<T> {
+        read(self.text).map_err(|e| format!("{}:{}: {e}", self.file, self.number))
+    }
+}
+
+/// What `set`, `arch` and `limit` lines define: the texts behind the names. They may stand after their uses.
 #[derive(Default)]
 pub struct Definitions {
-    sets: FxHashMap<&'static str, Lazy<Words>>,
-    archs: FxHashMap<&'static str, Lazy<Vec<Target>>>,
-    limits: FxHashMap<&'static str, Lazy<Limit>>,
+    sets: BTreeMap<&'static str, &'static str>,
+    archs: BTreeMap<&'static str, &'static str>,
+    limits: BTreeMap<&'static str, &'static str>,
 }
 
-type Result<T> = std::result::Result<T, String>;
-
-pub fn table(files: &[(&'static str, &'static str)]) -> Result<Table> {
-    let mut table = Table::default();
-    for (file, text) in files {
-        for (number, text) in (1..).zip(text.lines()) {
-            if !text.is_empty() && !text.starts_with('#') {
-                table.line(Line { file, number, text }).map_err(|e| format!("{file}:{number}: {e}"))?;
-            }
-        }
-    }
-    Ok(table)
-}
-
-/// `set NAME = TEXT`; a second definition is an error, because lines are read after all definitions.
-fn define<T>(all: &mut FxHashMap<&'static str, Lazy<T>>, line: Line) -> Result<()> {
-    let (name, _) = first_word(first_word(line.text).1);
-    match all.insert(name, Lazy::new(line)) {
-        None => Ok(()),
-        Some(_) => Err(format!("{name} is defined twice")),
-    }
-}
-
-/// What stands behind the name in a definition.
-fn defined(line: &'static str) -> &'static str {
-    line.split_once('=').map_or("", |(_, text)| text.trim())
-}
-
-impl Table {
-    /// Files a line under its names.
-    fn line(&mut self, line: Line) -> Result<()> {
-        let (head, rest) = first_word(line.text);
-        match head {
+impl Definitions {
+    /// Takes the line if it is a definition: `set NAME = TEXT`.
+    pub fn take(&mut self, line: &'static str) -> Result<bool> {
+        let (head, rest) = first_word(line);
+        let (name, text) = first_word(rest);
+        let all = match head {
             // `set` is an instruction as well.
-            "set" if first_word(first_word(rest).1).0 == "=" => define(&mut self.definitions.sets, line)?,
-            "arch" => define(&mut self.definitions.archs, line)?,
-            "limit" => define(&mut self.definitions.limits, line)?,
-            "word" => {
-                self.word_rules.push(self.rules.len() as u16);
-                self.rules.push(Lazy::new(line));
-            }
-            "rule" | "amid" | "late" => {
-                let id = self.rules.len() as u16;
-                for mnemonic in first_word(rest).0.split('/') {
-                    match mnemonic.strip_suffix('*') {
-                        Some(prefix) => self.prefix_rules.push((prefix, id)),
-                        None => self.by_mnemonic.entry(mnemonic).or_default().rules.push(id),
-                    }
-                }
-                self.rules.push(Lazy::new(line));
-            }
-            _ => {
-                for mnemonic in head.split('/') {
-                    self.by_mnemonic.entry(mnemonic).or_default().rows.push(self.rows.len() as u16);
-                }
-                self.rows.push(Lazy::new(line));
-            }
+            "set" if text.starts_with("= ") => &mut self.sets,
+            "arch" => &mut self.archs,
+            "limit" => &mut self.limits,
+            _ => return Ok(false),
+        };
+        let text = text.strip_prefix('=').ok_or("NAME = TEXT")?.trim();
+        match all.insert(name, text) {
+            None => Ok(true),
+            Some(_) => Err(format!("{name} is defined twice")),
         }
-        Ok(())
     }
 }
 
@@ -87,7 +62,7 @@ fn column(line: &'static str) -> (&'static str, &'static str) {
 }
 
 /// The first word and what follows it.
-fn first_word(text: &str) -> (&str, &str) {
+pub fn first_word(text: &str) -> (&str, &str) {
     text.split_once(' ').map_or((text, ""), |(word, rest)| (word, rest.trim_start()))
 }
 
@@ -104,15 +79,15 @@ impl Definitions {
             }
         }
         let slots = self.slots(first_word(opcode).1)?;
-        Ok(Form { slots, operands: self.specs(operands)?, gates, error })
+        Ok(Form { slots, operands: self.specs(operands)?, gates: gates.leak(), error })
     }
 
     /// `<set>`, `.x`, `.x*y`, or several with `/` between: the words that may stand there.
     fn words(&self, text: &str) -> Result<Words> {
-        let mut words = Words::new();
+        let mut words = Vec::new();
         for part in text.split('/') {
             if let Some(set) = part.strip_prefix('<').and_then(|p| p.strip_suffix('>')) {
-                words.extend_from_slice(self.set(set)?);
+                words.extend(self.set(set)?);
             } else {
                 let word = part.strip_prefix('.').ok_or_else(|| format!("'{part}' is no word"))?;
                 match word.split_once('*') {
@@ -121,28 +96,25 @@ impl Definitions {
                 }
             }
         }
-        Ok(words)
+        Ok(words.leak())
     }
 
-    fn set(&self, name: &str) -> Result<&[Word]> {
-        let set = self.sets.get(name).ok_or_else(|| format!("no set <{name}>"))?;
-        Ok(set.get(|line| {
-            let parts: Result<Vec<Words>> = defined(line).split_whitespace().map(|p| self.words(p)).collect();
-            Ok(parts?.into_iter().flatten().collect())
-        }))
+    fn set(&self, name: &str) -> Result<Vec<Word>> {
+        let text = self.sets.get(name).ok_or_else(|| format!("no set <{name}>"))?;
+        let parts: Result<Vec<Words>> = text.split_whitespace().map(|part| self.words(part)).collect();
+        Ok(parts?.concat())
     }
 
-    fn arch(&self, name: &str) -> Result<&[Target]> {
-        let arch = self.archs.get(name).ok_or_else(|| format!("no arch {name}"))?;
-        Ok(arch.get(|line| defined(line).split_whitespace().map(target).collect()))
+    fn arch(&self, name: &str) -> Result<Vec<Target>> {
+        let text = self.archs.get(name).ok_or_else(|| format!("no arch {name}"))?;
+        text.split_whitespace().map(target).collect()
     }
 
-    fn limit(&self, name: &str) -> Result<&Limit> {
-        let limit = self.limits.get(name).ok_or_else(|| format!("no limit {name}"))?;
-        Ok(limit.get(|line| named_limit(defined(line))))
+    fn limit(&self, name: &str) -> Result<Limit> {
+        named_limit(self.limits.get(name).ok_or_else(|| format!("no limit {name}"))?)
     }
 
-    fn slots(&self, text: &str) -> Result<Vec<Slot>> {
+    fn slots(&self, text: &str) -> Result<&'static [Slot]> {
         let mut slots = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
@@ -155,11 +127,13 @@ impl Definitions {
             slots.push(Slot { kind: words.first().map_or(Kind::Flag, |w| w.kind()), words, optional });
             rest = others.trim_start();
         }
-        Ok(slots)
+        Ok(slots.leak())
     }
 
-    fn specs(&self, text: &'static str) -> Result<Vec<Spec>> {
-        split_top(text, ',').into_iter().map(|s| self.spec(s.trim())).collect()
+    fn specs(&self, text: &'static str) -> Result<&'static [Spec]> {
+        let specs: Result<Vec<Spec>> =
+            split_top(text, ',').into_iter().map(|s| self.spec(s.trim())).collect();
+        Ok(specs?.leak())
     }
 
     fn spec(&self, text: &'static str) -> Result<Spec> {
@@ -170,13 +144,13 @@ impl Definitions {
             && let [first, second] = split_top(text, '|')[..]
         {
             let pair = (self.spec(first)?, self.spec(second)?);
-            return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
+            return Ok(plain(Role::Pair(leak(pair)), TypeRef::Any));
         }
         if let Some(text) = text.strip_prefix('-') {
             return Ok(Spec { negates: true, ..self.spec(text)? });
         }
         if let Some((text, gate)) = text.split_once('@') {
-            return Ok(Spec { gate: Some(Box::new(self.gate(gate)?)), ..self.spec(text.trim())? });
+            return Ok(Spec { gate: Some(leak(self.gate(gate)?)), ..self.spec(text.trim())? });
         }
         if let Some((text, word)) = text.rsplit_once(' ').and_then(|(t, w)| Some((t.strip_suffix(" if")?, w)))
         {
@@ -211,9 +185,9 @@ impl Definitions {
             Some((inner, index)) => (inner, Some(number(index)? as u8)),
             None => (text, None),
         };
-        let spec = match <[Spec; 1]>::try_from(self.specs(inner)?) {
-            Ok([spec]) => spec,
-            Err(specs) => return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) }),
+        let spec = match self.specs(inner)? {
+            [spec] => spec.clone(),
+            specs => return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) }),
         };
         let count = if spec.count == Count::One { Count::Free } else { spec.count };
         Ok(Spec { count, index, ..spec })
@@ -235,9 +209,9 @@ impl Definitions {
             _ => (text, Vec::new()),
         };
         for name in names.split('#').filter(|n| !n.is_empty()) {
-            limits.push(self.limit(name)?.clone());
+            limits.push(self.limit(name)?);
         }
-        Ok(Spec { count, limits, ..operand(role, ty)? })
+        Ok(Spec { count, limits: limits.leak(), ..operand(role, ty)? })
     }
 
     /// `m`, or `role:type` without anything else, as most operands are.
@@ -313,6 +287,7 @@ impl Definitions {
         };
         let (condition, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
         let mut when = Condition::default();
+        let (mut present, mut absent, mut types) = (Vec::new(), Vec::new(), Vec::new());
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
             let target = |text: &str| text.parse::<u16>().map_err(|e| format!("'{part}': {e}"));
@@ -323,17 +298,18 @@ impl Definitions {
             } else if let Some(sm) = part.strip_prefix("sm") {
                 when.from_sm = Some(target(sm)?);
             } else if let Some(words) = part.strip_prefix('!') {
-                when.absent.extend(self.words(words)?);
+                absent.extend(self.words(words)?);
             } else if let Some(n) = part.strip_prefix("args=") {
                 when.operands = Some(number(n)?);
             } else if let Some((place, words)) = part.strip_prefix('t').and_then(|p| p.split_once('=')) {
-                when.types.push((number(place)?, self.words(words)?));
+                types.push((number(place)?, self.words(words)?));
             } else if let Some(version) = part.strip_prefix("ptx") {
                 when.from = Some(version_number(version)?);
             } else {
-                when.present.push(self.words(part)?);
+                present.push(self.words(part)?);
             }
         }
+        let when = Condition { present: present.leak(), absent: absent.leak(), types: types.leak(), ..when };
         let then = match then.trim().split_once(' ') {
             Some(("error", text)) => Consequence::Error(quoted(text.trim())?),
             Some(("warn", text)) => Consequence::Warning(quoted(text.trim())?),
@@ -343,8 +319,9 @@ impl Definitions {
     }
 
     /// Gates with `;` between.
-    fn gates(&self, text: &'static str) -> Result<Vec<Gate>> {
-        text.split(';').map(str::trim).filter(|g| !g.is_empty()).map(|g| self.gate(g)).collect()
+    fn gates(&self, text: &'static str) -> Result<&'static [Gate]> {
+        let gates = text.split(';').map(str::trim).filter(|g| !g.is_empty());
+        Ok(gates.map(|g| self.gate(g)).collect::<Result<Vec<Gate>>>()?.leak())
     }
 
     /// `F'name' >=90 in:SET ptx8.0`
@@ -362,14 +339,14 @@ impl Definitions {
             if let Some(sm) = need.strip_prefix(">=") {
                 needs.push(Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?));
             } else if let Some(set) = need.strip_prefix("in:") {
-                needs.push(Need::OneOf(self.arch(set)?.to_vec()));
+                needs.push(Need::OneOf(self.arch(set)?.leak()));
             } else if let Some(version) = need.strip_prefix("ptx") {
                 needs.push(Need::Version(version_number(version)?));
             } else {
                 return Err(format!("'{need}' is no requirement"));
             }
         }
-        Ok(Gate { subject, name, needs })
+        Ok(Gate { subject, name, needs: needs.leak() })
     }
 }
 
@@ -384,7 +361,7 @@ fn plain(role: Role, ty: TypeRef) -> Spec {
         negates: false,
         when: None,
         gate: None,
-        limits: Vec::new(),
+        limits: &[],
         index: None,
     }
 }
@@ -453,7 +430,7 @@ fn limit_test(text: &'static str) -> Result<Test> {
         _ => match (text.strip_prefix('/'), text.split_once("..")) {
             (Some(multiple), _) => Test::Multiple(number(multiple)?.max(1)),
             (None, Some((low, high))) => Test::Range(number(low)?, number(high)?),
-            (None, None) => Test::OneOf(text.split('|').map(number).collect::<Result<_>>()?),
+            (None, None) => Test::OneOf(text.split('|').map(number).collect::<Result<Vec<i64>>>()?.leak()),
         },
     })
 }
@@ -519,16 +496,7 @@ fn split_top(text: &str, separator: char) -> Vec<&str> {
     parts
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_definitions_read() {
-        // These panic at a malformed line.
-        let definitions = &Table::get().definitions;
-        assert!(definitions.sets.keys().all(|name| definitions.set(name).is_ok_and(|set| !set.is_empty())));
-        assert!(definitions.archs.keys().all(|name| definitions.arch(name).is_ok_and(|set| !set.is_empty())));
-        assert!(definitions.limits.keys().all(|name| definitions.limit(name).is_ok()));
-    }
+/// What the table is made of lives as long as the build.
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
 }
