@@ -85,8 +85,8 @@ pub(crate) struct FunctionState {
     /// The parameters in memory of the function itself.
     pub formals: Formals,
     pub entry: bool,
-    /// A parameter says no state space.
-    pub without_storage: bool,
+    /// The first parameter that says no state space.
+    pub without_storage: Option<Span>,
 }
 
 #[derive(Default)]

@@ -2,6 +2,7 @@
 
 use super::decl::Scope;
 use super::directive::PragmaPlace;
+use super::function::List;
 use super::*;
 use crate::table::{OpcodeError, mnemonic, resolve};
 
@@ -247,22 +248,24 @@ impl<'s> Parser<'s> {
         let word = self.bump().span();
         self.gate(".callprototype directive", Version::new(2, 1), 20, word);
         let mark = self.registers_so_far();
-        let inside = self.prototype_inside(label, span);
+        let inside = self.prototype_inside(label, span, word);
         // Registers of a prototype are formal: they take no number of the function.
         self.forget_registers(mark);
         inside
     }
 
-    fn prototype_inside(&mut self, label: Symbol, span: Span) -> Parse<Stmt<'s>> {
-        let returns = if self.tok.is(b'(') { self.prototype_params()? } else { Vec::new() };
+    fn prototype_inside(&mut self, label: Symbol, span: Span, word: Span) -> Parse<Stmt<'s>> {
+        let returns = if self.tok.is(b'(') { self.prototype_params(List::Returns)? } else { Vec::new() };
         if self.tok.kind != TokenKind::Reserved || self.text(self.tok) != "_" {
             return self.syntax_error();
         }
         self.advance();
-        let params = if self.tok.is(b'(') { self.prototype_params()? } else { Vec::new() };
-        // ptxas spells it like this.
-        let directives = self.device_directives(&returns, "protoype with return parameters")?;
+        let params = if self.tok.is(b'(') { self.prototype_params(List::Params)? } else { Vec::new() };
+        let directives = self.device_directives()?;
         self.expect(b';')?;
+        self.check_returns(&returns, word);
+        // ptxas spells it like this.
+        self.check_noreturn(&directives, &returns, "protoype with return parameters", word);
         self.signatures.insert(label, Signature::of(&returns, &params));
         Ok(Stmt::Prototype(Box::new(Prototype { label, returns, params, directives, span })))
     }

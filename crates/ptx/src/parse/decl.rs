@@ -395,17 +395,19 @@ impl<'s> Parser<'s> {
     }
 
     /// Only the first dimension may be left open.
-    pub(super) fn dims(&mut self) -> Parse<Vec<Option<u64>>> {
+    fn dims(&mut self) -> Parse<Vec<Option<u64>>> {
         let mut dims = Vec::new();
-        while self.eat(b'[') {
-            if dims.is_empty() && self.eat(b']') {
-                dims.push(None);
-                continue;
-            }
-            dims.push(Some(self.int()?));
-            self.expect(b']')?;
+        while self.tok.is(b'[') {
+            dims.push(self.dim(dims.is_empty())?.0);
         }
         Ok(dims)
+    }
+
+    /// `[4]`, or `[]` where it may be open; and the bracket behind it.
+    pub(super) fn dim(&mut self, may_be_open: bool) -> Parse<(Option<u64>, Span)> {
+        self.expect(b'[')?;
+        let size = if may_be_open && self.tok.is(b']') { None } else { Some(self.int()?) };
+        Ok((size, self.expect(b']')?.span()))
     }
 
     fn declare_one(
@@ -430,11 +432,11 @@ impl<'s> Parser<'s> {
             attributes: &spec.attributes,
             init: init.is_some(),
         };
-        self.check_types(&checked);
+        self.check_types(&checked, self.tok.span());
         if let Some(init) = &init {
             self.check_initialiser(&checked, init)?;
         }
-        self.check_storage(&checked);
+        self.check_storage(&checked, self.tok.span());
         if let (Some(first @ (None | Some(0))), Some(Initialiser::List(list))) = (dims.first_mut(), &init) {
             *first = Some(list.len() as u64);
         }
@@ -454,18 +456,18 @@ impl<'s> Parser<'s> {
         Ok(Some(Variable { linkage, symbol, range, space, align, attributes, ty, vector, dims, init, span }))
     }
 
-    pub(super) fn check_types(&mut self, checked: &Checked) {
+    pub(super) fn check_types(&mut self, checked: &Checked, span: Span) {
         for text in checked.type_errors() {
-            self.error(self.tok.span(), text);
+            self.error(span, text);
         }
     }
 
-    pub(super) fn check_storage(&mut self, checked: &Checked) {
+    pub(super) fn check_storage(&mut self, checked: &Checked, span: Span) {
         if checked.ty.bits() == 128 {
-            self.gate("Type .b128", Version::new(8, 3), 70, self.tok.span());
+            self.gate("Type .b128", Version::new(8, 3), 70, span);
         }
         for text in checked.storage_errors(!self.module.independent_textures) {
-            self.error(self.tok.span(), text);
+            self.error(span, text);
         }
     }
 
