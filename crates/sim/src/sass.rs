@@ -26,7 +26,7 @@ mod image;
 mod program;
 mod warp;
 
-pub use fault::Fault;
+pub use fault::{Fault, Place};
 pub use image::LoadError;
 
 use crate::ptx::memory::Global;

@@ -108,7 +108,7 @@ impl<'p> Block<'p> {
         for arrival in arrivals {
             let number = arrival.number;
             let undefined = |what: String| {
-                let place = self.context.program.site(arrival.index);
+                let place = self.context.program.place(arrival.index);
                 Fault { place, ..Fault::new(FaultKind::Undefined { what }) }
             };
             let barrier = self
@@ -182,7 +182,7 @@ impl<'p> Block<'p> {
         };
         let lane = lanes_of(group.mask).next().unwrap_or(0);
         Fault {
-            place: self.context.program.site(group.pc as usize),
+            place: self.context.program.place(group.pc as usize),
             thread: Some(self.context.thread(warp.index, lane as u32)),
             ..Fault::new(FaultKind::Deadlock { what })
         }

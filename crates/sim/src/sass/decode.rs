@@ -219,14 +219,14 @@ impl Decoder<'_> {
             .inst
             .operands()
             .filter(|(slot, operand)| slot.role == Role::Use && matches!(operand.kind, Kind::P | Kind::V));
-        let conditions = predicates.map(|(_, operand)| Condition {
+        let mut conditions = predicates.map(|(_, operand)| Condition {
             source: match operand.kind {
                 Kind::P => Source::Predicate(operand.value as u8 & 7),
                 _ => Source::UniformPredicate(operand.value as u8 & 7),
             },
             not: operand.is_not(),
         });
-        conditions.filter(|condition| !condition.is_always()).next().unwrap_or(Condition::ALWAYS)
+        conditions.find(|condition| !condition.is_always()).unwrap_or(Condition::ALWAYS)
     }
 
     /// Several predicates that all must hold are not understood.

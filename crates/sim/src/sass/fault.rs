@@ -12,11 +12,17 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// The function and the instruction.
-    pub place: Option<(String, Site)>,
+    pub place: Option<Box<Place>>,
     pub thread: Option<Thread>,
     /// Dependences that the control codes did not cover before.
     pub hazards: Vec<Report>,
+}
+
+/// An instruction of a function.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub function: String,
+    pub site: Site,
 }
 
 impl Fault {
@@ -32,7 +38,8 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((function, site)) = &self.place {
+        if let Some(place) = &self.place {
+            let Place { function, site } = &**place;
             write!(f, "{function}+{:#x}: {}: ", site.address, site.text)?;
         }
         self.kind.fmt(f)?;
@@ -46,12 +53,12 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Program {
-    /// The function and the place in it of an instruction.
-    pub(super) fn site(&self, index: usize) -> Option<(String, Site)> {
+    /// Where an instruction is.
+    pub(super) fn place(&self, index: usize) -> Option<Box<Place>> {
         let routine = self.routine(index)?;
         let address = (index - routine.first) as u64 * WORD_BYTES;
         let text = self.image.code.get(index)?.at(address).to_string();
-        Some((routine.name.clone(), Site { address, text }))
+        Some(Box::new(Place { function: routine.name.clone(), site: Site { address, text } }))
     }
 }
 
@@ -72,13 +79,13 @@ impl Hazards {
 
     pub fn reports(&self, program: &Program) -> Vec<Report> {
         let report = |(&(first, second, relation), (short, registers)): (&_, &(Short, Vec<u16>))| {
-            let (section, first) = program.site(first)?;
+            let first = *program.place(first)?;
             Some(Report {
-                section,
+                section: first.function,
                 relation,
                 registers: registers.iter().map(|register| Touch::name((*register).into())).collect(),
-                first,
-                second: program.site(second)?.1,
+                first: first.site,
+                second: program.place(second)?.site,
                 short: *short,
             })
         };

@@ -96,10 +96,9 @@ impl Image {
         let mut sections = place(&object, &mut globals);
         relocate(&object, &mut sections)?;
         for (section, loaded) in object.sections.iter().zip(&sections) {
-            if is_global(section) && !loaded.bytes.is_empty() {
-                if let Some(memory) = globals.slice(loaded.base, loaded.bytes.len()) {
-                    memory.copy_from_slice(&loaded.bytes);
-                }
+            let relocated = is_global(section).then(|| globals.slice(loaded.base, loaded.bytes.len()));
+            if let Some(memory) = relocated.flatten() {
+                memory.copy_from_slice(&loaded.bytes);
             }
         }
         let (routines, code) = code(&object, &sections, target.isa);
@@ -232,10 +231,11 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
     let start = sections.get(home as usize)?.base.wrapping_add(symbol.value).checked_sub(CODE)? / WORD_BYTES;
     let mut banks: [Vec<u8>; BANKS] = Default::default();
     for (section, loaded) in object.sections.iter().zip(sections) {
-        if let Some((bank, owner)) = constant_bank(section) {
-            if owner.is_none_or(|owner| owner == symbol.name) {
-                banks[bank] = loaded.bytes.clone();
+        match constant_bank(section) {
+            Some((bank, owner)) if owner.is_none_or(|owner| owner == symbol.name) => {
+                banks[bank].clone_from(&loaded.bytes);
             }
+            _ => {}
         }
     }
     let parameters = parameters(object, &symbol.name)

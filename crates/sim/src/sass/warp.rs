@@ -182,7 +182,7 @@ impl Warp {
             } else {
                 let mut now = Now { context, global, mask };
                 self.act(&mut now, &mut group, step).map_err(|(kind, lane)| Fault {
-                    place: program.site(index),
+                    place: program.place(index),
                     thread: Some(now.context.thread(self.index, lane as u32)),
                     ..Fault::new(kind)
                 })?
@@ -239,7 +239,7 @@ impl Warp {
                 self.load_constant(now, *source, *signed, *dest, *words)?;
             }
             Action::ToUniform { dest, source, differs, or } => {
-                self.to_uniform(now, *dest, *source, *differs, *or)?;
+                self.make_uniform(now, *dest, *source, *differs, *or)?;
             }
             Action::Load(load) => self.load(now, load)?,
             Action::Store { address, bytes, data } => self.store(now, address, *bytes, *data)?,

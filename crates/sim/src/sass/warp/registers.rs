@@ -277,7 +277,7 @@ impl Warp {
 
     /// The value of the first lane. That it is the first one's is *unverified*; code that needs the same lane
     /// twice gets the same twice.
-    pub(super) fn to_uniform(
+    pub(super) fn make_uniform(
         &mut self,
         now: &mut Now,
         dest: Dest,
