@@ -1,72 +1,125 @@
-//! Runs every kernel of a PTX file of one-instruction kernels in the interpreter, and the same kernels of a cubin in
-//! the simulator, and compares memory.
+//! Runs every kernel of a file of one-instruction kernels in the interpreter, in the simulator and, where there is one,
+//! on a GPU, and compares memory.
 //!
-//! `cargo run --release -p sim --example machine -- FILE.ptx FILE.cubin [SETS] [KERNEL]`
+//! `cargo run --release -p sim --example machine -- FILE.ptx FILE.cubin [--sets N] [--kernel NAME] [--gpu] [--from N]`
+//!
+//! Each kernel takes a pointer to 256 bytes per thread: operands from 0 on, results from 128 on. With `--gpu` a line
+//! `NAME HASH` tells what memory the GPU left after all sets. A kernel that makes the GPU's context unusable ends the
+//! run with exit status 3 and the number to go on from.
 
-use sim::ptx::{Launch, Statistics};
+use sim::ptx::{FaultKind, Launch};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Instant;
 
 mod inputs;
-use inputs::{BYTES, THREADS, inputs};
+use inputs::{BYTES, THREADS, hash, inputs};
+
+/// Differences that are shown of one kernel.
+const SHOWN: usize = 3;
+
+#[derive(Default)]
+struct Arguments {
+    files: Vec<String>,
+    sets: u64,
+    kernel: Option<String>,
+    gpu: bool,
+    from: usize,
+}
+
+impl Arguments {
+    fn read() -> Result<Arguments, Box<dyn Error>> {
+        let mut read = Arguments { sets: 4, ..Arguments::default() };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--sets" => read.sets = value()?.parse()?,
+                "--kernel" => read.kernel = Some(value()?),
+                "--from" => read.from = value()?.parse()?,
+                "--gpu" => read.gpu = true,
+                _ => read.files.push(argument),
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Memory after each set of inputs, or why a kernel can't be run; whether the fault is the kernel's own.
+type Outcome = Result<Vec<Vec<u8>>, (String, bool)>;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [file, cubin, rest @ ..] = &arguments[..] else {
-        return Err("a PTX file and a cubin are needed".into());
-    };
-    let sets = rest.first().map_or(Ok(4), |n| n.parse::<u64>())?;
-    let only = rest.get(1);
+    let arguments = Arguments::read()?;
+    let [file, cubin] = &arguments.files[..] else { return Err("a PTX file and a cubin are needed".into()) };
     let source = std::fs::read_to_string(file)?;
     let module = ptx::parse(&source, &ptx::Options::default()).module.ok_or("the file does not parse")?;
     let interpreted = sim::ptx::Program::new(&module, &source);
-    let simulated = sim::sass::Program::new(&std::fs::read(cubin)?)?;
-    let mut stopped: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    let (mut same, mut different) = (0, 0);
+    let cubin = std::fs::read(cubin)?;
+    let simulated = sim::sass::Program::new(&cubin)?;
+    let device = if arguments.gpu { Some(gpu::Device::open(0)?) } else { None };
+    let loaded = device.as_ref().map(|device| gpu::Module::load(device, &cubin)).transpose()?;
+    let mut notes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let (mut time, mut steps) = (0.0, 0);
-    for kernel in interpreted.kernels().filter(|kernel| only.is_none_or(|only| only == kernel)) {
-        let mut lines = Vec::new();
-        let mut stop = None;
-        for set in 0..sets {
-            let expected = match interpret(&interpreted, kernel, set) {
-                Ok(memory) => memory,
-                Err(fault) => {
-                    stop = Some(format!("interpreter: {}", fault.kind));
-                    break;
-                }
-            };
-            let start = Instant::now();
-            let (got, statistics) = match simulate(&simulated, kernel, set) {
-                Ok(memory) => memory,
-                Err(fault) => {
-                    if only.is_some() {
-                        println!("{fault}");
-                    }
-                    stop = Some(format!("simulator: {}", fault.kind));
-                    break;
-                }
-            };
-            time += start.elapsed().as_secs_f64();
-            steps += statistics.lane_steps;
-            lines.extend(differences(set, &got, &expected));
+    let kernels = interpreted.kernels().enumerate().skip(arguments.from);
+    for (number, kernel) in kernels.filter(|(_, k)| arguments.kernel.as_ref().is_none_or(|only| only == k)) {
+        let expected = interpret(&interpreted, kernel, arguments.sets);
+        let start = Instant::now();
+        let got = simulate(&simulated, kernel, arguments.sets, &mut steps);
+        time += start.elapsed().as_secs_f64();
+        let mut note = |what: String| notes.entry(what).or_default().push(kernel);
+        for (who, outcome) in [("interpreter", &expected), ("simulator", &got)] {
+            if let Err((what, _)) = outcome {
+                note(format!("{who}: {what}"));
+            }
         }
-        match stop {
-            Some(what) => stopped.entry(what).or_default().push(kernel),
-            None if lines.is_empty() => same += 1,
-            None => {
-                different += 1;
-                println!("{kernel}: {} words differ", lines.len());
-                lines.iter().take(3).for_each(|line| println!("    {line}"));
+        compare(kernel, ("interpreter", &expected), ("simulator", &got), &mut note);
+        // What traps or waits for ever would do so on the GPU.
+        let faulty = [&expected, &got].into_iter().any(|outcome| matches!(outcome, Err((_, true))));
+        if let (Some(device), Some(module), false) = (&device, &loaded, faulty) {
+            match on_gpu(device, module, kernel, arguments.sets) {
+                Ok(memory) => {
+                    println!("{kernel} {:016x}", hash(memory.iter().flatten()));
+                    let memory = Ok(memory);
+                    compare(kernel, ("GPU", &memory), ("simulator", &got), &mut note);
+                    compare(kernel, ("GPU", &memory), ("interpreter", &expected), &mut note);
+                }
+                Err(error) => {
+                    println!("{kernel}: {error}; go on with --from {}", number + 1);
+                    std::process::exit(3);
+                }
             }
         }
     }
-    for (what, kernels) in &stopped {
-        println!("{} not compared: {what} ({})", kernels.len(), kernels.join(" "));
+    for (what, kernels) in &notes {
+        println!("{} {what} ({})", kernels.len(), kernels.join(" "));
     }
-    println!("{same} kernels the same, {different} different");
-    println!("{steps} lane instructions in {time:.3} s: {:.1} M/s", steps as f64 / time / 1e6);
+    println!("{steps} lane instructions simulated in {time:.3} s: {:.1} M/s", steps as f64 / time / 1e6);
     Ok(())
+}
+
+fn compare<'k>(
+    kernel: &str,
+    (who, expected): (&str, &'k Outcome),
+    (other, got): (&str, &'k Outcome),
+    note: &mut impl FnMut(String),
+) {
+    let (Ok(expected), Ok(got)) = (expected, got) else { return };
+    let mut lines = Vec::new();
+    for (set, (got, want)) in got.iter().zip(expected).enumerate() {
+        let words = got.chunks_exact(8).zip(want.chunks_exact(8)).enumerate();
+        lines.extend(words.filter(|(_, (got, want))| got != want).map(|(i, (got, want))| {
+            let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
+            let (thread, offset) = (i / 32, i % 32 * 8);
+            let (want, got) = (word(want), word(got));
+            format!("set {set} thread {thread} +{offset}: {who} {want:016x}, {other} {got:016x}")
+        }));
+    }
+    if lines.is_empty() {
+        return note(format!("the same: {who}, {other}"));
+    }
+    println!("{kernel}: {} words differ", lines.len());
+    lines.iter().take(SHOWN).for_each(|line| println!("    {line}"));
+    note(format!("different: {who}, {other}"));
 }
 
 fn parameters(buffer: u64) -> Vec<u8> {
@@ -75,32 +128,54 @@ fn parameters(buffer: u64) -> Vec<u8> {
     parameters
 }
 
-fn interpret(program: &sim::ptx::Program, kernel: &str, set: u64) -> Result<Vec<u8>, sim::ptx::Fault> {
-    let mut machine = sim::ptx::Machine::new(program);
-    let buffer = machine.allocate(inputs(set));
-    let parameters = parameters(buffer);
-    machine.run(&Launch::new(kernel, [1; 3], [THREADS as u32, 1, 1], &parameters))?;
-    Ok(machine.read(buffer, BYTES).unwrap_or_default().to_vec())
+fn launch<'a>(kernel: &'a str, parameters: &'a [u8]) -> Launch<'a> {
+    Launch { step_limit: 1 << 20, ..Launch::new(kernel, [1; 3], [THREADS as u32, 1, 1], parameters) }
 }
 
-fn simulate(
-    program: &sim::sass::Program,
+fn is_own(kind: &FaultKind) -> bool {
+    !matches!(kind, FaultKind::Unsupported { .. })
+}
+
+fn interpret(program: &sim::ptx::Program, kernel: &str, sets: u64) -> Outcome {
+    let run = |set: u64| {
+        let mut machine = sim::ptx::Machine::new(program);
+        let buffer = machine.allocate(inputs(set));
+        machine
+            .run(&launch(kernel, &parameters(buffer)))
+            .map_err(|fault| (fault.kind.to_string(), is_own(&fault.kind)))?;
+        Ok(machine.read(buffer, BYTES).unwrap_or_default().to_vec())
+    };
+    (0..sets).map(run).collect()
+}
+
+fn simulate(program: &sim::sass::Program, kernel: &str, sets: u64, steps: &mut u64) -> Outcome {
+    let run = |set: u64| {
+        let mut machine = sim::sass::Machine::new(program);
+        let buffer = machine.allocate(inputs(set));
+        let statistics = machine
+            .run(&launch(kernel, &parameters(buffer)))
+            .map_err(|fault| (fault.kind.to_string(), is_own(&fault.kind)))?;
+        *steps += statistics.lane_steps;
+        Ok(machine.read(buffer, BYTES).unwrap_or_default().to_vec())
+    };
+    (0..sets).map(run).collect()
+}
+
+fn on_gpu(
+    device: &gpu::Device,
+    module: &gpu::Module,
     kernel: &str,
-    set: u64,
-) -> Result<(Vec<u8>, Statistics), sim::sass::Fault> {
-    let mut machine = sim::sass::Machine::new(program);
-    let buffer = machine.allocate(inputs(set));
-    let parameters = parameters(buffer);
-    let statistics = machine.run(&Launch::new(kernel, [1; 3], [THREADS as u32, 1, 1], &parameters))?;
-    Ok((machine.read(buffer, BYTES).unwrap_or_default().to_vec(), statistics))
-}
-
-fn differences(set: u64, got: &[u8], want: &[u8]) -> Vec<String> {
-    let words = got.chunks_exact(8).zip(want.chunks_exact(8)).enumerate();
-    let differing = words.filter(|(_, (got, want))| got != want).map(|(i, (got, want))| {
-        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
-        let (thread, offset) = (i / 32, i % 32 * 8);
-        format!("set {set} thread {thread} +{offset}: {:016x}, simulator {:016x}", word(want), word(got))
-    });
-    differing.collect()
+    sets: u64,
+) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
+    let buffer = gpu::Buffer::new(device, BYTES)?;
+    let run = |set: u64| {
+        buffer.write(&inputs(set))?;
+        let launch = gpu::Launch { grid: [1; 3], block: [THREADS as u32, 1, 1], shared: 0 };
+        module.kernel(kernel)?.launch(launch, &parameters(buffer.address()))?;
+        device.synchronize()?;
+        let mut memory = vec![0; BYTES];
+        buffer.read(&mut memory)?;
+        Ok(memory)
+    };
+    (0..sets).map(run).collect()
 }

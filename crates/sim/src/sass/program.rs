@@ -150,6 +150,8 @@ pub enum Action {
         bytes: u8,
         /// Zeros are copied where this is false.
         valid: Condition,
+        /// ZFILL: the address's lowest bits say how many bytes at the end are zeros instead.
+        fills: bool,
     },
     QuerySpace {
         space: Space,

@@ -244,7 +244,10 @@ impl Warp {
             Action::Load(load) => self.load(now, load)?,
             Action::Store { address, bytes, data } => self.store(now, address, *bytes, *data)?,
             Action::Atomic(atomic) => self.atomic(now, atomic)?,
-            Action::Copy { to, from, bytes, valid } => self.copy(now, to, from, *bytes, *valid)?,
+            Action::Copy { to, from, bytes, valid, fills } => {
+                let valid = self.registers.holds(*valid, mask);
+                self.copy(now, (to, from), *bytes, valid, *fills)?;
+            }
             Action::QuerySpace { space, address, truth } => self.query_space(now, *space, address, *truth)?,
             Action::Together(together) => self.together(now, together)?,
             Action::Branch { taken, target, any } => {

@@ -177,6 +177,7 @@ impl Decoder<'_> {
             from: self.address(1, Space::Global)?,
             bytes,
             valid: self.condition(),
+            fills: self.inst.has(M::ZFILL),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Loads, stores, atomics and copies: the bytes behind an address, lane by lane.
 
-use super::{Condition, LANES, Now, Stop, Warp, lanes_of};
+use super::{LANES, Now, Stop, Warp, lanes_of};
 use crate::ptx::FaultKind;
 use crate::ptx::memory::{self, Space, aligned};
 use crate::ptx::program::Lanes;
@@ -160,23 +160,24 @@ impl Warp {
         Ok(())
     }
 
-    /// From global to shared memory; zeros where the condition is false.
+    /// From global to shared memory; zeros in lanes that are not valid, and at the end where the address says so.
     pub(super) fn copy(
         &mut self,
         now: &mut Now,
-        to: &Address,
-        from: &Address,
+        (to, from): (&Address, &Address),
         bytes: u8,
-        valid: Condition,
+        valid: u32,
+        fills: bool,
     ) -> Result<(), Stop> {
         let (targets, sources) = (self.addresses(now, to)?, self.addresses(now, from)?);
-        let valid = self.registers.holds(valid, now.mask);
         for lane in lanes_of(now.mask) {
             let mut data = [0; LARGEST];
             let data = &mut data[..usize::from(bytes).min(LARGEST)];
+            let zeros = if fills { sources[lane] & u64::from(bytes - 1) } else { 0 };
             if valid >> lane & 1 == 1 {
-                let source = self.bytes(now, lane, (from.space, sources[lane]), bytes);
+                let source = self.bytes(now, lane, (from.space, sources[lane] - zeros), bytes);
                 data.copy_from_slice(source.map_err(|kind| (kind, lane))?);
+                data.iter_mut().rev().take(zeros as usize).for_each(|byte| *byte = 0);
             }
             let target = self.bytes(now, lane, (to.space, targets[lane]), bytes);
             target.map_err(|kind| (kind, lane))?.copy_from_slice(data);
