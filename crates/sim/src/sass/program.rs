@@ -244,6 +244,11 @@ pub struct Atomic {
     pub function: AtomicFunction,
     /// The result says whether memory had the first operand: CAST.
     pub tells_success: bool,
+    /// A generic address may be of shared memory, or of the thread's own.
+    pub works_on_shared: bool,
+    pub works_on_local: bool,
+    /// Tells whether the memory is any that the operation works on.
+    pub done: Truth,
 }
 
 /// What the lanes that are here do together.

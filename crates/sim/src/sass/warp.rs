@@ -3,6 +3,10 @@
 //! Lanes that are together form a group. A branch splits it; BSYNC and WARPSYNC make one of several. Groups take
 //! turns: one runs until it waits, yields or has run for long, then the one that has waited longest.
 //!
+//! Lanes that wait at BSYNC for others which yield again and again go on without them: a lane that yields says that it
+//! may be waiting for those. Without this, a lock that a lane takes in a loop would never be given back. How long
+//! the machine waits is not known.
+//!
 //! A group carries what is under way on its path ([`crate::verify`]'s state): groups that meet keep the worse of
 //! theirs. Registers of the convergence unit hold a mask for each lane, so that one number can serve both arms of a
 //! branch at a time, as in code of ptxas.
@@ -28,7 +32,9 @@ use registers::Registers;
 use sass::{Model, PT};
 
 /// Steps that a group takes while others wait, before they have a turn.
-const PATIENCE: u32 = 4096;
+const PATIENCE: u32 = 128;
+/// Lanes that have yielded so often are not waited for any more.
+const YIELDS: u32 = 16;
 /// Registers of the convergence unit.
 const CONVERGENCE: usize = 16;
 
@@ -73,6 +79,8 @@ pub struct Warp {
     convergence: [[u32; LANES]; CONVERGENCE],
     /// For lanes at WARPSYNC, whom they wait for.
     members: [u32; LANES],
+    /// How often each lane has yielded since it last came to BSYNC.
+    yields: [u32; LANES],
     /// What the last barrier with a reduction gave.
     reduced: [(u32, bool); LANES],
     local: Vec<Vec<u8>>,
@@ -114,6 +122,7 @@ impl Warp {
             registers: Registers::new(context.launch.check_registers),
             convergence: [[0; LANES]; CONVERGENCE],
             members: [0; LANES],
+            yields: [0; LANES],
             reduced: [(0, false); LANES],
             local: vec![Vec::new(); LANES],
             clock: 0,
@@ -263,7 +272,10 @@ impl Warp {
                 return Ok(self.exit(group, leaving));
             }
             Action::Trap => return Err((FaultKind::Trap, first)),
-            Action::Yield => return Ok(Next::Yield),
+            Action::Yield => {
+                self.give_way(mask);
+                return Ok(Next::Yield);
+            }
             Action::Gather { taken, barrier } => {
                 let gathering = self.registers.holds(*taken, mask);
                 self.gather(gathering, *barrier);

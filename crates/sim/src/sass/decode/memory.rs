@@ -149,7 +149,9 @@ impl Decoder<'_> {
 
     pub(super) fn atomic(&self) -> Option<Action> {
         let inst = self.inst;
-        self.has_no_predicates().then_some(())?;
+        // Where the address can't be wrong, nobody asks.
+        let done = self.truth(0);
+        (self.has_no_predicates() || inst.op() == Op::ATOM).then_some(())?;
         if inst.has(M::POPC) || inst.has(M::ARRIVE) || inst.has(M::SAFEADD) {
             return None;
         }
@@ -167,6 +169,9 @@ impl Decoder<'_> {
             dest: self.dest(),
             function: atomic_function(operation, ty)?,
             tells_success: inst.has(M::CAST),
+            works_on_shared: operation == "cas" || matches!(name, "u32" | "s32"),
+            works_on_local: matches!(name, "u32" | "s32"),
+            done,
         })))
     }
 

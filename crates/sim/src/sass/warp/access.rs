@@ -123,6 +123,7 @@ impl Warp {
         let addresses = self.addresses(now, &atomic.address)?;
         let words = atomic.bytes.div_ceil(4);
         let mut results = [[0; LANES]; LARGEST / 4];
+        let mut done = [1; LANES];
         for lane in lanes_of(now.mask) {
             let address = addresses[lane];
             let length = atomic.bytes * atomic.elements;
@@ -130,6 +131,20 @@ impl Warp {
                 Space::Generic => Space::of_generic(address),
                 space => space,
             };
+            let works = match space {
+                Space::Global => true,
+                Space::Shared => atomic.works_on_shared || atomic.address.space == Space::Shared,
+                Space::Local => atomic.works_on_local,
+                _ => false,
+            };
+            if !works {
+                if atomic.done == Truth::None {
+                    let what = format!("an atomic operation of this kind on {} memory", space.name());
+                    return Err((FaultKind::Unsupported { what }, lane));
+                }
+                done[lane] = 0;
+                continue;
+            }
             // All of a vector is there, or none of it is touched.
             self.bytes(now, lane, (atomic.address.space, address), length).map_err(|kind| (kind, lane))?;
             for element in 0..atomic.elements {
@@ -154,6 +169,7 @@ impl Warp {
                 }
             }
         }
+        self.registers.write_truth(now.mask, atomic.done, &done);
         for (word, values) in (0..words * atomic.elements).zip(&results) {
             self.registers.write(now.mask, word_of(atomic.dest, word), 1, values);
         }

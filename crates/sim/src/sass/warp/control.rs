@@ -1,6 +1,6 @@
 //! Where lanes go: branches, convergence, barriers of the block.
 
-use super::{Arrival, Condition, Group, LANES, Next, Now, Source, State, Stop, Warp, lanes_of};
+use super::{Arrival, Condition, Group, LANES, Next, Now, Source, State, Stop, Warp, YIELDS, lanes_of};
 use crate::ptx::FaultKind;
 use crate::ptx::program::Reduction;
 use crate::sass::block::Context;
@@ -100,6 +100,7 @@ impl Warp {
         }
         let timing = group.timing.clone();
         self.park(Group { mask, pc: group.pc, state: State::AtMeeting(barrier), stamp: 0, timing });
+        lanes_of(mask).for_each(|lane| self.yields[lane] = 0);
         self.let_go(barrier);
         group.mask = staying;
         if staying == 0 { Next::Elsewhere } else { Next::Go(group.pc + 1) }
@@ -113,8 +114,25 @@ impl Warp {
         if present == 0 {
             return;
         }
-        let wanted = self.convergence[usize::from(barrier)].map(|mask| mask & self.alive);
-        self.unite(state, |lane| wanted[lane] & !present == 0, |lane| wanted[lane]);
+        let yielding =
+            (0..LANES).filter(|lane| self.yields[*lane] >= YIELDS).fold(0, |m, lane| m | 1u32 << lane);
+        let coming = self.alive & !yielding;
+        let wanted = self.convergence[usize::from(barrier)].map(|mask| mask & coming);
+        let gone = self.unite(state, |lane| wanted[lane] & !present == 0, |lane| wanted[lane]);
+        // Those that come later wait only for each other.
+        self.convergence[usize::from(barrier)].iter_mut().for_each(|mask| *mask &= !gone);
+    }
+
+    /// Lanes yield: those that wait for them may stop to.
+    pub(super) fn give_way(&mut self, mask: u32) {
+        let mut enough = false;
+        for lane in lanes_of(mask) {
+            self.yields[lane] += 1;
+            enough |= self.yields[lane] == YIELDS;
+        }
+        if enough {
+            (0..self.convergence.len()).for_each(|barrier| self.let_go(barrier as u8));
+        }
     }
 
     pub(super) fn sync(&mut self, now: &mut Now, group: &mut Group, members: Source) -> Result<Next, Stop> {
@@ -144,8 +162,9 @@ impl Warp {
         self.unite(State::AtSync, |lane| wanted[lane] & !present == 0, |lane| wanted[lane]);
     }
 
-    /// Of the groups in a state, makes one of the lanes that may go and wait for the same lanes at the same place.
-    fn unite(&mut self, state: State, may_go: impl Fn(usize) -> bool, key: impl Fn(usize) -> u32) {
+    /// Of the groups in a state, makes one of the lanes that may go and wait for the same lanes at the same place. Says
+    /// which lanes go.
+    fn unite(&mut self, state: State, may_go: impl Fn(usize) -> bool, key: impl Fn(usize) -> u32) -> u32 {
         let mut united: Vec<(u32, Group)> = Vec::new();
         let mut index = 0;
         while index < self.groups.len() {
@@ -179,7 +198,9 @@ impl Warp {
                 index += 1;
             }
         }
+        let gone = united.iter().fold(0, |all, (_, group)| all | group.mask);
         united.into_iter().for_each(|(_, group)| self.park(group));
+        gone
     }
 
     pub(super) fn read_convergence(&mut self, mask: u32, barrier: u8, dest: Dest, clear: bool) {
