@@ -1,8 +1,10 @@
 //! Running and proving code without a GPU.
 //!
+//! * [`generate`] makes random PTX programs that are well defined, and reduces those that show an error.
 //! * [`ptx`] executes a PTX module: grids of blocks of warps of threads, on memory with bounds.
 //! * [`verify`] proves that the control codes of a program cover every dependence between its registers, on every path.
 //!   It knows the machine from `sass::model`, and neither PTX nor our compiler: any cubin will do.
 
+pub mod generate;
 pub mod ptx;
 pub mod verify;
