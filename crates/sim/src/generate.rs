@@ -23,7 +23,7 @@ mod random;
 mod reduce;
 mod templates;
 
-pub use print::{PARAMETERS, module, parameters};
+pub use print::{PARAMETERS, memory_bytes, module, parameters};
 
 use class::Class;
 use random::Random;

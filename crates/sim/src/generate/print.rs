@@ -43,6 +43,7 @@ fn record_bytes() -> u32 {
     16 * class::registers().count() as u32 + SCRATCH
 }
 
+/// Bytes of global memory for so many threads.
 pub fn memory_bytes(threads: u32) -> usize {
     (RECORDS + threads * record_bytes()) as usize
 }
