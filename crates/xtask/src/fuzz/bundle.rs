@@ -7,7 +7,7 @@
 //! | `images.bin` | the contents of memory before a run |
 //! | `run.py`, `run.sh` | loads, launches, compares |
 
-use super::programs::{WAYS, compile, interpret};
+use super::programs::{WAYS, check, compile, interpret};
 use crate::{Result, shell};
 use rayon::prelude::*;
 use sim::generate::{self, IMAGES, PARAMETERS, Program};
@@ -34,7 +34,7 @@ pub fn write(folder: &Path, first: u64, count: u64) -> Result<()> {
     shell::write(&folder.join("images.bin"), images)?;
     let ways: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
     let constants = format!(
-        "WAYS = {ways:?}\nBATCH = {BATCH}\nIMAGES = {IMAGES}\nHEAD = {}\nRECORD = {}\nVALUES = bytes({PARAMETERS:?})\n",
+        "WAYS = {ways:?}\nIMAGES = {IMAGES}\nHEAD = {}\nRECORD = {}\nVALUES = bytes({PARAMETERS:?})\n",
         generate::memory_bytes(0),
         generate::memory_bytes(1) - generate::memory_bytes(0),
     );
@@ -48,19 +48,25 @@ pub fn write(folder: &Path, first: u64, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Compiles a batch in every way; what `programs.bin` says about it.
+/// Compiles a batch in every way; what `programs.bin` says about it. Programs that fail here are named and left out.
 fn batch(folder: &Path, number: usize, programs: &[Program]) -> Result<Vec<u8>> {
-    let source = generate::module(programs);
+    let (programs, bad): (Vec<_>, Vec<_>) =
+        programs.iter().cloned().partition(|program| check(program).is_ok());
+    if !bad.is_empty() {
+        let seeds: Vec<u64> = bad.iter().map(|program| program.seed).collect();
+        println!("left out, as they fail without a GPU: {seeds:?}");
+    }
+    let source = generate::module(&programs);
     for way in &WAYS {
         let cubin = compile(&source, way).map_err(|failure| format!("batch {number}: {failure:?}"))?;
         shell::write(&folder.join(format!("{}-{number}.cubin", way.name)), cubin)?;
     }
     let mut lines = Vec::new();
-    for program in programs {
+    for program in &programs {
         let alone = generate::module(std::slice::from_ref(program));
         let memory = interpret(program, &alone).map_err(|failure| format!("{failure:?}"))?;
         lines.extend(program.seed.to_le_bytes());
-        lines.extend([program.grid, program.block].iter().flat_map(|n| n.to_le_bytes()));
+        lines.extend([number as u32, program.grid, program.block, 0].iter().flat_map(|n| n.to_le_bytes()));
         lines.extend(hashes(&memory).iter().flat_map(|hash| hash.to_le_bytes()));
     }
     Ok(lines)

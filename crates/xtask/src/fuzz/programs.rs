@@ -12,6 +12,7 @@ use crate::{Result, shell};
 use rayon::prelude::*;
 use sim::generate::{self, Program};
 use sim::ptx::{Launch, Machine};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -42,6 +43,9 @@ fn failure(stage: impl Into<String>, what: impl ToString) -> Failure {
     Failure { stage: stage.into(), what: what.to_string() }
 }
 
+/// Failures of one stage that are reduced; of the others the seeds are enough.
+const REDUCED: usize = 2;
+
 /// Checks this many programs from a seed on.
 pub fn run(first: u64, count: u64) -> Result<()> {
     let start = Instant::now();
@@ -54,16 +58,32 @@ pub fn run(first: u64, count: u64) -> Result<()> {
             check(&program).err().map(|failure| (program, failure))
         })
         .collect();
-    let mut reports = failed.iter().map(|(program, failure)| report(program, failure));
-    let result = reports.try_for_each(|report| report.map(|text| println!("{text}")));
+    let reports = report_all(&failed);
     std::panic::set_hook(quiet);
-    result?;
+    println!("{}", reports?);
     println!(
         "{count} programs from seed {first}, {} failed, {:.1} s",
         failed.len(),
         start.elapsed().as_secs_f32()
     );
     if failed.is_empty() { Ok(()) } else { Err("there are programs that fail".into()) }
+}
+
+/// All failures, by their stage.
+fn report_all(failed: &[(Program, Failure)]) -> Result<String> {
+    let mut stages: BTreeMap<&str, Vec<&(Program, Failure)>> = BTreeMap::new();
+    failed.iter().for_each(|one| stages.entry(&one.1.stage).or_default().push(one));
+    let mut text = String::new();
+    for failed in stages.values() {
+        let (some, rest) = failed.split_at(failed.len().min(REDUCED));
+        for (program, failure) in some {
+            text += &report(program, failure)?;
+        }
+        for (program, Failure { stage, what }) in rest {
+            text += &format!("{stage}, seed {}: {what}\n", program.seed);
+        }
+    }
+    Ok(text)
 }
 
 /// Reduces a program that fails, and says where the result is.
@@ -76,7 +96,7 @@ fn report(program: &Program, found: &Failure) -> Result<String> {
     let path = folder.join(format!("{}.ptx", small.name()));
     shell::write(&path, generate::module(std::slice::from_ref(&small)))?;
     Ok(format!(
-        "{stage}: {what}\n    cargo xtask fuzz programs --seed {} --count 1\n    {} statements of {} left in {}",
+        "{stage}: {what}\n    cargo xtask fuzz programs --seed {} --count 1\n    {} statements of {} left in {}\n",
         program.seed,
         small.size(),
         program.size(),
@@ -84,7 +104,8 @@ fn report(program: &Program, found: &Failure) -> Result<String> {
     ))
 }
 
-fn check(program: &Program) -> std::result::Result<(), Failure> {
+/// Everything that must hold of a program.
+pub fn check(program: &Program) -> std::result::Result<(), Failure> {
     let source = generate::module(std::slice::from_ref(program));
     let expected = interpret(program, &source)?;
     let printed = ptx::print(&parse(&source)?);

@@ -2,7 +2,7 @@
 """Runs the programs of this folder on the GPU in every way they were compiled, and compares memory with the hashes of
 what the interpreter left. A fault or a hang costs the program it happened in: a fresh process goes on behind it.
 
-programs.bin has a row for each program: seed (8 bytes), blocks, threads (4 each), a hash of the memory that threads
+programs.bin has a row for each program: seed (8 bytes), batch, blocks, threads, 0 (4 each), a hash of the memory that threads
 share, and one of each 8-byte word of their records, over the threads (8 each)."""
 import ctypes as C
 import subprocess
@@ -12,13 +12,13 @@ import time
 
 import numpy as np
 
-from layout import BATCH, HEAD, IMAGES, RECORD, VALUES, WAYS
+from layout import HEAD, IMAGES, RECORD, VALUES, WAYS
 
 HANG = 20  # seconds
 SHOWN = 40  # differences that are printed
 COLUMNS = RECORD // 8
 PROGRAMS = np.fromfile("programs.bin", np.dtype([
-    ("seed", "<u8"), ("grid", "<u4"), ("block", "<u4"), ("head", "<u8"), ("columns", "<u8", COLUMNS)]))
+    ("seed", "<u8"), ("batch", "<u4"), ("grid", "<u4"), ("block", "<u4"), ("pad", "<u4"), ("head", "<u8"), ("columns", "<u8", COLUMNS)]))
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -85,8 +85,8 @@ def worker(way, start):
     for index in range(start, len(PROGRAMS)):
         program = PROGRAMS[index]
         print("BEGIN", index, flush=index % 50 == 0)
-        if index // BATCH != batch:
-            batch = index // BATCH
+        if program["batch"] != batch:
+            batch = program["batch"]
             module = gpu.load(f"{way}-{batch}.cubin")
         sys.stdout.flush()
         wrong = difference(program, gpu.run(module, program, images[int(program["seed"]) % IMAGES]))
