@@ -7,7 +7,8 @@
 //! | `images.bin` | the contents of memory before a run |
 //! | `run.py`, `run.sh` | loads, launches, compares |
 
-use super::programs::{WAYS, check, compile, interpret};
+use super::programs::{TARGET, WAYS, check, compile, interpret};
+use crate::tools::Tools;
 use crate::{Result, shell};
 use rayon::prelude::*;
 use sim::generate::{self, IMAGES, PARAMETERS, Program};
@@ -15,10 +16,14 @@ use std::path::Path;
 
 /// Kernels in a module.
 const BATCH: u64 = 250;
+/// The way of ptxas.
+const REFERENCE: &str = "ptxas";
 /// Most threads of a program.
 const THREADS: u32 = 128;
 
-pub fn write(folder: &Path, first: u64, count: u64) -> Result<()> {
+/// With `reference`, ptxas compiles the programs as well: where it is right and we are not, the interpreter is, too.
+pub fn write(folder: &Path, first: u64, count: u64, reference: bool) -> Result<()> {
+    let tools = if reference { Some(Tools::find()?) } else { None };
     shell::create_dir(folder)?;
     let batches: Vec<Vec<Program>> = (first..first + count)
         .step_by(BATCH as usize)
@@ -27,12 +32,13 @@ pub fn write(folder: &Path, first: u64, count: u64) -> Result<()> {
     let lines: Vec<Vec<u8>> = batches
         .par_iter()
         .enumerate()
-        .map(|(number, programs)| batch(folder, number, programs))
+        .map(|(number, programs)| batch(folder, number, programs, tools.as_ref()))
         .collect::<Result<_>>()?;
     shell::write(&folder.join("programs.bin"), lines.concat())?;
     let images: Vec<u8> = (0..IMAGES).flat_map(|number| generate::image(number, THREADS)).collect();
     shell::write(&folder.join("images.bin"), images)?;
-    let ways: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
+    let names = WAYS.iter().map(|way| way.name);
+    let ways: Vec<&str> = reference.then_some(REFERENCE).into_iter().chain(names).collect();
     let constants = format!(
         "WAYS = {ways:?}\nIMAGES = {IMAGES}\nHEAD = {}\nRECORD = {}\nVALUES = bytes({PARAMETERS:?})\n",
         generate::memory_bytes(0),
@@ -44,12 +50,12 @@ pub fn write(folder: &Path, first: u64, count: u64) -> Result<()> {
         &folder.join("run.sh"),
         "#!/bin/sh\ncd \"$(dirname \"$0\")\" && timeout 500 python3 run.py\n",
     )?;
-    println!("{count} programs, {} ways, in {}", WAYS.len(), folder.display());
+    println!("{count} programs, {} ways, in {}", ways.len(), folder.display());
     Ok(())
 }
 
 /// Compiles a batch in every way; what `programs.bin` says about it. Programs that fail here are named and left out.
-fn batch(folder: &Path, number: usize, programs: &[Program]) -> Result<Vec<u8>> {
+fn batch(folder: &Path, number: usize, programs: &[Program], tools: Option<&Tools>) -> Result<Vec<u8>> {
     let (programs, bad): (Vec<_>, Vec<_>) =
         programs.iter().cloned().partition(|program| check(program).is_ok());
     if !bad.is_empty() {
@@ -60,6 +66,13 @@ fn batch(folder: &Path, number: usize, programs: &[Program]) -> Result<Vec<u8>> 
     for way in &WAYS {
         let cubin = compile(&source, way).map_err(|failure| format!("batch {number}: {failure:?}"))?;
         shell::write(&folder.join(format!("{}-{number}.cubin", way.name)), cubin)?;
+    }
+    if let Some(tools) = tools {
+        let name = |end: &str| folder.join(format!("{REFERENCE}-{number}.{end}"));
+        shell::write(&name("ptx"), &source)?;
+        let mut ptxas = tools.command("ptxas");
+        ptxas.arg(format!("-arch={TARGET}")).arg(name("ptx")).arg("-o").arg(name("cubin"));
+        shell::run(&mut ptxas)?;
     }
     let mut lines = Vec::new();
     for program in &programs {

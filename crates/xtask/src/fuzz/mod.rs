@@ -11,6 +11,7 @@ use std::time::Duration;
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
     let (mut seconds, mut seed, mut count) = (600u64, None, 1000u64);
+    let mut reference = false;
     let mut part = "frontend".to_string();
     let mut folder: Option<PathBuf> = None;
     while let Some(argument) = arguments.next()? {
@@ -23,6 +24,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             Value(name) if part == "bundle" && folder.is_none() => folder = Some(name.into()),
             Long("seconds") => seconds = arguments.value()?.parse()?,
             Long("seed") => seed = Some(arguments.value()?.parse()?),
+            Long("reference") => reference = true,
             Long("count") => count = arguments.value()?.parse()?,
             other => return Err(other.unexpected().into()),
         }
@@ -30,7 +32,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     match (part.as_str(), folder) {
         ("disasm", _) => disasm(seconds, seed.unwrap_or(1)),
         ("programs", _) => programs::run(seed.unwrap_or(0), count),
-        ("bundle", Some(folder)) => bundle::write(&folder, seed.unwrap_or(0), count),
+        ("bundle", Some(folder)) => bundle::write(&folder, seed.unwrap_or(0), count, reference),
         ("bundle", None) => Err("which folder? cargo xtask fuzz bundle DIR".into()),
         _ => frontend::run(Duration::from_secs(seconds), seed.unwrap_or(1)),
     }
