@@ -4,7 +4,8 @@
 //! * the front end accepts it, and its printed form runs to the same memory;
 //! * the interpreter runs it without a fault;
 //! * it compiles in every [`WAYS`], with the checks after each pass on, and nothing panics;
-//! * the schedule verifier has nothing to say about the code.
+//! * the schedule verifier has nothing to say about the code;
+//! * the simulator runs the code without a fault, and leaves the memory that the interpreter left.
 //!
 //! A program that fails is reduced, kept under `target/fuzz`, and named with the command that shows it again.
 
@@ -119,6 +120,10 @@ pub fn check(program: &Program) -> std::result::Result<(), Failure> {
         if let Some(first) = verdict.reports.first() {
             return Err(failure(format!("{} schedule", way.name), first));
         }
+        let got = simulate(program, &cubin, way)?;
+        if let Some(what) = difference(&expected, &got) {
+            return Err(failure(format!("{} result", way.name), what));
+        }
     }
     Ok(())
 }
@@ -141,6 +146,32 @@ pub fn interpret(program: &Program, source: &str) -> std::result::Result<Vec<u8>
     machine.run(&launch).map_err(|fault| failure("interpreter", fault))?;
     let memory = machine.read(address, program.memory_bytes());
     memory.map(<[u8]>::to_vec).ok_or_else(|| failure("interpreter", "memory has another size"))
+}
+
+/// Memory after the simulator has run a program's machine code.
+fn simulate(program: &Program, cubin: &[u8], way: &Way) -> std::result::Result<Vec<u8>, Failure> {
+    let stage = format!("{} simulator", way.name);
+    let decoded = sim::sass::Program::new(cubin).map_err(|error| failure(&stage, error))?;
+    let mut machine = sim::sass::Machine::new(&decoded);
+    let address = machine.allocate(generate::image(program.seed, program.threads()));
+    let (name, parameters) = (program.name(), generate::parameters(address));
+    let launch = Launch::new(&name, [program.grid, 1, 1], [program.block, 1, 1], &parameters);
+    machine.run(&launch).map_err(|fault| failure(&stage, fault))?;
+    let memory = machine.read(address, program.memory_bytes());
+    memory.map(<[u8]>::to_vec).ok_or_else(|| failure(&stage, "memory has another size"))
+}
+
+/// How many words differ, and the first of them.
+fn difference(expected: &[u8], got: &[u8]) -> Option<String> {
+    let pairs = expected.chunks(8).zip(got.chunks(8)).enumerate();
+    let wrong: Vec<_> = pairs.filter(|(_, (want, have))| want != have).collect();
+    let (word, (want, have)) = wrong.first()?;
+    let (head, record) = (generate::memory_bytes(0), generate::memory_bytes(1) - generate::memory_bytes(0));
+    let place = match (8 * word).checked_sub(head) {
+        None => format!("byte {} of what all share", 8 * word),
+        Some(at) => format!("thread {} byte {}", at / record, at % record),
+    };
+    Some(format!("{} words differ, first {place}: {have:02x?}, not {want:02x?}", wrong.len()))
 }
 
 /// The cubin of a module.
