@@ -28,7 +28,7 @@ pub use print::{PARAMETERS, memory_bytes, module, parameters};
 use class::Class;
 use random::Random;
 
-/// A program: one kernel.
+/// A program: one kernel, and the functions that it calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub seed: u64,
@@ -37,6 +37,8 @@ pub struct Program {
     /// Threads of a block.
     pub block: u32,
     body: Vec<Statement>,
+    /// Each may call those behind it.
+    functions: Vec<Vec<Statement>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +70,17 @@ enum Statement {
         level: u8,
         again: bool,
     },
+    /// Nothing where there is no such function.
+    Call {
+        function: u8,
+        arguments: [u8; 3],
+        results: [u8; 2],
+    },
 }
+
+/// The classes of a function's arguments and results.
+const ARGUMENTS: [Class; 3] = [Class::Word, Class::Long, Class::Float];
+const RESULTS: [Class; 2] = [Class::Word, Class::Long];
 
 /// A predicate register, and whether it must be false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +133,16 @@ impl Program {
 
     /// How many statements there are.
     pub fn size(&self) -> usize {
-        self.body.iter().map(Statement::size).sum()
+        self.blocks().flatten().map(Statement::size).sum()
+    }
+
+    /// The kernel's statements, then those of the functions.
+    fn blocks(&self) -> impl Iterator<Item = &Vec<Statement>> {
+        std::iter::once(&self.body).chain(&self.functions)
+    }
+
+    fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Vec<Statement>> {
+        std::iter::once(&mut self.body).chain(&mut self.functions)
     }
 
     /// Bytes of global memory that the kernel's first parameter points to.
@@ -134,7 +155,7 @@ impl Statement {
     /// The statements inside.
     fn blocks(&self) -> Vec<&Vec<Statement>> {
         match self {
-            Statement::Row { .. } | Statement::Leave { .. } => Vec::new(),
+            Statement::Row { .. } | Statement::Leave { .. } | Statement::Call { .. } => Vec::new(),
             Statement::If { then, otherwise, .. } => vec![then, otherwise],
             Statement::Loop { body, .. } => vec![body],
             Statement::Switch { arms, .. } => arms.iter().collect(),
@@ -143,7 +164,7 @@ impl Statement {
 
     fn blocks_mut(&mut self) -> Vec<&mut Vec<Statement>> {
         match self {
-            Statement::Row { .. } | Statement::Leave { .. } => Vec::new(),
+            Statement::Row { .. } | Statement::Leave { .. } | Statement::Call { .. } => Vec::new(),
             Statement::If { then, otherwise, .. } => vec![then, otherwise],
             Statement::Loop { body, .. } => vec![body],
             Statement::Switch { arms, .. } => arms.iter_mut().collect(),

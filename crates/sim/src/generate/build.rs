@@ -6,7 +6,8 @@
 use super::class::Class;
 use super::random::Random;
 use super::templates::{self, Piece};
-use super::{Choice, Guard, Program, Statement, Style, Trips};
+use super::{ARGUMENTS, Choice, Guard, Program, RESULTS, Statement, Style, Trips};
+use std::ops::Range;
 
 /// Loops inside of each other.
 const LOOP_DEPTH: u8 = 3;
@@ -14,6 +15,9 @@ const LOOP_DEPTH: u8 = 3;
 const DEPTH: u8 = 5;
 /// Statements of a program, at most.
 const STATEMENTS: usize = 60;
+/// Functions beside the kernel, and statements of each, at most.
+const FUNCTIONS: usize = 3;
+const FUNCTION_STATEMENTS: usize = 15;
 /// Sizes of a block: whole warps, and some that aren't.
 const BLOCKS: [u32; 6] = [32, 32, 64, 64, 40, 33];
 
@@ -23,9 +27,11 @@ impl Program {
         let rows = rows(&mut random);
         let (grid, block) = (1 + random.below(2) as u32, random.pick(&BLOCKS));
         let left = 5 + random.below(STATEMENTS - 4);
-        let mut builder = Builder { random, rows, left };
+        let functions = if random.chance(30) { 1 + random.below(FUNCTIONS) as u8 } else { 0 };
+        let mut builder = Builder { random, rows, left, callable: 0..functions };
         let body = builder.block(usize::MAX, 0, 0);
-        Program { seed, grid, block, body }
+        let functions = (0..functions).map(|i| builder.function(i + 1..functions)).collect();
+        Program { seed, grid, block, body, functions }
     }
 }
 
@@ -42,6 +48,8 @@ struct Builder {
     rows: Vec<usize>,
     /// Statements that may still come.
     left: usize,
+    /// The functions that may be called.
+    callable: Range<u8>,
 }
 
 impl Builder {
@@ -52,6 +60,12 @@ impl Builder {
             block.push(self.statement(depth, loops));
         }
         block
+    }
+
+    fn function(&mut self, callable: Range<u8>) -> Vec<Statement> {
+        self.callable = callable;
+        self.left = 1 + self.random.below(FUNCTION_STATEMENTS);
+        self.block(usize::MAX, 2, LOOP_DEPTH - 1)
     }
 
     fn inner(&mut self, depth: u8, loops: u8) -> Vec<Statement> {
@@ -84,8 +98,16 @@ impl Builder {
                 let level = self.random.below(usize::from(loops)) as u8;
                 Statement::Leave { condition: self.guard(), level, again: self.random.chance(30) }
             }
+            25..31 if !self.callable.is_empty() => self.call(),
             _ => self.row(loops > 0),
         }
+    }
+
+    fn call(&mut self) -> Statement {
+        let function = self.callable.start + self.random.below(self.callable.len()) as u8;
+        let arguments = ARGUMENTS.map(|class| self.register(class));
+        let results = RESULTS.map(|class| self.register(class));
+        Statement::Call { function, arguments, results }
     }
 
     fn row(&mut self, in_loop: bool) -> Statement {

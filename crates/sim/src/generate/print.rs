@@ -17,8 +17,9 @@
 //! Only registers that a program mentions are set up and written back.
 
 use super::class::{self, CLASSES, Class};
+use super::random::Random;
 use super::templates::{self, Piece, Template};
-use super::{Choice, Guard, Program, Statement, Style, Trips};
+use super::{ARGUMENTS, Choice, Guard, Program, RESULTS, Statement, Style, Trips};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -58,24 +59,49 @@ pub fn module(programs: &[Program]) -> String {
 }
 
 impl Program {
-    /// The kernel.
+    /// The functions that are called, and the kernel.
     fn text(&self) -> String {
         let whole_warps = self.block % 32 == 0;
         let mask = if whole_warps { "-1" } else { "%all" };
-        let mut printer = Printer { text: String::new(), loops: Vec::new(), numbers: 0 };
+        let mut printer = Printer::new(self);
         printer.block(&self.body, &Here { mask: Some(mask.into()), full: whole_warps, block: true });
         let (body, numbers) = (printer.text, printer.numbers);
         let used = used(&self.body);
-        let mut text = format!(
-            ".visible .entry {}(.param .u64 memory, .param .align 8 .b8 values[32])\n{{\n",
+        let mut text = self.function_texts(printer.called);
+        let _ = writeln!(
+            text,
+            ".visible .entry {}(.param .u64 memory, .param .align 8 .b8 values[32])\n{{",
             self.name()
         );
-        declarations(&mut text, self.block, numbers);
+        declarations(&mut text, numbers);
+        let _ = writeln!(text, "\t.shared .align 16 .b8 slots[{}];", self.block * SLOT);
         self.prologue(&mut text, &used, &body);
         text.push_str(&body);
         epilogue(&mut text, &used);
         text.push_str("\tret;\n}\n");
         text
+    }
+
+    /// The functions that are called from the kernel or each other, the last first, as they are declared before they
+    /// are called.
+    fn function_texts(&self, mut called: BTreeSet<u8>) -> String {
+        let mut texts = Vec::new();
+        for (index, block) in (0u8..).zip(&self.functions) {
+            if !called.contains(&index) {
+                continue;
+            }
+            let mut printer = Printer { function: Some(index), ..Printer::new(self) };
+            printer.block(block, &Here::UNKNOWN);
+            called.append(&mut printer.called);
+            texts.push(function_text(
+                &function_name(self.seed, index),
+                block,
+                &printer.text,
+                printer.numbers,
+            ));
+        }
+        texts.reverse();
+        texts.concat()
     }
 
     fn prologue(&self, text: &mut String, used: &BTreeSet<(Class, u8)>, body: &str) {
@@ -129,13 +155,56 @@ impl Program {
     }
 }
 
+fn function_name(seed: u64, index: u8) -> String {
+    format!("f{seed}_{index}")
+}
+
+/// A function begins with its arguments in the first registers of their classes, and constants in the others.
+fn function_text(name: &str, block: &[Statement], body: &str, numbers: u32) -> String {
+    let mut text = format!(
+        ".func (.param .align 8 .b8 results[16]) {name}(.param .b64 at, .param .b64 from, .param .b32 own,\n\t\
+         .param .b32 a, .param .b64 b, .param .f32 c)\n{{\n"
+    );
+    let mut used = used(block);
+    used.extend(RESULTS.map(|class| (class, 0)));
+    declarations(&mut text, numbers);
+    let _ = writeln!(
+        text,
+        "\tld.param.b64 %record, [at];\n\tld.param.b64 %table, [from];\n\tld.param.b32 %slot, [own];"
+    );
+    let _ = writeln!(text, "\tadd.u64 %totals, %table, {TOTALS};");
+    let _ = writeln!(text, "\tadd.u64 %mine, %record, {};", 8 * class::registers().count());
+    if body.contains("frame") {
+        zeros(&mut text, "local", "frame");
+    }
+    for (at, class, number) in places(&used) {
+        let info = class.info();
+        let parameter = ARGUMENTS.iter().position(|argument| (*argument, 0) == (class, number));
+        let constant = class.constant(&mut Random::new(at as u64));
+        let _ = match (parameter, class) {
+            (Some(i), _) => {
+                writeln!(text, "\tld.param.{} %{}0, [{}];", info.ty, info.name, ["a", "b", "c"][i])
+            }
+            (None, Class::Predicate) => {
+                writeln!(text, "\tld.param.u32 %tr0, [a];\n\tsetp.lt.s32 %p{number}, %tr0, {};", 8 * number)
+            }
+            (None, _) => {
+                writeln!(text, "\tmov.{} %{}{number}, {};", info.ty, info.name, class.literal(constant))
+            }
+        };
+    }
+    text.push_str(body);
+    text.push_str("\tst.param.b32 [results], %r0;\n\tst.param.b64 [results+8], %d0;\n\tret;\n}\n");
+    text
+}
+
 fn zeros(text: &mut String, space: &str, base: &str) {
     for at in (0..SLOT).step_by(16) {
         let _ = writeln!(text, "\tst.{space}.v4.u32 [{base}+{at}], {{0, 0, 0, 0}};");
     }
 }
 
-fn declarations(text: &mut String, block: u32, numbers: u32) {
+fn declarations(text: &mut String, numbers: u32) {
     for info in &CLASSES {
         let _ = writeln!(text, "\t.reg .{} %{}<{}>;", info.ty, info.name, info.count);
     }
@@ -151,7 +220,6 @@ fn declarations(text: &mut String, block: u32, numbers: u32) {
         }
         let _ = writeln!(text, "\t.reg .pred %again<{numbers}>;");
     }
-    let _ = writeln!(text, "\t.shared .align 16 .b8 slots[{}];", block * SLOT);
     let _ = writeln!(text, "\t.local .align 16 .b8 frame[{SLOT}];");
 }
 
@@ -220,6 +288,10 @@ fn used(block: &[Statement]) -> BTreeSet<(Class, u8)> {
                 used.insert((Class::Word, *register));
             }
             Statement::Loop { .. } => {}
+            Statement::Call { arguments, results, .. } => {
+                used.extend(ARGUMENTS.into_iter().zip(*arguments));
+                used.extend(RESULTS.into_iter().zip(*results));
+            }
         }
         statement.blocks().into_iter().for_each(|inner| used.extend(self::used(inner)));
     }
@@ -267,7 +339,11 @@ impl Here {
     const UNKNOWN: Here = Here { mask: None, full: false, block: false };
 }
 
-struct Printer {
+struct Printer<'p> {
+    program: &'p Program,
+    /// The function that is printed; the kernel without one.
+    function: Option<u8>,
+    called: BTreeSet<u8>,
     text: String,
     /// The numbers of the loops around.
     loops: Vec<u32>,
@@ -275,7 +351,12 @@ struct Printer {
     numbers: u32,
 }
 
-impl Printer {
+impl<'p> Printer<'p> {
+    fn new(program: &'p Program) -> Printer<'p> {
+        let (text, loops) = (String::new(), Vec::new());
+        Printer { program, function: None, called: BTreeSet::new(), text, loops, numbers: 0 }
+    }
+
     fn line(&mut self, line: impl AsRef<str>) {
         self.text.push('\t');
         self.text.push_str(line.as_ref());
@@ -308,7 +389,32 @@ impl Printer {
                     self.line(format!("{}bra {label}{number};", at(*condition)));
                 }
             }
+            Statement::Call { function, arguments, results } => self.call(*function, *arguments, *results),
         }
+    }
+
+    fn call(&mut self, function: u8, [a, b, c]: [u8; 3], [word, long]: [u8; 2]) {
+        let exists = usize::from(function) < self.program.functions.len();
+        if !exists || self.function.is_some_and(|caller| caller >= function) {
+            return;
+        }
+        self.called.insert(function);
+        self.line("{");
+        self.line(".param .b64 at, from, b;\n\t.param .b32 own, a;\n\t.param .f32 c;\n\t.param .align 8 .b8 results[16];");
+        for (ty, parameter, value) in [
+            ("b64", "at", "%record".to_string()),
+            ("b64", "from", "%table".to_string()),
+            ("b32", "own", "%slot".to_string()),
+            ("b32", "a", format!("%r{a}")),
+            ("b64", "b", format!("%d{b}")),
+            ("f32", "c", format!("%f{c}")),
+        ] {
+            self.line(format!("st.param.{ty} [{parameter}], {value};"));
+        }
+        let name = function_name(self.program.seed, function);
+        self.line(format!("call (results), {name}, (at, from, own, a, b, c);"));
+        self.line(format!("ld.param.b32 %r{word}, [results];\n\tld.param.b64 %d{long}, [results+8];"));
+        self.line("}");
     }
 
     /// A row is left out where it needs threads that may not be here.
@@ -328,6 +434,10 @@ impl Printer {
                     None => return,
                 },
             }
+        }
+        // A kernel's parameters are not a function's.
+        if self.function.is_some() && text.contains("[values") {
+            return;
         }
         let guard = guard.filter(|_| !template.is_collective()).map(at).unwrap_or_default();
         for instruction in text.split_inclusive(';') {

@@ -36,7 +36,8 @@ fn take_out(best: &mut Program, holds: &mut impl FnMut(&Program) -> bool) {
         let mut first = 0;
         while first < best.size() {
             let mut next = best.clone();
-            delete(&mut next.body, &mut 0, first..first + count);
+            let mut number = 0;
+            next.blocks_mut().for_each(|block| delete(block, &mut number, first..first + count));
             if !attempt(best, next, holds) {
                 first += count;
             }
@@ -65,7 +66,7 @@ fn simplify(best: &mut Program, holds: &mut impl FnMut(&Program) -> bool) {
         let mut change = 0;
         loop {
             let mut next = best.clone();
-            match edit(&mut next.body, &mut index.clone(), change) {
+            match edit(&mut next, index, change) {
                 Edit::Done => {
                     // A change that was good may have made another statement the one with this number.
                     if !attempt(best, next, holds) {
@@ -90,7 +91,27 @@ enum Edit {
 }
 
 /// Makes the `change`-th change to the statement with this number. Changes that are none count, and are refused.
-fn edit(block: &mut Vec<Statement>, number: &mut usize, change: usize) -> Edit {
+fn edit(program: &mut Program, mut number: usize, change: usize) -> Edit {
+    edit_one_of(program.blocks_mut(), &mut number, change)
+}
+
+/// In the block that has the statement.
+fn edit_one_of<'b>(
+    blocks: impl IntoIterator<Item = &'b mut Vec<Statement>>,
+    number: &mut usize,
+    change: usize,
+) -> Edit {
+    for block in blocks {
+        let size: usize = block.iter().map(Statement::size).sum();
+        if *number < size {
+            return edit_block(block, number, change);
+        }
+        *number -= size;
+    }
+    Edit::NoMore
+}
+
+fn edit_block(block: &mut Vec<Statement>, number: &mut usize, change: usize) -> Edit {
     for i in 0..block.len() {
         if *number == 0 {
             return simpler(block, i, change);
@@ -101,13 +122,7 @@ fn edit(block: &mut Vec<Statement>, number: &mut usize, change: usize) -> Edit {
             continue;
         }
         *number -= 1;
-        for inner in block[i].blocks_mut() {
-            let size: usize = inner.iter().map(Statement::size).sum();
-            if *number < size {
-                return edit(inner, number, change);
-            }
-            *number -= size;
-        }
+        return edit_one_of(block[i].blocks_mut(), number, change);
     }
     Edit::NoMore
 }
@@ -140,6 +155,8 @@ fn simpler_parts(statement: &mut Statement, change: usize) -> Edit {
         (Statement::Loop { trips, .. }, 0..3) => *trips = Trips::Constant(change as u8 + 1),
         (Statement::Loop { style, .. }, 3) => *style = super::Style::Bottom,
         (Statement::Switch { index, .. }, 0) => *index = 0,
+        (Statement::Call { arguments, .. }, 0) => *arguments = [0; 3],
+        (Statement::Call { results, .. }, 1) => *results = [0; 2],
         _ => return Edit::NoMore,
     }
     Edit::Done

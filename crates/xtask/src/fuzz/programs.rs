@@ -30,7 +30,7 @@ pub const WAYS: [Way; 4] = [
     Way { name: "O0", level: 0, max_registers: None },
     Way { name: "O1", level: 1, max_registers: None },
     Way { name: "O3", level: 3, max_registers: None },
-    Way { name: "O3-24", level: 3, max_registers: Some(24) },
+    Way { name: "O3-32", level: 3, max_registers: Some(32) },
 ];
 
 /// What failed. Reduction keeps the stage and lets the rest change.
