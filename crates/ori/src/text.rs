@@ -97,6 +97,7 @@ impl fmt::Display for Arg {
                 write!(f, "{half}(${symbol}{addend:+})")
             }
             Arg::Stack => f.write_str("SP"),
+            Arg::StackTop => f.write_str("TOP"),
             Arg::Incoming(offset) => write!(f, "incoming+{offset:#x}"),
             Arg::Table { symbol } => write!(f, "table(${symbol})"),
             Arg::Name(m) => f.write_str(m.name()),

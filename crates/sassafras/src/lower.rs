@@ -42,6 +42,7 @@ mod memory;
 mod moves;
 mod multimem;
 mod special;
+mod stack;
 mod surface;
 mod tcgen05;
 mod tensor_alloc;
@@ -218,6 +219,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     kernel.code.block();
     kernel.code.frame = call::outgoing(module, body);
+    kernel.code.moving_stack = stack::moves(module, body);
     let params = ParamWords::new(module, body, Some(function));
     let results: Vec<ast::Reg> = match function.entry {
         true => Vec::new(),

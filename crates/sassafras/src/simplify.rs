@@ -199,7 +199,7 @@ pub fn remove_unused(function: &mut Function) {
 /// Does it do nothing but compute its results?
 pub fn is_pure(data: &InstData) -> bool {
     use sass::Op::*;
-    if data.results.is_empty() {
+    if data.results.is_empty() || data.args.contains(&Arg::StackTop) {
         return false;
     }
     match data.op {

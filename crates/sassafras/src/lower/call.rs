@@ -412,7 +412,8 @@ impl<'a> Lower<'_, 'a> {
         let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
         if let Some(register) = signature.result_address {
             let place = i64::from(signature.stack.next_multiple_of(16));
-            let address = self.emit(sass::Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(place), RZ]);
+            let top = self.stack_top();
+            let address = self.emit(sass::Op::IADD3, &[], 1, &[top, Arg::Imm(place), RZ]);
             operands.push(address.into());
             fixed.args.push(register);
         }
@@ -429,7 +430,8 @@ impl<'a> Lower<'_, 'a> {
                     Slot::Stack(offset) => {
                         let size: &[M] = if words == 2 { &[M::_64] } else { &[] };
                         let to = Arg::Imm(i64::from(*offset));
-                        self.emit_to(sass::Op::STL, size, &[], &[Arg::Stack, to, value.into()]);
+                        let top = self.stack_top();
+                        self.emit_to(sass::Op::STL, size, &[], &[top, to, value.into()]);
                         *offset += 4 * u32::from(words);
                     }
                 }
@@ -468,7 +470,8 @@ impl<'a> Lower<'_, 'a> {
         let mut place = i64::from(signature.stack.next_multiple_of(16));
         for (reg, value) in values {
             if !in_registers {
-                self.emit_to(sass::Op::LDL, &[], &[value], &[Arg::Stack, Arg::Imm(place)]);
+                let top = self.stack_top();
+                self.emit_to(sass::Op::LDL, &[], &[value], &[top, Arg::Imm(place)]);
                 place += 4;
             }
             self.now.insert(reg, value);
@@ -480,7 +483,7 @@ impl<'a> Lower<'_, 'a> {
         self.kernel.calls = true;
         if let Some(address) = callee.address {
             self.kernel.pointer_calls.push(prototype_text(callee.returns, callee.params));
-            fixed.args.push(abi::CALLEE);
+            fixed.args.push(abi::callee(&self.kernel.code));
             return Some(address.into());
         }
         let symbol = callee.symbol?;
@@ -495,7 +498,7 @@ impl<'a> Lower<'_, 'a> {
             return Some(Arg::Address { symbol: number, addend: 0, half: ori::Half::Low });
         }
         // Something of the driver's: its address is in the table of constant bank 4.
-        fixed.args.push(abi::CALLEE);
+        fixed.args.push(abi::callee(&self.kernel.code));
         let address = self.kernel.code.value(File::R, 2);
         self.emit_to(sass::Op::LDC, &[M::_64], &[address], &[Arg::Table { symbol: number }]);
         Some(address.into())

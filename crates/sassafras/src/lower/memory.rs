@@ -184,6 +184,7 @@ impl<'a> Lower<'_, 'a> {
             "mapa" => self.mapa(ins),
             "getctarank" => self.getctarank(ins),
             "istypep" => self.istypep(ins),
+            "alloca" | "stacksave" | "stackrestore" => self.stack(ins),
             _ => self.cache_control(ins),
         }
     }
