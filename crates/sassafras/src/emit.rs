@@ -342,7 +342,7 @@ impl Emitter<'_> {
     fn part(&self, symbol: u32, half: Half) -> RelocType {
         match (self.kernel.linked.get(&symbol), half) {
             (None, half) => part(half),
-            (Some(Linked::Shared), _) => RelocType::ABS32_32,
+            (Some(Linked::Shared | Linked::LoaderSize), _) => RelocType::ABS32_32,
             (Some(Linked::Constant), _) => RelocType::ABS16_32,
             (Some(Linked::UnifiedFunction), Half::Low) => RelocType::UNIFIED32_LO_32,
             (Some(Linked::UnifiedFunction), Half::High) => RelocType::UNIFIED32_HI_32,
