@@ -15,7 +15,7 @@ const FUZZ_TIME: Duration = Duration::from_secs(20);
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -23,6 +23,7 @@ const STEPS: [Step; 7] = [
     }),
     ("tests", || shell::run(&mut shell::cargo(["test", "--quiet", "--workspace"]))),
     ("conformance: forms", || conformance::run_part("forms", &Default::default())),
+    ("conformance: compile-forms", || conformance::run_part("compile-forms", &Default::default())),
     ("conformance: corpus", || {
         conformance::run_part(
             "corpus",

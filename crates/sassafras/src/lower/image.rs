@@ -153,7 +153,10 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn in_word(&mut self, word: Word) -> Value {
         match word {
             Word::Register(value) => value,
-            Word::Bank(offset) => self.emit(Op::MOV, &[], 1, &[Arg::Const { bank: 0, offset }]),
+            Word::Bank(offset) => {
+                let from = Arg::Bank { bank: 0, index: None, offset: offset as i32 };
+                self.emit(Op::LDC, &[], 1, &[from])
+            }
         }
     }
 
