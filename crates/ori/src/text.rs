@@ -98,6 +98,7 @@ impl fmt::Display for Arg {
             }
             Arg::Stack => f.write_str("SP"),
             Arg::Fixed { file, number } => write!(f, "fixed({file:?}{number})"),
+            Arg::StackTop => f.write_str("TOP"),
             Arg::Incoming(offset) => write!(f, "incoming+{offset:#x}"),
             Arg::Table { symbol } => write!(f, "table(${symbol})"),
             Arg::Name(m) => f.write_str(m.name()),

@@ -136,8 +136,9 @@ pub fn operands<'a>(
                 }
             }
             Arg::Address { .. } => machine::imm(0),
-            Arg::Stack => machine::r(1),
             Arg::Fixed { file, number } => register_of(*file, *number),
+            Arg::Stack => machine::r(function.frame_register()),
+            Arg::StackTop => machine::r(Function::STACK_POINTER),
             Arg::Incoming(offset) => machine::imm(i64::from(*offset)),
             Arg::Table { .. } => machine::c_r(TABLE_BANK, sass::RZ, 0),
             Arg::Name(m) => machine::name(*m),

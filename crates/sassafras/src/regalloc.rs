@@ -718,13 +718,32 @@ impl<'a> Allocator<'a> {
         }
         let slot = self.slot(value);
         self.code.spill_loads += u32::from(data.words) * 4;
-        let mut lines = frame_access(sass::Op::LDL, slot, place, data.words);
+        let mut lines = self.frame_access(sass::Op::LDL, slot, place, data.words);
         for line in &mut lines {
             if let Origin::Reload(at) = line.origin {
                 line.origin = Origin::Bring(value, ((at - slot) / 4) as u8);
             }
         }
         Ok(lines)
+    }
+
+    /// Loads or stores of words at a place in the frame.
+    fn frame_access(&self, op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<Line> {
+        let (step, modifiers): (u8, &[M]) = match words {
+            1 | 3 => (1, &[]),
+            2 => (2, &[M::_64]),
+            n if n.is_multiple_of(4) => (4, &[M::_128]),
+            _ => (1, &[]),
+        };
+        let load = op == sass::Op::LDL;
+        let line = |word: u8| {
+            let offset = machine::imm(i64::from(slot) + 4 * i64::from(word));
+            let (stack, register) = (machine::r(self.function.frame_register()), machine::r(place + word));
+            let operands = if load { [register, stack, offset] } else { [stack, offset, register] };
+            let at = slot + 4 * u32::from(word);
+            Line::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
+        };
+        (0..words).step_by(usize::from(step)).map(line).collect()
     }
 
     /// The definition of a value, if it is cheap and can be done anywhere.
@@ -808,7 +827,10 @@ impl<'a> Allocator<'a> {
         wanted.sort();
         for (block, line, value, place) in wanted.into_iter().rev() {
             let words = self.function.values[value].words;
-            let lines = frame_access(sass::Op::STL, self.slot(value), place, words);
+            let lines = {
+                let slot = self.slot(value);
+                self.frame_access(sass::Op::STL, slot, place, words)
+            };
             self.code.spill_stores += u32::from(words) * 4;
             let at = line as usize;
             self.code.blocks[block.index()].splice(at..at, lines);
@@ -872,25 +894,6 @@ fn move_line(file: File, to: u8, from: u8) -> Result<Line, String> {
         }
         _ => Err(format!("a move of file {file:?}")),
     }
-}
-
-/// Loads or stores of words at a place in the frame.
-fn frame_access(op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<Line> {
-    let (step, modifiers): (u8, &[M]) = match words {
-        1 | 3 => (1, &[]),
-        2 => (2, &[M::_64]),
-        n if n.is_multiple_of(4) => (4, &[M::_128]),
-        _ => (1, &[]),
-    };
-    let load = op == sass::Op::LDL;
-    let line = |word: u8| {
-        let offset = machine::imm(i64::from(slot) + 4 * i64::from(word));
-        let (stack, register) = (machine::r(1), machine::r(place + word));
-        let operands = if load { [register, stack, offset] } else { [stack, offset, register] };
-        let at = slot + 4 * u32::from(word);
-        Line::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
-    };
-    (0..words).step_by(usize::from(step)).map(line).collect()
 }
 
 fn place_in(places: &[(Value, u8)], value: Value) -> Option<u8> {

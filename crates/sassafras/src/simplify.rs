@@ -199,8 +199,8 @@ pub fn remove_unused(function: &mut Function) {
 /// Does it do nothing but compute its results?
 pub fn is_pure(data: &InstData) -> bool {
     use sass::Op::*;
-    // A fixed register has something else in it at every place.
-    let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }));
+    // These have something else in them at every place.
+    let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. } | Arg::StackTop));
     if data.results.is_empty() || fixed {
         return false;
     }

@@ -24,6 +24,7 @@ const STEPS: [Step; 8] = [
     }),
     ("tests", || shell::run(&mut shell::cargo(["test", "--quiet", "--workspace"]))),
     ("conformance: forms", || conformance::run_part("forms", &Default::default())),
+    ("conformance: compile-forms", || conformance::run_part("compile-forms", &Default::default())),
     ("conformance: corpus", || {
         conformance::run_part(
             "corpus",

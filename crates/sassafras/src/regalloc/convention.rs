@@ -5,7 +5,7 @@ use crate::abi;
 use crate::mir::{Address, Line, Origin};
 use crate::moves;
 use ori::entity::Entity;
-use ori::{Arg, File, Half, Inst, Op, Pseudo, Value};
+use ori::{Arg, File, Function, Half, Inst, Op, Pseudo, Value};
 use sass::{M, operands as machine};
 
 impl Allocator<'_> {
@@ -28,6 +28,11 @@ impl Allocator<'_> {
             insts.any(|i| self.function.insts[*i].op == Op::Pseudo(op))
         };
         let (calls, device) = (has(Pseudo::Call), has(Pseudo::Entry));
+        if self.function.moving_stack {
+            let r = self.file(File::R);
+            self.files[r].reserve(Function::FRAME_POINTER);
+            self.code.touch(File::R, Function::FRAME_POINTER);
+        }
         if device {
             let r = self.file(File::R);
             self.files[r].reserve(abi::RETURN_ADDRESS);
@@ -72,7 +77,7 @@ impl Allocator<'_> {
         for (value, place) in self.snapshot() {
             let data = self.function.values[value];
             let survives = match data.file {
-                File::R => (place..place + data.words).all(survives),
+                File::R => (place..place + data.words).all(|p| self.survives(p)),
                 File::B => place >= abi::FIRST_SAVED_BARRIER,
                 _ => false,
             };
@@ -99,7 +104,9 @@ impl Allocator<'_> {
     fn safe_place(&self, file: File, words: u8) -> Option<u8> {
         let places = &self.files[self.file(file)];
         let mut windows = places.windows(words).filter(|_| file == File::R);
-        windows.find(|w| w.clone().all(|p| survives(p as u8) && places.is_free(p))).map(|w| w.start as u8)
+        windows
+            .find(|w| w.clone().all(|p| self.survives(p as u8) && places.is_free(p)))
+            .map(|w| w.start as u8)
     }
 
     /// Everything that the convention wants in a register goes there.
@@ -143,16 +150,17 @@ impl Allocator<'_> {
         }
         let (operand, address) = match data.args.first() {
             Some(Arg::Address { symbol, .. }) => (machine::imm(0), Some(Address::Call { symbol: *symbol })),
-            _ => (machine::r(abi::CALLEE), None),
+            _ => (machine::r(abi::callee(self.function)), None),
         };
         let mut call = Line::new(sass::Op::CALL, &[M::ABS, M::NOINC], &[operand], Origin::Inst(inst));
         (call.address, call.at) = (address, data.at);
         self.lines.push(call);
         Ok(())
     }
-}
 
-/// Does a register keep its value over a call? The address of the callee may be put into one that would.
-fn survives(register: u8) -> bool {
-    abi::is_saved(register) && register != abi::CALLEE
+    /// Does a register keep its value over a call? The address of the callee may be put into two that would.
+    fn survives(&self, register: u8) -> bool {
+        let callee = abi::callee(self.function);
+        abi::is_saved(register) && !(callee..callee + 2).contains(&register)
+    }
 }
