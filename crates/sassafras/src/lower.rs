@@ -62,6 +62,7 @@ use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
 use crate::launch::Launch;
+use crate::reconfigure::Reconfiguration;
 use call::ParamWords;
 use cubin::module::SharedVariable;
 use graph::{End, Graph};
@@ -88,6 +89,7 @@ pub struct Kernel {
     pub barriers: u8,
     pub uses: Uses,
     pub launch: Launch,
+    pub reconfiguration: Reconfiguration,
     /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
     pub calls: bool,
     pub callees: Vec<String>,
@@ -177,6 +179,8 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
+    /// No kernel may use more registers.
+    pub max_registers: Option<u32>,
     /// Wait for each product of a warpgroup at once.
     pub serial: bool,
 }
@@ -190,6 +194,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
     let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
         code: Function::new(&data::name(module, function.symbol)),
         entry: function.entry,
@@ -208,6 +213,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         barriers: 0,
         uses: Uses::default(),
         launch,
+        reconfiguration,
         calls: false,
         callees: Vec::new(),
         externs: Vec::new(),
