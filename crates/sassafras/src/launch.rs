@@ -119,7 +119,10 @@ mod tests {
         assert_eq!((bounded.registers(Some(32)), bounded.registers(None)), (32, 64));
         let own = Launch { max_registers: Some(40), ..bounded.clone() };
         assert_eq!(own.registers(Some(32)), 40);
-        assert_eq!((bounded.registers_at_start(None), bounded.registers_at_start(Some(48))), (None, Some(48)));
+        assert_eq!(
+            (bounded.registers_at_start(None), bounded.registers_at_start(Some(48))),
+            (None, Some(48))
+        );
         assert_eq!(own.registers_at_start(None), Some(40));
     }
 }

@@ -130,7 +130,14 @@ fn cubin(
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
-    let env = lower::Env { module, machine, lines: &lines, data: &data, max_registers: options.max_registers, serial: false };
+    let env = lower::Env {
+        module,
+        machine,
+        lines: &lines,
+        data: &data,
+        max_registers: options.max_registers,
+        serial: false,
+    };
     let mut compiled = Vec::new();
     for item in &module.items {
         let function = match item {

@@ -351,7 +351,8 @@ impl<'a> Allocator<'a> {
         let words = |v: Value| u32::from(self.function.values[v].words);
         let mut left: u32 = outside.iter().map(|(_, v)| words(*v)).sum();
         let pressure = hints::loop_pressure(self.function, self.cfg, self.live, header);
-        let mut excess = pressure.saturating_sub(u32::from(self.limits.usable(self.ceilings.start(header))).saturating_sub(4));
+        let mut excess = pressure
+            .saturating_sub(u32::from(self.limits.usable(self.ceilings.start(header))).saturating_sub(4));
         while let Some((distance, value)) = outside.pop() {
             if excess == 0 || distance < next_use::NEVER / 1000 && left == 0 {
                 break;

@@ -20,7 +20,8 @@ fn change(data: &InstData) -> Option<Change> {
     if data.op != Op::Machine(sass::Op::USETMAXREG) {
         return None;
     }
-    let count = data.args.iter().find_map(|a| if let Arg::Imm(n) = a { u32::try_from(*n).ok() } else { None });
+    let count =
+        data.args.iter().find_map(|a| if let Arg::Imm(n) = a { u32::try_from(*n).ok() } else { None });
     match data.modifiers.contains(&M::DEALLOC) {
         true => count.map(Change::Released),
         false => count.map(Change::Granted),
