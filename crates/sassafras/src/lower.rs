@@ -41,6 +41,8 @@ mod mbarrier;
 mod memory;
 mod moves;
 mod multimem;
+mod quad;
+mod sparse;
 mod special;
 mod surface;
 mod tcgen05;
