@@ -122,7 +122,11 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     let output = sassafras::compile(&program.text, module, &options);
     eprint!("{}", output.log);
     match output.cubin {
-        Some(bytes) => Ok(Cubin { bytes, seconds: start.elapsed().as_secs_f64() }),
+        Some(bytes) => {
+            let seconds = start.elapsed().as_secs_f64();
+            report(given, program, &output.diagnostics, log)?;
+            Ok(Cubin { bytes, seconds })
+        }
         None => {
             let mut diagnostics = output.diagnostics;
             // A line of the joined text is no line of any input.

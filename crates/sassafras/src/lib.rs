@@ -25,11 +25,13 @@ mod mir;
 mod moves;
 mod passes;
 mod progress;
+mod reconfigure;
 mod regalloc;
 mod schedule;
 mod simplify;
 
 use ptx::diag::{Diagnostic, Severity, Span};
+use reconfigure::Reconfiguration;
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -103,7 +105,7 @@ impl Failure {
 /// Compiles a module that the front end accepted.
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    match cubin(source, module, options, &mut output.log) {
+    match cubin(source, module, options, &mut output) {
         Ok(bytes) => output.cubin = Some(bytes),
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
@@ -124,12 +126,19 @@ fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
-    log: &mut String,
+    output: &mut Output,
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
-    let env = lower::Env { module, machine, lines: &lines, data: &data, serial: false };
+    let env = lower::Env {
+        module,
+        machine,
+        lines: &lines,
+        data: &data,
+        max_registers: options.max_registers,
+        serial: false,
+    };
     let mut compiled = Vec::new();
     for item in &module.items {
         let function = match item {
@@ -138,16 +147,24 @@ fn cubin(
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        compiled.push(match kernel(env, function, options, log)? {
+        compiled.push(match kernel(env, function, options, &mut output.log)? {
             Some(compiled) => compiled,
             None => {
                 let serial = lower::Env { serial: true, ..env };
                 let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
-                kernel(serial, function, options, log)?.ok_or_else(unsettled)?
+                kernel(serial, function, options, &mut output.log)?.ok_or_else(unsettled)?
             }
         });
+        output.diagnostics.extend(compiled.last().and_then(advice));
     }
     container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
+}
+
+/// What the user may want to know of a function, though nothing is wrong with it.
+fn advice(compiled: &container::Compiled) -> Option<Diagnostic> {
+    let Reconfiguration::Ignored(why) = compiled.kernel.reconfiguration else { return None };
+    let message = why.to_string();
+    Some(Diagnostic { severity: Severity::Info, file: None, line: None, span: Span::default(), message })
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.
@@ -171,11 +188,14 @@ fn allocate(
     options: &Options,
 ) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let most = kernel.launch.registers(options.max_registers);
+    let most = match kernel.reconfiguration {
+        Reconfiguration::From(start) => start,
+        _ => kernel.launch.registers(options.max_registers),
+    };
     let limits = regalloc::Limits::registers(most);
     let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
     if options.verify {
-        regalloc::check(&kernel.code, &code, machine.isa).map_err(|e| failed(&kernel.code, e))?;
+        regalloc::check(&kernel.code, &code, &limits, machine.isa).map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
 }

@@ -42,7 +42,9 @@ mod mbarrier;
 mod memory;
 mod moves;
 mod multimem;
+mod quad;
 mod query;
+mod sparse;
 mod special;
 mod stack;
 mod surface;
@@ -66,6 +68,7 @@ use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
 use crate::launch::Launch;
+use crate::reconfigure::Reconfiguration;
 use call::ParamWords;
 use cubin::module::SharedVariable;
 use graph::{End, Graph};
@@ -92,6 +95,7 @@ pub struct Kernel {
     pub barriers: u8,
     pub uses: Uses,
     pub launch: Launch,
+    pub reconfiguration: Reconfiguration,
     /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
     pub calls: bool,
     pub callees: Vec<String>,
@@ -200,6 +204,8 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
+    /// No kernel may use more registers.
+    pub max_registers: Option<u32>,
     /// Wait for each product of a warpgroup at once.
     pub serial: bool,
 }
@@ -213,6 +219,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
     let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
         code: Function::new(&data::name(module, function.symbol)),
         entry: function.entry,
@@ -231,6 +238,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         barriers: 0,
         uses: Uses::default(),
         launch,
+        reconfiguration,
         calls: false,
         callees: Vec::new(),
         externs: Vec::new(),

@@ -16,9 +16,11 @@
 //! | how far is the next use | [`next_use`] |
 //! | calls | [`convention`] |
 //! | what happens on an edge | [`edges`] |
+//! | how many registers there are, where that changes | [`ceilings`] |
 //! | is it right? | [`check`] |
 //! | predicates and barriers that don't fit | [`rewrite`] |
 
+mod ceilings;
 mod check;
 mod convention;
 mod edges;
@@ -29,6 +31,7 @@ mod rewrite;
 
 use crate::mir::{Address, Code, Line, Origin};
 use crate::{legalize, moves};
+use ceilings::Ceilings;
 pub use check::{Claims, check};
 use hints::Hints;
 use next_use::NextUse;
@@ -53,8 +56,8 @@ pub fn run(function: &mut Function, most: Limits) -> Result<Code, String> {
             Outcome::Done(code) => return Ok(*code),
             Outcome::Words(predicates) => rewrite::as_words(function, &predicates),
             // One register less for values is one for the moves between them.
-            Outcome::Scratch(File::P) => limits.p -= 1,
-            Outcome::Scratch(_) => limits.r -= 1,
+            Outcome::Scratch(File::P) => limits.kept_predicates += 1,
+            Outcome::Scratch(_) => limits.kept += 1,
         }
     }
     Err("no allocation was found".into())
@@ -79,6 +82,7 @@ struct Allocator<'a> {
     /// What values may have, and what there is: the rest is for moves.
     limits: Limits,
     most: Limits,
+    ceilings: Ceilings,
     files: [Places; 5],
     /// The place of each value that is in a register now.
     at: Vec<Option<u8>>,
@@ -125,7 +129,10 @@ impl<'a> Allocator<'a> {
     ) -> Allocator<'a> {
         let blocks = function.blocks.len();
         let values = function.values.len();
-        let files = [File::R, File::UR, File::P, File::UP, File::B].map(|f| Places::new(f, &limits));
+        let ceilings = Ceilings::new(function, cfg, &limits);
+        let registers = ceilings.most(cfg);
+        let files =
+            [File::R, File::UR, File::P, File::UP, File::B].map(|f| Places::new(f, &limits, registers));
         let code = Code {
             order: cfg.order.clone(),
             blocks: vec![Vec::new(); blocks],
@@ -138,6 +145,7 @@ impl<'a> Allocator<'a> {
             live,
             limits,
             most,
+            ceilings,
             files,
             at: vec![None; values],
             locked: Vec::new(),
@@ -233,6 +241,8 @@ impl<'a> Allocator<'a> {
     fn enter(&mut self, block: Block) -> Result<(), String> {
         self.at.fill(None);
         self.files.iter_mut().for_each(Places::clear);
+        let there = self.limits.usable(self.ceilings.start(block));
+        self.files[File::R as usize].set_ceiling(there);
         self.locked.clear();
         let visited = |a: &Self, b: Block| a.rank[b.index()] < a.rank[block.index()];
         let preds = &self.cfg.preds[block.index()];
@@ -244,13 +254,17 @@ impl<'a> Allocator<'a> {
             .filter(|p| visited(self, *p))
             .max_by_key(|p| (self.sends_flying(*p, block), *p));
         let live = &self.live.live_in[block.index()];
+        let mut homeless = Vec::new();
         if let Some(from) = from {
             for (value, place) in self.ends[from.index()].clone() {
-                if live.contains(value) {
-                    self.arrive(value, place);
+                match live.contains(value) {
+                    true if self.is_below_ceiling(value, place) => self.arrive(value, place),
+                    true => homeless.push(value),
+                    false => {}
                 }
             }
         }
+        homeless.into_iter().for_each(|value| self.settle(value));
         self.make_room_for_loop(block, preds.iter().any(|p| !visited(self, *p)));
         for (i, param) in self.function.blocks[block].params.iter().enumerate() {
             let wish = from.and_then(|f| self.argument_place(f, block, i));
@@ -267,6 +281,39 @@ impl<'a> Allocator<'a> {
             }
         }
         self.starts[block.index()] = self.snapshot();
+        Ok(())
+    }
+
+    fn is_below_ceiling(&self, value: Value, place: u8) -> bool {
+        let data = self.function.values[value];
+        usize::from(place) + usize::from(data.words) <= self.files[self.file(data.file)].ceiling()
+    }
+
+    /// Gives a live value a place that is free, or none.
+    fn settle(&mut self, value: Value) {
+        let data = self.function.values[value];
+        match self.files[self.file(data.file)].find(data.words, 0..0) {
+            Some(place) => self.arrive(value, place),
+            None => self.lose(value),
+        }
+    }
+
+    /// Registers go: whoever is in them moves below the ceiling, or leaves.
+    fn lower_ceiling(&mut self, data: &InstData) -> Result<(), String> {
+        let file = self.file(File::R);
+        let before = self.files[file].ceiling();
+        let there = self.limits.usable(ceilings::after(data, u32::from(u8::MAX)));
+        if usize::from(there) >= before {
+            return Ok(());
+        }
+        self.locked.clear();
+        self.files[file].set_ceiling(there);
+        let window = usize::from(there)..before;
+        for place in window.clone() {
+            if let Some(owner) = self.files[file].owner(place) {
+                self.displace(file, owner, window.clone())?;
+            }
+        }
         Ok(())
     }
 
@@ -306,7 +353,8 @@ impl<'a> Allocator<'a> {
         let words = |v: Value| u32::from(self.function.values[v].words);
         let mut left: u32 = outside.iter().map(|(_, v)| words(*v)).sum();
         let pressure = hints::loop_pressure(self.function, self.cfg, self.live, header);
-        let mut excess = pressure.saturating_sub(u32::from(self.limits.r).saturating_sub(4));
+        let mut excess = pressure
+            .saturating_sub(u32::from(self.limits.usable(self.ceilings.start(header))).saturating_sub(4));
         while let Some((distance, value)) = outside.pop() {
             if excess == 0 || distance < next_use::NEVER / 1000 && left == 0 {
                 break;
@@ -344,6 +392,7 @@ impl<'a> Allocator<'a> {
 
     fn inst(&mut self, inst: Inst, dying: &[Value], unused: &[Value]) -> Result<(), String> {
         let data = &self.function.insts[inst];
+        self.lower_ceiling(data)?;
         self.locked = data.uses().collect();
         for i in 0..self.locked.len() {
             self.bring(self.locked[i])?;

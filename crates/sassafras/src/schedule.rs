@@ -184,12 +184,17 @@ fn orders_memory(inst: &Inst) -> bool {
     )
 }
 
+/// Does it give registers away? Nothing may still be on its way to one of them.
+fn releases_registers(inst: &Inst) -> bool {
+    inst.form().op == Op::USETMAXREG && inst.has(M::DEALLOC)
+}
+
 /// Is it done only when a scoreboard says so, though it has no result? Whatever follows waits for that, as it does in
 /// ptxas's code.
 fn is_awaited(inst: &Inst) -> Option<Signal> {
     match inst.form().op {
         Op::MEMBAR if inst.has(M::CTA) => Some(Signal::Read),
-        Op::FENCE => Some(Signal::Write),
+        Op::FENCE | Op::USETMAXREG => Some(Signal::Write),
         Op::SYNCS if inst.has(M::CCTL) && inst.form().class == Class::Store => Some(Signal::Write),
         _ => None,
     }
@@ -278,7 +283,7 @@ impl<'a> Stretch<'a> {
                 true => self.earliest(i, &self.announced(&steps[i + 1..])),
                 false => self.earliest(i, &touches),
             };
-            if orders_memory(&step.inst) || changes_threads(&step.inst) {
+            if orders_memory(&step.inst) || changes_threads(&step.inst) || releases_registers(&step.inst) {
                 wait |= self.in_use();
             }
             if let Some(before) = i.checked_sub(1).filter(|b| is_awaited(&steps[*b].inst).is_some()) {

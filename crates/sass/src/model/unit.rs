@@ -265,6 +265,8 @@ fn control(op: Op) -> Unit {
     match op {
         Op::NOP | Op::DEPBAR | Op::YIELD | Op::PMTRIG | Op::BPT | Op::WARPGROUP => Unit::Idle,
         Op::WARPSYNC | Op::NANOSLEEP => Unit::Sync,
+        // The pool's answer comes when it comes.
+        Op::USETMAXREG => Unit::UniformLate,
         _ => Unit::Branch,
     }
 }

@@ -12,6 +12,7 @@
 use super::Lower;
 use super::build::{NOT_PT, PT, RZ, constant};
 use super::instruction::Ins;
+use crate::reconfigure::{self, Reconfiguration};
 use ori::{Arg, Edge, File, Terminator, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -86,6 +87,36 @@ impl<'a> Lower<'_, 'a> {
             }
             _ => None,
         }
+    }
+
+    /// `setmaxnreg`: registers to the pool of the block, or from it, which is asked until it has them.
+    pub(super) fn reconfigure(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let _ = (ins.flag("sync"), ins.flag("aligned"), ins.ty()?);
+        let count = Arg::Imm(constant(ins.get(0)?, Type::U32)? as i64);
+        let Reconfiguration::From(_) = self.kernel.reconfiguration else { return Some(()) };
+        self.under_branch(|l| match ins.mnemonic() == reconfigure::DECREASE {
+            true => {
+                l.effect(Op::WARPSYNC, &[M::ALL], &[], &[]);
+                l.effect(Op::USETMAXREG, &[M::DEALLOC, M::CTAPOOL], &[], &[count]);
+                Some(())
+            }
+            false => {
+                let (again, after) = (l.kernel.code.block(), l.kernel.code.block());
+                l.kernel.code.blocks[l.block].end = Terminator::Jump(Edge::to(again));
+                l.block = again;
+                l.effect(Op::WARPSYNC, &[M::ALL], &[], &[]);
+                let granted = l.kernel.code.value(File::UP, 1);
+                l.effect(Op::USETMAXREG, &[M::TRY_ALLOC, M::CTAPOOL], &[granted], &[count]);
+                let granted = [PT, PT, PT, granted.into(), Arg::Imm(0x80), Arg::Imm(0)];
+                let predicate = l.emit_p(Op::PLOP3, &[M::LUT], &granted);
+                let (yes, no) = (Edge::to(after), Edge::to(again));
+                // All threads of the warp get the same answer.
+                l.kernel.code.blocks[again].end =
+                    Terminator::Branch { predicate, negated: false, uniform: true, yes, no };
+                l.block = after;
+                Some(())
+            }
+        })
     }
 
     /// Brings the threads of a mask together and lowers what they do.
