@@ -12,34 +12,13 @@
 
 use crate::bank0::Machine;
 use crate::mir::{Code, Line, Origin};
+use crate::registers::Registers;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function};
 use sass::{Inst, Kind, M, Op, Role};
 
 /// More groups than a wait can tell apart.
 const GROUPS: usize = 8;
-
-/// A set of general registers.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Registers([u64; 4]);
-
-impl Registers {
-    fn of(first: u8, count: u16) -> Registers {
-        let mut set = Registers::default();
-        for register in (usize::from(first)..256).take(usize::from(count)) {
-            set.0[register / 64] |= 1 << (register % 64);
-        }
-        set
-    }
-
-    fn add(&mut self, other: Registers) {
-        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a |= b);
-    }
-
-    fn meets(self, other: Registers) -> bool {
-        self.0.iter().zip(other.0).any(|(a, b)| a & b != 0)
-    }
-}
 
 /// What lines read and write.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

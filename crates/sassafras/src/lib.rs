@@ -25,6 +25,7 @@ mod mir;
 mod moves;
 mod passes;
 mod regalloc;
+mod registers;
 mod schedule;
 mod simplify;
 
