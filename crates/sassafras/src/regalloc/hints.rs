@@ -39,7 +39,7 @@ impl Hints {
                 let mut offset = 0;
                 for arg in &inst.args {
                     let Arg::Use(u) = arg else { continue };
-                    if u.part.is_none() {
+                    if u.part.is_none_or(|p| p.count == function.values[u.value].words) {
                         hints.wants[u.value.index()] = Some(Want::Packed { whole: inst.results[0], offset });
                     }
                     offset += u.part.map_or(function.values[u.value].words, |p| p.count);

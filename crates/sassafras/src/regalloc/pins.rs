@@ -82,12 +82,12 @@ impl Pins {
     }
 }
 
-/// Two values that need no move between them if `part` lies at this word of `whole`.
+/// Two values that need no move between them if `part` lies so many words behind the beginning of `whole`.
 #[derive(Clone, Copy)]
 struct Link {
     whole: Value,
     part: Value,
-    offset: u8,
+    offset: isize,
 }
 
 /// What asynchronous products read and write in general registers.
@@ -156,32 +156,39 @@ fn connected(mut links: Vec<Link>, seeds: &BTreeSet<Value>, values: usize) -> Ve
 }
 
 fn links_of(function: &Function, data: &InstData) -> Vec<Link> {
-    let same = |pair: (&Value, Value)| Link { whole: *pair.0, part: pair.1, offset: 0 };
+    let same = |(whole, part): (&Value, Value)| Link { whole: *whole, part, offset: 0 };
     let args = || data.args.iter().filter_map(Arg::value);
-    let side_by_side = |whole: Value, parts: &mut dyn Iterator<Item = Value>| {
-        let mut next = 0u8;
-        let link = |part: Value| {
-            let offset = next;
-            next = next.saturating_add(function.values[part].words);
-            Link { whole, part, offset }
-        };
-        parts.map(link).collect()
-    };
-    let in_parts = data.args.iter().any(|a| matches!(a, Arg::Use(u) if u.part.is_some()));
     match (data.op, &data.guard) {
         (_, Some(guard)) => data.results.iter().zip(guard.kept.iter().copied()).map(same).collect(),
-        (Op::Machine(_), None) => {
-            data.results.iter().zip(function.tied(data)).map(same).collect()
-        }
-        _ if in_parts => Vec::new(),
+        (Op::Machine(_), None) => data.results.iter().zip(function.tied(data)).map(same).collect(),
         (Op::Pseudo(Pseudo::Landed | Pseudo::Copy), None) => data.results.iter().zip(args()).map(same).collect(),
-        (Op::Pseudo(Pseudo::Pack), None) => side_by_side(data.results[0], &mut args()),
-        (Op::Pseudo(Pseudo::Unpack), None) => match args().next() {
-            Some(whole) => side_by_side(whole, &mut data.results.iter().copied()),
-            None => Vec::new(),
-        },
+        (Op::Pseudo(Pseudo::Pack), None) => packed(function, data),
+        (Op::Pseudo(Pseudo::Unpack), None) => unpacked(function, data),
         _ => Vec::new(),
     }
+}
+
+fn packed(function: &Function, data: &InstData) -> Vec<Link> {
+    let mut next: isize = 0;
+    let mut links = Vec::new();
+    for arg in &data.args {
+        let Arg::Use(u) = arg else { return links };
+        let (first, count) = u.part.map_or((0, function.values[u.value].words), |p| (p.first, p.count));
+        links.push(Link { whole: data.results[0], part: u.value, offset: next - first as isize });
+        next += count as isize;
+    }
+    links
+}
+
+fn unpacked(function: &Function, data: &InstData) -> Vec<Link> {
+    let [Arg::Use(u)] = data.args[..] else { return Vec::new() };
+    let mut next = u.part.map_or(0, |p| p.first) as isize;
+    let link = |part: &Value| {
+        let offset = next;
+        next += function.values[*part].words as isize;
+        Link { whole: u.value, part: *part, offset }
+    };
+    data.results.iter().map(link).collect()
 }
 
 /// How many loops each block is in, as far as the order of the blocks tells.
@@ -269,16 +276,16 @@ impl<'a> Classes<'a> {
     /// Makes one class of two, if that is possible. It never becomes wider than its widest value.
     fn join(&mut self, link: Link) {
         let ((a, whole), (b, part)) = (self.of[link.whole.index()], self.of[link.part.index()]);
-        let (at_a, at_b) = (whole + usize::from(link.offset), part);
+        let (at_a, at_b) = (whole as isize + link.offset, part as isize);
         if a == b {
             return;
         }
-        let fits = |into: usize, from: usize, shift: usize| shift + self.all[from].words <= self.all[into].words;
-        let (into, from, shift) = match (at_a.checked_sub(at_b), at_b.checked_sub(at_a)) {
-            (Some(shift), _) if fits(a, b, shift) => (a, b, shift),
-            (_, Some(shift)) if fits(b, a, shift) => (b, a, shift),
-            _ => return,
+        let inside = |into: usize, from: usize, shift: isize| {
+            let shift = usize::try_from(shift).ok()?;
+            (shift + self.all[from].words <= self.all[into].words).then_some((into, from, shift))
         };
+        let found = inside(a, b, at_a - at_b).or_else(|| inside(b, a, at_b - at_a));
+        let Some((into, from, shift)) = found else { return };
         if self.clash(into, from, shift) {
             return;
         }
