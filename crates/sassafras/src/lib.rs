@@ -103,7 +103,7 @@ impl Failure {
 /// Compiles a module that the front end accepted.
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    match cubin(source, module, options, &mut output.log) {
+    match cubin(source, module, options, &mut output) {
         Ok(bytes) => output.cubin = Some(bytes),
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
@@ -124,12 +124,12 @@ fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
-    log: &mut String,
+    output: &mut Output,
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
-    let env = lower::Env { module, machine, lines: &lines, data: &data, serial: false };
+    let env = lower::Env { module, machine, lines: &lines, data: &data, serial: None };
     let mut compiled = Vec::new();
     for item in &module.items {
         let function = match item {
@@ -138,16 +138,25 @@ fn cubin(
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        compiled.push(match kernel(env, function, options, log)? {
-            Some(compiled) => compiled,
+        let log = &mut output.log;
+        let one = match kernel(env, function, options, log)? {
+            Some(one) => one,
             None => {
-                let serial = lower::Env { serial: true, ..env };
+                let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
                 let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
                 kernel(serial, function, options, log)?.ok_or_else(unsettled)?
             }
-        });
+        };
+        output.diagnostics.extend(one.kernel.advice.iter().map(advice));
+        compiled.push(one);
     }
     container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
+}
+
+/// What a user may want to know about code that is right nevertheless.
+fn advice(message: &String) -> Diagnostic {
+    let message = message.clone();
+    Diagnostic { severity: Severity::Info, file: None, line: None, span: Span::default(), message }
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.
