@@ -9,7 +9,7 @@
 //! | an accumulator in flight is read, or the kernel ends | a wait before it | C7517 |
 //! | it is read between two products that add to it, within one group | each product is waited for | C7514 |
 //! | a product reads as A what another one in flight writes | the same | C7513 |
-//! | there is a call of an unknown function in the kernel | the same | C7509 |
+//! | there is a call of an unknown function in the kernel | the same | C7509, or C7520 before the commit |
 //! | a call of a known function while something is in flight | the same | C7510 |
 //! | registers don't suffice to leave the operands where they are | the same | C7511 |
 //!
@@ -35,6 +35,7 @@ pub enum Reason {
     Registers,
     InputDefined,
     AccumulatorRead,
+    CallInStage,
 }
 
 impl Reason {
@@ -52,6 +53,9 @@ impl Reason {
                 7514,
                 "non wgmma instructions reading accumulator registers of  a wgmma between start and end of the pipeline stage",
             ),
+            Reason::CallInStage => {
+                (7520, "program dependence on compiler-inserted WG.AR in divergent path")
+            }
         };
         let what = "Potential Performance Loss: wgmma.mma_async instructions are serialized due to";
         format!("(C{code}) {what} {why} in the function '{function}'")
@@ -140,6 +144,18 @@ impl State {
     pub fn land(&mut self) {
         self.commit();
         self.wait(0);
+    }
+
+    /// A copy of an accumulator in flight is another name for it. Is it that?
+    pub fn rename(&mut self, copy: Option<(Reg, Reg)>) -> bool {
+        let Some((to, from)) = copy.filter(|(_, from)| self.has(*from)) else { return false };
+        self.overwrite(&[to]);
+        for group in std::iter::once(&mut self.open).chain(&mut self.groups) {
+            if group.accumulators.contains(&from) {
+                group.accumulators.insert(to);
+            }
+        }
+        true
     }
 
     /// Others write registers: what is in flight is no longer what the PTX knows by these names.
@@ -245,6 +261,13 @@ pub fn elements(body: &Body, vector: &Operand) -> Vec<Reg> {
     elements.iter().filter_map(|e| if let Operand::Reg(reg) = e { Some(*reg) } else { None }).collect()
 }
 
+/// The registers of a copy that only gives another name to a word: what is written, and what it was.
+pub fn renaming(module: &Module, body: &Body, inst: &Inst) -> Option<(Reg, Reg)> {
+    let [Operand::Reg(to), Operand::Reg(from)] = body.list(inst.operands) else { return None };
+    let copy = module.opcodes[inst.opcode.0 as usize].mnemonic == "mov" && inst.guard.is_none();
+    copy.then_some((*to, *from))
+}
+
 struct Walk<'w, 'a> {
     module: &'w Module<'a>,
     body: &'w Body<'a>,
@@ -298,9 +321,14 @@ impl Walk<'_, '_> {
             }
             ("wgmma.commit_group", _) => state.commit(),
             ("wgmma.wait_group", Some(Operand::Int { value, .. })) if inst.guard.is_none() => {
+                // As ptxas has it, a wait ends the group before it.
+                if state.is_open() {
+                    state.commit();
+                }
                 state.wait(*value as u64);
             }
             ("wgmma.wait_group", _) => {}
+            ("mov", _) if state.rename(renaming(self.module, self.body, inst)) => {}
             _ => return self.other(state, inst, rest),
         }
         Needs::default()
@@ -362,6 +390,7 @@ impl Walk<'_, '_> {
         };
         let known = self.body.list(inst.operands).iter().any(defined);
         match known {
+            false if state.is_open() => Some(Reason::CallInStage),
             false => Some(Reason::UnknownCall),
             true => Some(Reason::CallInFlight).filter(|_| !state.is_empty()),
         }

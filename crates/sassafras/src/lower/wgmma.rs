@@ -112,6 +112,7 @@ impl<'a> Lower<'_, 'a> {
         if !opcode.mnemonic.starts_with("wgmma.") {
             let (written, _) = effects(self.body, &self.params, opcode, inst);
             self.lose_names(&written);
+            self.flight.now.rename(stages::renaming(self.module, self.body, inst));
         }
     }
 
@@ -135,9 +136,6 @@ impl<'a> Lower<'_, 'a> {
 
     /// Waits for all that is in flight.
     fn land(&mut self) {
-        if self.flight.now.is_open() {
-            self.commit();
-        }
         self.wait(0);
     }
 
@@ -164,6 +162,9 @@ impl<'a> Lower<'_, 'a> {
 
     /// Waits until no more than so many groups are in flight.
     fn wait(&mut self, groups: u64) {
+        if self.flight.now.is_open() && self.guard.is_none() {
+            self.commit();
+        }
         let most = Arg::Imm(groups.min(MOST_GROUPS) as i64);
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), most]);
         let value = |reg: Reg| self.now.get(&reg).map(|value| (reg, *value));
