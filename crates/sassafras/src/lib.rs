@@ -29,6 +29,7 @@ mod regalloc;
 mod registers;
 mod schedule;
 mod simplify;
+mod uniform;
 
 use ptx::diag::{Diagnostic, Severity, Span};
 

@@ -359,8 +359,9 @@ impl<'k, 'a> Lower<'k, 'a> {
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
                 self.come_to(inst.span);
-                self.before(inst);
-                self.inst(inst)?;
+                if !self.before(inst) {
+                    self.inst(inst)?;
+                }
             }
             self.before_end(b);
             self.last[b] = self.block;

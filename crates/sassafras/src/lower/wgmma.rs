@@ -97,10 +97,10 @@ impl<'a> Lower<'_, 'a> {
         self.kernel.advice.extend(messages);
     }
 
-    /// Puts in what has to stand before an instruction.
-    pub(super) fn before(&mut self, inst: &Inst) {
+    /// Puts in what has to stand before an instruction. Is that all there is to do for it?
+    pub(super) fn before(&mut self, inst: &Inst) -> bool {
         if self.flight.serial.is_some() || self.routine.is_some() {
-            return;
+            return false;
         }
         if self.flight.stages.arrives_before(inst.span.start) {
             self.arrive();
@@ -109,11 +109,16 @@ impl<'a> Lower<'_, 'a> {
             self.land();
         }
         let opcode = &self.module.opcodes[inst.opcode.0 as usize];
-        if !opcode.mnemonic.starts_with("wgmma.") {
-            let (written, _) = effects(self.body, &self.params, opcode, inst);
-            self.lose_names(&written);
-            self.flight.now.rename(stages::renaming(self.module, self.body, inst));
+        if opcode.mnemonic.starts_with("wgmma.") {
+            return false;
         }
+        let (written, _) = effects(self.body, &self.params, opcode, inst);
+        self.lose_names(&written);
+        let copy = stages::renaming(self.module, self.body, inst);
+        let Some((to, from)) = copy.filter(|copy| self.flight.now.rename(Some(*copy))) else { return false };
+        let value = self.read(from);
+        self.now.insert(to, value);
+        true
     }
 
     /// The same for the end of a block.
@@ -180,14 +185,18 @@ impl<'a> Lower<'_, 'a> {
         if known.is_empty() && sources.is_empty() {
             return;
         }
-        let mut landed = Vec::new();
-        for (reg, value) in &known {
-            let data = self.kernel.code.values[*value];
-            let result = self.kernel.code.value(data.file, data.words);
-            self.now.insert(*reg, result);
-            landed.push(result);
+        let (mut args, mut landed): (Vec<Value>, Vec<Value>) = Default::default();
+        for (reg, value) in known {
+            // Registers with the same value have the same behind the wait.
+            let at = args.iter().position(|v| *v == value).unwrap_or_else(|| {
+                let data = self.kernel.code.values[value];
+                landed.push(self.kernel.code.value(data.file, data.words));
+                args.push(value);
+                args.len() - 1
+            });
+            self.now.insert(reg, landed[at]);
         }
-        let args: Vec<Arg> = known.iter().map(|(_, v)| *v).chain(sources).map(Arg::from).collect();
+        let args: Vec<Arg> = args.into_iter().chain(sources).map(Arg::from).collect();
         let data = self.data(Op::Pseudo(Pseudo::Landed), &[], &landed, &args);
         self.kernel.code.append(self.block, data);
     }
