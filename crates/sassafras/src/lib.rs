@@ -27,8 +27,10 @@ mod passes;
 mod progress;
 mod reconfigure;
 mod regalloc;
+mod registers;
 mod schedule;
 mod simplify;
+mod uniform;
 
 use ptx::diag::{Diagnostic, Severity, Span};
 use reconfigure::Reconfiguration;
@@ -137,7 +139,7 @@ fn cubin(
         lines: &lines,
         data: &data,
         max_registers: options.max_registers,
-        serial: false,
+        serial: None,
     };
     let mut compiled = Vec::new();
     for item in &module.items {
@@ -147,24 +149,35 @@ fn cubin(
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        compiled.push(match kernel(env, function, options, &mut output.log)? {
-            Some(compiled) => compiled,
+        let log = &mut output.log;
+        let one = match kernel(env, function, options, log)? {
+            Some(one) => one,
             None => {
-                let serial = lower::Env { serial: true, ..env };
+                let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
                 let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
                 kernel(serial, function, options, &mut output.log)?.ok_or_else(unsettled)?
             }
-        });
-        output.diagnostics.extend(compiled.last().and_then(advice));
+        };
+        output.diagnostics.extend(advice(&one));
+        compiled.push(one);
     }
     container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
 }
 
-/// What the user may want to know of a function, though nothing is wrong with it.
-fn advice(compiled: &container::Compiled) -> Option<Diagnostic> {
-    let Reconfiguration::Ignored(why) = compiled.kernel.reconfiguration else { return None };
-    let message = why.to_string();
-    Some(Diagnostic { severity: Severity::Info, file: None, line: None, span: Span::default(), message })
+/// What a user may want to know about code that is right nevertheless.
+fn advice(compiled: &container::Compiled) -> Vec<Diagnostic> {
+    let ignored = match &compiled.kernel.reconfiguration {
+        Reconfiguration::Ignored(why) => Some(why.to_string()),
+        _ => None,
+    };
+    let info = |message: String| Diagnostic {
+        severity: Severity::Info,
+        file: None,
+        line: None,
+        span: Span::default(),
+        message,
+    };
+    ignored.into_iter().chain(compiled.kernel.advice.iter().cloned()).map(info).collect()
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.

@@ -1,7 +1,7 @@
 //! The pass list: one screen, in order, each with the reason for its place.
 
 use crate::bank0::Machine;
-use crate::{Failure, Options, bundles, convergence, edges, legalize, progress, simplify};
+use crate::{Failure, Options, bundles, convergence, edges, legalize, progress, simplify, uniform};
 use ori::Function;
 use std::fmt::Write;
 
@@ -15,6 +15,7 @@ struct Pass {
 /// every block argument has a place for its move; legalization asks the machine about each instruction last.
 const PASSES: &[Pass] = &[
     Pass { name: "simplify", run: simplify::run },
+    Pass { name: "uniform", run: uniform::run },
     Pass { name: "bundles", run: bundles::run },
     Pass { name: "progress", run: progress::run },
     Pass { name: "convergence", run: convergence::run },
