@@ -12,7 +12,7 @@
 //! | predecessors, order, dominators, post-dominators | [`cfg`] |
 //! | what is live where | [`liveness`] |
 //! | what does an operation compute? | [`eval`] |
-//! | how is it printed? | [`text`] |
+//! | how is it printed, and read back? | [`text`], [`parse`] |
 
 pub mod arith;
 pub mod cfg;
@@ -20,6 +20,7 @@ pub mod entity;
 pub mod eval;
 pub mod function;
 pub mod liveness;
+pub mod parse;
 pub mod text;
 pub mod verify;
 

@@ -11,6 +11,7 @@ mod abi;
 mod bank0;
 mod bundles;
 mod callgraph;
+mod combine;
 mod container;
 mod convergence;
 mod data;
@@ -49,6 +50,10 @@ pub struct Options {
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
     pub dump: Option<String>,
+    /// Rewrite no more than so many things in each function.
+    pub fuel: Option<u32>,
+    /// Write to the log how long each pass took.
+    pub time_passes: bool,
 }
 
 impl Options {
@@ -63,6 +68,8 @@ impl Options {
             max_registers: None,
             verify: false,
             dump: None,
+            fuel: None,
+            time_passes: false,
         }
     }
 }
@@ -102,7 +109,12 @@ impl Failure {
 /// Compiles a module that the front end accepted.
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    match cubin(source, module, options, &mut output.log) {
+    let mut times = passes::Times::default();
+    let result = cubin(source, module, options, (&mut times, &mut output.log));
+    if options.time_passes {
+        output.log += &times.to_string();
+    }
+    match result {
         Ok(bytes) => output.cubin = Some(bytes),
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
@@ -123,7 +135,7 @@ fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
-    log: &mut String,
+    (times, log): (&mut passes::Times, &mut String),
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
@@ -137,16 +149,17 @@ fn cubin(
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        compiled.push(match kernel(env, function, options, log)? {
+        compiled.push(match kernel(env, function, options, (times, log))? {
             Some(compiled) => compiled,
             None => {
                 let serial = lower::Env { serial: true, ..env };
                 let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
-                kernel(serial, function, options, log)?.ok_or_else(unsettled)?
+                kernel(serial, function, options, (times, log))?.ok_or_else(unsettled)?
             }
         });
     }
-    container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
+    let input = Input { source, lines: &lines, module };
+    times.of("emit", || container::module(compiled, data, &input, machine, options))
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.
@@ -154,12 +167,13 @@ fn kernel<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
-    log: &mut String,
+    (times, log): (&mut passes::Times, &mut String),
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
-    let mut kernel = lower::function(env, function)?;
-    passes::run(&mut kernel.code, env.machine, options, log)?;
-    let mut code = allocate(&mut kernel, env.machine, options)?;
-    let settled = flight::settle(&kernel.code, &mut code, env.machine)
+    let mut kernel = times.of("lower", || lower::function(env, function))?;
+    passes::run(&mut kernel.code, env.machine, options, (times, log))?;
+    let mut code = times.of("regalloc", || allocate(&mut kernel, env.machine, options))?;
+    let settled = times
+        .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
     Ok(settled.then_some(container::Compiled { source: function, kernel, code }))
 }
