@@ -38,7 +38,7 @@ enum Rewrite {
     /// Its only result is this value.
     Same(Value),
     /// It becomes another one, with the same results.
-    Become(InstData),
+    Become(Box<InstData>),
     /// An earlier instruction gives its result, and keeps this value where its guard is false.
     Absorb { by: Inst, kept: Value },
 }
@@ -120,14 +120,14 @@ impl<'a> Combine<'a> {
             }
             self.take_words(&mut data);
             self.take_constants(&mut data);
-            self.keep_constants(&mut data);
             match rules::apply(self, &data) {
                 Some(Rewrite::Same(value)) => return self.same[data.results[0].index()] = value,
                 Some(Rewrite::Absorb { by, kept }) => return self.absorb(by, data.results[0], kept),
-                Some(Rewrite::Become(new)) => data = new,
+                Some(Rewrite::Become(new)) => data = *new,
                 None => break,
             }
         }
+        self.keep_constants(&mut data);
         self.evaluate(&data);
         if !self.find_earlier(&data, inst) {
             self.function.insts[inst] = data;
@@ -148,16 +148,27 @@ impl<'a> Combine<'a> {
     /// A new instruction with one result in R, before the current one.
     fn emit(&mut self, op: Op, words: u8, args: &[Arg], at: u32) -> Value {
         let result = self.function.value(File::R, words);
-        self.same.push(result);
-        self.known.push(None);
-        self.definition.push(None);
-        self.serial.push(0);
-        self.uses.push(1);
+        self.grow();
         let args = SmallVec::from_slice(args);
-        let data = InstData { op, modifiers: smallvec![], results: smallvec![result], args, guard: None, at };
+        let results = smallvec![result];
+        self.append(InstData { op, modifiers: smallvec![], results, args, guard: None, at });
+        result
+    }
+
+    fn append(&mut self, data: InstData) {
         let inst = self.function.insts.push(data);
         self.add(inst);
-        result
+    }
+
+    /// Makes room for what is known of new values.
+    fn grow(&mut self) {
+        for value in self.same.len()..self.function.values.len() {
+            self.same.push(Value::new(value));
+            self.known.push(None);
+            self.definition.push(None);
+            self.serial.push(0);
+            self.uses.push(1);
+        }
     }
 
     /// The value of two words with these, which was there before or is put together now.
@@ -175,7 +186,15 @@ impl<'a> Combine<'a> {
     }
 
     /// The result of a guarded instruction becomes another value.
-    fn absorb(&mut self, by: Inst, result: Value, kept: Value) {
+    fn absorb(&mut self, by: Inst, result: Value, mut kept: Value) {
+        // A constant of its own stands right before it, whenever that was made.
+        if let Some(bits) = self.known[kept.index()]
+            && let Some(own) = self.constant_value(bits, self.function.values[kept].words, 0)
+            && let (Some(constant), Some(place)) = (self.out.pop(), self.out.iter().rposition(|i| *i == by))
+        {
+            self.out.insert(place, constant);
+            kept = own;
+        }
         let data = &mut self.function.insts[by];
         let before = std::mem::replace(&mut data.results, smallvec![result]);
         if let Some(guard) = &mut data.guard {

@@ -38,7 +38,7 @@ pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
 }
 
 /// The region of a divergent branch, or `None` if its threads don't meet before the end.
-fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
+pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
     let mut from = branch;
     let mut to = cfg.ipdom(branch)?;
     loop {
@@ -59,7 +59,7 @@ fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
 
 /// The blocks that can be reached from the successors of `from` without passing `to`. `from` itself is among
 /// them only if it lies on a cycle of them.
-fn blocks_between(cfg: &Cfg, from: Block, to: Block) -> Vec<Block> {
+pub fn blocks_between(cfg: &Cfg, from: Block, to: Block) -> Vec<Block> {
     let mut seen = vec![false; cfg.succs.len()];
     let mut inside = Vec::new();
     let mut work: Vec<Block> = cfg.succs[from.index()].clone();

@@ -24,10 +24,12 @@ mod lines;
 mod lower;
 mod mir;
 mod moves;
+mod order;
 mod passes;
 mod regalloc;
 mod schedule;
 mod simplify;
+mod together;
 
 use ptx::diag::{Diagnostic, Severity, Span};
 

@@ -5,7 +5,7 @@
 //! fuel than it takes to come to it, the code is right.
 
 use crate::bank0::Machine;
-use crate::{Failure, Options, bundles, combine, convergence, edges, legalize, simplify};
+use crate::{Failure, Options, bundles, combine, convergence, edges, legalize, order, simplify, together};
 use ori::Function;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -47,10 +47,12 @@ struct Pass {
 const PASSES: &[Pass] = &[
     Pass { name: "simplify", level: 0, run: |f, _| simplify::run(f) },
     Pass { name: "combine", level: 1, run: combine::run },
+    Pass { name: "together", level: 1, run: together::run },
     Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
     Pass { name: "convergence", level: 0, run: |f, c| convergence::run(f, c.machine) },
     Pass { name: "split-edges", level: 0, run: |f, c| edges::run(f, c.machine) },
     Pass { name: "legalize", level: 0, run: |f, c| legalize::run(f, c.machine) },
+    Pass { name: "order", level: 1, run: order::run },
 ];
 
 /// Which pass must come before which, and why. A test holds the list to it.
@@ -59,9 +61,11 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("simplify", "combine", "a parameter that is always the same value is that value"),
     ("simplify", "bundles", "words are followed through values, not through copies of them"),
     ("simplify", "convergence", "blocks that only follow another one need no region"),
+    ("together", "convergence", "regions are looked at before barriers stand in them"),
     ("bundles", "split-edges", "words that become one parameter are packed at the end of the predecessor"),
     ("convergence", "split-edges", "regions add blocks and edges"),
     ("convergence", "legalize", "regions add instructions"),
+    ("legalize", "order", "constants that got registers have a place in the order, too"),
 ];
 
 /// How long each pass took, in the order in which they first ran.

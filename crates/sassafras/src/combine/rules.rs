@@ -12,6 +12,7 @@ type Rule = fn(&mut Combine, &InstData) -> Option<Rewrite>;
 const RULES: &[(Op, Rule)] = &[
     (Op::Pseudo(Pseudo::Pack), whole_value),
     (Op::Pseudo(Pseudo::Pack), wide_sum),
+    (Op::Pseudo(Pseudo::Pack), shifted_sum),
     (Op::Pseudo(Pseudo::Pack), zeros),
     (Op::Pseudo(Pseudo::Copy), guarded_load),
     (Op::Machine(sass::Op::MOV), move_),
@@ -20,6 +21,9 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::IADD3), sum_of_shift),
     (Op::Machine(sass::Op::IADD3), sum_of_sum),
     (Op::Machine(sass::Op::IMAD), product),
+    (Op::Machine(sass::Op::HADD2), halves),
+    (Op::Machine(sass::Op::HFMA2), halves),
+    (Op::Machine(sass::Op::HMUL2), halves),
 ];
 
 /// The first rule that fits, if there is fuel for it.
@@ -62,7 +66,7 @@ impl Combine<'_> {
     fn legal(&self, like: &InstData, op: sass::Op, modifiers: &[M], args: &[Arg]) -> Option<Rewrite> {
         let args = SmallVec::from_slice(args);
         let new = InstData { op: Op::Machine(op), modifiers: modifiers.into(), args, ..like.clone() };
-        self.is_legal(&new).then_some(Rewrite::Become(new))
+        self.is_legal(&new).then_some(Rewrite::Become(Box::new(new)))
     }
 
     /// The result is an argument, unless that is in another file.
@@ -152,6 +156,68 @@ fn wide_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     None
 }
 
+/// `x + (y << n)` of 64 bits.
+fn shifted_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [low, high] = &data.args[..] else { return None };
+    let [a, b] = c.sum64(low, high)?;
+    let of = |arg: &Arg| c.define(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::SHF));
+    for (x, shifted) in [(a, b), (b, a)] {
+        let (Some(l), Some(h)) = (of(&shifted[0]), of(&shifted[1])) else { continue };
+        let ([y0, Arg::Imm(n @ 1..32), RZ], [y, Arg::Imm(m), y1]) = (&l.args[..], &h.args[..]) else { continue };
+        let form = l.modifiers[..] == [M::L, M::U32] && h.modifiers[..] == [M::L, M::U64, M::HI];
+        if !form || y0 != y || n != m || !matches!((y0, y1), (Arg::Use(_), Arg::Use(_))) {
+            continue;
+        }
+        let (y, n) = ([*y0, *y1], Arg::Imm(*n));
+        let low = c.function.value(File::R, 1);
+        let carry = c.function.value(File::P, 1);
+        c.grow();
+        let like = |results: &[Value]| InstData { results: results.into(), ..data.clone() };
+        let low_sum = c.legal(&like(&[low, carry]), sass::Op::LEA, &[], &[y[0], x[0], n])?;
+        let high = c.function.value(File::R, 1);
+        c.grow();
+        let args = [y[0], x[1], y[1], n, carry.into()];
+        let high_sum = c.legal(&like(&[high]), sass::Op::LEA, &[M::HI, M::X], &args)?;
+        for sum in [low_sum, high_sum] {
+            if let Rewrite::Become(sum) = sum {
+                c.append(*sum);
+            }
+        }
+        let args = SmallVec::from_slice(&[low.into(), high.into()]);
+        return Some(Rewrite::Become(Box::new(InstData { args, ..data.clone() })));
+    }
+    None
+}
+
+/// A half of a word whose bytes were put together: the half that went in.
+fn halves(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let taken = |arg: &Arg| {
+        let Arg::Use(u) = arg else { return None };
+        let at = match u.suffixes {
+            [M::H0_H0, M::Empty, ..] => 0,
+            [M::H1_H1, M::Empty, ..] => 2,
+            _ => return None,
+        };
+        let prmt = c.define(u.value).filter(|d| d.op == Op::Machine(sass::Op::PRMT) && u.part.is_none())?;
+        let (true, [a, Arg::Imm(selector), b]) = (prmt.modifiers.is_empty(), &prmt.args[..]) else { return None };
+        let (source, half) = match selector >> (4 * at) & 0xff {
+            0x10 => (a, M::H0_H0),
+            0x32 => (a, M::H1_H1),
+            0x54 => (b, M::H0_H0),
+            0x76 => (b, M::H1_H1),
+            _ => return None,
+        };
+        let Arg::Use(from) = source else { return None };
+        let suffixes = [half, M::Empty, M::Empty, M::Empty];
+        let flags = Use { negated: u.negated, absolute: u.absolute, inverted: u.inverted, suffixes, ..*from };
+        from.is_plain().then_some(Arg::Use(flags))
+    };
+    let (at, arg) = data.args.iter().enumerate().find_map(|(at, arg)| Some((at, taken(arg)?)))?;
+    let mut new = data.clone();
+    new.args[at] = arg;
+    Some(Rewrite::Become(Box::new(new)))
+}
+
 /// Two words of zeros that stand at an even place are one instruction.
 fn zeros(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let word = |arg: &Arg| plain(arg).filter(|v| c.function.values[*v].words == 1);
@@ -164,7 +230,7 @@ fn zeros(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let mut new = data.clone();
     new.args[first] = pair.into();
     new.args.remove(first + 1);
-    Some(if new.args.len() == 1 { Rewrite::Same(pair) } else { Rewrite::Become(new) })
+    Some(if new.args.len() == 1 { Rewrite::Same(pair) } else { Rewrite::Become(Box::new(new)) })
 }
 
 /// What a guarded load gives, else what was there before: the load can keep that itself.
@@ -178,7 +244,8 @@ fn guarded_load(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let undefined = |v: Value| c.define(v).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
     let keeps_nothing = load.results.len() == 1 && its.kept.iter().all(|k| undefined(*k));
     let kept = guard.kept[0];
-    let before = c.serial[kept.index()] < c.serial[loaded.index()];
+    let constant = c.known[kept.index()].is_some_and(|bits| bits == 0 || c.function.values[kept].words == 1);
+    let before = constant || c.serial[kept.index()] < c.serial[loaded.index()];
     if !same_guard || !keeps_nothing || !before || c.uses[loaded.index()] != 1 || !c.out.contains(&inst) {
         return None;
     }
@@ -280,7 +347,7 @@ fn offset_in_base(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         if OFFSETS.contains(&(offset + more)) {
             let mut new = data.clone();
             (new.args[at], new.args[at + 1]) = (base.into(), Arg::Imm(offset + more));
-            return Some(Rewrite::Become(new));
+            return Some(Rewrite::Become(Box::new(new)));
         }
     }
     None

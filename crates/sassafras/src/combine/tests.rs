@@ -125,7 +125,7 @@ impl Program {
     fn step(&mut self) {
         let word = [(File::R, 1)];
         let (a, b, c) = (self.word(), self.word(), self.word());
-        match self.random.below(20) {
+        match self.random.below(21) {
             0..3 => {
                 let b = if self.random.below(4) == 0 { b.negated() } else { b };
                 let sum = self.emit(sass::Op::IADD3, &[], &word, &[a, b, RZ]);
@@ -207,7 +207,16 @@ impl Program {
                 let sum = self.add64(Self::halves(x), [Arg::Imm(n), Arg::Imm(n >> 32)]);
                 self.pairs.push(sum);
             }
-            17 | 18 => self.guarded_load(),
+            17 => {
+                let y = Self::halves(self.random.one(&self.pairs));
+                let n = Arg::Imm(1 + self.random.below(31) as i64);
+                let low = self.emit(sass::Op::SHF, &[M::L, M::U32], &word, &[y[0], n, RZ]);
+                let high = self.emit(sass::Op::SHF, &[M::L, M::U64, M::HI], &word, &[y[0], n, y[1]]);
+                let x = self.random.one(&self.pairs);
+                let sum = self.add64(Self::halves(x), [low.into(), high.into()]);
+                self.pairs.push(sum);
+            }
+            18 | 19 => self.guarded_load(),
             _ => self.store(),
         }
     }
