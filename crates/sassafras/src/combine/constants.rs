@@ -13,6 +13,9 @@ impl Combine<'_> {
     pub(super) fn take_constants(&mut self, data: &mut InstData) {
         let Op::Machine(op) = data.op else { return };
         for at in 0..data.args.len() {
+            if data.args[at] == Arg::Imm(0) && has_zero(op, at) {
+                data.args[at] = Arg::Zero(File::R);
+            }
             let Arg::Use(u) = data.args[at] else { continue };
             if self.function.values[u.value].file == File::P {
                 if let Some(bits) = self.known[u.value.index()]
@@ -69,12 +72,18 @@ impl Combine<'_> {
         {
             return false;
         }
-        data.args.swap(0, 1);
-        if !self.is_legal(data) {
+        let swap = |data: &mut InstData| {
             data.args.swap(0, 1);
-            return false;
+            if op == SEL {
+                data.args[2] = data.args[2].negated();
+            }
+        };
+        swap(data);
+        let fits = self.is_legal(data);
+        if !fits {
+            swap(data);
         }
-        true
+        fits
     }
 
     /// The constant that a word is.
@@ -140,6 +149,10 @@ impl Combine<'_> {
             return None;
         }
         let Op::Machine(op) = data.op else { return self.packed_bits(data) };
+        // Some thread is always there.
+        if op == sass::Op::VOTEU && data.modifiers[..] == [M::ANY] && data.args[..] == [Arg::True(true)] {
+            return Some(data.results.iter().map(|r| (*r, 1)).collect());
+        }
         if !super::is_function(data) || is_double_or_half(op) {
             return None;
         }
@@ -190,6 +203,16 @@ impl Combine<'_> {
             },
             _ => return None,
         })
+    }
+}
+
+/// May RZ stand there in place of a zero?
+fn has_zero(op: sass::Op, at: usize) -> bool {
+    use sass::Op::{IADD3, IMAD, SEL};
+    match op {
+        IADD3 | IMAD => at < 3,
+        SEL => at < 2,
+        _ => false,
     }
 }
 

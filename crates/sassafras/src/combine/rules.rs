@@ -21,6 +21,10 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::IADD3), sum_of_shift),
     (Op::Machine(sass::Op::IADD3), sum_of_sum),
     (Op::Machine(sass::Op::IMAD), product),
+    (Op::Machine(sass::Op::LOP3), bitwise),
+    (Op::Machine(sass::Op::LOP3), bitwise_of_bitwise),
+    (Op::Machine(sass::Op::R2UR), to_uniform),
+    (Op::Machine(sass::Op::HGMMA), always_adds),
     (Op::Machine(sass::Op::HADD2), halves),
     (Op::Machine(sass::Op::HFMA2), halves),
     (Op::Machine(sass::Op::HMUL2), halves),
@@ -322,6 +326,81 @@ fn sum_of_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         }
     }
     None
+}
+
+/// The operands of a bitwise function of three words, and its table.
+fn lut(data: &InstData) -> Option<([Arg; 3], i64)> {
+    let [a, b, c, Arg::Imm(table), Arg::True(false)] = data.args[..] else { return None };
+    (data.modifiers[..] == [M::LUT] && data.results.len() == 1).then_some(([a, b, c], table))
+}
+
+/// The bit that a table gives for three bits.
+fn looked_up(table: i64, [a, b, c]: [bool; 3]) -> bool {
+    table >> (usize::from(a) << 2 | usize::from(b) << 1 | usize::from(c)) & 1 != 0
+}
+
+/// `a | 0`, `a & -1`
+fn bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let (args, table) = lut(data)?;
+    let constant = |arg: &Arg| match arg {
+        arg if is_zero(arg) => Some(false),
+        Arg::Imm(-1) => Some(true),
+        _ => None,
+    };
+    let (b, d) = (constant(&args[1])?, constant(&args[2])?);
+    (looked_up(table, [true, b, d]) && !looked_up(table, [false, b, d])).then(|| c.same(data, &args[0]))?
+}
+
+/// A bitwise function of two words, one of which is such a function that nobody else uses.
+fn bitwise_of_bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([x, y, RZ], table) = lut(data)? else { return None };
+    for (inner, other, first) in [(x, y, true), (y, x, false)] {
+        let Some(([a, b, RZ], within)) = c.single(&inner, sass::Op::LOP3).and_then(lut) else { continue };
+        if [a, b, other].iter().any(|w| matches!(w, Arg::Use(u) if !u.is_plain())) {
+            continue;
+        }
+        let value = |a: bool, b: bool, o: bool| {
+            let i = looked_up(within, [a, b, false]);
+            looked_up(table, if first { [i, o, false] } else { [o, i, false] })
+        };
+        // Constants can only stand in the middle.
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2]] {
+            let mut merged = 0;
+            for bits in 0..8u8 {
+                let bit = |n: usize| bits >> (2 - n) & 1 != 0;
+                let mut of = [false; 3];
+                order.iter().enumerate().for_each(|(place, operand)| of[*operand] = bit(place));
+                merged |= i64::from(value(of[0], of[1], of[2])) << bits;
+            }
+            let operands = order.map(|i| [a, b, other][i]);
+            let args = [operands[0], operands[1], operands[2], Arg::Imm(merged), Arg::True(false)];
+            if let Some(rewrite) = c.legal(data, sass::Op::LOP3, &[M::LUT], &args) {
+                return Some(rewrite);
+            }
+        }
+    }
+    None
+}
+
+/// A constant needs no way from the general registers.
+fn to_uniform(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [arg @ Arg::Use(u)] = &data.args[..] else { return None };
+    let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some() && data.guard.is_none())?;
+    c.legal(data, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
+}
+
+/// The predicate that tells a product of a warpgroup to add to its accumulator may be left out where it is true.
+fn always_adds(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let adds = |arg: &Arg| match arg {
+        Arg::Use(u) => {
+            c.function.values[u.value].file == File::UP && !u.negated && c.known[u.value.index()] == Some(1)
+        }
+        _ => false,
+    };
+    let at = data.args.iter().position(adds)?;
+    let mut new = data.clone();
+    new.args.remove(at);
+    c.is_legal(&new).then(|| Rewrite::Become(Box::new(new)))
 }
 
 /// `a * 1 + x`
