@@ -26,10 +26,10 @@ mod mir;
 mod moves;
 mod order;
 mod passes;
+mod progress;
 mod regalloc;
 mod schedule;
 mod simplify;
-mod together;
 
 use ptx::diag::{Diagnostic, Severity, Span};
 

@@ -5,7 +5,7 @@
 //! fuel than it takes to come to it, the code is right.
 
 use crate::bank0::Machine;
-use crate::{Failure, Options, bundles, combine, convergence, edges, legalize, order, simplify, together};
+use crate::{Failure, Options, bundles, combine, convergence, edges, legalize, order, progress, simplify};
 use ori::Function;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -47,8 +47,8 @@ struct Pass {
 const PASSES: &[Pass] = &[
     Pass { name: "simplify", level: 0, run: |f, _| simplify::run(f) },
     Pass { name: "combine", level: 1, run: combine::run },
-    Pass { name: "together", level: 1, run: together::run },
     Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
+    Pass { name: "progress", level: 0, run: |f, c| progress::run(f, c.machine) },
     Pass { name: "convergence", level: 0, run: |f, c| convergence::run(f, c.machine) },
     Pass { name: "split-edges", level: 0, run: |f, c| edges::run(f, c.machine) },
     Pass { name: "legalize", level: 0, run: |f, c| legalize::run(f, c.machine) },
@@ -61,7 +61,7 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("simplify", "combine", "a parameter that is always the same value is that value"),
     ("simplify", "bundles", "words are followed through values, not through copies of them"),
     ("simplify", "convergence", "blocks that only follow another one need no region"),
-    ("together", "convergence", "regions are looked at before barriers stand in them"),
+    ("progress", "convergence", "where threads must let others pass they need not meet again"),
     ("bundles", "split-edges", "words that become one parameter are packed at the end of the predecessor"),
     ("convergence", "split-edges", "regions add blocks and edges"),
     ("convergence", "legalize", "regions add instructions"),

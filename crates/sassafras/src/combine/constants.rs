@@ -67,9 +67,9 @@ impl Combine<'_> {
 
     /// A constant that can't stand in the first place may be able to in the second.
     fn swaps(&self, op: sass::Op, at: usize, data: &mut InstData) -> bool {
-        use sass::Op::{FADD, FFMA, FMUL, IADD3, IMAD};
-        if at != 0 || !matches!(op, FADD | FFMA | FMUL | IADD3 | IMAD) || !matches!(data.args[1], Arg::Use(_))
-        {
+        use sass::Op::{FADD, FFMA, FMUL, IADD3, IMAD, SEL};
+        let register = matches!(data.args.get(1), Some(Arg::Use(_) | Arg::Zero(_)));
+        if at != 0 || !register || !matches!(op, FADD | FFMA | FMUL | IADD3 | IMAD | SEL) {
             return false;
         }
         let swap = |data: &mut InstData| {
