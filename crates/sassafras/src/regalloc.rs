@@ -968,6 +968,15 @@ impl<'a> Allocator<'a> {
     }
 }
 
+/// The registers that instructions name themselves.
+fn fixed_registers(function: &Function) -> impl Iterator<Item = (File, u8)> + '_ {
+    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+    insts.flat_map(|i| &function.insts[*i].args).filter_map(|arg| match arg {
+        Arg::Fixed { file, number } => Some((*file, *number)),
+        _ => None,
+    })
+}
+
 /// Is it a file without a way to memory but over a general register?
 fn becomes_word(file: File) -> bool {
     matches!(file, File::P | File::B)

@@ -322,11 +322,13 @@ impl<'a> Classes<'a> {
         for class in order {
             let words = self.all[class].words;
             let mut taken = Registers::of(STACK_POINTER as u8, 1);
+            let fixed = super::fixed_registers(self.function).filter(|(file, _)| *file == File::R);
+            fixed.for_each(|(_, number)| taken.add(Registers::of(number, 1)));
             for other in &neighbours[class] {
                 let start = starts[*other];
                 start.iter().for_each(|s| taken.add(Registers::of(*s as u8, self.all[*other].words as u16)));
             }
-            let most = usize::from(limits.r);
+            let most = usize::from(limits.usable(limits.registers));
             let fits = |start: &usize| {
                 start + words <= most && self.is_aligned(class, *start) && !taken.contains_any(*start..start + words)
             };
