@@ -5,10 +5,11 @@
 
 use crate::entries;
 use crate::inputs::{Program, ends_at_once};
+use crate::jobs::Threads;
 use crate::log::{Log, Stop};
 use crate::options::{self, Effect, Given, Id, OPTIONS, help};
 use crate::statistics::Statistics;
-use crate::usage::{self, Usage};
+use crate::usage::{self, Report, Sections};
 use ptx::ast::Module;
 use std::io::Write;
 use std::time::Instant;
@@ -54,18 +55,21 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     entries::select(given, module, log)?;
     options::check_for_compilation(given, module, log)?;
     refuse_what_is_missing(given, log)?;
-    ask_for_threads(given, log);
-    let cubin = generate(given, &program, module, log)?;
-    let usage = Usage::of(&cubin.bytes, log)?;
-    usage::check_registers(given, &usage, log)?;
-    if log.failed() {
-        usage::report(given, &usage, cubin.seconds, log);
-        return Err(Stop);
-    }
+    let output = generate(given, &program, module, log)?;
+    usage::check_registers(given, &output.functions, log)?;
+    usage::warn(given, &output.functions, log);
     let path = given.output();
     let unwritable = |path: &str| format!("Output file '{path}' could not be opened");
-    std::fs::write(path, &cubin.bytes).map_err(|_| log.fatal(&unwritable(path)))?;
-    usage::report(given, &usage, cubin.seconds, log);
+    if !log.failed() {
+        std::fs::write(path, &output.cubin).map_err(|_| log.fatal(&unwritable(path)))?;
+    }
+    if given.has(Id::Verbose) {
+        let sections = Sections::of(&output.cubin, log)?;
+        Report { given, functions: &output.functions, sections, log }.print();
+    }
+    if log.failed() {
+        return Err(Stop);
+    }
     let statistics = Statistics { inputs: &given.inputs, time: start.elapsed() };
     statistics.report(given, log).map_err(|path| log.fatal(&unwritable(&path)))
 }
@@ -91,23 +95,14 @@ fn refuse_what_is_missing(given: &Given, log: &Log) -> Result<(), Stop> {
     }
 }
 
-/// One thread is used, which make has granted already; only the answer about make is ptxas's.
-fn ask_for_threads(given: &Given, log: &mut Log) {
-    let wants_threads = given.number(Id::SplitCompile).is_some_and(|threads| threads != 1);
-    let has_server = || std::env::var("MAKEFLAGS").is_ok_and(|flags| flags.contains("--jobserver"));
-    if given.has(Id::JobServer) && wants_threads && !has_server() {
-        let support = "GNU Jobserver support requested, but no compatible jobserver found.";
-        log.warning(&format!("{support} Ignoring '--jobserver'"));
-    }
+/// What came of a module without a fault.
+struct Generated {
+    cubin: Vec<u8>,
+    functions: Vec<sassafras::Usage>,
 }
 
-struct Cubin {
-    bytes: Vec<u8>,
-    /// How long the code generator took.
-    seconds: f64,
-}
-
-fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) -> Result<Cubin, Stop> {
+fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) -> Result<Generated, Stop> {
+    let threads = Threads::ask(given, module, log);
     let options = sassafras::Options {
         target: given.arch().target,
         command_line: given.note(),
@@ -115,14 +110,14 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         relocatable: given.has(Id::Relocatable),
         line_info: given.has(Id::LineInfo) && !given.has(Id::NoDebugSections),
         max_registers: given.max_registers(),
+        threads: threads.count,
         verify: given.has(Id::Verify),
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),
     };
-    let start = Instant::now();
     let output = sassafras::compile(&program.text, module, &options);
     eprint!("{}", output.log);
     match output.cubin {
-        Some(bytes) => Ok(Cubin { bytes, seconds: start.elapsed().as_secs_f64() }),
+        Some(cubin) => Ok(Generated { cubin, functions: output.functions }),
         None => {
             let mut diagnostics = output.diagnostics;
             // A line of the joined text is no line of any input.

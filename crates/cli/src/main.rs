@@ -5,6 +5,7 @@ mod disasm;
 mod entries;
 mod inputs;
 mod inspect;
+mod jobs;
 mod listing;
 mod log;
 mod options;

@@ -28,8 +28,8 @@ impl CallGraph {
         }
     }
 
-    /// All functions that can be running when this one is, itself among them.
-    fn reach(&self, from: usize) -> Vec<usize> {
+    /// All functions that can be running when this one is, itself first.
+    pub fn reach(&self, from: usize) -> Vec<usize> {
         let mut seen = vec![false; self.callees.len()];
         let mut work = vec![from];
         let mut all = Vec::new();
@@ -50,9 +50,9 @@ impl CallGraph {
         self.reach(of).into_iter().map(|f| self.barriers[f]).max().unwrap_or(0)
     }
 
-    /// Bytes of stack; 0 where recursion makes it unknown, as ptxas has it.
-    pub fn stack(&self, of: usize) -> u32 {
-        self.deepest(of, &mut vec![false; self.callees.len()]).unwrap_or(0)
+    /// Bytes of stack; `None` where recursion makes it unknown.
+    pub fn stack(&self, of: usize) -> Option<u32> {
+        self.deepest(of, &mut vec![false; self.callees.len()])
     }
 
     fn deepest(&self, of: usize, active: &mut Vec<bool>) -> Option<u32> {

@@ -7,19 +7,22 @@ use crate::emit::{self, Words};
 use crate::lines::{self, Coded};
 use crate::lower::{IMAGE_HANDLE, Kernel, Uses};
 use crate::mir::Code;
-use crate::{Failure, Input, Options, abi};
+use crate::{Failure, Input, Options, Usage, abi, parallel};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
     DebugSection, Features, Function, ImageKind, Kernel as CubinKernel, Linkage, Module, Param, Params,
     Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
+use std::time::Duration;
 
 /// A function up to its words.
 pub struct Compiled<'a> {
     pub source: &'a ptx::ast::Function<'a>,
     pub kernel: Kernel,
     pub code: Code,
+    /// How long it took.
+    pub time: Duration,
 }
 
 pub fn module(
@@ -27,23 +30,22 @@ pub fn module(
     data: Data,
     input: &Input,
     machine: &'static Machine,
+    threads: usize,
     options: &Options,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
     let table = address_table(&compiled);
     let place = |name: &str| table.iter().position(|n| n == name).map_or(0, |i| 8 * i as u32);
-    let mut words = Vec::new();
-    for c in &compiled {
-        let name = &c.kernel.code.name;
-        words.push(
-            emit::words(&c.kernel, &c.code, machine, &place, options)
-                .map_err(|e| Failure::internal("emit", name, e))?,
-        );
-    }
+    let emitted = parallel::map(&compiled, threads, |c| {
+        emit::words(&c.kernel, &c.code, machine, &place, options)
+            .map_err(|e| Failure::internal("emit", &c.kernel.code.name, e))
+    });
+    let words = emitted.into_iter().collect::<Result<Vec<Words>, Failure>>()?;
     let externals = callgraph::externals(&compiled, &data.functions);
     let graph = CallGraph::new(&compiled, &words, options.relocatable);
     let writer = Writer { graph: &graph, externals: &externals, data: &data, machine, options };
     let mut functions: Vec<Function> =
         compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
+    let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i], &words[i])).collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
     let debug = if options.line_info { line_tables(&compiled, &words, input)? } else { Vec::new() };
@@ -68,7 +70,8 @@ pub fn module(
         ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
-    write(module).map_err(|e| Failure::internal("container", "module", e))
+    let bytes = write(module).map_err(|e| Failure::internal("container", "module", e))?;
+    Ok((bytes, usage))
 }
 
 /// What the file says of the instructions in it.
@@ -161,7 +164,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn function(&self, index: usize, compiled: &Compiled, words: &Words) -> Function {
-        let Writer { graph, data, machine, options, .. } = *self;
+        let Writer { data, machine, options, .. } = *self;
         let Compiled { kernel, .. } = compiled;
         let mut attrs = kernel.launch.attrs();
         if kernel.calls {
@@ -181,11 +184,8 @@ impl Writer<'_> {
         if options.relocatable && !kernel.entry && kernel.barriers > 0 {
             attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
         }
-        // Whoever calls, or is called, uses the registers of the convention.
-        let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
         Function {
-            // Two registers more than are named belong to the system.
-            registers: (graph.registers(index) + 2).clamp(least, 255) as u8,
+            registers: self.registers(index, kernel),
             exits: words.exits.clone(),
             frame_size: words.frame,
             relocs: words.relocs.clone(),
@@ -202,6 +202,30 @@ impl Writer<'_> {
             attrs,
             kernel: kernel.entry.then(|| self.kernel(index, kernel)),
             ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
+        }
+    }
+
+    /// Two registers more than are named belong to the system. Whoever calls, or is called, uses those of the
+    /// convention.
+    fn registers(&self, index: usize, kernel: &Kernel) -> u8 {
+        let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
+        (self.graph.registers(index) + 2).clamp(least, 255) as u8
+    }
+
+    fn usage(&self, index: usize, compiled: &Compiled, words: &Words) -> Usage {
+        let Compiled { kernel, code, time, .. } = compiled;
+        Usage {
+            name: kernel.code.name.clone(),
+            entry: kernel.entry,
+            registers: self.registers(index, kernel).into(),
+            barriers: self.graph.barriers(index),
+            frame_bytes: words.frame,
+            stack_bytes: self.graph.stack(index),
+            spill_stores: code.spill_stores + words.saves,
+            spill_loads: code.spill_loads + words.restores,
+            shared_bytes: if kernel.entry { kernel.shared(self.data).0 } else { 0 },
+            callees: self.graph.reach(index).into_iter().filter(|f| *f != index).collect(),
+            time: *time,
         }
     }
 
@@ -224,7 +248,8 @@ impl Writer<'_> {
         let uses_shared = size > 0 || kernel.dynamic_shared && !options.relocatable;
         CubinKernel {
             params,
-            min_stack_size: graph.stack(index),
+            // ptxas has 0 where recursion makes it unknown.
+            min_stack_size: graph.stack(index).unwrap_or(0),
             barriers: graph.barriers(index),
             shared: uses_shared.then_some(Shared { size, align }),
             max_registers: kernel.launch.registers(options.max_registers) as u16,

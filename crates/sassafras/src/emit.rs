@@ -38,6 +38,9 @@ pub struct Words {
     pub relocs: Vec<SymbolicReloc>,
     /// Bytes of the frame, saved registers included.
     pub frame: u32,
+    /// Bytes that are saved for the caller, and restored, by all the code there is for it.
+    pub saves: u32,
+    pub restores: u32,
     /// The highest R that is named, plus one.
     pub registers: u32,
     /// For each word, the byte of the PTX text at which the instruction begins that it is for, 0 where there is none.
@@ -293,7 +296,15 @@ impl Emitter<'_> {
             next += t.idle.len() + 1;
         }
         places.push(next);
-        let mut words = Words { frame: self.frame, registers: self.code.registers, ..Words::default() };
+        let saved = 4 * self.saved.len() as u32;
+        let returns = lines.iter().filter(|line| line.op == sass::Op::RET).count() as u32;
+        let mut words = Words {
+            frame: self.frame,
+            saves: saved,
+            restores: saved * returns,
+            registers: self.code.registers,
+            ..Words::default()
+        };
         let idle = inst(self.target.isa, &Line::new(sass::Op::NOP, &[], &[], Origin::Frame))?;
         for (i, (mut line, timed)) in lines.into_iter().zip(timed).enumerate() {
             for stall in &timed.idle {

@@ -23,12 +23,17 @@ mod lines;
 mod lower;
 mod mir;
 mod moves;
+mod parallel;
 mod passes;
 mod regalloc;
 mod schedule;
 mod simplify;
+mod usage;
+
+pub use usage::Usage;
 
 use ptx::diag::{Diagnostic, Severity, Span};
+use std::time::{Duration, Instant};
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -45,6 +50,8 @@ pub struct Options {
     pub relocatable: bool,
     /// No kernel may use more registers.
     pub max_registers: Option<u32>,
+    /// Threads to compile with; `None`: as many as there are processors. They change nothing but the time.
+    pub threads: Option<usize>,
     /// Check the IR after every pass.
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
@@ -61,6 +68,7 @@ impl Options {
             line_info: false,
             relocatable: false,
             max_registers: None,
+            threads: None,
             verify: false,
             dump: None,
         }
@@ -73,6 +81,8 @@ pub struct Output {
     /// `None` if anything was wrong, or if there was nothing to do but check.
     pub cubin: Option<Vec<u8>>,
     pub diagnostics: Vec<Diagnostic>,
+    /// What each function uses, in the order of the PTX text.
+    pub functions: Vec<Usage>,
     /// Dumps that were asked for.
     pub log: String,
 }
@@ -103,7 +113,10 @@ impl Failure {
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
     match cubin(source, module, options, &mut output.log) {
-        Ok(bytes) => output.cubin = Some(bytes),
+        Ok((bytes, functions)) => {
+            output.cubin = Some(bytes);
+            output.functions = functions;
+        }
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
@@ -124,33 +137,67 @@ fn cubin(
     module: &ptx::Module,
     options: &Options,
     log: &mut String,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let env = lower::Env { module, machine, lines: &lines, data: &data, serial: false };
+    let functions = functions(module)?;
+    let threads = threads(options, functions.len());
+    let outcomes = parallel::map(&functions, threads, |function| {
+        let mut log = String::new();
+        (kernel(env, function, options, &mut log), log)
+    });
     let mut compiled = Vec::new();
-    for item in &module.items {
-        let function = match item {
-            ptx::ast::Item::Function(function) if function.body.is_some() => function,
-            ptx::ast::Item::Function(_) | ptx::ast::Item::Variable(_) => continue,
-            ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
-            _ => return Err(unsupported_module()),
-        };
-        compiled.push(match kernel(env, function, options, log)? {
-            Some(compiled) => compiled,
-            None => {
-                let serial = lower::Env { serial: true, ..env };
-                let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
-                kernel(serial, function, options, log)?.ok_or_else(unsettled)?
-            }
-        });
+    for (outcome, dumps) in outcomes {
+        log.push_str(&dumps);
+        compiled.push(outcome?);
     }
-    container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
+    let input = Input { source, lines: &lines, module };
+    container::module(compiled, data, &input, machine, threads, options)
+}
+
+/// The functions that have code.
+fn functions<'a>(module: &'a ptx::Module<'a>) -> Result<Vec<&'a ptx::ast::Function<'a>>, Failure> {
+    use ptx::ast::Item;
+    let mut functions = Vec::new();
+    for item in &module.items {
+        match item {
+            Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
+            Item::Variable(_) | Item::File(_) | Item::Section(_) => {}
+            _ => return Err(unsupported_module()),
+        }
+    }
+    Ok(functions)
+}
+
+/// The system is asked how many processors there are only where more than one could be used.
+fn threads(options: &Options, functions: usize) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    if functions <= 1 { 1 } else { options.threads.unwrap_or_else(processors).max(1) }
+}
+
+/// Compiles a function; where products of a warpgroup overlap with what touches their registers, once more without.
+fn kernel<'a>(
+    env: lower::Env,
+    function: &'a ptx::ast::Function<'a>,
+    options: &Options,
+    log: &mut String,
+) -> Result<container::Compiled<'a>, Failure> {
+    let start = Instant::now();
+    let compiled = match overlapping(env, function, options, log)? {
+        Some(compiled) => compiled,
+        None => {
+            let serial = lower::Env { serial: true, ..env };
+            let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
+            overlapping(serial, function, options, log)?.ok_or_else(unsettled)?
+        }
+    };
+    Ok(container::Compiled { time: start.elapsed(), ..compiled })
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.
-fn kernel<'a>(
+fn overlapping<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
@@ -161,7 +208,7 @@ fn kernel<'a>(
     let mut code = allocate(&mut kernel, env.machine, options)?;
     let settled = flight::settle(&kernel.code, &mut code, env.machine)
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
-    Ok(settled.then_some(container::Compiled { source: function, kernel, code }))
+    Ok(settled.then_some(container::Compiled { source: function, kernel, code, time: Duration::ZERO }))
 }
 
 fn allocate(
