@@ -11,6 +11,7 @@ use crate::options::{self, Effect, Given, Id, OPTIONS, help};
 use crate::statistics::Statistics;
 use crate::usage::{self, Report, Sections};
 use ptx::ast::Module;
+use sassafras::DebugInfo;
 use std::io::Write;
 use std::time::Instant;
 
@@ -103,12 +104,20 @@ struct Generated {
 
 fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) -> Result<Generated, Stop> {
     let threads = Threads::ask(given, module, log);
+    let is_debugged = options::is_debugged(given, module);
     let options = sassafras::Options {
         target: given.arch().target,
         command_line: given.note(),
-        level: given.number(Id::OptLevel).map_or(3, |level| level.clamp(0, 3) as u8),
+        level: if is_debugged { 0 } else { given.level() },
         relocatable: given.has(Id::Relocatable),
-        line_info: given.has(Id::LineInfo) && !given.has(Id::NoDebugSections),
+        debug_info: match () {
+            _ if given.has(Id::NoDebugSections) => DebugInfo::None,
+            _ if is_debugged => DebugInfo::Full,
+            _ if given.has(Id::LineInfo) => DebugInfo::Lines,
+            _ => DebugInfo::Locs,
+        },
+        debug_code: is_debugged,
+        errors_at_exit: given.has(Id::ErrorsAtExit),
         max_registers: given.max_registers(),
         threads: threads.count,
         verify: given.has(Id::Verify),

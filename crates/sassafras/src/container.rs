@@ -7,7 +7,7 @@ use crate::emit::{self, Words};
 use crate::lines::{self, Coded};
 use crate::lower::{IMAGE_HANDLE, Kernel, Uses};
 use crate::mir::Code;
-use crate::{Failure, Input, Options, Usage, abi, parallel};
+use crate::{DebugInfo, Failure, Input, Options, Usage, abi, debug, parallel};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
@@ -48,7 +48,7 @@ pub fn module(
     let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i], &words[i])).collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
-    let debug = if options.line_info { line_tables(&compiled, &words, input)? } else { Vec::new() };
+    let debug = debug_sections(&compiled, &words, &data, input, machine, options)?;
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
@@ -116,13 +116,30 @@ fn system_variables(compiled: &[Compiled]) -> Vec<SharedVariable> {
     if compiled.iter().any(|c| c.kernel.uses.tensor_partition) { vec![variable] } else { Vec::new() }
 }
 
-fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<Vec<DebugSection>, Failure> {
-    let coded = compiled.iter().zip(words).rev().map(|(compiled, words)| Coded {
+fn debug_sections(
+    compiled: &[Compiled],
+    words: &[Words],
+    data: &Data,
+    input: &Input,
+    machine: &'static Machine,
+    options: &Options,
+) -> Result<Vec<DebugSection>, Failure> {
+    match options.debug_info {
+        DebugInfo::None => return Ok(Vec::new()),
+        DebugInfo::Locs if !lines::has_locs(input.module) => return Ok(Vec::new()),
+        _ => {}
+    }
+    let functions: Vec<(&Compiled, &Words)> = compiled.iter().zip(words).rev().collect();
+    let coded = functions.iter().map(|(compiled, words)| Coded {
         name: &compiled.kernel.code.name,
         source: compiled.source,
         words,
     });
-    lines::sections(input, &coded.collect::<Vec<_>>())
+    let mut all = lines::sections(input, &coded.collect::<Vec<_>>(), options.relocatable)?;
+    if options.debug_info == DebugInfo::Full {
+        all.extend(debug::sections(&debug::Context { input, functions, data, machine, options })?);
+    }
+    Ok(all)
 }
 
 /// The shared variables of the system, and those that the linker places: the module's, then those of kernels.
@@ -188,6 +205,7 @@ impl Writer<'_> {
             registers: self.registers(index, kernel),
             exits: words.exits.clone(),
             frame_size: words.frame,
+            frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
             relocs: words.relocs.clone(),
             constant0_relocs: images,
             externs: callgraph::sorted(

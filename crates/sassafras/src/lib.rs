@@ -14,6 +14,7 @@ mod callgraph;
 mod container;
 mod convergence;
 mod data;
+mod debug;
 mod edges;
 mod emit;
 mod flight;
@@ -29,6 +30,7 @@ mod regalloc;
 mod schedule;
 mod simplify;
 mod usage;
+mod variables;
 
 pub use usage::Usage;
 
@@ -44,8 +46,12 @@ pub struct Options {
     pub command_line: String,
     /// How hard to try: 0 is serial code, 1 and up have exact waits.
     pub level: u8,
-    /// Write line tables.
-    pub line_info: bool,
+    /// Which sections are written for debuggers and profilers.
+    pub debug_info: DebugInfo,
+    /// Code for a debugger, one PTX instruction after the other, whose registers can be found.
+    pub debug_code: bool,
+    /// Faults of memory accesses show before a thread ends.
+    pub errors_at_exit: bool,
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
     /// No kernel may use more registers.
@@ -58,6 +64,18 @@ pub struct Options {
     pub dump: Option<String>,
 }
 
+/// The sections for debuggers and profilers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugInfo {
+    None,
+    /// Line tables if the PTX has a `.loc`.
+    Locs,
+    /// Line tables.
+    Lines,
+    /// Line tables, the DWARF sections of the PTX, and where its registers are.
+    Full,
+}
+
 impl Options {
     /// The best code for a machine.
     pub fn new(target: ptx::Target) -> Options {
@@ -65,7 +83,9 @@ impl Options {
             target,
             command_line: String::new(),
             level: 3,
-            line_info: false,
+            debug_info: DebugInfo::Locs,
+            debug_code: false,
+            errors_at_exit: false,
             relocatable: false,
             max_registers: None,
             threads: None,
@@ -141,7 +161,8 @@ fn cubin(
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
-    let env = lower::Env { module, machine, lines: &lines, data: &data, serial: false };
+    let env =
+        lower::Env { module, machine, lines: &lines, data: &data, serial: false, debug: options.debug_code };
     let functions = functions(module)?;
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |function| {

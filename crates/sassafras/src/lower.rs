@@ -99,6 +99,21 @@ pub struct Kernel {
     pub linked: FxHashMap<u32, Linked>,
     /// Shared variables of its own that the linker places.
     pub linked_shared: Vec<SharedVariable>,
+    /// Its own variables: bytes from the stack pointer, and from the beginning of its shared memory.
+    pub local: Vec<(ast::Symbol, u32)>,
+    pub shared: Vec<(ast::Symbol, u64)>,
+    /// What its registers are, if that was asked for, in the order of the blocks' instructions.
+    pub bindings: Vec<Binding>,
+}
+
+/// From a place on, a PTX register is this value.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    pub reg: ast::Reg,
+    pub value: Value,
+    pub block: Block,
+    /// The byte of the PTX text at which the instruction begins that writes it; 0: the block begins so.
+    pub at: u32,
 }
 
 /// What a symbol is for the linker.
@@ -125,7 +140,7 @@ pub struct Uses {
 }
 
 pub struct KernelParam {
-    symbol: ast::Symbol,
+    pub symbol: ast::Symbol,
     pub offset: u32,
     pub size: u32,
 }
@@ -179,6 +194,8 @@ pub struct Env<'a> {
     pub data: &'a Data,
     /// Wait for each product of a warpgroup at once.
     pub serial: bool,
+    /// Keep book of what each PTX register is.
+    pub debug: bool,
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -215,6 +232,9 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         takes: Vec::new(),
         linked: FxHashMap::default(),
         linked_shared: Vec::new(),
+        local: Vec::new(),
+        shared: Vec::new(),
+        bindings: Vec::new(),
     };
     kernel.code.block();
     kernel.code.frame = call::outgoing(module, body);
@@ -232,8 +252,16 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     }
     lower.variables()?;
     let (first, _) = lower.run()?;
+    let (local, shared) = (sorted(&lower.local), sorted(&lower.shared));
+    (kernel.local, kernel.shared) = (local, shared);
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
     Ok(kernel)
+}
+
+fn sorted<T: Copy>(places: &FxHashMap<ast::Symbol, T>) -> Vec<(ast::Symbol, T)> {
+    let mut all: Vec<(ast::Symbol, T)> = places.iter().map(|(symbol, place)| (*symbol, *place)).collect();
+    all.sort_by_key(|(symbol, _)| *symbol);
+    all
 }
 
 /// The registers that a formal result is.
@@ -284,6 +312,8 @@ struct Lower<'k, 'a> {
     descriptor: Option<Value>,
     /// What products of a warpgroup have not finished yet.
     flight: wgmma::Flight,
+    /// Keep book in [`Kernel::bindings`].
+    debug: bool,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -324,6 +354,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             unguarded: 0,
             descriptor: None,
             flight,
+            debug: env.debug,
         }
     }
 
@@ -400,8 +431,16 @@ impl<'k, 'a> Lower<'k, 'a> {
                     let param = self.kernel.code.value(file, words);
                     self.kernel.code.blocks[self.block].params.push(param);
                     self.now.insert(reg, param);
+                    self.bind(reg, param, 0);
                 }
             }
+        }
+    }
+
+    fn bind(&mut self, reg: ast::Reg, value: Value, at: u32) {
+        let is_named = reg != graph::CARRY && !self.params.contains(reg);
+        if self.debug && is_named {
+            self.kernel.bindings.push(Binding { reg, value, block: self.block, at });
         }
     }
 

@@ -8,16 +8,18 @@ use std::fmt::Write;
 struct Pass {
     name: &'static str,
     run: fn(&mut Function, &'static Machine) -> Result<(), String>,
+    /// Is code for a debugger without it? There a register of the PTX keeps its value as long as nothing overwrites it.
+    optimises: bool,
 }
 
 /// Simplification comes first, so that the others have less to do. Convergence regions add blocks; edges are split when all blocks are there, so that
 /// every block argument has a place for its move; legalization asks the machine about each instruction last.
 const PASSES: &[Pass] = &[
-    Pass { name: "simplify", run: simplify::run },
-    Pass { name: "bundles", run: bundles::run },
-    Pass { name: "convergence", run: convergence::run },
-    Pass { name: "split-edges", run: edges::run },
-    Pass { name: "legalize", run: legalize::run },
+    Pass { name: "simplify", run: simplify::run, optimises: true },
+    Pass { name: "bundles", run: bundles::run, optimises: false },
+    Pass { name: "convergence", run: convergence::run, optimises: false },
+    Pass { name: "split-edges", run: edges::run, optimises: false },
+    Pass { name: "legalize", run: legalize::run, optimises: false },
 ];
 
 pub fn run(
@@ -27,7 +29,7 @@ pub fn run(
     log: &mut String,
 ) -> Result<(), Failure> {
     check("lower", function, options, log)?;
-    for pass in PASSES {
+    for pass in PASSES.iter().filter(|pass| !(pass.optimises && options.debug_code)) {
         (pass.run)(function, machine).map_err(|e| Failure::internal(pass.name, &function.name, e))?;
         check(pass.name, function, options, log)?;
     }

@@ -454,6 +454,11 @@ fn controls(given: &Given, log: &mut Log) -> Result<(), Stop> {
     Ok(())
 }
 
+/// `-g`, or a module that asks for it.
+pub fn is_debugged(given: &Given, module: &Module) -> bool {
+    given.has(Id::DeviceDebug) || module.target_options.contains(&"debug")
+}
+
 /// The options and the module that the front end accepted.
 pub fn check_for_module(given: &Given, module: &Module, log: &mut Log) -> Result<(), Stop> {
     debug_sections_without_debug(given, log);
