@@ -26,6 +26,7 @@ mod mir;
 mod moves;
 mod parallel;
 mod passes;
+mod progress;
 mod regalloc;
 mod schedule;
 mod simplify;

@@ -1,26 +1,29 @@
 //! The pass list: one screen, in order, each with the reason for its place.
 
 use crate::bank0::Machine;
-use crate::{Failure, Options, bundles, convergence, edges, legalize, simplify};
+use crate::{Failure, Options, bundles, convergence, edges, legalize, progress, simplify};
 use ori::Function;
 use std::fmt::Write;
 
 struct Pass {
     name: &'static str,
     run: fn(&mut Function, &'static Machine) -> Result<(), String>,
-    /// Is code for a debugger without it? There a register of the PTX keeps its value as long as nothing overwrites it.
-    optimises: bool,
 }
 
-/// Simplification comes first, so that the others have less to do. Convergence regions add blocks; edges are split when all blocks are there, so that
+/// Simplification comes first, so that the others have less to do. Where threads must let others pass they need not meet
+/// again, which convergence looks at. Its regions add blocks; edges are split when all blocks are there, so that
 /// every block argument has a place for its move; legalization asks the machine about each instruction last.
 const PASSES: &[Pass] = &[
-    Pass { name: "simplify", run: simplify::run, optimises: true },
-    Pass { name: "bundles", run: bundles::run, optimises: false },
-    Pass { name: "convergence", run: convergence::run, optimises: false },
-    Pass { name: "split-edges", run: edges::run, optimises: false },
-    Pass { name: "legalize", run: legalize::run, optimises: false },
+    Pass { name: "simplify", run: simplify::run },
+    Pass { name: "bundles", run: bundles::run },
+    Pass { name: "progress", run: progress::run },
+    Pass { name: "convergence", run: convergence::run },
+    Pass { name: "split-edges", run: edges::run },
+    Pass { name: "legalize", run: legalize::run },
 ];
+
+/// Passes that code for a debugger does without: every write of a PTX register stays, whoever needs it.
+const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
 
 pub fn run(
     function: &mut Function,
@@ -29,7 +32,7 @@ pub fn run(
     log: &mut String,
 ) -> Result<(), Failure> {
     check("lower", function, options, log)?;
-    for pass in PASSES.iter().filter(|pass| !(pass.optimises && options.debug_code)) {
+    for pass in PASSES.iter().filter(|pass| !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&pass.name))) {
         (pass.run)(function, machine).map_err(|e| Failure::internal(pass.name, &function.name, e))?;
         check(pass.name, function, options, log)?;
     }
