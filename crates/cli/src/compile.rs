@@ -3,14 +3,16 @@
 //! Options are read and checked, then the inputs, then both together; a cubin is written at the very end, so that a
 //! run that fails leaves an older file alone.
 
-use crate::entries;
 use crate::inputs::{Program, ends_at_once};
 use crate::jobs::Threads;
 use crate::log::{Log, Stop};
 use crate::options::{self, Effect, Given, Id, OPTIONS, help};
 use crate::statistics::Statistics;
+use crate::trace::Trace;
 use crate::usage::{self, Report, Sections};
+use crate::{doubles, entries};
 use ptx::ast::Module;
+use ptx::diag::Severity;
 use sassafras::DebugInfo;
 use std::io::Write;
 use std::time::Instant;
@@ -38,17 +40,20 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let program = Program::read(given, log)?;
     let parse_only = given.arch().parse_only();
     let front_end = ptx::Options { file: program.name.clone(), check_only: parse_only };
-    let mut parsed = ptx::parse(&program.text, &front_end);
+    let mut front = ptx::parse(&program.text, &front_end);
+    if let Some(module) = front.module.as_ref().filter(|_| given.has(Id::WarnDouble) && !program.is_joined) {
+        doubles::warn(&program.text, module, &mut front.diagnostics);
+    }
     match program.is_joined {
-        true if parsed.failed() => {
+        true if front.failed() => {
             return Err(log.fatal("Inputs with different headers are not supported yet"));
         }
         true => {}
-        false => report(given, &program, &parsed.diagnostics, log)?,
+        false => report(given, &program, &front.diagnostics, log)?,
     }
     log.abort_if_failed()?;
     let no_module = "Internal error in the front end: no module";
-    let module = parsed.module.as_mut().ok_or_else(|| log.fatal(no_module))?;
+    let module = front.module.as_mut().ok_or_else(|| log.fatal(no_module))?;
     options::check_for_module(given, module, log)?;
     if parse_only {
         return Ok(());
@@ -56,8 +61,10 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     entries::select(given, module, log)?;
     options::check_for_compilation(given, module, log)?;
     refuse_what_is_missing(given, log)?;
+    let parsed = Instant::now();
     let output = generate(given, &program, module, log)?;
-    usage::check_registers(given, &output.functions, log)?;
+    let generated = Instant::now();
+    usage::check_registers(&output.functions, log)?;
     usage::warn(given, &output.functions, log);
     let path = given.output();
     let unwritable = |path: &str| format!("Output file '{path}' could not be opened");
@@ -71,6 +78,9 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     if log.failed() {
         return Err(Stop);
     }
+    let functions = &output.functions;
+    let trace = Trace { input: &program.name, start, parsed, generated, functions };
+    trace.write(given).map_err(|message| log.fatal(&message))?;
     let statistics = Statistics { inputs: &given.inputs, time: start.elapsed() };
     statistics.report(given, log).map_err(|path| log.fatal(&unwritable(&path)))
 }
@@ -109,7 +119,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         target: given.arch().target,
         command_line: given.note(),
         level: if is_debugged { 0 } else { given.level() },
-        relocatable: given.has(Id::Relocatable),
+        relocatable: given.relocatable(),
         debug_info: match () {
             _ if given.has(Id::NoDebugSections) => DebugInfo::None,
             _ if is_debugged => DebugInfo::Full,
@@ -118,7 +128,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         },
         debug_code: is_debugged,
         errors_at_exit: given.has(Id::ErrorsAtExit),
-        max_registers: given.max_registers(),
+        launch: given.bounds(),
         threads: threads.count,
         verify: given.has(Id::Verify),
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),
@@ -126,7 +136,12 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     let output = sassafras::compile(&program.text, module, &options);
     eprint!("{}", output.log);
     match output.cubin {
-        Some(cubin) => Ok(Generated { cubin, functions: output.functions }),
+        Some(cubin) => {
+            let is_told = |d: &ptx::Diagnostic| d.severity > Severity::Info || given.has(Id::Verbose);
+            let remarks: Vec<_> = output.diagnostics.into_iter().filter(is_told).collect();
+            log.diagnostics(&program.name, &remarks);
+            Ok(Generated { cubin, functions: output.functions })
+        }
         None => {
             let mut diagnostics = output.diagnostics;
             // A line of the joined text is no line of any input.

@@ -2,6 +2,7 @@
 
 mod compile;
 mod disasm;
+mod doubles;
 mod entries;
 mod inputs;
 mod inspect;
@@ -11,6 +12,7 @@ mod log;
 mod options;
 mod statistics;
 mod tools;
+mod trace;
 mod usage;
 mod verify;
 

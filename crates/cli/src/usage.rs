@@ -6,11 +6,13 @@ use cubin::{Body, Object, Section};
 use sassafras::Usage;
 
 /// XLA looks for the first three words.
-pub fn check_registers(given: &Given, functions: &[Usage], log: &Log) -> Result<(), Stop> {
-    let Some(limit) = given.max_registers() else { return Ok(()) };
-    match functions.iter().find(|function| function.registers > limit) {
-        Some(Usage { name, registers, .. }) => Err(log.fatal(&format!(
-            "Register allocation failed: '{name}' needs {registers} registers, {limit} are allowed"
+pub fn check_registers(functions: &[Usage], log: &Log) -> Result<(), Stop> {
+    // What a function calls has limits of its own.
+    let is_over =
+        |function: &&Usage| function.callees.is_empty() && function.registers > function.max_registers;
+    match functions.iter().find(is_over) {
+        Some(Usage { name, registers, max_registers, .. }) => Err(log.fatal(&format!(
+            "Register allocation failed: '{name}' needs {registers} registers, {max_registers} are allowed"
         ))),
         None => Ok(()),
     }
@@ -61,7 +63,7 @@ impl Report<'_> {
         let sm = given.arch().target.sm();
         let global = sections.size(".nv.global") + sections.size(".nv.global.init");
         log.info(&format!("{global} bytes gmem{}", sections.constant_banks(sm, "")));
-        if given.has(Id::Relocatable) {
+        if given.relocatable() {
             for function in functions.iter().rev().filter(|function| !function.entry) {
                 self.properties(function);
                 self.time(function);
@@ -80,7 +82,7 @@ impl Report<'_> {
         self.properties(kernel);
         let mut text = format!("Used {registers} registers, used {barriers} barriers");
         // The linker knows more.
-        if let Some(stack) = kernel.stack_bytes.filter(|bytes| *bytes > 0 && !given.has(Id::Relocatable)) {
+        if let Some(stack) = kernel.stack_bytes.filter(|bytes| *bytes > 0 && !given.relocatable()) {
             text += &format!(", {stack} bytes cumulative stack size");
         }
         if *shared_bytes > 0 {

@@ -96,6 +96,13 @@ pub fn externals(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<String>
     sorted(of_code.chain(taken_by_data).filter(|name| !is_here(name)).cloned().collect())
 }
 
+/// Functions that the driver has, so that an executable may call them: all that ptxas was found to accept.
+const SYSTEM_FUNCTIONS: [&str; 5] = ["__assertfail", "free", "malloc", "vfprintf", "vprintf"];
+
+pub fn is_system(name: &str) -> bool {
+    SYSTEM_FUNCTIONS.contains(&name)
+}
+
 /// The lists of `.nv.callgraph` and `.nv.prototype`. Only a linker reads more of them than the direct calls.
 pub fn calls(
     compiled: &[Compiled],

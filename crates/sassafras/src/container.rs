@@ -14,14 +14,15 @@ use cubin::module::{
     DebugSection, Features, Function, ImageKind, Kernel as CubinKernel, Linkage, Module, Param, Params,
     Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A function up to its words.
 pub struct Compiled<'a> {
     pub source: &'a ptx::ast::Function<'a>,
     pub kernel: Kernel,
     pub code: Code,
-    /// How long it took.
+    /// When it was begun, and how long it took.
+    pub start: Instant,
     pub time: Duration,
 }
 
@@ -41,6 +42,9 @@ pub fn module(
     });
     let words = emitted.into_iter().collect::<Result<Vec<Words>, Failure>>()?;
     let externals = callgraph::externals(&compiled, &data.functions);
+    if let Some(name) = externals.iter().find(|name| !options.relocatable && !callgraph::is_system(name)) {
+        return Err(Failure::of_module(format!("Unresolved extern function '{name}'")));
+    }
     let graph = CallGraph::new(&compiled, &words, options.relocatable);
     let writer = Writer { graph: &graph, externals: &externals, data: &data, machine, options };
     let mut functions: Vec<Function> =
@@ -231,11 +235,12 @@ impl Writer<'_> {
     }
 
     fn usage(&self, index: usize, compiled: &Compiled, words: &Words) -> Usage {
-        let Compiled { kernel, code, time, .. } = compiled;
+        let Compiled { kernel, code, start, time, .. } = compiled;
         Usage {
             name: kernel.code.name.clone(),
             entry: kernel.entry,
             registers: self.registers(index, kernel).into(),
+            max_registers: kernel.launch.registers(),
             barriers: self.graph.barriers(index),
             frame_bytes: words.frame,
             stack_bytes: self.graph.stack(index),
@@ -243,6 +248,7 @@ impl Writer<'_> {
             spill_loads: code.spill_loads + words.restores,
             shared_bytes: if kernel.entry { kernel.shared(self.data).0 } else { 0 },
             callees: self.graph.reach(index).into_iter().filter(|f| *f != index).collect(),
+            start: *start,
             time: *time,
         }
     }
@@ -270,7 +276,7 @@ impl Writer<'_> {
             min_stack_size: graph.stack(index).unwrap_or(0),
             barriers: graph.barriers(index),
             shared: uses_shared.then_some(Shared { size, align }),
-            max_registers: kernel.launch.registers(options.max_registers) as u16,
+            max_registers: kernel.launch.registers() as u16,
             max_threads: kernel.launch.max_threads,
             required_threads: kernel.launch.required_threads,
         }

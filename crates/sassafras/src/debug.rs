@@ -232,8 +232,7 @@ fn number(text: &str) -> Option<i64> {
 }
 
 fn unknown(value: &str, section: &str) -> Failure {
-    let message = format!("'{value}' in section '{section}' is not supported yet");
-    Failure { line: 0, span: ptx::diag::Span::default(), message }
+    Failure::of_module(format!("'{value}' in section '{section}' is not supported yet"))
 }
 
 /// Where the labels of a function are in its code.

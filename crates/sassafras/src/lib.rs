@@ -33,10 +33,11 @@ mod simplify;
 mod usage;
 mod variables;
 
+pub use launch::Bounds;
 pub use usage::Usage;
 
 use ptx::diag::{Diagnostic, Severity, Span};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -55,8 +56,8 @@ pub struct Options {
     pub errors_at_exit: bool,
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
-    /// No kernel may use more registers.
-    pub max_registers: Option<u32>,
+    /// Limits that the command line sets.
+    pub launch: Bounds,
     /// Threads to compile with; `None`: as many as there are processors. They change nothing but the time.
     pub threads: Option<usize>,
     /// Check the IR after every pass.
@@ -88,7 +89,7 @@ impl Options {
             debug_code: false,
             errors_at_exit: false,
             relocatable: false,
-            max_registers: None,
+            launch: Bounds::NONE,
             threads: None,
             verify: false,
             dump: None,
@@ -99,8 +100,9 @@ impl Options {
 /// What came of a compilation.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// `None` if anything was wrong, or if there was nothing to do but check.
+    /// `None` if anything was wrong.
     pub cubin: Option<Vec<u8>>,
+    /// Why there is no cubin, or remarks about it; those of severity `Info` are for `-v`.
     pub diagnostics: Vec<Diagnostic>,
     /// What each function uses, in the order of the PTX text.
     pub functions: Vec<Usage>,
@@ -124,20 +126,22 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// About no line in particular.
+    pub fn of_module(message: String) -> Failure {
+        Failure { line: 0, span: Span::default(), message }
+    }
+
     pub fn internal(pass: &str, function: &str, what: impl std::fmt::Display) -> Failure {
         let message = format!("Internal error in pass '{pass}' for function '{function}': {what}");
-        Failure { line: 0, span: Span::default(), message }
+        Failure::of_module(message)
     }
 }
 
 /// Compiles a module that the front end accepted.
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    match cubin(source, module, options, &mut output.log) {
-        Ok((bytes, functions)) => {
-            output.cubin = Some(bytes);
-            output.functions = functions;
-        }
+    match cubin(source, module, options, &mut output) {
+        Ok(bytes) => output.cubin = Some(bytes),
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
@@ -157,13 +161,20 @@ fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
-    log: &mut String,
-) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
+    output: &mut Output,
+) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
-    let env =
-        lower::Env { module, machine, lines: &lines, data: &data, serial: false, debug: options.debug_code };
+    let env = lower::Env {
+        module,
+        machine,
+        lines: &lines,
+        data: &data,
+        bounds: &options.launch,
+        serial: false,
+        debug: options.debug_code,
+    };
     let functions = functions(module)?;
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |function| {
@@ -172,11 +183,20 @@ fn cubin(
     });
     let mut compiled = Vec::new();
     for (outcome, dumps) in outcomes {
-        log.push_str(&dumps);
+        output.log.push_str(&dumps);
         compiled.push(outcome?);
     }
+    output.diagnostics.extend(compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark));
     let input = Input { source, lines: &lines, module };
-    container::module(compiled, data, &input, machine, threads, options)
+    let (bytes, functions) = container::module(compiled, data, &input, machine, threads, options)?;
+    output.functions = functions;
+    Ok(bytes)
+}
+
+/// Something about the module that belongs to no line of it.
+fn remark((severity, message): &(Severity, String)) -> Diagnostic {
+    let span = Span::default();
+    Diagnostic { severity: *severity, file: None, line: None, span, message: message.clone() }
 }
 
 /// The functions that have code.
@@ -215,7 +235,7 @@ fn kernel<'a>(
             overlapping(serial, function, options, log)?.ok_or_else(unsettled)?
         }
     };
-    Ok(container::Compiled { time: start.elapsed(), ..compiled })
+    Ok(container::Compiled { start, time: start.elapsed(), ..compiled })
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.
@@ -225,12 +245,19 @@ fn overlapping<'a>(
     options: &Options,
     log: &mut String,
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
+    let start = Instant::now();
     let mut kernel = lower::function(env, function)?;
     passes::run(&mut kernel.code, env.machine, options, log)?;
     let mut code = allocate(&mut kernel, env.machine, options)?;
     let settled = flight::settle(&kernel.code, &mut code, env.machine)
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
-    Ok(settled.then_some(container::Compiled { source: function, kernel, code, time: Duration::ZERO }))
+    Ok(settled.then_some(container::Compiled {
+        source: function,
+        kernel,
+        code,
+        start,
+        time: start.elapsed(),
+    }))
 }
 
 fn allocate(
@@ -239,7 +266,7 @@ fn allocate(
     options: &Options,
 ) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let most = kernel.launch.registers(options.max_registers);
+    let most = kernel.launch.registers();
     let limits = regalloc::Limits::registers(most);
     let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
     if options.verify {
@@ -249,11 +276,9 @@ fn allocate(
 }
 
 fn unsupported_module() -> Failure {
-    let message = "An alias or pragma of the module is not supported yet".to_string();
-    Failure { line: 0, span: Span::default(), message }
+    Failure::of_module("An alias or pragma of the module is not supported yet".to_string())
 }
 
 fn unsupported_target(target: ptx::Target) -> Failure {
-    let message = format!("Compiling for '{}' is not supported yet", target.name());
-    Failure { line: 0, span: Span::default(), message }
+    Failure::of_module(format!("Compiling for '{}' is not supported yet", target.name()))
 }

@@ -262,8 +262,7 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 fn not_a_name(value: &str) -> Failure {
-    let message = format!("'{value}' in section '.debug_str' is not supported yet");
-    Failure { line: 0, span: ptx::diag::Span::default(), message }
+    Failure::of_module(format!("'{value}' in section '.debug_str' is not supported yet"))
 }
 
 /// `.nv_debug_line_sass`

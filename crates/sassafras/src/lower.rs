@@ -61,7 +61,7 @@ pub use variables::IMAGE_HANDLE;
 use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
-use crate::launch::Launch;
+use crate::launch::{Bounds, Launch};
 use call::ParamWords;
 use cubin::module::SharedVariable;
 use graph::{End, Graph};
@@ -192,6 +192,7 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
+    pub bounds: &'a Bounds,
     /// Wait for each product of a warpgroup at once.
     pub serial: bool,
     /// Keep book of what each PTX register is.
@@ -206,9 +207,11 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         message: format!("{what} is not supported yet"),
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
-    let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    let name = data::name(module, function.symbol);
+    let launch = Launch::new(function, &name, env.bounds, env.machine.sm)
+        .map_err(|d| refuse(&format!("Directive '{d}'")))?;
     let mut kernel = Kernel {
-        code: Function::new(&data::name(module, function.symbol)),
+        code: Function::new(&name),
         entry: function.entry,
         binding: match function.linkage {
             ast::Linkage { weak: true, .. } => cubin::Binding::WEAK,

@@ -1,6 +1,6 @@
 //! What a compiled function uses of the machine.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a function uses: the numbers behind `-v` and the warnings about local memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub struct Usage {
     pub entry: bool,
     /// Registers and barriers, with those of everything that it can call.
     pub registers: u32,
+    /// As many as it may use itself.
+    pub max_registers: u32,
     pub barriers: u8,
     /// Its own stack frame, and the stack of the deepest calls from it; `None` where recursion makes that unknown.
     pub frame_bytes: u32,
@@ -21,6 +23,7 @@ pub struct Usage {
     pub shared_bytes: u64,
     /// The functions that it can call, at any depth, by their places in the list of all.
     pub callees: Vec<usize>,
-    /// How long the compiler took for it.
+    /// When the compiler began with it, and how long it took.
+    pub start: Instant,
     pub time: Duration,
 }

@@ -15,7 +15,7 @@ const FUZZ_TIME: Duration = Duration::from_secs(20);
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -30,6 +30,7 @@ const STEPS: [Step; 7] = [
         )
     }),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
+    ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
     ("fuzz: front end", || fuzz::frontend(FUZZ_TIME, 1)),
 ];
 

@@ -25,6 +25,11 @@ impl Given {
         self.word(Id::Output).unwrap_or("elf.o")
     }
 
+    /// Is the cubin for the linker? A whole program that others may add to is one, too: what `-c` makes is linked alike.
+    pub fn relocatable(&self) -> bool {
+        self.has(Id::Relocatable) || self.has(Id::Extensible)
+    }
+
     /// How hard to try; every number above 3 is 3. `--Ofast-compile` is one of the lower levels.
     pub fn level(&self) -> u8 {
         match (self.word(Id::FastCompile), self.number(Id::OptLevel)) {
