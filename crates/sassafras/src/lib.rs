@@ -34,6 +34,7 @@ mod usage;
 mod variables;
 
 pub use launch::Bounds;
+pub use ptx;
 pub use usage::Usage;
 
 use ptx::diag::{Diagnostic, Severity, Span};
@@ -137,7 +138,48 @@ impl Failure {
     }
 }
 
-/// Compiles a module that the front end accepted.
+/// Compiles a module that the front end accepted: one without errors, whose `.target` the machine can run.
+///
+/// Functions are compiled on all processors unless [`Options::threads`] says otherwise; the bytes depend on the text and
+/// the options alone.
+///
+/// ```
+/// use sassafras::{Options, compile, ptx};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = "
+///     .version 8.0
+///     .target sm_75
+///     .address_size 64
+///     .visible .entry fill(.param .u64 out, .param .u32 value)
+///     {
+///         .reg .b64 %out;
+///         .reg .b32 %value;
+///         ld.param.u64 %out, [out];
+///         ld.param.u32 %value, [value];
+///         st.global.u32 [%out], %value;
+///         ret;
+///     }";
+/// let parsed = ptx::parse(source, &ptx::Options::for_file("fill.ptx"));
+/// eprint!("{}", ptx::diag::render_ptxas("fill.ptx", &parsed.diagnostics));
+/// if parsed.failed() {
+///     return Err("this is not right PTX".into());
+/// }
+/// if let Some(refusal) = parsed.refused_for("sm_90") {
+///     return Err(refusal.into());
+/// }
+/// let module = parsed.module.ok_or("no module")?;
+///
+/// let machine = ptx::Target::find("sm_90").ok_or("no such machine")?;
+/// let output = compile(source, &module, &Options::new(machine));
+/// eprint!("{}", ptx::diag::render_ptxas("fill.ptx", &output.diagnostics));
+/// let cubin: Vec<u8> = output.cubin.ok_or("not compiled")?; // what cuModuleLoadData takes
+/// assert!(cubin.starts_with(b"\x7fELF"));
+/// let fill = &output.functions[0];
+/// assert_eq!((fill.name.as_str(), fill.spill_stores), ("fill", 0));
+/// # Ok(())
+/// # }
+/// ```
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
     match cubin(source, module, options, &mut output) {
