@@ -6,13 +6,18 @@ use cubin::inspect::{CubinReport, KernelReport};
 use cubin::{Body, Object, Section};
 
 /// The sizes in a cubin.
+#[derive(Default)]
 pub struct Usage {
     pub kernels: Vec<KernelReport>,
     sections: Vec<(String, u64)>,
 }
 
 impl Usage {
-    pub fn of(cubin: &[u8], log: &Log) -> Result<Usage, Stop> {
+    /// Empty if nothing in the options asks for it.
+    pub fn of(cubin: &[u8], given: &Given, log: &Log) -> Result<Usage, Stop> {
+        if !given.has(Id::Verbose) && given.max_registers().is_none() {
+            return Ok(Usage::default());
+        }
         let unreadable = |error| log.fatal(&format!("Internal error: the cubin is not readable: {error}"));
         let object = Object::read(cubin).map_err(unreadable)?;
         let sections = object.sections.iter().map(|section| (section.name.clone(), size(section)));

@@ -168,10 +168,10 @@ impl Matrix {
             (cycles, _) => Some(cycles),
         };
         let seen = |row: &Row| Some((Port::new(row.0), Port::new(row.1), least(&row.2)?));
-        let known = || rows.iter().filter_map(seen);
+        let known: Vec<(Port, Port, u8)> = rows.iter().filter_map(seen).collect();
         // The worst from each port, and to each from the simplest units, for pairs that were never seen.
         let (mut from, mut to) = ([0u8; Port::COUNT], [0u8; Port::COUNT]);
-        for (first, second, cycles) in known() {
+        for &(first, second, cycles) in &known {
             if second.unit != Unit::Gmma {
                 from[first.index()] = from[first.index()].max(cycles);
             }
@@ -180,7 +180,7 @@ impl Matrix {
             }
         }
         let (mut rows, mut row) = (vec![[UNKNOWN as u8; Port::COUNT]], [0; Port::COUNT]);
-        for (first, second, least) in known() {
+        for &(first, second, least) in &known {
             let (first, second) = (first.index(), second.index());
             if row[first] == 0 {
                 row[first] = rows.len() as u8;

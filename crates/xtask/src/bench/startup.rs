@@ -1,0 +1,70 @@
+//! `bench startup`: one small kernel from PTX to cubin, ptxas and sassafras in turn, many times.
+
+use super::measure::{Usage, measure};
+use crate::tools::Tools;
+use crate::{Result, shell};
+use std::path::Path;
+
+const KERNEL: &str = "examples/saxpy.ptx";
+const ROUNDS: usize = 100;
+const CPU_BAR: f64 = 10.0;
+
+/// What one compiler took, in milliseconds.
+struct Times {
+    best: f64,
+    median: f64,
+}
+
+pub fn run() -> Result<()> {
+    let tools = Tools::find()?;
+    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "cli"]))?;
+    let ours = shell::target_dir().join("release/sassafras");
+    let (mut theirs, mut own) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        theirs.push(compile(&tools.bin().join("ptxas"), "ptxas")?.cpu);
+        own.push(compile(&ours, "sassafras")?.cpu);
+    }
+    report(&Times::of(theirs), &Times::of(own))
+}
+
+fn compile(compiler: &Path, name: &str) -> Result<Usage> {
+    let dir = shell::target_dir().join("bench");
+    shell::create_dir(&dir)?;
+    let (kernel, cubin) = (shell::root().join(KERNEL), dir.join(format!("startup-{name}.cubin")));
+    measure(compiler, &["-arch=sm_90", &kernel.to_string_lossy(), "-o", &cubin.to_string_lossy()])
+}
+
+impl Times {
+    fn of(mut seconds: Vec<f64>) -> Times {
+        seconds.sort_by(f64::total_cmp);
+        let at = |place: usize| seconds.get(place).map_or(f64::NAN, |s| s * 1e3);
+        Times { best: at(0), median: at(seconds.len() / 2) }
+    }
+}
+
+/// The medians are compared: the best run of many is a matter of luck for both.
+fn report(theirs: &Times, own: &Times) -> Result<()> {
+    println!("{KERNEL} to a cubin, {ROUNDS} runs of each; CPU is user and system time");
+    println!("             best ms  median ms");
+    for (name, times) in [("ptxas", theirs), ("sassafras", own)] {
+        println!("{name:<10} {:>9.2} {:>10.2}", times.best, times.median);
+    }
+    let ratio = theirs.median / own.median;
+    println!("best against best: {:.1} times less", theirs.best / own.best);
+    let met = ratio >= CPU_BAR;
+    println!("CPU time: {ratio:.1} times less, bar {CPU_BAR}: {}", if met { "ok" } else { "MISSED" });
+    if met { Ok(()) } else { Err("1 bar missed".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn best_and_median() {
+        let times = Times::of(vec![0.003, 0.001, 0.002]);
+        assert_eq!((times.best, times.median), (1.0, 2.0));
+        assert!(report(&Times::of(vec![1.0]), &Times::of(vec![0.2])).is_err());
+        assert!(report(&Times::of(vec![1.0]), &Times::of(vec![0.1])).is_ok());
+    }
+}
