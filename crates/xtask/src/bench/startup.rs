@@ -1,9 +1,8 @@
 //! `bench startup`: one small kernel from PTX to cubin, ptxas and sassafras in turn, many times.
 
-use super::measure::{Usage, measure};
+use super::measure::{Usage, measure_in_turn};
 use crate::tools::Tools;
 use crate::{Result, shell};
-use std::path::Path;
 
 const KERNEL: &str = "examples/saxpy.ptx";
 const ROUNDS: usize = 100;
@@ -19,23 +18,19 @@ pub fn run() -> Result<()> {
     let tools = Tools::find()?;
     shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "cli"]))?;
     let ours = shell::target_dir().join("release/sassafras");
-    let (mut theirs, mut own) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        theirs.push(compile(&tools.bin().join("ptxas"), "ptxas")?.cpu);
-        own.push(compile(&ours, "sassafras")?.cpu);
-    }
-    report(&Times::of(theirs), &Times::of(own))
-}
-
-fn compile(compiler: &Path, name: &str) -> Result<Usage> {
     let dir = shell::target_dir().join("bench");
     shell::create_dir(&dir)?;
-    let (kernel, cubin) = (shell::root().join(KERNEL), dir.join(format!("startup-{name}.cubin")));
-    measure(compiler, &["-arch=sm_90", &kernel.to_string_lossy(), "-o", &cubin.to_string_lossy()])
+    let kernel = shell::root().join(KERNEL);
+    let (kernel, cubin) = (kernel.to_string_lossy(), dir.join("startup.cubin"));
+    let arguments = ["-arch=sm_90", &kernel, "-o", &cubin.to_string_lossy()];
+    let ptxas = tools.bin().join("ptxas");
+    let [theirs, own] = measure_in_turn([(&ptxas, &arguments), (&ours, &arguments)], ROUNDS)?;
+    report(&Times::of(&theirs), &Times::of(&own))
 }
 
 impl Times {
-    fn of(mut seconds: Vec<f64>) -> Times {
+    fn of(runs: &[Usage]) -> Times {
+        let mut seconds: Vec<f64> = runs.iter().map(|run| run.cpu).collect();
         seconds.sort_by(f64::total_cmp);
         let at = |place: usize| seconds.get(place).map_or(f64::NAN, |s| s * 1e3);
         Times { best: at(0), median: at(seconds.len() / 2) }
@@ -62,9 +57,13 @@ mod tests {
 
     #[test]
     fn best_and_median() {
-        let times = Times::of(vec![0.003, 0.001, 0.002]);
-        assert_eq!((times.best, times.median), (1.0, 2.0));
-        assert!(report(&Times::of(vec![1.0]), &Times::of(vec![0.2])).is_err());
-        assert!(report(&Times::of(vec![1.0]), &Times::of(vec![0.1])).is_ok());
+        let times = |cpu: &[f64]| {
+            let runs: Vec<Usage> = cpu.iter().map(|cpu| Usage { cpu: *cpu, peak: 0.0 }).collect();
+            Times::of(&runs)
+        };
+        let three = times(&[0.003, 0.001, 0.002]);
+        assert_eq!((three.best, three.median), (1.0, 2.0));
+        assert!(report(&times(&[1.0]), &times(&[0.2])).is_err());
+        assert!(report(&times(&[1.0]), &times(&[0.1])).is_ok());
     }
 }
