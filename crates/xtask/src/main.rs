@@ -39,6 +39,7 @@ cargo xtask <task>
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
       --record                   commands: write down ptxas's answers anew
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
+  bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
   fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message
       --seconds N                how long (default 600)

@@ -5,6 +5,7 @@ use crate::Result;
 mod frontend;
 mod generate;
 mod measure;
+mod startup;
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -19,7 +20,9 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     }
     match what.as_deref() {
         Some("frontend") => frontend::run(&sizes),
-        Some(other) => Err(format!("no benchmark '{other}': there is 'frontend'").into()),
-        None => Err("which benchmark? There is 'frontend'".into()),
+        Some("startup") if sizes.is_empty() => startup::run(),
+        Some("startup") => Err("bench startup has one size".into()),
+        Some(other) => Err(format!("no benchmark '{other}': there are 'frontend' and 'startup'").into()),
+        None => Err("which benchmark? There are 'frontend' and 'startup'".into()),
     }
 }
