@@ -13,7 +13,7 @@ use std::error::Error;
 use std::time::Instant;
 
 mod inputs;
-use inputs::{BYTES, THREADS, hash, inputs};
+use inputs::{BYTES, THREADS, inputs};
 
 /// Differences that are shown of one kernel.
 const SHOWN: usize = 3;
@@ -178,4 +178,9 @@ fn on_gpu(
         Ok(memory)
     };
     (0..sets).map(run).collect()
+}
+
+/// FNV-1a, 64 bits.
+fn hash<'b>(bytes: impl Iterator<Item = &'b u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

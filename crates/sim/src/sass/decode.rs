@@ -3,6 +3,7 @@
 //! What has no action of its own is a computation, and [`ori::eval`] knows it or doesn't. An instruction that is
 //! understood in part is not understood: it becomes `Unsupported`, with its text.
 
+mod asynchronous;
 mod memory;
 
 use super::image::{CODE, Image};
@@ -75,6 +76,11 @@ impl Decoder<'_> {
             Op::LDG | Op::LD | Op::LDS | Op::LDL | Op::STG | Op::ST | Op::STS | Op::STL => self.access()?,
             Op::ATOM | Op::ATOMG | Op::ATOMS | Op::RED | Op::REDG => self.atomic()?,
             Op::LDGSTS => self.copy()?,
+            Op::SYNCS => self.sync_unit()?,
+            Op::ARRIVES => self.arrive_after_copies()?,
+            Op::UBLKCP | Op::UBLKRED => self.bulk_copy()?,
+            Op::UTMACMDFLUSH | Op::UTMACCTL | Op::UBLKPF | Op::UTMAPF => Action::Nothing,
+            Op::LDSM | Op::STSM | Op::MOVM => self.matrices()?,
             Op::QSPC => self.query_space()?,
             _ => Action::Compute(Box::new(self.compute()?)),
         })

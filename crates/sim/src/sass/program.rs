@@ -153,6 +153,34 @@ pub enum Action {
         /// ZFILL: the address's lowest bits say how many bytes at the end are zeros instead.
         fills: bool,
     },
+    ExchangeBarrier {
+        place: Address,
+        data: Source,
+        dest: Dest,
+    },
+    Arrive(Box<Arrive>),
+    CheckPhase {
+        place: Address,
+        phase: Source,
+        truth: Truth,
+    },
+    BulkCopy(Box<BulkCopy>),
+    LoadMatrices {
+        address: Address,
+        count: u8,
+        transposed: bool,
+        dest: Dest,
+    },
+    StoreMatrices {
+        address: Address,
+        count: u8,
+        transposed: bool,
+        data: u8,
+    },
+    Transpose {
+        source: Source,
+        dest: Dest,
+    },
     QuerySpace {
         space: Space,
         address: Address,
@@ -249,6 +277,29 @@ pub struct Atomic {
     pub works_on_local: bool,
     /// Tells whether the memory is any that the operation works on.
     pub done: Truth,
+}
+
+/// An arrival at a barrier in shared memory.
+pub struct Arrive {
+    pub place: Address,
+    pub arrivals: Source,
+    pub transactions: Source,
+    /// The transactions are over; otherwise they are expected.
+    pub completes: bool,
+    /// Those that arrive won't come in the next phase.
+    pub drops: bool,
+    /// The barrier before.
+    pub dest: Dest,
+}
+
+/// A copy between global and shared memory; `to`, `from` and `size` are first uniform registers.
+pub struct BulkCopy {
+    pub to_shared: bool,
+    pub to: u8,
+    pub from: u8,
+    pub size: u8,
+    /// Combines what is there with what comes, in elements of so many bytes.
+    pub reduction: Option<(u8, AtomicFunction)>,
 }
 
 /// What the lanes that are here do together.

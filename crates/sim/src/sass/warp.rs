@@ -16,8 +16,10 @@
 //! | values of registers, and what is computed from them | [`registers`] |
 //! | loads, stores, atomics | [`access`] |
 //! | branches, convergence, barriers | [`control`] |
+//! | barriers in shared memory, bulk copies, matrices | [`asynchronous`] |
 
 mod access;
+mod asynchronous;
 mod control;
 mod registers;
 
@@ -257,6 +259,21 @@ impl Warp {
                 let valid = self.registers.holds(*valid, mask);
                 self.copy(now, (to, from), *bytes, valid, *fills)?;
             }
+            Action::ExchangeBarrier { place, data, dest } => {
+                self.exchange_barrier(now, place, *data, *dest)?;
+            }
+            Action::Arrive(arrive) => self.arrive_at_place(now, arrive)?,
+            Action::CheckPhase { place, phase, truth } => {
+                return self.check_phase(now, place, *phase, *truth, group.pc + 1);
+            }
+            Action::BulkCopy(copy) => self.bulk_copy(now, copy)?,
+            Action::LoadMatrices { address, count, transposed, dest } => {
+                self.load_matrices(now, address, *count, *transposed, *dest)?;
+            }
+            Action::StoreMatrices { address, count, transposed, data } => {
+                self.store_matrices(now, address, *count, *transposed, *data)?;
+            }
+            Action::Transpose { source, dest } => self.transpose(now, *source, *dest)?,
             Action::QuerySpace { space, address, truth } => self.query_space(now, *space, address, *truth)?,
             Action::Together(together) => self.together(now, together)?,
             Action::Branch { taken, target, any } => {
