@@ -3,6 +3,7 @@
 use gpu::runline;
 use rayon::prelude::*;
 use sim::Machine;
+use sim::ops::{self, Verdict};
 use sim::ptx::Launch;
 use std::path::{Path, PathBuf};
 
@@ -90,47 +91,9 @@ fn wrong_runs(file: &Path) -> Vec<String> {
     wrong
 }
 
-#[path = "../../sim/examples/inputs/mod.rs"]
-mod inputs;
-
-/// Kernels whose memory may differ, and why.
-const OWN_WAYS: [(&str, &str); 7] = [
-    ("k398", "cvta.to.shared of what is no shared address"),
-    ("k399", "cvta.shared of what is no shared address"),
-    ("k415", "%clock"),
-    ("k416", "%clock_hi"),
-    ("k424", "%clock64"),
-    ("k425", "%globaltimer"),
-    ("k460", "mapa: the system keeps the first bytes of shared memory on the machine"),
-];
 /// How many kernels have an instruction that the interpreter or the simulator does not know.
 const UNKNOWN: usize = 40;
 const SETS: u64 = 4;
-
-enum Outcome {
-    Memory(Vec<u8>),
-    Fault(String),
-    Unknown(String),
-}
-
-fn outcome(machine: &mut dyn Machine, kernel: &str, set: u64) -> Outcome {
-    let buffer = machine.allocate(inputs::inputs(set));
-    let mut parameters = buffer.to_le_bytes().to_vec();
-    parameters.extend((inputs::THREADS as u32).to_le_bytes());
-    let launch = Launch::new(kernel, [1; 3], [inputs::THREADS as u32, 1, 1], &parameters);
-    match machine.run(&Launch { step_limit: STEP_LIMIT, ..launch }) {
-        Ok(_) => Outcome::Memory(machine.read(buffer, inputs::BYTES).unwrap().to_vec()),
-        Err(fault) => {
-            let (theirs, ours) =
-                (fault.downcast_ref::<sim::ptx::Fault>(), fault.downcast_ref::<sim::sass::Fault>());
-            let kind = theirs.map(|fault| &fault.kind).or(ours.map(|fault| &fault.kind)).unwrap();
-            match kind {
-                sim::ptx::FaultKind::Unsupported { what } => Outcome::Unknown(what.clone()),
-                kind => Outcome::Fault(kind.to_string()),
-            }
-        }
-    }
-}
 
 /// One instruction per kernel: the same memory, or the same fault.
 #[test]
@@ -140,49 +103,85 @@ fn instructions() {
     let module = ptx::parse(&source, &ptx::Options::default()).module.expect("a module");
     let interpreted = sim::ptx::Program::new(&module, &source);
     let kernels: Vec<&str> = interpreted.kernels().collect();
+    assert!(kernels.len() >= 488);
     for level in [0, 3] {
         let simulated = sim::sass::Program::new(&compile(&source, level).unwrap()).unwrap();
-        let check = |kernel: &&str| (0..SETS).try_for_each(|set| same(&interpreted, &simulated, kernel, set));
-        let results: Vec<(&str, Difference)> = kernels
-            .par_iter()
-            .filter_map(|kernel| check(kernel).err().map(|difference| (*kernel, difference)))
-            .filter(|(kernel, _)| OWN_WAYS.iter().all(|(other, _)| other != kernel))
-            .collect();
-        let list = |unknown: bool| -> Vec<String> {
-            let chosen = results.iter().filter(|(_, difference)| difference.unknown == unknown);
-            chosen.map(|(kernel, difference)| format!("{kernel}: {}", difference.what)).collect()
+        let verdict = |kernel: &str, set: u64| {
+            let expected = ops::outcome(&mut sim::ptx::Machine::new(&interpreted), kernel, set);
+            ops::compare(&expected, &ops::outcome(&mut sim::sass::Machine::new(&simulated), kernel, set))
         };
-        assert!(list(false).is_empty(), "-O{level}:\n{}", list(false).join("\n"));
-        assert!(list(true).len() <= UNKNOWN, "-O{level}: {}\n{}", list(true).len(), list(true).join("\n"));
+        let comparable = kernels.par_iter().filter(|kernel| ops::OWN_WAYS.iter().all(|(k, _)| k != *kernel));
+        let verdicts: Vec<(&str, Verdict)> = comparable
+            .filter_map(|kernel| {
+                let differs = (0..SETS).map(|set| verdict(kernel, set)).find(|v| *v != Verdict::Same);
+                differs.map(|verdict| (*kernel, verdict))
+            })
+            .collect();
+        let (unknown, different): (Vec<_>, Vec<_>) =
+            verdicts.into_iter().partition(|(_, verdict)| matches!(verdict, Verdict::Unknown(_)));
+        assert!(different.is_empty(), "-O{level}: {different:#?}");
+        assert!(unknown.len() <= UNKNOWN, "-O{level}: {} kernels: {unknown:#?}", unknown.len());
     }
-    assert!(kernels.len() >= 488);
 }
 
-struct Difference {
-    what: String,
-    unknown: bool,
-}
+/// Where the mask of awaited scoreboards is in the upper half of a word.
+const WAITS: u64 = 0x3f << (116 - 64);
 
-fn same(
-    interpreted: &sim::ptx::Program,
-    simulated: &sim::sass::Program,
-    kernel: &str,
-    set: u64,
-) -> Result<(), Difference> {
-    let theirs = outcome(&mut sim::ptx::Machine::new(interpreted), kernel, set);
-    let ours = outcome(&mut sim::sass::Machine::new(simulated), kernel, set);
-    let differ = |what: String| Err(Difference { what, unknown: false });
-    match (theirs, ours) {
-        (Outcome::Unknown(what), _) | (_, Outcome::Unknown(what)) => Err(Difference { what, unknown: true }),
-        (Outcome::Memory(a), Outcome::Memory(b)) => match a.iter().zip(&b).position(|(a, b)| a != b) {
-            None => Ok(()),
-            Some(place) => {
-                differ(format!("set {set}, byte {place}: {:#x}, machine {:#x}", a[place], b[place]))
+/// Every wait that is taken away from a kernel is noticed: the simulator reports only what the static proof reports too,
+/// and reports it for each wait that the run needs.
+#[test]
+fn missing_waits() {
+    let source = std::fs::read_to_string(repository().join("examples/saxpy.ptx")).unwrap();
+    let cubin = compile(&source, 3).unwrap();
+    let run = &runline::parse(&source).unwrap()[0];
+    let simulate = |cubin: &[u8]| {
+        let program = sim::sass::Program::new(cubin).unwrap();
+        let mut machine = sim::sass::Machine::new(&program);
+        let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
+        let parameters = run.parameters(&addresses);
+        machine.run(&Launch::new(&run.kernel, run.grid, run.block, &parameters))
+    };
+    simulate(&cubin).expect("the code as it is");
+    let (mut missed, mut noticed) = (0, 0);
+    for mutant in without_waits(&cubin, &run.kernel) {
+        let proven: Vec<_> = sim::verify::verify(&mutant).unwrap().reports;
+        match simulate(&mutant) {
+            Ok(_) => missed += usize::from(!proven.is_empty()),
+            Err(fault) => {
+                noticed += 1;
+                assert!(!fault.hazards.is_empty(), "{fault}");
+                for hazard in &fault.hazards {
+                    let same = |report: &sim::verify::Report| {
+                        (report.first.address, report.second.address)
+                            == (hazard.first.address, hazard.second.address)
+                    };
+                    assert!(proven.iter().any(same), "only the simulator says: {hazard}");
+                }
             }
-        },
-        (Outcome::Fault(a), Outcome::Fault(b)) if a == b => Ok(()),
-        (Outcome::Fault(a), Outcome::Fault(b)) => differ(format!("{a}; machine {b}")),
-        (Outcome::Fault(what), _) => differ(format!("{what}; not on the machine")),
-        (_, Outcome::Fault(what)) => differ(format!("machine: {what}")),
+        }
     }
+    assert!(noticed >= 3, "{noticed} waits were noticed to be missing");
+    assert_eq!(missed, 0, "waits that only the static proof misses");
+}
+
+/// The cubin with the waits of one instruction of a kernel taken away, for each that has such.
+fn without_waits(file: &[u8], kernel: &str) -> Vec<Vec<u8>> {
+    let object = cubin::Object::read(file).unwrap();
+    let (section, _) = object.section(&format!(".text.{kernel}")).unwrap();
+    let mut mutants = Vec::new();
+    let words = match &object.sections[section].body {
+        cubin::Body::Bytes(bytes) => bytes.len() / 16,
+        _ => 0,
+    };
+    for word in 0..words {
+        let mut mutant = object.clone();
+        let cubin::Body::Bytes(bytes) = &mut mutant.sections[section].body else { continue };
+        let upper = &mut bytes[16 * word + 8..16 * word + 16];
+        let bits = u64::from_le_bytes((&*upper).try_into().unwrap());
+        if bits & WAITS != 0 {
+            upper.copy_from_slice(&(bits & !WAITS).to_le_bytes());
+            mutants.push(mutant.write().unwrap());
+        }
+    }
+    mutants
 }

@@ -109,7 +109,9 @@ impl Divergence {
         let together = !self.is_parted(block);
         data.uses().any(|v| self.varies(v)) && !(together && gathers(data.op))
             || match data.op {
-                Op::Pseudo(op) => !matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Landed),
+                Op::Pseudo(op) => {
+                    !matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Landed)
+                }
                 Op::Machine(op) => match source(op, data) {
                     Source::Arguments => false,
                     Source::Warp => !together,

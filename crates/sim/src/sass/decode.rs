@@ -10,6 +10,7 @@ use super::image::{CODE, Image};
 use super::program::*;
 use crate::ptx::program::{Reduction, Shuffle, WarpOperation};
 use crate::verify::Issue;
+use ori::eval::Meaning;
 use sass::{Class, Inst, Kind, M, Model, Op, Operand, PT, RZ, Role, WORD_BYTES};
 
 /// All instructions of an image.
@@ -111,8 +112,9 @@ impl Decoder<'_> {
         };
         Some(Compute {
             op: inst.op(),
+            meaning: Meaning::of(inst.op())?,
             modifiers: inst.modifiers().collect(),
-            arguments: arguments.into(),
+            arguments: (arguments.len() <= ARGUMENTS).then(|| arguments.into())?,
             dest: self.dest(),
             truths: (0..self.defs(&[Kind::P, Kind::V]).count()).map(|index| self.truth(index)).collect(),
             to_predicates,

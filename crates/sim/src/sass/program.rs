@@ -3,6 +3,7 @@
 use crate::ptx::memory::Space;
 use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation};
 use crate::verify::Issue;
+use ori::eval::Meaning;
 use sass::{M, Op};
 
 pub use crate::ptx::program::{LANES, lanes as lanes_of};
@@ -32,18 +33,6 @@ pub enum Source {
     Immediate(u64),
 }
 
-impl Source {
-    /// The same in every lane.
-    pub fn is_uniform(self) -> bool {
-        match self {
-            Source::General { first, .. } => first == sass::RZ,
-            Source::Predicate(number) => number == sass::PT,
-            Source::Constant { index: Index::General(_), .. } | Source::Predicates => false,
-            _ => true,
-        }
-    }
-}
-
 /// What is added to an offset into a constant bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
@@ -51,6 +40,9 @@ pub enum Index {
     General(u8),
     Uniform(u8),
 }
+
+/// Most sources of a computation.
+pub const ARGUMENTS: usize = 8;
 
 /// A source operand of a computation.
 #[derive(Clone, Copy, Debug)]
@@ -244,6 +236,7 @@ pub enum Action {
 /// What `ori::eval` computes.
 pub struct Compute {
     pub op: Op,
+    pub meaning: Meaning,
     pub modifiers: Box<[M]>,
     pub arguments: Box<[Argument]>,
     pub dest: Dest,

@@ -26,8 +26,9 @@ mod registers;
 use super::POISON;
 use super::block::Context;
 use super::fault::{Fault, Hazards};
-use super::program::{Action, Condition, LANES, Source, Step, lanes_of};
+use super::program::{ARGUMENTS, Action, Condition, LANES, Source, Step, lanes_of};
 use crate::ptx::memory::Global;
+use crate::ptx::program::Lanes;
 use crate::ptx::{FaultKind, Statistics};
 use crate::verify::{self, Dependence, Relation, Short};
 use registers::Registers;
@@ -92,6 +93,10 @@ pub struct Warp {
     exited: bool,
     /// Dependences of the current instruction that were not covered.
     short: Vec<(Dependence, Short)>,
+    /// Arguments and results of the current instruction.
+    columns: Box<[Lanes; ARGUMENTS]>,
+    values: Lanes,
+    truths: [Lanes; 2],
 }
 
 /// What a group does after a step.
@@ -131,6 +136,9 @@ impl Warp {
             stamp: 0,
             exited: false,
             short: Vec::new(),
+            columns: Box::new([[0; LANES]; ARGUMENTS]),
+            values: [0; LANES],
+            truths: [[0; LANES]; 2],
         }
     }
 

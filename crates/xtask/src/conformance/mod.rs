@@ -12,14 +12,16 @@ mod cubin_diff;
 mod forms;
 mod json;
 mod mistakes;
+mod simulator;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     ("forms", forms::run),
     ("corpus", corpus::run),
     ("mistakes", mistakes::run),
     ("commands", commands::run),
+    ("simulator", simulator::run),
 ];
 
 pub struct Options {
