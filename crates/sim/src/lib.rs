@@ -1,5 +1,6 @@
 //! Running and proving code without a GPU.
 //!
+//! * [`generate`] makes random PTX programs that are well defined, and reduces those that show an error.
 //! * [`ptx`] executes a PTX module: grids of blocks of warps of threads, on memory with bounds.
 //! * [`sass`] executes a cubin: the machine's own code, with its convergence, uniform registers and times.
 //! * [`ops`] compares the two on kernels of one instruction.
@@ -8,6 +9,7 @@
 
 use ptx::{Launch, Statistics};
 
+pub mod generate;
 pub mod ops;
 pub mod ptx;
 pub mod sass;

@@ -239,7 +239,7 @@ impl Warp {
                 arg.bits = column[lane];
             }
             let results = compute.meaning.eval(&compute.modifiers, &args[..count]);
-            let results = results.ok_or_else(|| (compute.unknown(), first))?;
+            let Some(results) = &results else { return Err((compute.unknown(), first)) };
             words = results.words();
             self.values[lane] = results.bits();
             for (index, (truths, place)) in self.truths.iter_mut().zip(&compute.truths).enumerate() {
