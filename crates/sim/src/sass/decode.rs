@@ -47,6 +47,8 @@ impl Decoder<'_> {
         Some(match self.inst.op() {
             Op::RAW => return None,
             Op::NOP | Op::DEPBAR | Op::PMTRIG | Op::ACQBULK | Op::PREEXIT => Action::Nothing,
+            // The lanes that WARPSYNC.COLLECTIVE has brought together part at the next BSYNC.
+            Op::ENDCOLLECTIVE => Action::Nothing,
             // Memory is written at once and in order: nothing has to be waited for.
             Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::CCTLL | Op::LDGDEPBAR | Op::FENCE => {
                 Action::Nothing
@@ -256,11 +258,17 @@ impl Decoder<'_> {
     }
 
     fn branch(&self) -> Option<Action> {
-        // Whether the warp is whole: written by ptxas before sm_90 alone.
-        if self.inst.has(M::DIV) || self.inst.has(M::CONV) {
-            return None;
-        }
         let target = u32::try_from(self.relative()?).ok()?;
+        let mut operands = self.inst.operands().enumerate();
+        let members = operands.find(|(_, (_, operand))| operand.kind == Kind::U);
+        match (self.inst.has(M::DIV), self.inst.has(M::CONV), members) {
+            (false, false, _) => {}
+            (divergent, _, Some((index, (_, operand)))) if self.condition().is_always() => {
+                let (members, inverted) = (self.source(index, operand)?, operand.is_neg());
+                return Some(Action::BranchIfTogether { members, inverted, together: !divergent, target });
+            }
+            _ => return None,
+        }
         Some(Action::Branch { taken: self.only_condition()?, target, any: self.inst.has(M::ANY) })
     }
 
@@ -306,7 +314,7 @@ impl Decoder<'_> {
     }
 
     fn sync(&self) -> Option<Action> {
-        if self.inst.has(M::COLLECTIVE) || !self.condition().is_always() {
+        if !self.condition().is_always() {
             return None;
         }
         let members = self.sources()?.into_iter().map(|argument| argument.source);

@@ -184,6 +184,13 @@ pub enum Action {
         /// All lanes go if one wants to.
         any: bool,
     },
+    /// BRA.CONV and BRA.DIV: where the lanes of a mask are all here, or are not.
+    BranchIfTogether {
+        members: Source,
+        inverted: bool,
+        together: bool,
+        target: u32,
+    },
     /// To an address in registers.
     Jump {
         taken: Condition,

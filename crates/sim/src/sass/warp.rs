@@ -289,6 +289,12 @@ impl Warp {
                 let going = if *any && wanting != 0 { group.mask } else { wanting };
                 return Ok(self.split(group, going, *target));
             }
+            Action::BranchIfTogether { members, inverted, together, target } => {
+                let members = self.registers.fetch_uniform(now.context, *members)? as u32;
+                let members = if *inverted { !members } else { members } & self.alive;
+                let going = if (members & !mask == 0) == *together { mask } else { 0 };
+                return Ok(self.split(group, going, *target));
+            }
             Action::Jump { taken, base, register } => {
                 return self.jump(now, group, *taken, *base, *register);
             }

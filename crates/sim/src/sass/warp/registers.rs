@@ -314,7 +314,8 @@ impl Warp {
         let tid = |axis: usize| each(&|lane| context.thread(self.index, lane).thread[axis]);
         let warps = context.launch.block.iter().product::<u32>().div_ceil(32);
         let values: Lanes = match register {
-            M::SRZ => same(0),
+            // The stack may grow down to the beginning of local memory.
+            M::SRZ | M::SR_LMEMHIOFF => same(0),
             M::SR_TID_X => tid(0),
             M::SR_TID_Y => tid(1),
             M::SR_TID_Z => tid(2),
