@@ -28,14 +28,14 @@ pub struct ValueData {
 }
 
 /// What an instruction does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     Machine(sass::Op),
     Pseudo(Pseudo),
 }
 
 /// Operations that only the compiler knows; register allocation turns them into moves or nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pseudo {
     /// One result with the words of all arguments, side by side.
     Pack,
@@ -57,15 +57,35 @@ pub enum Pseudo {
     Leave,
 }
 
+impl Pseudo {
+    pub const ALL: [Pseudo; 8] = {
+        use Pseudo::*;
+        [Pack, Unpack, Copy, Undef, Landed, Entry, Call, Leave]
+    };
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Pseudo::Pack => "Pack",
+            Pseudo::Unpack => "Unpack",
+            Pseudo::Copy => "Copy",
+            Pseudo::Undef => "Undef",
+            Pseudo::Landed => "Landed",
+            Pseudo::Entry => "Entry",
+            Pseudo::Call => "Call",
+            Pseudo::Leave => "Leave",
+        }
+    }
+}
+
 /// Some consecutive words of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
     pub first: u8,
     pub count: u8,
 }
 
 /// A value, or some words of it, as an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Use {
     pub value: Value,
     /// `None` for the whole value.
@@ -81,13 +101,13 @@ pub struct Use {
 }
 
 /// Which half of an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Half {
     Low,
     High,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arg {
     Use(Use),
     Imm(i64),

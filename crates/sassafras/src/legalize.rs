@@ -82,7 +82,8 @@ fn to_move(function: &mut Function, target: &Machine, data: &InstData) -> Result
     Err(format!("no form of {:?} takes these operands", data.op))
 }
 
-fn is_legal(function: &Function, target: &Machine, data: &InstData) -> bool {
+/// Does the target have a form of an operation for operands of these kinds?
+pub fn is_legal(function: &Function, target: &Machine, data: &InstData) -> bool {
     let Op::Machine(op) = data.op else { return true };
     // Any even register will do: only the kinds matter, and that the words of a value lie side by side.
     let operands: Vec<_> = operands(function, data, &mut |_, word| 2 + word).collect();

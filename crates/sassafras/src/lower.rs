@@ -47,6 +47,7 @@ mod query;
 mod sparse;
 mod special;
 mod stack;
+mod stages;
 mod surface;
 mod tcgen05;
 mod tensor_alloc;
@@ -62,6 +63,7 @@ mod wmma;
 
 pub use call::prototype_text;
 pub use image::ImageSlot;
+pub use stages::Reason;
 pub use variables::IMAGE_HANDLE;
 
 use crate::Failure;
@@ -107,6 +109,8 @@ pub struct Kernel {
     pub linked: FxHashMap<u32, Linked>,
     /// Shared variables of its own that the linker places.
     pub linked_shared: Vec<SharedVariable>,
+    /// What ptxas tells the user about asynchronous products.
+    pub advice: Vec<String>,
 }
 
 /// What a symbol is for the linker.
@@ -206,8 +210,8 @@ pub struct Env<'a> {
     pub data: &'a Data,
     /// No kernel may use more registers.
     pub max_registers: Option<u32>,
-    /// Wait for each product of a warpgroup at once.
-    pub serial: bool,
+    /// Why each product of a warpgroup has to be waited for at once, if so.
+    pub serial: Option<Reason>,
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -246,6 +250,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         takes: Vec::new(),
         linked: FxHashMap::default(),
         linked_shared: Vec::new(),
+        advice: Vec::new(),
     };
     kernel.code.block();
     kernel.code.frame = call::outgoing(module, body);
@@ -263,6 +268,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         lower.receive(function).ok_or_else(|| refuse("A parameter of this kind"))?;
     }
     lower.variables()?;
+    lower.advise();
     let (first, _) = lower.run()?;
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
     Ok(kernel)
@@ -328,7 +334,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     ) -> Lower<'k, 'a> {
         let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
-        let flight = wgmma::Flight::new(env.module, body, &graph, env.serial);
+        let flight = wgmma::Flight::new(env.module, body, &params, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -372,8 +378,11 @@ impl<'k, 'a> Lower<'k, 'a> {
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
                 self.come_to(inst.span);
-                self.inst(inst)?;
+                if !self.before(inst) {
+                    self.inst(inst)?;
+                }
             }
+            self.before_end(b);
             self.last[b] = self.block;
             self.at_end[b] = std::mem::take(&mut self.now);
         }

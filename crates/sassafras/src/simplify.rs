@@ -4,13 +4,12 @@
 //! Lowering gives a block a parameter for every register that is live into it. One whose arguments are all the same
 //! value (or the parameter itself, around a loop) is that value: it dominates the block, since every way leads over it.
 
-use crate::bank0::Machine;
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
 use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use sass::Class;
 
-pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
+pub fn run(function: &mut Function) -> Result<(), String> {
     let mut same = Same { to: function.values.keys().collect() };
     copies(function, &mut same);
     while params(function, &mut same) {}

@@ -195,7 +195,7 @@ fn empty<'a>() -> PtxBlock<'a> {
     }
 }
 
-fn successors(end: &End) -> Vec<usize> {
+pub fn successors(end: &End) -> Vec<usize> {
     match end {
         End::Exit | End::Return => Vec::new(),
         End::Switch { targets, .. } => targets.clone(),
@@ -291,7 +291,7 @@ impl<'a> Builder<'a> {
         let yes = match end {
             End::Jump(to) => to,
             end => {
-                self.blocks.push(PtxBlock { end, ..empty() });
+                self.blocks.push(PtxBlock { end, span: inst.span, ..empty() });
                 self.blocks.len() - 1
             }
         };

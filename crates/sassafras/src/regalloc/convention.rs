@@ -1,6 +1,6 @@
 //! Calls: values that live on leave the registers that a call destroys, parameters go to theirs.
 
-use super::{Allocator, move_line};
+use super::{Allocator, fixed_registers, move_line};
 use crate::abi;
 use crate::mir::{Address, Line, Origin};
 use crate::moves;
@@ -12,16 +12,10 @@ impl Allocator<'_> {
     /// Registers that values may not have: the return address in a device function, barriers that a call destroys, and
     /// what instructions name themselves.
     pub(super) fn reserve(&mut self) {
-        for block in self.function.blocks.keys() {
-            for inst in &self.function.blocks[block].insts {
-                for arg in &self.function.insts[*inst].args {
-                    if let Arg::Fixed { file, number } = *arg {
-                        let places = self.file(file);
-                        self.files[places].reserve(number);
-                        self.code.touch(file, number);
-                    }
-                }
-            }
+        for (file, number) in fixed_registers(self.function) {
+            let places = self.file(file);
+            self.files[places].reserve(number);
+            self.code.touch(file, number);
         }
         let has = |op: Pseudo| {
             let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
