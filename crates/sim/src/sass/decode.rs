@@ -3,12 +3,14 @@
 //! What has no action of its own is a computation, and [`ori::eval`] knows it or doesn't. An instruction that is
 //! understood in part is not understood: it becomes `Unsupported`, with its text.
 
+mod asynchronous;
 mod memory;
 
 use super::image::{CODE, Image};
 use super::program::*;
 use crate::ptx::program::{Reduction, Shuffle, WarpOperation};
 use crate::verify::Issue;
+use ori::eval::Meaning;
 use sass::{Class, Inst, Kind, M, Model, Op, Operand, PT, RZ, Role, WORD_BYTES};
 
 /// All instructions of an image.
@@ -75,6 +77,11 @@ impl Decoder<'_> {
             Op::LDG | Op::LD | Op::LDS | Op::LDL | Op::STG | Op::ST | Op::STS | Op::STL => self.access()?,
             Op::ATOM | Op::ATOMG | Op::ATOMS | Op::RED | Op::REDG => self.atomic()?,
             Op::LDGSTS => self.copy()?,
+            Op::SYNCS => self.sync_unit()?,
+            Op::ARRIVES => self.arrive_after_copies()?,
+            Op::UBLKCP | Op::UBLKRED => self.bulk_copy()?,
+            Op::UTMACMDFLUSH | Op::UTMACCTL | Op::UBLKPF | Op::UTMAPF => Action::Nothing,
+            Op::LDSM | Op::STSM | Op::MOVM => self.matrices()?,
             Op::QSPC => self.query_space()?,
             _ => Action::Compute(Box::new(self.compute()?)),
         })
@@ -105,8 +112,9 @@ impl Decoder<'_> {
         };
         Some(Compute {
             op: inst.op(),
+            meaning: Meaning::of(inst.op())?,
             modifiers: inst.modifiers().collect(),
-            arguments: arguments.into(),
+            arguments: (arguments.len() <= ARGUMENTS).then(|| arguments.into())?,
             dest: self.dest(),
             truths: (0..self.defs(&[Kind::P, Kind::V]).count()).map(|index| self.truth(index)).collect(),
             to_predicates,

@@ -1,10 +1,12 @@
-//! `cargo xtask bench`: our compiler against ptxas, in the same run, on the same input, as ratios.
+//! `cargo xtask bench`: our compiler against ptxas, in the same run, on the same input, as ratios; and the simulator's
+//! speed.
 
 use crate::Result;
 
 mod frontend;
 mod generate;
 mod measure;
+mod simulator;
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -19,7 +21,8 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     }
     match what.as_deref() {
         Some("frontend") => frontend::run(&sizes),
-        Some(other) => Err(format!("no benchmark '{other}': there is 'frontend'").into()),
-        None => Err("which benchmark? There is 'frontend'".into()),
+        Some("simulator") => simulator::run(),
+        Some(other) => Err(format!("no benchmark '{other}': there are 'frontend' and 'simulator'").into()),
+        None => Err("which benchmark? There are 'frontend' and 'simulator'".into()),
     }
 }

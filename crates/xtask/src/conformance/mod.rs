@@ -13,6 +13,7 @@ mod cubin_diff;
 mod forms;
 mod json;
 mod mistakes;
+mod simulator;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
@@ -22,6 +23,7 @@ const PARTS: [Part; 5] = [
     ("corpus", corpus::run),
     ("mistakes", mistakes::run),
     ("commands", commands::run),
+    ("simulator", simulator::run),
 ];
 
 pub struct Options {

@@ -43,7 +43,7 @@ const TYPES: [(M, &str, u8); 19] = [
     (M::Empty, "u32", 1),
 ];
 
-const OPERATIONS: [(M, &str); 11] = [
+pub(super) const OPERATIONS: [(M, &str); 11] = [
     (M::ADD, "add"),
     (M::MIN, "min"),
     (M::MAX, "max"),
@@ -75,7 +75,7 @@ impl Decoder<'_> {
         addresses
     }
 
-    fn address(&self, number: usize, space: Space) -> Option<Address> {
+    pub(super) fn address(&self, number: usize, space: Space) -> Option<Address> {
         let mut address = Address {
             space,
             base: Source::Immediate(0),
