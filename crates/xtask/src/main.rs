@@ -48,7 +48,7 @@ cargo xtask <task>
   fuzz bundle DIR                the same on a machine with a GPU: cubins, results, and run.sh
       --seed N                   the first program (default 0)
       --count N                  how many programs (default 1000)
-      --reference                bundle: compile them with ptxas as well
+      --reference                with ptxas's code, too
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
   probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
       --corpus DIR               real PTX beside the random programs

@@ -34,7 +34,7 @@ const STEPS: [Step; 10] = [
     ("conformance: simulator", || conformance::run_part("simulator", &Default::default())),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
     ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),
-    ("fuzz: programs", || fuzz::programs::run(0, FUZZ_PROGRAMS)),
+    ("fuzz: programs", || fuzz::programs::run(0, FUZZ_PROGRAMS, false)),
 ];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {

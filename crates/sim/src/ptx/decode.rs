@@ -14,6 +14,7 @@
 //! | moves, loads, stores, atomics, address conversions | [`memory`] |
 //! | branches, calls, barriers, what a warp does together | [`control`] |
 //! | video instructions | [`video`] |
+//! | matrix instructions | [`matrix`] |
 
 mod compare;
 mod control;
@@ -21,6 +22,7 @@ mod convert;
 mod float;
 mod integer;
 mod layout;
+pub(crate) mod matrix;
 pub(crate) mod memory;
 mod video;
 
@@ -266,6 +268,7 @@ impl<'a> Decoder<'a> {
             | "getctarank" | "alloca" | "stacksave" | "stackrestore" | "prefetch" | "prefetchu"
             | "applypriority" | "discard" | "st.bulk" => self.memory(ins),
             _ if name.starts_with("cp.async") || name.starts_with("createpolicy") => self.memory(ins),
+            "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => self.matrix(ins),
             "setp" | "set" | "selp" | "slct" | "testp" => self.compare(ins),
             "cvt" | "cvt.pack" => self.convert(ins),
             "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shf.l" | "shf.r" | "shl" | "shr" | "prmt" => {

@@ -125,6 +125,8 @@ pub enum Action {
     Exit,
     Trap,
     Warp(Box<Warp>),
+    Whole(Box<Whole>),
+    MatrixAccess(Box<MatrixAccess>),
     Barrier(Box<Barrier>),
     /// Takes local memory: its size, its alignment.
     Alloca {
@@ -206,6 +208,25 @@ pub struct Warp {
     pub operation: WarpOperation,
     pub sources: Box<[Source]>,
     pub dests: Box<[Dest]>,
+}
+
+/// Results from the registers of all lanes.
+pub type WholeFunction = Box<dyn Fn(&[Lanes]) -> Vec<Lanes> + Send + Sync>;
+
+/// What a whole warp computes from its registers.
+pub struct Whole {
+    pub sources: Box<[Source]>,
+    pub dests: Box<[Dest]>,
+    pub function: WholeFunction,
+}
+
+/// Matrices of 8 rows of 16 bytes between memory and a whole warp's registers, one register for each: loads those that
+/// have results, stores the others. Lane `8 m + r` has the address of row `r` of matrix `m`.
+pub struct MatrixAccess {
+    pub address: Address,
+    pub transposed: bool,
+    pub dests: Box<[Dest]>,
+    pub sources: Box<[Source]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

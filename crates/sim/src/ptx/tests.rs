@@ -42,7 +42,7 @@ fn examples() {
 #[test]
 fn kernels() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels");
-    for name in ["calls", "divergence", "memory", "warp"] {
+    for name in ["calls", "divergence", "matrix", "memory", "warp"] {
         let file = folder.join(name).with_extension("ptx");
         let runs = run_lines(name, &std::fs::read_to_string(file).unwrap());
         assert!(runs >= 4, "{name} has {runs} run lines");

@@ -14,11 +14,13 @@
 //! | loads, stores, atomics | [`access`] |
 //! | branches, calls, barriers of a block | [`control`] |
 //! | shuffles, votes and other operations of a warp | [`together`] |
+//! | matrices | [`whole`] |
 
 mod access;
 mod control;
 mod registers;
 pub(crate) mod together;
+mod whole;
 
 use super::block::Context;
 use super::memory::{self, Global};
@@ -333,6 +335,9 @@ impl Warp {
             Action::Exit => return Ok(self.exit(group, mask)),
             Action::Trap => return Err((FaultKind::Trap, first)),
             Action::Warp(warp) => return self.together(context, group, mask, warp),
+            Action::Whole(_) | Action::MatrixAccess(_) => {
+                return self.whole(context, global, group, mask, &step.action);
+            }
             Action::Barrier(barrier) => return self.arrive(context, group, mask, barrier, step.line),
             Action::Alloca { dest, size, align } => self.alloca(context, frame, mask, *dest, size, *align)?,
             Action::StackSave { dest } => {

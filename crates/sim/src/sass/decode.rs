@@ -4,6 +4,7 @@
 //! understood in part is not understood: it becomes `Unsupported`, with its text.
 
 mod asynchronous;
+mod matrix;
 mod memory;
 
 use super::image::{CODE, Image};
@@ -83,6 +84,7 @@ impl Decoder<'_> {
             Op::ARRIVES => self.arrive_after_copies()?,
             Op::UBLKCP | Op::UBLKRED => self.bulk_copy()?,
             Op::UTMACMDFLUSH | Op::UTMACCTL | Op::UBLKPF | Op::UTMAPF => Action::Nothing,
+            Op::HMMA | Op::IMMA | Op::BMMA | Op::DMMA => self.product()?,
             Op::LDSM | Op::STSM | Op::MOVM => self.matrices()?,
             Op::QSPC => self.query_space()?,
             _ => Action::Compute(Box::new(self.compute()?)),

@@ -282,6 +282,7 @@ impl Warp {
                 self.store_matrices(now, address, *count, *transposed, *data)?;
             }
             Action::Transpose { source, dest } => self.transpose(now, *source, *dest)?,
+            Action::Multiply(multiply) => self.multiply(now, multiply)?,
             Action::QuerySpace { space, address, truth } => self.query_space(now, *space, address, *truth)?,
             Action::Together(together) => self.together(now, together)?,
             Action::Branch { taken, target, any } => {

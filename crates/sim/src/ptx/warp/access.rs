@@ -13,7 +13,7 @@ impl Warp {
 
     /// The bytes at an address.
     #[inline]
-    fn bytes<'m>(
+    pub(super) fn bytes<'m>(
         &'m mut self,
         now: &'m mut Now,
         lane: usize,

@@ -116,7 +116,7 @@ impl Decoder<'_> {
     }
 
     /// Predicates whose meaning is not known are all true.
-    fn has_no_predicates(&self) -> bool {
+    pub(super) fn has_no_predicates(&self) -> bool {
         self.inst.operands().all(|(slot, operand)| match operand.kind {
             Kind::P | Kind::V => match slot.role {
                 Role::Def => operand.value == i64::from(sass::PT),
