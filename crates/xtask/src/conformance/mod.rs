@@ -17,7 +17,7 @@ mod simulator;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
