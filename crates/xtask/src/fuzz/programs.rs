@@ -14,7 +14,7 @@ use crate::tools::Tools;
 use crate::{Result, shell};
 use rayon::prelude::*;
 use sim::generate::{self, Program};
-use sim::ptx::{Launch, Machine};
+use sim::ptx::{FaultKind, Launch, Machine};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,9 +75,10 @@ pub fn run(first: u64, count: u64, reference: bool) -> Result<()> {
         failed.len(),
         start.elapsed().as_secs_f32()
     );
-    match HASTY.load(Ordering::Relaxed) {
-        0 => {}
-        hasty => println!("{hasty} runs of ptxas's code not compared: the machine model asks for more time"),
+    for (count, why) in NOT_COMPARED.iter().map(|(count, why)| (count.load(Ordering::Relaxed), why)) {
+        if count > 0 {
+            println!("{count} runs not compared, because {why}");
+        }
     }
     if failed.is_empty() { Ok(()) } else { Err("there are programs that fail".into()) }
 }
@@ -172,8 +173,13 @@ fn agree(program: &Program, cubin: &[u8], way: &str, expected: &[u8]) -> std::re
     }
 }
 
-/// Programs of ptxas that could not be compared: the machine model asks for more time than its code takes.
+/// Runs that could not be compared, with the reason.
 static HASTY: AtomicUsize = AtomicUsize::new(0);
+static UNKNOWN: AtomicUsize = AtomicUsize::new(0);
+const NOT_COMPARED: [(&AtomicUsize, &str); 2] = [
+    (&HASTY, "of ptxas's code: the machine model asks for more time than it takes"),
+    (&UNKNOWN, "of an instruction that the simulator doesn't know"),
+];
 
 /// Memory after the simulator has run a program's machine code.
 fn simulate(program: &Program, cubin: &[u8], way: &str) -> std::result::Result<Option<Vec<u8>>, Failure> {
@@ -186,6 +192,10 @@ fn simulate(program: &Program, cubin: &[u8], way: &str) -> std::result::Result<O
     match machine.run(&launch) {
         Err(fault) if way == REFERENCE && !fault.hazards.is_empty() => {
             HASTY.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Err(fault) if matches!(fault.kind, FaultKind::Unsupported { .. }) => {
+            UNKNOWN.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }
         ran => ran.map_err(|fault| failure(&stage, fault))?,
