@@ -1,11 +1,16 @@
-//! `cargo xtask bench`: our compiler against ptxas, in the same run, on the same input, as ratios.
+//! `cargo xtask bench`: our compiler against ptxas, in the same run, on the same input, as ratios; and the simulator's
+//! speed.
 
 use crate::Result;
 
 mod frontend;
 mod generate;
 mod measure;
+mod simulator;
 mod startup;
+
+/// What there is to measure.
+const ALL: &str = "'frontend', 'startup' and 'simulator'";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -22,7 +27,8 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
         Some("frontend") => frontend::run(&sizes),
         Some("startup") if sizes.is_empty() => startup::run(),
         Some("startup") => Err("bench startup has one size".into()),
-        Some(other) => Err(format!("no benchmark '{other}': there are 'frontend' and 'startup'").into()),
-        None => Err("which benchmark? There are 'frontend' and 'startup'".into()),
+        Some("simulator") => simulator::run(),
+        Some(other) => Err(format!("no benchmark '{other}': there are {ALL}").into()),
+        None => Err(format!("which benchmark? There are {ALL}").into()),
     }
 }
