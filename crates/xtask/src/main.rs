@@ -33,6 +33,7 @@ cargo xtask <task>
       mistakes                   bad inputs: the same messages as ptxas
       commands                   command lines: the same exit code, messages and outputs as ptxas
       simulator                  ptxas's code in the simulator leaves the memory that the interpreter leaves
+      reproducible               the same code whatever the threads, path, date and kernel's name
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
       --family NAME              forms, compile-forms: this family only
