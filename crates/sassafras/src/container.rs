@@ -40,8 +40,9 @@ pub fn module(
         );
     }
     let externals = callgraph::externals(&compiled, &data.functions);
-    let graph = CallGraph::new(&compiled, &words, options.relocatable);
-    let writer = Writer { graph: &graph, externals: &externals, data: &data, machine, options };
+    let graph = CallGraph::new(&compiled, &words, &data.functions, options.relocatable);
+    let writer =
+        Writer { words: &words, graph: &graph, externals: &externals, data: &data, machine, options };
     let mut functions: Vec<Function> =
         compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
     // ptxas writes functions in reverse order of the source.
@@ -63,6 +64,7 @@ pub fn module(
         variables: data.variables,
         images: images_of_kernels(&compiled, data.images),
         loader_sizes: loader_sizes(&compiled),
+        constant_size: options.relocatable.then_some(data.constant_bytes.into()),
         attrs: module_attrs(input.module),
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
         debug,
@@ -108,6 +110,25 @@ fn features(compiled: &[Compiled]) -> Features {
         isa_class: if any(later) { 2 } else { Features::default().isa_class },
         tensormap: if any(|u| u.map_changes) { 2 } else { maps },
     }
+}
+
+/// What threads of a warp do together: for debuggers and checkers.
+fn warp_attrs(words: &Words) -> Vec<Attr> {
+    /// The number of the first general register in debug information, and what stands for a constant mask.
+    const R0: u32 = 0x0500_0000;
+    const CONSTANT: u32 = u32::MAX;
+    let mut attrs = Vec::new();
+    if !words.collectives.is_empty() {
+        let mask = |register: Option<u8>| register.map_or(CONSTANT, |r| R0 | u32::from(r));
+        let masks: Vec<u32> = words.collectives.iter().map(|(_, register)| mask(*register)).collect();
+        let offsets: Vec<u32> = words.collectives.iter().map(|(at, _)| *at).collect();
+        attrs.push(Attr::words(AttrCode::COOP_GROUP_MASK_REGIDS, masks));
+        attrs.push(Attr::words(AttrCode::COOP_GROUP_INSTR_OFFSETS, offsets));
+    }
+    if !words.warp_wide.is_empty() {
+        attrs.push(Attr::words(AttrCode::INT_WARP_WIDE_INSTR_OFFSETS, words.warp_wide.clone()));
+    }
+    attrs
 }
 
 /// What the driver does for tensor memory before the kernel starts.
@@ -178,6 +199,7 @@ fn address_table(compiled: &[Compiled]) -> Vec<String> {
 /// What all functions of a cubin are written with.
 #[derive(Clone, Copy)]
 struct Writer<'a> {
+    words: &'a [Words],
     graph: &'a CallGraph,
     externals: &'a [String],
     data: &'a Data,
@@ -194,6 +216,8 @@ impl Writer<'_> {
             attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
         }
         attrs.extend(tensor_memory(&kernel.uses));
+        attrs.extend(warp_attrs(words));
+        attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));
         if !words.outside_calls.is_empty() {
             attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
         }
@@ -230,6 +254,12 @@ impl Writer<'_> {
             kernel: kernel.entry.then(|| self.kernel(index, kernel)),
             ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
         }
+    }
+
+    /// To sm_89 the driver is told which kernels ask for the third coordinate of their block.
+    fn ctaid_z(&self, index: usize) -> bool {
+        self.machine.tells_ctaid_z()
+            && self.graph.reach(index).into_iter().any(|f| self.words[f].reads_ctaid_z)
     }
 
     fn kernel(&self, index: usize, kernel: &Kernel) -> CubinKernel {

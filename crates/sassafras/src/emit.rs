@@ -34,6 +34,12 @@ pub struct Words {
     /// Offsets of `EXIT`, and of calls to something outside.
     pub exits: Vec<u32>,
     pub outside_calls: Vec<u32>,
+    /// Offsets of what threads of a warp do together because the source says so, with the register of the mask; and of
+    /// what they do together for the compiler.
+    pub collectives: Vec<(u32, Option<u8>)>,
+    pub warp_wide: Vec<u32>,
+    /// Is the block's third coordinate asked for?
+    pub reads_ctaid_z: bool,
     pub relocs: Vec<SymbolicReloc>,
     /// Bytes of the frame, saved registers included.
     pub frame: u32,
@@ -301,6 +307,7 @@ impl Emitter<'_> {
         places.push(next);
         let mut words = Words { frame: self.frame, registers: self.code.registers, ..Words::default() };
         let idle = inst(self.target.isa, &Line::new(sass::Op::NOP, &[], &[], Origin::Frame))?;
+        let mut mask = None;
         for (i, (mut line, timed)) in lines.into_iter().zip(timed).enumerate() {
             for stall in &timed.idle {
                 let control = Control { stall: *stall, yields: true, ..Control::default() };
@@ -308,6 +315,7 @@ impl Emitter<'_> {
             }
             self.fill_in(&mut line, i, &places, &mut words);
             let at = (places[i] * WORD) as u32;
+            self.note_warp(&line, at, &mut mask, &mut words);
             match line.op {
                 sass::Op::EXIT => words.exits.push(at),
                 sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push(at),
@@ -322,6 +330,29 @@ impl Emitter<'_> {
             words.push(&idle.clone().controlled(schedule::padding()), 0)?;
         }
         Ok(words)
+    }
+
+    /// Notes what a line does with the whole warp. `mask` is the register that the last wait for other threads had, and
+    /// the place in the source that it was for.
+    fn note_warp(&self, line: &Line, at: u32, mask: &mut Option<(u32, u8)>, words: &mut Words) {
+        use sass::Op;
+        let reads = |name: M| line.operands.iter().any(|o| *o == machine::name(name));
+        match line.op {
+            Op::WARPSYNC => {
+                let register = line.operands.iter().find(|o| o.kind == sass::Kind::R);
+                *mask = register.map(|o| (line.at, o.value as u8));
+            }
+            Op::S2R | Op::S2UR | Op::CS2R => words.reads_ctaid_z |= reads(M::SR_CTAID_Z),
+            Op::SHFL | Op::VOTE | Op::VOTEU | Op::MATCH | Op::REDUX | Op::CREDUX => {
+                if self.kernel.collectives.contains(&line.at) {
+                    let register = mask.filter(|(of, _)| *of == line.at).map(|(_, register)| register);
+                    words.collectives.push((at, register));
+                } else if !self.kernel.observers.contains(&line.at) {
+                    words.warp_wide.push(at);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A call of something whose address came from the table.
