@@ -190,6 +190,11 @@ impl Machine {
         self.sm >= 100
     }
 
+    /// The metadata of a sparse matrix must name the lower place of each group first.
+    pub fn wants_ordered_metadata(&self) -> bool {
+        self.sm >= 100
+    }
+
     pub fn of(target: ptx::Target) -> Option<&'static Machine> {
         MACHINES.iter().find(|m| m.sm == target.sm())
     }

@@ -7,6 +7,7 @@ use crate::emit::{self, Words};
 use crate::lines::{self, Coded};
 use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
 use crate::mir::Code;
+use crate::reconfigure::Reconfiguration;
 use crate::{Failure, Input, Options, abi};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
@@ -218,6 +219,9 @@ impl Writer<'_> {
         attrs.extend(tensor_memory(&kernel.uses));
         attrs.extend(warp_attrs(words));
         attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));
+        if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
+            attrs.push(Attr::flag(AttrCode::REG_RECONFIG));
+        }
         if !words.outside_calls.is_empty() {
             attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
         }
@@ -235,8 +239,11 @@ impl Writer<'_> {
         // Whoever calls, or is called, uses the registers of the convention.
         let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
         Function {
-            // Two registers more than are named belong to the system.
-            registers: (graph.registers(index) + 2).clamp(least, 255) as u8,
+            registers: match kernel.reconfiguration {
+                Reconfiguration::From(start) => start as u8,
+                // Two registers more than are named belong to the system.
+                _ => (graph.registers(index) + 2).clamp(least, 255) as u8,
+            },
             exits: words.exits.clone(),
             frame_size: words.frame,
             relocs: words.relocs.clone(),

@@ -42,9 +42,12 @@ mod mbarrier;
 mod memory;
 mod moves;
 mod multimem;
+mod quad;
 mod query;
+mod sparse;
 mod special;
 mod stack;
+mod stages;
 mod surface;
 mod tcgen05;
 mod tensor_alloc;
@@ -60,12 +63,14 @@ mod wmma;
 
 pub use call::prototype_text;
 pub use image::ImageSlot;
+pub use stages::Reason;
 pub use variables::IMAGE_HANDLE;
 
 use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
 use crate::launch::Launch;
+use crate::reconfigure::Reconfiguration;
 use call::ParamWords;
 use cubin::module::SharedVariable;
 use graph::{End, Graph};
@@ -95,6 +100,7 @@ pub struct Kernel {
     pub collectives: Vec<u32>,
     pub observers: Vec<u32>,
     pub launch: Launch,
+    pub reconfiguration: Reconfiguration,
     /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
     pub calls: bool,
     pub callees: Vec<String>,
@@ -106,6 +112,8 @@ pub struct Kernel {
     pub linked: FxHashMap<u32, Linked>,
     /// Shared variables of its own that the linker places.
     pub linked_shared: Vec<SharedVariable>,
+    /// What ptxas tells the user about asynchronous products.
+    pub advice: Vec<String>,
 }
 
 /// What a symbol is for the linker.
@@ -212,8 +220,10 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
-    /// Wait for each product of a warpgroup at once.
-    pub serial: bool,
+    /// No kernel may use more registers.
+    pub max_registers: Option<u32>,
+    /// Why each product of a warpgroup has to be waited for at once, if so.
+    pub serial: Option<Reason>,
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -225,6 +235,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
     let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
         code: Function::new(&data::name(module, function.symbol)),
         entry: function.entry,
@@ -245,6 +256,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         collectives: Vec::new(),
         observers: Vec::new(),
         launch,
+        reconfiguration,
         calls: false,
         callees: Vec::new(),
         externs: Vec::new(),
@@ -252,6 +264,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         takes: Vec::new(),
         linked: FxHashMap::default(),
         linked_shared: Vec::new(),
+        advice: Vec::new(),
     };
     kernel.code.block();
     kernel.code.frame = call::outgoing(module, body);
@@ -269,6 +282,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         lower.receive(function).ok_or_else(|| refuse("A parameter of this kind"))?;
     }
     lower.variables()?;
+    lower.advise();
     let (first, _) = lower.run()?;
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
     Ok(kernel)
@@ -334,7 +348,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     ) -> Lower<'k, 'a> {
         let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
-        let flight = wgmma::Flight::new(env.module, body, &graph, env.serial);
+        let flight = wgmma::Flight::new(env.module, body, &params, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -378,8 +392,11 @@ impl<'k, 'a> Lower<'k, 'a> {
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
                 self.come_to(inst.span);
-                self.inst(inst)?;
+                if !self.before(inst) {
+                    self.inst(inst)?;
+                }
             }
+            self.before_end(b);
             self.last[b] = self.block;
             self.at_end[b] = std::mem::take(&mut self.now);
         }

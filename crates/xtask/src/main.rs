@@ -42,6 +42,11 @@ cargo xtask <task>
   fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
+  fuzz programs                  generated PTX: the interpreter, the compiler's checks and all levels agree
+  fuzz bundle DIR                the same on a machine with a GPU: cubins, results, and run.sh
+      --seed N                   the first program (default 0)
+      --count N                  how many programs (default 1000)
+      --reference                bundle: compile them with ptxas as well
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
   probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
       --corpus DIR               real PTX beside the random programs

@@ -12,6 +12,7 @@ const PTXAS_SAME: usize = 12;
 
 /// The fixed-seed part of the fuzzing campaign.
 const FUZZ_TIME: Duration = Duration::from_secs(20);
+const FUZZ_PROGRAMS: u64 = 1000;
 
 type Step = (&'static str, fn() -> Result<()>);
 
@@ -31,7 +32,8 @@ const STEPS: [Step; 8] = [
         )
     }),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
-    ("fuzz: front end", || fuzz::frontend(FUZZ_TIME, 1)),
+    ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),
+    ("fuzz: programs", || fuzz::programs::run(0, FUZZ_PROGRAMS)),
 ];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {

@@ -4,7 +4,7 @@
 //! understood, and the instruction is refused: nothing of it can get lost.
 
 use super::Lower;
-use crate::Failure;
+use crate::{Failure, reconfigure};
 use ori::Value;
 use ptx::Type;
 use ptx::ast::{self, Operand};
@@ -180,6 +180,7 @@ impl<'a> Lower<'_, 'a> {
             (name, _) if name.starts_with("createpolicy") => self.memory(ins),
             (name, _) if name.starts_with("multimem") => self.multimem(ins),
             ("activemask" | "elect" | "match" | "redux" | "shfl" | "vote", _) => self.warp(ins),
+            (reconfigure::INCREASE | reconfigure::DECREASE, _) => self.reconfigure(ins),
             ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt" | "griddepcontrol", _) => {
                 self.warp(ins)
             }

@@ -1,6 +1,6 @@
 //! Calls: values that live on leave the registers that a call destroys, parameters go to theirs.
 
-use super::{Allocator, move_line};
+use super::{Allocator, fixed_registers, move_line};
 use crate::abi;
 use crate::mir::{Address, Line, Origin};
 use crate::moves;
@@ -9,8 +9,14 @@ use ori::{Arg, File, Function, Half, Inst, Op, Pseudo, Value};
 use sass::{M, operands as machine};
 
 impl Allocator<'_> {
-    /// Registers that values may not have: the return address in a device function, barriers that a call destroys.
+    /// Registers that values may not have: the return address in a device function, barriers that a call destroys, and
+    /// what instructions name themselves.
     pub(super) fn reserve(&mut self) {
+        for (file, number) in fixed_registers(self.function) {
+            let places = self.file(file);
+            self.files[places].reserve(number);
+            self.code.touch(file, number);
+        }
         let has = |op: Pseudo| {
             let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
             insts.any(|i| self.function.insts[*i].op == Op::Pseudo(op))

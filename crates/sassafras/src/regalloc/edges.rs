@@ -187,7 +187,11 @@ impl Allocator<'_> {
         for (to, from) in &work.moves[usize::from(file == File::P)] {
             (used[usize::from(*to)], used[usize::from(*from)]) = (true, true);
         }
-        (0..self.most.of(file)).find(|p| !(used[usize::from(*p)] || file == File::R && *p == 1))
+        let there = match file {
+            File::R => self.most.usable(self.ceilings.on_edge(block, edge.to)),
+            _ => self.most.predicates(),
+        };
+        (0..there).find(|p| !(used[usize::from(*p)] || file == File::R && *p == 1))
     }
 }
 
