@@ -313,7 +313,7 @@ fn memory(
         binding: binding(v.linkage),
         memory: if v.space == Space::Const { Memory::Constant } else { Memory::Global },
         origin: match v.linkage {
-            ast::Linkage { external: true, .. } => Origin::Elsewhere,
+            ast::Linkage { external: true, .. } if bytes.relocatable => Origin::Elsewhere,
             ast::Linkage { common: true, .. } => Origin::Common,
             _ => Origin::Here,
         },

@@ -1,6 +1,6 @@
 //! What a kernel says about its launch, and how many registers that leaves to a thread.
 //!
-//! The rules were measured on ptxas: `.maxnreg` counts first, then `.maxntid` or `.reqntid` together with
+//! The rules were measured on ptxas: `.maxnreg` counts first, and `.maxntid` or `.reqntid` together with
 //! `.minnctapersm`, then `-maxrregcount`; threads per block alone are an upper bound beside that option.
 
 use cubin::attr::{Attr, Code};
@@ -22,6 +22,8 @@ pub struct Launch {
     max_cluster: Option<u32>,
     explicit_cluster: bool,
     blocks_are_clusters: bool,
+    /// There are more threads than a multiprocessor takes: they say nothing about registers.
+    impossible: bool,
 }
 
 impl Launch {
@@ -35,7 +37,7 @@ impl Launch {
                 ".maxntid" => launch.max_threads = axes(),
                 ".reqntid" => launch.required_threads = axes(),
                 ".minnctapersm" => launch.min_blocks = value(0),
-                ".maxnreg" => launch.max_registers = value(0).filter(|n| *n <= MOST),
+                ".maxnreg" => launch.max_registers = value(0),
                 ".reqnctapercluster" => launch.cluster = axes(),
                 ".maxclusterrank" => launch.max_cluster = value(0),
                 ".explicitcluster" => launch.explicit_cluster = true,
@@ -49,17 +51,72 @@ impl Launch {
         Ok(launch)
     }
 
+    /// Leaves out what the machine can't do, and says so as ptxas does.
+    pub fn settle(&mut self, name: &str, sm: u16) -> Vec<String> {
+        let mut said = Vec::new();
+        match self.max_registers {
+            Some(n) if n > MOST => {
+                said.push(format!("Too many maxnreg specified for entry {name}, will be ignored"));
+                self.max_registers = None;
+            }
+            Some(n) if n < LEAST => said.push(format!(
+                "For entry {name} adjusting per thread register count of {n} to lower bound of {LEAST}"
+            )),
+            _ => {}
+        }
+        let occupancy = sass::Target::of_sm(sm.into()).and_then(|target| target.occupancy.as_ref());
+        let occupancy = occupancy.map(|most| (most.warps, most.blocks));
+        if let (Some(warps), Some(most)) = (self.warps(), occupancy) {
+            self.settle_blocks(name, warps, most, &mut said);
+        }
+        said
+    }
+
+    fn settle_blocks(
+        &mut self,
+        name: &str,
+        warps: u32,
+        (most_warps, most_blocks): (u32, u32),
+        said: &mut Vec<String>,
+    ) {
+        const IGNORED: &str = "is out of range. .minnctapersm and .maxntid will be ignored";
+        if self.min_blocks.is_some_and(|blocks| blocks > most_blocks) {
+            let ignored = "is out of range. minnctapersm will be ignored";
+            said.push(format!("Value of minnctapersm for entry {name} {ignored}"));
+            self.min_blocks = None;
+        }
+        if warps > most_warps {
+            said.push(match self.min_blocks {
+                Some(_) => format!("Value of maxntid, for entry {name} {IGNORED}"),
+                None => format!("Value of threads per SM for entry {name} {IGNORED}"),
+            });
+            (self.impossible, self.min_blocks) = (true, None);
+        } else if self.min_blocks.is_some_and(|blocks| blocks.saturating_mul(warps) > most_warps) {
+            let ignored = "is out of range. .minnctapersm will be ignored";
+            said.push(format!("Value of threads per SM for entry {name} {ignored}"));
+            self.min_blocks = None;
+        }
+    }
+
+    /// Of a block, as far as that is said.
+    fn warps(&self) -> Option<u32> {
+        let threads = self.required_threads.or(self.max_threads)?;
+        let threads = threads.iter().fold(1u32, |all, axis| all.saturating_mul(*axis));
+        Some(threads.div_ceil(32).max(1))
+    }
+
     /// The registers that the number of threads leaves to each.
     fn cap(&self) -> Option<u32> {
-        let threads: u32 = self.required_threads.or(self.max_threads)?.iter().product();
-        let warps = threads.div_ceil(32).max(1) * self.min_blocks.unwrap_or(1).max(1);
-        let cap = REGISTERS / (32 * warps.div_ceil(4)) / 8 * 8;
+        let warps = self.warps().filter(|_| !self.impossible)?;
+        let warps = warps.saturating_mul(self.min_blocks.unwrap_or(1).max(1));
+        let cap = REGISTERS / 32u32.saturating_mul(warps.div_ceil(4)) / 8 * 8;
         Some(cap.clamp(LEAST, MOST))
     }
 
     /// `MAXREG_COUNT`, with what the command line allows.
     pub fn registers(&self, option: Option<u32>) -> u32 {
         let limit = match (self.max_registers, self.cap(), self.min_blocks) {
+            (Some(limit), Some(cap), Some(_)) => limit.min(cap),
             (Some(limit), _, _) => limit,
             (None, Some(cap), Some(_)) => cap,
             (None, cap, _) => cap.unwrap_or(MOST).min(option.unwrap_or(MOST)),

@@ -20,6 +20,7 @@ mod emit;
 mod flight;
 mod launch;
 mod legalize;
+mod limits;
 mod lines;
 mod lower;
 mod mir;
@@ -121,7 +122,7 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
         output.log += &times.to_string();
     }
     match result {
-        Ok(bytes) => output.cubin = Some(bytes),
+        Ok(cubin) => output.cubin = cubin,
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
@@ -137,13 +138,15 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
     output
 }
 
+/// `None` if something was wrong and has been said.
 fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
     (times, output): (&mut passes::Times, &mut Output),
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Option<Vec<u8>>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
+    limits::check_module(module, machine, options, &mut output.diagnostics)?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let env = lower::Env {
@@ -174,8 +177,13 @@ fn cubin(
         output.diagnostics.extend(advice(&one));
         compiled.push(one);
     }
+    let errors = limits::check_memory(&compiled, &data, options.relocatable);
+    if !errors.is_empty() {
+        output.diagnostics.extend(errors);
+        return Ok(None);
+    }
     let input = Input { source, lines: &lines, module };
-    times.of("emit", || container::module(compiled, data, &input, machine, options))
+    times.of("emit", || container::module(compiled, data, &input, machine, options)).map(Some)
 }
 
 /// What a user may want to know about code that is right nevertheless.

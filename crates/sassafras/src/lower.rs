@@ -234,7 +234,9 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         message: format!("{what} is not supported yet"),
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
-    let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    let mut launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    // What it says has been said.
+    launch.settle("", env.machine.sm);
     let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
         code: Function::new(&data::name(module, function.symbol)),
