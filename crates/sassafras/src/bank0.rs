@@ -145,6 +145,11 @@ impl Machine {
         self.sm < 80
     }
 
+    /// A kernel says whether its products take sparse matrices.
+    pub fn tells_sparse_products(&self) -> bool {
+        self.sm >= 90
+    }
+
     /// A kernel says whether it asks for the third coordinate of its block.
     pub fn tells_ctaid_z(&self) -> bool {
         self.sm < 90

@@ -16,6 +16,9 @@ use cubin::module::{
     Params, Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
 
+/// What `SPARSE_MMA_MASK` is where products take sparse matrices.
+const SPARSE: u16 = 0x10;
+
 /// A function up to its words.
 pub struct Compiled<'a> {
     pub source: &'a ptx::ast::Function<'a>,
@@ -69,7 +72,7 @@ pub fn module(
         attrs: module_attrs(input.module),
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
         debug,
-        features: features(&compiled),
+        features: features(&compiled, &words),
         ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
@@ -101,14 +104,15 @@ fn module_attrs(module: &ptx::Module) -> Vec<Attr> {
 }
 
 /// What the file says of the instructions in it.
-fn features(compiled: &[Compiled]) -> Features {
+fn features(compiled: &[Compiled], words: &[Words]) -> Features {
     let any = |used: fn(&Uses) -> bool| compiled.iter().any(|c| used(&c.kernel.uses));
     let later = |u: &Uses| {
         u.tensor_copies || u.map_changes || u.launch_control || u.tensor_memory || u.paired_tensor_memory
     };
+    let code = words.iter().map(|w| w.isa_class).max().unwrap_or(0);
     let maps = if any(|u| u.tensor_copies) { 1 } else { 0 };
     Features {
-        isa_class: if any(later) { 2 } else { Features::default().isa_class },
+        isa_class: code.max(if any(later) { 2 } else { Features::default().isa_class }),
         tensormap: if any(|u| u.map_changes) { 2 } else { maps },
     }
 }
@@ -218,6 +222,8 @@ impl Writer<'_> {
         }
         attrs.extend(tensor_memory(&kernel.uses));
         attrs.extend(warp_attrs(words));
+        let sparse = words.sparse && machine.tells_sparse_products();
+        attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE)));
         attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));
         if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
             attrs.push(Attr::flag(AttrCode::REG_RECONFIG));

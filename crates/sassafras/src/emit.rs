@@ -38,6 +38,10 @@ pub struct Words {
     /// what they do together for the compiler.
     pub collectives: Vec<(u32, Option<u8>)>,
     pub warp_wide: Vec<u32>,
+    /// The least class of machines that has all the operations, as `.nv.compat` counts them; and whether a product takes
+    /// a sparse matrix.
+    pub isa_class: u8,
+    pub sparse: bool,
     /// Is the block's third coordinate asked for?
     pub reads_ctaid_z: bool,
     pub relocs: Vec<SymbolicReloc>,
@@ -97,6 +101,24 @@ pub fn words(
 enum Saved {
     Register(u8),
     Barrier(u8),
+}
+
+/// 1 is for every machine of the generation. Seen with ptxas: 2 has the small floats, 4 what later machines lack.
+fn isa_class(line: &Line) -> u8 {
+    use sass::Op;
+    let has = |m: M| line.modifiers.contains(&m);
+    match line.op {
+        Op::HGMMA | Op::IGMMA | Op::QGMMA | Op::BGMMA | Op::BMMA => 4,
+        Op::IMMA if has(M::_8816) => 4,
+        Op::DMMA if !has(M::_8x8x4) => 4,
+        Op::F2FP if has(M::E4M3) || has(M::E5M2) => 2,
+        _ => 1,
+    }
+}
+
+fn is_sparse(line: &Line) -> bool {
+    use sass::Op;
+    matches!(line.op, Op::HMMA | Op::IMMA | Op::QMMA | Op::OMMA) && line.modifiers.contains(&M::SP)
 }
 
 /// Might shared memory be accessed?
@@ -316,6 +338,8 @@ impl Emitter<'_> {
             self.fill_in(&mut line, i, &places, &mut words);
             let at = (places[i] * WORD) as u32;
             self.note_warp(&line, at, &mut mask, &mut words);
+            words.isa_class = words.isa_class.max(isa_class(&line));
+            words.sparse |= is_sparse(&line);
             match line.op {
                 sass::Op::EXIT => words.exits.push(at),
                 sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push(at),
