@@ -21,6 +21,7 @@ mod emit;
 mod flight;
 mod launch;
 mod legalize;
+mod limits;
 mod lines;
 mod lower;
 mod mir;
@@ -202,7 +203,7 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
         output.log += &times.to_string();
     }
     match result {
-        Ok(bytes) => output.cubin = Some(bytes),
+        Ok(cubin) => output.cubin = cubin,
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
@@ -218,13 +219,15 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
     output
 }
 
+/// `None` if something was wrong and has been said.
 fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
     (times, output): (&mut passes::Times, &mut Output),
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Option<Vec<u8>>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
+    limits::check_module(module, machine, options, &mut output.diagnostics)?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let env = lower::Env {
@@ -248,16 +251,20 @@ fn cubin(
         output.log.push_str(&dumps);
         compiled.push(outcome?);
     }
+    let errors = limits::check_memory(&compiled, &data, options.relocatable);
+    if !errors.is_empty() {
+        output.diagnostics.extend(errors);
+        return Ok(None);
+    }
     output.diagnostics.extend(compiled.iter().flat_map(advice));
     let notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark);
-    let (remarks, warnings) = notes.partition::<Vec<_>, _>(|note| note.severity == Severity::Info);
-    output.diagnostics.extend(warnings);
-    output.remarks.extend(remarks);
+    // Warnings have been given before anything was compiled.
+    output.remarks.extend(notes.filter(|note| note.severity == Severity::Info));
     let input = Input { source, lines: &lines, module };
     let (bytes, functions) =
         times.of("emit", || container::module(compiled, data, &input, machine, threads, options))?;
     output.functions = functions;
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 /// What a user may want to know about code that is right nevertheless.
