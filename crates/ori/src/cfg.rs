@@ -48,6 +48,21 @@ impl Cfg {
         block == Function::ENTRY || self.idom[block.index()].is_some()
     }
 
+    /// The blocks that can be reached from the successors of `from` without passing `to`. `from` itself is among
+    /// them only if it lies on a cycle of them.
+    pub fn reachable_from(&self, from: Block, to: Option<Block>) -> Vec<Block> {
+        let mut seen = vec![false; self.succs.len()];
+        let mut reached = Vec::new();
+        let mut work: Vec<Block> = self.succs[from.index()].clone();
+        while let Some(b) = work.pop() {
+            if Some(b) != to && !std::mem::replace(&mut seen[b.index()], true) {
+                reached.push(b);
+                work.extend(&self.succs[b.index()]);
+            }
+        }
+        reached
+    }
+
     /// Does every way from the entry to `b` pass `a`?
     pub fn dominates(&self, a: Block, b: Block) -> bool {
         climbs_to(&self.idom, b, a)

@@ -312,6 +312,8 @@ pub struct Function {
     pub symbols: Vec<String>,
     /// Where [`Pseudo::Entry`], [`Pseudo::Call`] and [`Pseudo::Leave`] have their results and arguments.
     pub fixed: FxHashMap<Inst, Fixed>,
+    /// What strong reads and atomics have found: other threads may change it while a loop waits for it.
+    pub awaited: Vec<Value>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
 }

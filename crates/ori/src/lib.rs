@@ -11,11 +11,13 @@
 //! | which rules does it obey? | [`verify`] |
 //! | predecessors, order, dominators, post-dominators | [`cfg`] |
 //! | what is live where | [`liveness`] |
+//! | what may differ between threads, and where they part and meet | [`divergence`] |
 //! | what does an operation compute? | [`eval`] |
 //! | how is it printed? | [`text`] |
 
 pub mod arith;
 pub mod cfg;
+pub mod divergence;
 pub mod entity;
 pub mod eval;
 pub mod function;
@@ -24,6 +26,7 @@ pub mod text;
 pub mod verify;
 
 pub use cfg::Cfg;
+pub use divergence::Divergence;
 pub use entity::{Block, Inst, Value};
 pub use function::{
     Arg, Edge, File, Fixed, Function, Guard, Half, InstData, Op, Part, Pseudo, Terminator, Use,

@@ -24,6 +24,7 @@ mod lower;
 mod mir;
 mod moves;
 mod passes;
+mod progress;
 mod reconfigure;
 mod regalloc;
 mod schedule;

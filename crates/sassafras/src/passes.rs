@@ -1,7 +1,7 @@
 //! The pass list: one screen, in order, each with the reason for its place.
 
 use crate::bank0::Machine;
-use crate::{Failure, Options, bundles, convergence, edges, legalize, simplify};
+use crate::{Failure, Options, bundles, convergence, edges, legalize, progress, simplify};
 use ori::Function;
 use std::fmt::Write;
 
@@ -10,11 +10,13 @@ struct Pass {
     run: fn(&mut Function, &'static Machine) -> Result<(), String>,
 }
 
-/// Simplification comes first, so that the others have less to do. Convergence regions add blocks; edges are split when all blocks are there, so that
+/// Simplification comes first, so that the others have less to do. Where threads must let others pass they need not meet
+/// again, which convergence looks at. Its regions add blocks; edges are split when all blocks are there, so that
 /// every block argument has a place for its move; legalization asks the machine about each instruction last.
 const PASSES: &[Pass] = &[
     Pass { name: "simplify", run: simplify::run },
     Pass { name: "bundles", run: bundles::run },
+    Pass { name: "progress", run: progress::run },
     Pass { name: "convergence", run: convergence::run },
     Pass { name: "split-edges", run: edges::run },
     Pass { name: "legalize", run: legalize::run },

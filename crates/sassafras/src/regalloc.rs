@@ -270,6 +270,8 @@ impl<'a> Allocator<'a> {
             let wish = from.and_then(|f| self.argument_place(f, block, i));
             self.param(*param, wish)?;
         }
+        // Whoever had to move for a parameter is brought to its new place by the edges, before the block begins.
+        self.lines.clear();
         for param in &self.function.blocks[block].params {
             self.born[param.index()] = self.at[param.index()].map(|p| (block, 0, p));
             // One that had to make room for another begins in memory.

@@ -216,6 +216,9 @@ impl<'a> Lower<'_, 'a> {
             Space::Param => self.load_bank(ins.get(1)?, space, 0, self.machine.params, data)?,
             _ => self.load_memory(ins.get(1)?, space, &manner, data, policy)?,
         };
+        if matches!(manner.order, Order::Strong(_) | Order::Mmio) {
+            self.kernel.code.awaited.push(raw);
+        }
         self.unpack(ins.get(0)?, raw, data)?;
         // Without clusters no one outside the block writes to its shared memory.
         match manner.acquire {

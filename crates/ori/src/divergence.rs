@@ -1,0 +1,225 @@
+//! Divergence: which values may differ between the threads of a warp, and which blocks may be run by a part of it.
+//!
+//! A value is *uniform* if all threads that can read it read the same bits, also those that left a loop in different
+//! iterations. A block is *parted* if its threads may arrive in several groups. Both are found together, from the
+//! optimistic side: everything is uniform until a reason against it shows up.
+//!
+//! * A pure operation of uniform values is uniform. Special registers that name the thread are not.
+//! * What is read from memory is uniform if the address is, and the whole warp reads at once: in blocks that are not
+//!   parted. The same goes for what a warp finds out together (votes, reductions).
+//! * A branch on a value that varies parts the blocks up to where its threads meet again, its region's end. The
+//!   parameters of these blocks and of the end vary: they tell from where a thread came, and when.
+//! * Nothing is known of how threads come back from a call, or from a loop in which they let each other pass
+//!   (`YIELD`): all that follows is parted. A device function may have been called by a part of the warp.
+
+use crate::cfg::Cfg;
+use crate::entity::{Block, Entity, Value};
+use crate::function::{Function, InstData, Op, Pseudo, Terminator};
+use crate::liveness::ValueSet;
+use sass::{Class, M};
+
+pub struct Divergence {
+    varying: ValueSet,
+    parted: Vec<bool>,
+    /// Blocks whose parameters vary, whatever they are given.
+    joins: Vec<bool>,
+    /// Where the threads of branches that vary part and meet: each region once, in the order of its first branch.
+    pub regions: Vec<(Block, Block)>,
+}
+
+impl Divergence {
+    pub fn new(function: &Function, cfg: &Cfg) -> Divergence {
+        let blocks = function.blocks.len();
+        let mut all = Divergence {
+            varying: ValueSet::new(function.values.len()),
+            parted: vec![false; blocks],
+            joins: vec![false; blocks],
+            regions: Vec::new(),
+        };
+        all.part_what_follows(function, cfg);
+        let mut seen = vec![false; blocks];
+        while all.round(function, cfg, &mut seen) {}
+        all
+    }
+
+    /// May the value differ between threads?
+    pub fn varies(&self, value: Value) -> bool {
+        self.varying.contains(value)
+    }
+
+    /// May the threads of a warp run the block one group after the other?
+    pub fn is_parted(&self, block: Block) -> bool {
+        self.parted[block.index()]
+    }
+
+    /// Everything that may run behind something after which threads need not be together.
+    fn part_what_follows(&mut self, function: &Function, cfg: &Cfg) {
+        let parts = |data: &InstData| {
+            matches!(data.op, Op::Pseudo(Pseudo::Call | Pseudo::Entry) | Op::Machine(sass::Op::YIELD))
+        };
+        let returns = |b: &Block| matches!(function.blocks[*b].end, Terminator::Return);
+        if cfg.order.iter().any(returns) {
+            self.parted.fill(true);
+        }
+        for &block in &cfg.order {
+            if function.blocks[block].insts.iter().any(|i| parts(&function.insts[*i])) {
+                let rest = cfg.reachable_from(block, None);
+                std::iter::once(block).chain(rest).for_each(|b| self.parted[b.index()] = true);
+            }
+        }
+    }
+
+    /// Looks at everything once; did that find something new? `seen` are the branches whose region is known.
+    fn round(&mut self, function: &Function, cfg: &Cfg, seen: &mut [bool]) -> bool {
+        let mut changed = false;
+        for &block in &cfg.order {
+            let data = &function.blocks[block];
+            if self.joins[block.index()] {
+                data.params.iter().for_each(|p| changed |= self.vary(*p));
+            }
+            for inst in &data.insts {
+                let inst = &function.insts[*inst];
+                if self.is_varying(inst, block) {
+                    inst.results.iter().for_each(|r| changed |= self.vary(*r));
+                }
+            }
+            for edge in data.end.edges() {
+                for (param, arg) in function.blocks[edge.to].params.iter().zip(&edge.args) {
+                    changed |= self.varies(*arg) && self.vary(*param);
+                }
+            }
+            if let Terminator::Branch { predicate, uniform: false, .. } = data.end
+                && self.varies(predicate)
+                && !std::mem::replace(&mut seen[block.index()], true)
+            {
+                self.part(cfg, block);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn vary(&mut self, value: Value) -> bool {
+        let known = self.varies(value);
+        self.varying.insert(value);
+        !known
+    }
+
+    fn is_varying(&self, data: &InstData, block: Block) -> bool {
+        let together = !self.is_parted(block);
+        data.uses().any(|v| self.varies(v)) && !(together && gathers(data.op))
+            || match data.op {
+                Op::Pseudo(op) => !matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Landed),
+                Op::Machine(op) => match source(op, data) {
+                    Source::Arguments => false,
+                    Source::Warp => !together,
+                    Source::Thread => true,
+                },
+            }
+    }
+
+    /// The threads of a branch go different ways.
+    fn part(&mut self, cfg: &Cfg, branch: Block) {
+        let region = region(cfg, branch);
+        let apart: Vec<Block> = match region {
+            Some((_, to)) => cfg.reachable_from(branch, Some(to)),
+            None => never_together(cfg, branch),
+        };
+        for block in &apart {
+            self.parted[block.index()] = true;
+            self.joins[block.index()] = true;
+        }
+        if let Some(region) = region {
+            self.joins[region.1.index()] = true;
+            if !self.regions.contains(&region) {
+                self.regions.push(region);
+            }
+        }
+    }
+}
+
+/// What decides about the results of an operation.
+enum Source {
+    /// Nothing but its arguments.
+    Arguments,
+    /// The moment, too: the same for all threads that run it at once.
+    Warp,
+    /// The thread.
+    Thread,
+}
+
+fn source(op: sass::Op, data: &InstData) -> Source {
+    use sass::Op::*;
+    match op {
+        LDC | ULDC | LDCU | BSSY => Source::Arguments,
+        S2R | S2UR => match data.args.first() {
+            Some(crate::function::Arg::Name(name)) if names_the_block(*name) => Source::Arguments,
+            _ => Source::Thread,
+        },
+        // Not LD: the same generic address may be in each thread's own local memory.
+        LDG | LDS | VOTE | VOTEU | REDUX | R2UR => Source::Warp,
+        // A look at a barrier; one that arrives there gets a state of its own.
+        SYNCS if data.modifiers.contains(&M::PHASECHK) => Source::Warp,
+        FSWZADD | SHFL | MATCH | CS2R | CS2UR => Source::Thread,
+        _ => match sass::Form::of(op).first().map(|form| form.class) {
+            Some(
+                Class::Alu | Class::Fma | Class::Wide | Class::Half | Class::Double | Class::Fp64 | Class::Xu,
+            ) => Source::Arguments,
+            _ => Source::Thread,
+        },
+    }
+}
+
+/// Is the result the same for all threads that run it at once, even if the arguments are not?
+fn gathers(op: Op) -> bool {
+    use sass::Op::{R2UR, REDUX, VOTE, VOTEU};
+    matches!(op, Op::Machine(VOTE | VOTEU | REDUX | R2UR))
+}
+
+/// Special registers that are the same for all threads of a block.
+fn names_the_block(name: M) -> bool {
+    matches!(name, M::SR_CTAID_X | M::SR_CTAID_Y | M::SR_CTAID_Z | M::SR_CgaCtaId | M::SR_CgaSize)
+}
+
+/// The region of a divergent branch: a block `from`, which dominates it, and its end `to`, where the threads meet.
+/// `None` if they don't meet before the end of the program.
+///
+/// 1. `to` post-dominates `from`, so that every thread that enters also arrives (or exits);
+/// 2. every block of the region is dominated by `from`, so that no thread arrives without having entered;
+/// 3. `from` cannot be reached again inside the region, so that no thread enters twice before it arrives.
+///
+/// Starting at the branch and its immediate post-dominator, `from` climbs to its dominator and `to` to its
+/// post-dominator until all three hold.
+pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
+    let mut from = branch;
+    let mut to = cfg.ipdom(branch)?;
+    loop {
+        if !cfg.post_dominates(to, from) || to == from {
+            to = cfg.ipdom(to)?;
+            continue;
+        }
+        let inside = cfg.reachable_from(from, Some(to));
+        let entered_twice = inside.contains(&from);
+        let side_door = inside.iter().any(|b| !cfg.dominates(from, *b));
+        if !entered_twice && !side_door {
+            return Some((from, to));
+        }
+        from = cfg.idom(from)?;
+    }
+}
+
+/// The blocks that threads of a branch without region reach in groups. If the sides share nothing but blocks in which
+/// the program ends, each side stays together: the others are gone.
+fn never_together(cfg: &Cfg, branch: Block) -> Vec<Block> {
+    let sides: Vec<Vec<Block>> = cfg.succs[branch.index()]
+        .iter()
+        .map(|side| {
+            let mut all = cfg.reachable_from(*side, None);
+            all.push(*side);
+            all
+        })
+        .collect();
+    let [yes, no] = &sides[..] else { return sides.concat() };
+    let shared: Vec<Block> = yes.iter().copied().filter(|b| no.contains(b)).collect();
+    if shared.iter().all(|b| cfg.succs[b.index()].is_empty()) { shared } else { sides.concat() }
+}

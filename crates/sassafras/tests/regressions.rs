@@ -1,0 +1,23 @@
+//! Programs that were compiled wrongly once. The checkers of all stages pass them now, at every level.
+
+use std::path::Path;
+
+#[test]
+fn what_was_wrong_once_passes_all_checkers() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("the folder").map(|f| f.expect("a file").path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        let source = std::fs::read_to_string(&file).expect("a program");
+        let parsed = ptx::parse(&source, &ptx::Options::default());
+        let module = parsed.module.unwrap_or_else(|| panic!("{}: {:?}", file.display(), parsed.diagnostics));
+        for level in [0, 1, 3] {
+            let target = ptx::Target::find("sm_90a").expect("a target");
+            let options = sassafras::Options { verify: true, level, ..sassafras::Options::new(target) };
+            let output = sassafras::compile(&source, &module, &options);
+            assert!(output.cubin.is_some(), "{} at -O{level}: {:?}", file.display(), output.diagnostics);
+        }
+    }
+}
