@@ -117,22 +117,16 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         max_registers: given.max_registers(),
         verify: given.has(Id::Verify),
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),
+        fuel: given.number(Id::Fuel).map(|n| n.clamp(0, u32::MAX.into()) as u32),
+        time_passes: given.has(Id::TimePasses),
     };
     let start = Instant::now();
     let output = sassafras::compile(&program.text, module, &options);
+    let seconds = start.elapsed().as_secs_f64();
     eprint!("{}", output.log);
-    match output.cubin {
-        Some(bytes) => {
-            let seconds = start.elapsed().as_secs_f64();
-            report(given, program, &output.diagnostics, log)?;
-            Ok(Cubin { bytes, seconds })
-        }
-        None => {
-            let mut diagnostics = output.diagnostics;
-            // A line of the joined text is no line of any input.
-            diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
-            report(given, program, &diagnostics, log)?;
-            Err(Stop)
-        }
-    }
+    let mut diagnostics = output.diagnostics;
+    // A line of the joined text is no line of any input.
+    diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
+    report(given, program, &diagnostics, log)?;
+    output.cubin.map(|bytes| Cubin { bytes, seconds }).ok_or(Stop)
 }

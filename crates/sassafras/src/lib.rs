@@ -11,6 +11,7 @@ mod abi;
 mod bank0;
 mod bundles;
 mod callgraph;
+mod combine;
 mod container;
 mod convergence;
 mod data;
@@ -23,12 +24,15 @@ mod lines;
 mod lower;
 mod mir;
 mod moves;
+mod order;
 mod passes;
 mod progress;
 mod reconfigure;
 mod regalloc;
+mod registers;
 mod schedule;
 mod simplify;
+mod uniform;
 
 use ptx::diag::{Diagnostic, Severity, Span};
 use reconfigure::Reconfiguration;
@@ -52,6 +56,10 @@ pub struct Options {
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
     pub dump: Option<String>,
+    /// Rewrite no more than so many things in each function.
+    pub fuel: Option<u32>,
+    /// Write to the log how long each pass took.
+    pub time_passes: bool,
 }
 
 impl Options {
@@ -66,6 +74,8 @@ impl Options {
             max_registers: None,
             verify: false,
             dump: None,
+            fuel: None,
+            time_passes: false,
         }
     }
 }
@@ -105,7 +115,12 @@ impl Failure {
 /// Compiles a module that the front end accepted.
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    match cubin(source, module, options, &mut output) {
+    let mut times = passes::Times::default();
+    let result = cubin(source, module, options, (&mut times, &mut output));
+    if options.time_passes {
+        output.log += &times.to_string();
+    }
+    match result {
         Ok(bytes) => output.cubin = Some(bytes),
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
@@ -126,7 +141,7 @@ fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
-    output: &mut Output,
+    (times, output): (&mut passes::Times, &mut Output),
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
@@ -137,7 +152,7 @@ fn cubin(
         lines: &lines,
         data: &data,
         max_registers: options.max_registers,
-        serial: false,
+        serial: None,
     };
     let mut compiled = Vec::new();
     for item in &module.items {
@@ -147,24 +162,36 @@ fn cubin(
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        compiled.push(match kernel(env, function, options, &mut output.log)? {
-            Some(compiled) => compiled,
+        let log = &mut output.log;
+        let one = match kernel(env, function, options, (times, log))? {
+            Some(one) => one,
             None => {
-                let serial = lower::Env { serial: true, ..env };
+                let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
                 let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
-                kernel(serial, function, options, &mut output.log)?.ok_or_else(unsettled)?
+                kernel(serial, function, options, (times, log))?.ok_or_else(unsettled)?
             }
-        });
-        output.diagnostics.extend(compiled.last().and_then(advice));
+        };
+        output.diagnostics.extend(advice(&one));
+        compiled.push(one);
     }
-    container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
+    let input = Input { source, lines: &lines, module };
+    times.of("emit", || container::module(compiled, data, &input, machine, options))
 }
 
-/// What the user may want to know of a function, though nothing is wrong with it.
-fn advice(compiled: &container::Compiled) -> Option<Diagnostic> {
-    let Reconfiguration::Ignored(why) = compiled.kernel.reconfiguration else { return None };
-    let message = why.to_string();
-    Some(Diagnostic { severity: Severity::Info, file: None, line: None, span: Span::default(), message })
+/// What a user may want to know about code that is right nevertheless.
+fn advice(compiled: &container::Compiled) -> Vec<Diagnostic> {
+    let ignored = match &compiled.kernel.reconfiguration {
+        Reconfiguration::Ignored(why) => Some(why.to_string()),
+        _ => None,
+    };
+    let info = |message: String| Diagnostic {
+        severity: Severity::Info,
+        file: None,
+        line: None,
+        span: Span::default(),
+        message,
+    };
+    ignored.into_iter().chain(compiled.kernel.advice.iter().cloned()).map(info).collect()
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.
@@ -172,12 +199,13 @@ fn kernel<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
-    log: &mut String,
+    (times, log): (&mut passes::Times, &mut String),
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
-    let mut kernel = lower::function(env, function)?;
-    passes::run(&mut kernel.code, env.machine, options, log)?;
-    let mut code = allocate(&mut kernel, env.machine, options)?;
-    let settled = flight::settle(&kernel.code, &mut code, env.machine)
+    let mut kernel = times.of("lower", || lower::function(env, function))?;
+    passes::run(&mut kernel.code, env.machine, options, (times, log))?;
+    let mut code = times.of("regalloc", || allocate(&mut kernel, env.machine, options))?;
+    let settled = times
+        .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
     Ok(settled.then_some(container::Compiled { source: function, kernel, code }))
 }

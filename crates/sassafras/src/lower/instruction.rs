@@ -79,6 +79,16 @@ impl<'a> Ins<'a> {
         self.operands.get(index)
     }
 
+    /// Does a rule about spelling and operands apply?
+    pub fn matches(&self, rule: fn(&Opcode, &[Operand]) -> bool) -> bool {
+        rule(self.opcode, self.operands)
+    }
+
+    /// The first type, whether or not it is ticked off.
+    pub fn result_type(&self) -> Option<Type> {
+        self.opcode.types().next()
+    }
+
     /// The type that the instruction ends in, without ticking it off: for choosing a family.
     fn last_type(&self) -> Option<Type> {
         self.opcode.types().last()

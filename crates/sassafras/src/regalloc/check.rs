@@ -259,6 +259,8 @@ impl Checker<'_> {
             sass::Inst::new(self.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
         let words = |arg: &Arg| match arg {
             Arg::Use(u) => u.part.map_or(self.function.values[u.value].words, |p| p.count),
+            // Nobody else has the fixed registers, nor those beside them that were written one by one.
+            Arg::Fixed { .. } => u8::MAX,
             _ => 1,
         };
         let results = data.results.iter().map(|r| self.function.values[*r].words);

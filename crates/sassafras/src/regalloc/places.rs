@@ -112,13 +112,6 @@ impl Places {
             && (at..at + usize::from(words)).all(|p| self.is_free(p))
     }
 
-    /// The first free window, outside of `but`.
-    pub fn find(&self, words: u8, but: std::ops::Range<usize>) -> Option<u8> {
-        self.windows(words)
-            .find(|w| (w.end <= but.start || w.start >= but.end) && w.clone().all(|p| self.is_free(p)))
-            .map(|w| w.start as u8)
-    }
-
     /// All places where a value of so many words may lie, as far as alignment goes.
     pub fn windows(&self, words: u8) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let (words, len) = (usize::from(words), self.ceiling);
