@@ -32,6 +32,7 @@ cargo xtask <task>
       corpus                     real PTX parses, prints back to the same tree and the same cubin
       mistakes                   bad inputs: the same messages as ptxas
       commands                   command lines: the same exit code, messages and outputs as ptxas
+      reproducible               the same code whatever the threads, path, date and kernel's name
       tensor-text                tensor and asynchronous instructions become the same operations as with ptxas
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
