@@ -249,6 +249,10 @@ impl<'a> Combine<'a> {
         }
         for arg in &mut data.args {
             let Arg::Use(u) = arg else { continue };
+            // Some operations name two words of a uniform value that must lie side by side, as they do in it.
+            if self.function.values[u.value].file == File::UR {
+                continue;
+            }
             while let Some((value, part)) = self.source(u)
                 && self.fuel.burn()
             {

@@ -34,6 +34,7 @@ cargo xtask <task>
       commands                   command lines: the same exit code, messages and outputs as ptxas
       reproducible               the same code whatever the threads, path, date and kernel's name
       simulator                  ptxas's code in the simulator leaves the memory that the interpreter leaves
+      tensor-text                tensor and asynchronous instructions become the same operations as with ptxas
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
       --family NAME              forms, compile-forms: this family only
