@@ -60,7 +60,8 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
                 true => Some(GROUPS),
                 false => (needs.read && reads_registers(&step.inst) || awaited_read).then_some(1),
             },
-            wait: 0b11,
+            // The machine has no form of `WARPGROUP.DEPBAR` that waits for scoreboards.
+            wait: if step.inst.form().op == Op::WARPGROUP && !is_arrival(&step.inst) { 0 } else { 0b11 },
             reuse: 0,
         };
         all.push(Timed { control, idle: fillers(idle) });
