@@ -60,6 +60,11 @@ impl Pins {
         self.closed.get(value.index()).copied().unwrap_or_default()
     }
 
+    /// Are there such registers?
+    pub fn closes(&self, value: Value) -> bool {
+        self.closed(value) != Registers::default()
+    }
+
     fn close(&mut self, function: &Function, cfg: &Cfg, live: &Liveness) {
         let of = |v: Value| self.places[v.index()].map(|p| Registers::of(p, function.values[v].words.into()));
         let mut closed = vec![Registers::default(); function.values.len()];
