@@ -117,6 +117,8 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         max_registers: given.max_registers(),
         verify: given.has(Id::Verify),
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),
+        fuel: given.number(Id::Fuel).map(|n| n.clamp(0, u32::MAX.into()) as u32),
+        time_passes: given.has(Id::TimePasses),
     };
     let start = Instant::now();
     let output = sassafras::compile(&program.text, module, &options);

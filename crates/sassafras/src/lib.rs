@@ -11,6 +11,7 @@ mod abi;
 mod bank0;
 mod bundles;
 mod callgraph;
+mod combine;
 mod container;
 mod convergence;
 mod data;
@@ -23,8 +24,10 @@ mod lines;
 mod lower;
 mod mir;
 mod moves;
+mod order;
 mod passes;
 mod progress;
+mod reconfigure;
 mod regalloc;
 mod registers;
 mod schedule;
@@ -32,6 +35,7 @@ mod simplify;
 mod uniform;
 
 use ptx::diag::{Diagnostic, Severity, Span};
+use reconfigure::Reconfiguration;
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -52,6 +56,10 @@ pub struct Options {
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
     pub dump: Option<String>,
+    /// Rewrite no more than so many things in each function.
+    pub fuel: Option<u32>,
+    /// Write to the log how long each pass took.
+    pub time_passes: bool,
 }
 
 impl Options {
@@ -66,6 +74,8 @@ impl Options {
             max_registers: None,
             verify: false,
             dump: None,
+            fuel: None,
+            time_passes: false,
         }
     }
 }
@@ -105,7 +115,12 @@ impl Failure {
 /// Compiles a module that the front end accepted.
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    match cubin(source, module, options, &mut output) {
+    let mut times = passes::Times::default();
+    let result = cubin(source, module, options, (&mut times, &mut output));
+    if options.time_passes {
+        output.log += &times.to_string();
+    }
+    match result {
         Ok(bytes) => output.cubin = Some(bytes),
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
@@ -126,12 +141,19 @@ fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
-    output: &mut Output,
+    (times, output): (&mut passes::Times, &mut Output),
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
-    let env = lower::Env { module, machine, lines: &lines, data: &data, serial: None };
+    let env = lower::Env {
+        module,
+        machine,
+        lines: &lines,
+        data: &data,
+        max_registers: options.max_registers,
+        serial: None,
+    };
     let mut compiled = Vec::new();
     for item in &module.items {
         let function = match item {
@@ -141,24 +163,35 @@ fn cubin(
             _ => return Err(unsupported_module()),
         };
         let log = &mut output.log;
-        let one = match kernel(env, function, options, log)? {
+        let one = match kernel(env, function, options, (times, log))? {
             Some(one) => one,
             None => {
                 let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
                 let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
-                kernel(serial, function, options, log)?.ok_or_else(unsettled)?
+                kernel(serial, function, options, (times, log))?.ok_or_else(unsettled)?
             }
         };
-        output.diagnostics.extend(one.kernel.advice.iter().map(advice));
+        output.diagnostics.extend(advice(&one));
         compiled.push(one);
     }
-    container::module(compiled, data, &Input { source, lines: &lines, module }, machine, options)
+    let input = Input { source, lines: &lines, module };
+    times.of("emit", || container::module(compiled, data, &input, machine, options))
 }
 
 /// What a user may want to know about code that is right nevertheless.
-fn advice(message: &String) -> Diagnostic {
-    let message = message.clone();
-    Diagnostic { severity: Severity::Info, file: None, line: None, span: Span::default(), message }
+fn advice(compiled: &container::Compiled) -> Vec<Diagnostic> {
+    let ignored = match &compiled.kernel.reconfiguration {
+        Reconfiguration::Ignored(why) => Some(why.to_string()),
+        _ => None,
+    };
+    let info = |message: String| Diagnostic {
+        severity: Severity::Info,
+        file: None,
+        line: None,
+        span: Span::default(),
+        message,
+    };
+    ignored.into_iter().chain(compiled.kernel.advice.iter().cloned()).map(info).collect()
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.
@@ -166,12 +199,13 @@ fn kernel<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
-    log: &mut String,
+    (times, log): (&mut passes::Times, &mut String),
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
-    let mut kernel = lower::function(env, function)?;
-    passes::run(&mut kernel.code, env.machine, options, log)?;
-    let mut code = allocate(&mut kernel, env.machine, options)?;
-    let settled = flight::settle(&kernel.code, &mut code, env.machine)
+    let mut kernel = times.of("lower", || lower::function(env, function))?;
+    passes::run(&mut kernel.code, env.machine, options, (times, log))?;
+    let mut code = times.of("regalloc", || allocate(&mut kernel, env.machine, options))?;
+    let settled = times
+        .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
     Ok(settled.then_some(container::Compiled { source: function, kernel, code }))
 }
@@ -182,11 +216,14 @@ fn allocate(
     options: &Options,
 ) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let most = kernel.launch.registers(options.max_registers);
+    let most = match kernel.reconfiguration {
+        Reconfiguration::From(start) => start,
+        _ => kernel.launch.registers(options.max_registers),
+    };
     let limits = regalloc::Limits::registers(most);
     let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
     if options.verify {
-        regalloc::check(&kernel.code, &code, machine.isa).map_err(|e| failed(&kernel.code, e))?;
+        regalloc::check(&kernel.code, &code, &limits, machine.isa).map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
 }

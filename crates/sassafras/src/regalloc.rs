@@ -17,9 +17,11 @@
 //! | how far is the next use | [`next_use`] |
 //! | calls | [`convention`] |
 //! | what happens on an edge | [`edges`] |
+//! | how many registers there are, where that changes | [`ceilings`] |
 //! | is it right? | [`check`] |
 //! | predicates and barriers that don't fit | [`rewrite`] |
 
+mod ceilings;
 mod check;
 mod convention;
 mod edges;
@@ -31,6 +33,7 @@ mod rewrite;
 
 use crate::mir::{Address, Code, Line, Origin};
 use crate::{legalize, moves};
+use ceilings::Ceilings;
 pub use check::{Claims, check};
 use hints::Hints;
 use next_use::NextUse;
@@ -59,8 +62,8 @@ pub fn run(function: &mut Function, most: Limits) -> Result<Code, String> {
             Ok(Outcome::Done(code)) => return Ok(*code),
             Ok(Outcome::Words(predicates)) => rewrite::as_words(function, &predicates),
             // One register less for values is one for the moves between them.
-            Ok(Outcome::Scratch(File::P)) => limits.p -= 1,
-            Ok(Outcome::Scratch(_)) => limits.r -= 1,
+            Ok(Outcome::Scratch(File::P)) => limits.kept_predicates += 1,
+            Ok(Outcome::Scratch(_)) => limits.kept += 1,
             // The pinned values leave too little for the others.
             Err(_) if pinned => may_pin = false,
             Err(error) => return Err(error),
@@ -88,6 +91,7 @@ struct Allocator<'a> {
     /// What values may have, and what there is: the rest is for moves.
     limits: Limits,
     most: Limits,
+    ceilings: Ceilings,
     files: [Places; 5],
     /// The place of each value that is in a register now.
     at: Vec<Option<u8>>,
@@ -136,7 +140,10 @@ impl<'a> Allocator<'a> {
     ) -> Allocator<'a> {
         let blocks = function.blocks.len();
         let values = function.values.len();
-        let files = [File::R, File::UR, File::P, File::UP, File::B].map(|f| Places::new(f, &limits));
+        let ceilings = Ceilings::new(function, cfg, &limits);
+        let registers = ceilings.most(cfg);
+        let files =
+            [File::R, File::UR, File::P, File::UP, File::B].map(|f| Places::new(f, &limits, registers));
         let code = Code {
             order: cfg.order.clone(),
             blocks: vec![Vec::new(); blocks],
@@ -149,6 +156,7 @@ impl<'a> Allocator<'a> {
             live,
             limits,
             most,
+            ceilings,
             files,
             at: vec![None; values],
             locked: Vec::new(),
@@ -245,6 +253,8 @@ impl<'a> Allocator<'a> {
     fn enter(&mut self, block: Block) -> Result<(), String> {
         self.at.fill(None);
         self.files.iter_mut().for_each(Places::clear);
+        let there = self.limits.usable(self.ceilings.start(block));
+        self.files[File::R as usize].set_ceiling(there);
         self.locked.clear();
         let visited = |a: &Self, b: Block| a.rank[b.index()] < a.rank[block.index()];
         let preds = &self.cfg.preds[block.index()];
@@ -280,8 +290,27 @@ impl<'a> Allocator<'a> {
         Ok(())
     }
 
-    /// A live value is where it was at the end of the predecessor, unless a pinned one has taken that place, or will in
-    /// each turn of a loop.
+    /// Registers go: whoever is in them moves below the ceiling, or leaves.
+    fn lower_ceiling(&mut self, data: &InstData) -> Result<(), String> {
+        let file = self.file(File::R);
+        let before = self.files[file].ceiling();
+        let there = self.limits.usable(ceilings::after(data, u32::from(u8::MAX)));
+        if usize::from(there) >= before {
+            return Ok(());
+        }
+        self.locked.clear();
+        self.files[file].set_ceiling(there);
+        let window = usize::from(there)..before;
+        for place in window.clone() {
+            if let Some(owner) = self.files[file].owner(place) {
+                self.displace(file, owner, window.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A live value is where it was at the end of the predecessor, unless a pinned one has taken that place or will in
+    /// each turn of a loop, or it is there no longer.
     fn stay(&mut self, value: Value, place: u8, is_loop: bool) {
         let data = self.function.values[value];
         let file = self.file(data.file);
@@ -319,7 +348,8 @@ impl<'a> Allocator<'a> {
         let words = |v: Value| u32::from(self.function.values[v].words);
         let mut left: u32 = outside.iter().map(|(_, v)| words(*v)).sum();
         let pressure = hints::loop_pressure(self.function, self.cfg, self.live, header);
-        let mut excess = pressure.saturating_sub(u32::from(self.limits.r).saturating_sub(4));
+        let mut excess = pressure
+            .saturating_sub(u32::from(self.limits.usable(self.ceilings.start(header))).saturating_sub(4));
         while let Some((distance, value)) = outside.pop() {
             if excess == 0 || distance < next_use::NEVER / 1000 && left == 0 {
                 break;
@@ -356,6 +386,7 @@ impl<'a> Allocator<'a> {
 
     fn inst(&mut self, inst: Inst, dying: &[Value], unused: &[Value]) -> Result<(), String> {
         let data = &self.function.insts[inst];
+        self.lower_ceiling(data)?;
         self.locked = data.uses().collect();
         for i in 0..self.locked.len() {
             self.bring(self.locked[i])?;
@@ -795,13 +826,32 @@ impl<'a> Allocator<'a> {
         }
         let slot = self.slot(value);
         self.code.spill_loads += u32::from(data.words) * 4;
-        let mut lines = frame_access(sass::Op::LDL, slot, place, data.words);
+        let mut lines = self.frame_access(sass::Op::LDL, slot, place, data.words);
         for line in &mut lines {
             if let Origin::Reload(at) = line.origin {
                 line.origin = Origin::Bring(value, ((at - slot) / 4) as u8);
             }
         }
         Ok(lines)
+    }
+
+    /// Loads or stores of words at a place in the frame.
+    fn frame_access(&self, op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<Line> {
+        let (step, modifiers): (u8, &[M]) = match words {
+            1 | 3 => (1, &[]),
+            2 => (2, &[M::_64]),
+            n if n.is_multiple_of(4) => (4, &[M::_128]),
+            _ => (1, &[]),
+        };
+        let load = op == sass::Op::LDL;
+        let line = |word: u8| {
+            let offset = machine::imm(i64::from(slot) + 4 * i64::from(word));
+            let (stack, register) = (machine::r(self.function.frame_register()), machine::r(place + word));
+            let operands = if load { [register, stack, offset] } else { [stack, offset, register] };
+            let at = slot + 4 * u32::from(word);
+            Line::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
+        };
+        (0..words).step_by(usize::from(step)).map(line).collect()
     }
 
     /// The definition of a value, if it is cheap and can be done anywhere.
@@ -885,7 +935,10 @@ impl<'a> Allocator<'a> {
         wanted.sort();
         for (block, line, value, place) in wanted.into_iter().rev() {
             let words = self.function.values[value].words;
-            let lines = frame_access(sass::Op::STL, self.slot(value), place, words);
+            let lines = {
+                let slot = self.slot(value);
+                self.frame_access(sass::Op::STL, slot, place, words)
+            };
             self.code.spill_stores += u32::from(words) * 4;
             let at = line as usize;
             self.code.blocks[block.index()].splice(at..at, lines);
@@ -925,6 +978,15 @@ impl<'a> Allocator<'a> {
     }
 }
 
+/// The registers that instructions name themselves.
+fn fixed_registers(function: &Function) -> impl Iterator<Item = (File, u8)> + '_ {
+    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+    insts.flat_map(|i| &function.insts[*i].args).filter_map(|arg| match arg {
+        Arg::Fixed { file, number } => Some((*file, *number)),
+        _ => None,
+    })
+}
+
 /// Is it a file without a way to memory but over a general register?
 fn becomes_word(file: File) -> bool {
     matches!(file, File::P | File::B)
@@ -949,25 +1011,6 @@ fn move_line(file: File, to: u8, from: u8) -> Result<Line, String> {
         }
         _ => Err(format!("a move of file {file:?}")),
     }
-}
-
-/// Loads or stores of words at a place in the frame.
-fn frame_access(op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<Line> {
-    let (step, modifiers): (u8, &[M]) = match words {
-        1 | 3 => (1, &[]),
-        2 => (2, &[M::_64]),
-        n if n.is_multiple_of(4) => (4, &[M::_128]),
-        _ => (1, &[]),
-    };
-    let load = op == sass::Op::LDL;
-    let line = |word: u8| {
-        let offset = machine::imm(i64::from(slot) + 4 * i64::from(word));
-        let (stack, register) = (machine::r(1), machine::r(place + word));
-        let operands = if load { [register, stack, offset] } else { [stack, offset, register] };
-        let at = slot + 4 * u32::from(word);
-        Line::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
-    };
-    (0..words).step_by(usize::from(step)).map(line).collect()
 }
 
 fn place_in(places: &[(Value, u8)], value: Value) -> Option<u8> {

@@ -49,7 +49,7 @@ pub fn run(function: &mut Function, machine: &'static Machine) -> Result<(), Str
     for &block in &blocks {
         Here::new(function, machine, &definitions, block).run();
     }
-    simplify::run(function, machine)
+    simplify::run(function)
 }
 
 fn is_product(data: &InstData) -> bool {

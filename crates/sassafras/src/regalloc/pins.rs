@@ -76,11 +76,12 @@ impl Pins {
             };
             let new = all(&mut results.iter().copied());
             if new != Registers::default() {
-                alive.iter().for_each(|v| closed[v.index()].add(new));
+                alive.iter().filter(|v| of(*v).is_none()).for_each(|v| closed[v.index()].add(new));
             }
-            if results.iter().any(|r| function.values[*r].file == File::R && of(*r).is_none()) {
+            let mut others = results.iter().filter(|r| function.values[**r].file == File::R && of(**r).is_none());
+            if let Some(first) = others.next() {
                 let old = all(&mut alive.iter());
-                results.iter().for_each(|r| closed[r.index()].add(old));
+                std::iter::once(first).chain(others).for_each(|r| closed[r.index()].add(old));
             }
         });
         self.closed = closed;
@@ -327,11 +328,13 @@ impl<'a> Classes<'a> {
         for class in order {
             let words = self.all[class].words;
             let mut taken = Registers::of(STACK_POINTER as u8, 1);
+            let fixed = super::fixed_registers(self.function).filter(|(file, _)| *file == File::R);
+            fixed.for_each(|(_, number)| taken.add(Registers::of(number, 1)));
             for other in &neighbours[class] {
                 let start = starts[*other];
                 start.iter().for_each(|s| taken.add(Registers::of(*s as u8, self.all[*other].words as u16)));
             }
-            let most = usize::from(limits.r);
+            let most = usize::from(limits.usable(limits.registers));
             let fits = |start: &usize| {
                 start + words <= most && self.is_aligned(class, *start) && !taken.contains_any(*start..start + words)
             };
