@@ -27,11 +27,15 @@ fn line(word: &str) -> &str {
         "d" => "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4},%rd2,%rd3,1,1,1,0,0;",
         "zero" => "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4},%rd2,%rd3,0,1,1,0,0;",
         "e" => "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f5,%f6,%f7,%f8},%rd2,%rd3,1,1,1,0,0;",
-        "swapped" => "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f2,%f1,%f3,%f4},%rd2,%rd3,1,1,1,0,0;",
+        "swapped" => {
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f2,%f1,%f3,%f4},%rd2,%rd3,1,1,1,0,0;"
+        }
         "a" => {
             "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4},{%r10,%r11,%r12,%r13},%rd3,1,1,1,0;"
         }
-        "to a" => "wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 {%r10,%r11,%r12,%r13},%rd2,%rd3,1,1,1,0,0;",
+        "to a" => {
+            "wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 {%r10,%r11,%r12,%r13},%rd2,%rd3,1,1,1,0,0;"
+        }
         "read" => "st.global.f32 [%rd1+16],%f1;",
         "write" => "mov.f32 %f1,0f3f800000;",
         "load" => "ld.global.f32 %f1,[%rd1];",
@@ -128,7 +132,11 @@ fn cases() -> Vec<Case> {
         (&["fence", "d", "commit", "write", "wait", "store"], "", vec![]),
         (&["fence", "d", "commit", "mov.f32 %f9,%f1;", "wait", "add.f32 %f1,%f1,%f9;", "store"], "", vec![]),
         (&["fence", "d", "scale", "d", "commit", "wait", "store"], "", vec![arrive(13), wait(12)]),
-        (&["fence", "d", "load", "d", "commit", "wait", "store"], "", [vec![arrive(13)], registers()].concat()),
+        (
+            &["fence", "d", "load", "d", "commit", "wait", "store"],
+            "",
+            [vec![arrive(13)], registers()].concat(),
+        ),
         (&["fence", "d", "swapped", "commit", "wait", "store"], "", registers()),
         (&["fence", "d", "commit", "e", "commit", "wait 1", "store", "wait", "store e"], "", vec![]),
         (&["L:", "fence", "d", "commit", "wait", "loop", "store"], "", vec![]),
@@ -190,7 +198,8 @@ fn the_main_loop_of_attention_moves_no_operand_of_a_product() {
     let operands: Vec<_> = code[first..=last].iter().filter(|i| is_product(i)).flat_map(used).collect();
     let touches = |inst: &sass::Inst| {
         let meets = |a: &sass::Access, b: &sass::Access| {
-            u16::from(a.first) < u16::from(b.first) + b.count && u16::from(b.first) < u16::from(a.first) + a.count
+            u16::from(a.first) < u16::from(b.first) + b.count
+                && u16::from(b.first) < u16::from(a.first) + a.count
         };
         used(inst).iter().any(|r| operands.iter().any(|o| meets(r, o)))
     };
