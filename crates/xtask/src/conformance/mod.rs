@@ -19,7 +19,7 @@ mod tensor_text;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: &[Part] = &[
+const PARTS: [Part; 8] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
