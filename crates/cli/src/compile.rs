@@ -39,10 +39,12 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let start = Instant::now();
     let program = Program::read(given, log)?;
     let parse_only = given.arch().parse_only();
-    let front_end = ptx::Options { file: program.name.clone(), check_only: parse_only };
+    // Whoever asks about instructions or functions needs them.
+    let needs_items = [Id::WarnDouble, Id::ToolsPatch].into_iter().any(|id| given.has(id));
+    let front_end = ptx::Options { file: program.name.clone(), check_only: parse_only && !needs_items };
     let mut front = ptx::parse(&program.text, &front_end);
     if let Some(module) = front.module.as_ref().filter(|_| given.has(Id::WarnDouble) && !program.is_joined) {
-        doubles::warn(&program.text, module, &mut front.diagnostics);
+        doubles::warn(&program.text, module, log.warnings_are_errors, &mut front.diagnostics);
     }
     match program.is_joined {
         true if front.failed() => {
@@ -100,6 +102,9 @@ fn report(
 
 /// Rather no cubin than one that is not what was asked for.
 fn refuse_what_is_missing(given: &Given, log: &Log) -> Result<(), Stop> {
+    if given.word(Id::QueryControls) == Some("") {
+        return Err(log.fatal("File '' could not be opened"));
+    }
     match OPTIONS.iter().find(|row| row.effect == Effect::Missing && given.has(row.id)) {
         Some(row) => Err(log.fatal(&format!("Option '--{}' is not supported by sassafras yet", row.long))),
         None => Ok(()),
@@ -132,22 +137,22 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         threads: threads.count,
         verify: given.has(Id::Verify),
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),
+        fuel: given.number(Id::Fuel).map(|n| n.clamp(0, u32::MAX.into()) as u32),
+        time_passes: given.has(Id::TimePasses),
     };
     let output = sassafras::compile(&program.text, module, &options);
     eprint!("{}", output.log);
-    match output.cubin {
-        Some(cubin) => {
-            let is_told = |d: &ptx::Diagnostic| d.severity > Severity::Info || given.has(Id::Verbose);
-            let remarks: Vec<_> = output.diagnostics.into_iter().filter(is_told).collect();
-            log.diagnostics(&program.name, &remarks);
-            Ok(Generated { cubin, functions: output.functions })
-        }
-        None => {
-            let mut diagnostics = output.diagnostics;
-            // A line of the joined text is no line of any input.
-            diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
-            report(given, program, &diagnostics, log)?;
-            Err(Stop)
+    let mut diagnostics = output.diagnostics;
+    // A line of the joined text is no line of any input.
+    diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
+    report(given, program, &diagnostics, log)?;
+    for (severity, note) in &output.notes {
+        match severity {
+            Severity::Info if given.has(Id::Verbose) => log.info(note),
+            Severity::Info => {}
+            _ => log.warning(note),
         }
     }
+    let functions = output.functions;
+    output.cubin.map(|cubin| Generated { cubin, functions }).ok_or(Stop)
 }

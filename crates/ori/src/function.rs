@@ -28,14 +28,14 @@ pub struct ValueData {
 }
 
 /// What an instruction does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     Machine(sass::Op),
     Pseudo(Pseudo),
 }
 
 /// Operations that only the compiler knows; register allocation turns them into moves or nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pseudo {
     /// One result with the words of all arguments, side by side.
     Pack,
@@ -57,15 +57,35 @@ pub enum Pseudo {
     Leave,
 }
 
+impl Pseudo {
+    pub const ALL: [Pseudo; 8] = {
+        use Pseudo::*;
+        [Pack, Unpack, Copy, Undef, Landed, Entry, Call, Leave]
+    };
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Pseudo::Pack => "Pack",
+            Pseudo::Unpack => "Unpack",
+            Pseudo::Copy => "Copy",
+            Pseudo::Undef => "Undef",
+            Pseudo::Landed => "Landed",
+            Pseudo::Entry => "Entry",
+            Pseudo::Call => "Call",
+            Pseudo::Leave => "Leave",
+        }
+    }
+}
+
 /// Some consecutive words of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
     pub first: u8,
     pub count: u8,
 }
 
 /// A value, or some words of it, as an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Use {
     pub value: Value,
     /// `None` for the whole value.
@@ -81,13 +101,13 @@ pub struct Use {
 }
 
 /// Which half of an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Half {
     Low,
     High,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arg {
     Use(Use),
     Imm(i64),
@@ -116,8 +136,15 @@ pub enum Arg {
     MinusZero,
     /// PT, or !PT.
     True(bool),
-    /// R1.
+    /// Where the frame begins: [`Function::frame_register`].
     Stack,
+    /// A register that no value has anywhere in the function.
+    Fixed {
+        file: File,
+        number: u8,
+    },
+    /// The stack pointer itself, in a function that moves it. What names it stays where it is.
+    StackTop,
     /// An offset from the stack pointer that the function's caller had.
     Incoming(u32),
     /// Where the address of [`Function::symbols`]`[symbol]` is in the table of constant bank 4.
@@ -316,6 +343,8 @@ pub struct Function {
     pub awaited: Vec<Value>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
+    /// Does the stack pointer move while the function runs (`alloca`)?
+    pub moving_stack: bool,
 }
 
 /// The registers that the calling convention gives to results and arguments, in order.
@@ -327,6 +356,14 @@ pub struct Fixed {
 
 impl Function {
     pub const ENTRY: Block = Block(0);
+    pub const STACK_POINTER: u8 = 1;
+    /// What ptxas takes in functions with `alloca`; it belongs to the caller.
+    pub const FRAME_POINTER: u8 = 2;
+
+    /// The register that the frame is reached from.
+    pub fn frame_register(&self) -> u8 {
+        if self.moving_stack { Function::FRAME_POINTER } else { Function::STACK_POINTER }
+    }
 
     pub fn new(name: &str) -> Function {
         Function { name: name.to_string(), ..Function::default() }

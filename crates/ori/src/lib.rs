@@ -13,7 +13,7 @@
 //! | what is live where | [`liveness`] |
 //! | what may differ between threads, and where they part and meet | [`divergence`] |
 //! | what does an operation compute? | [`eval`] |
-//! | how is it printed? | [`text`] |
+//! | how is it printed, and read back? | [`text`], [`parse`] |
 
 pub mod arith;
 pub mod cfg;
@@ -22,6 +22,7 @@ pub mod entity;
 pub mod eval;
 pub mod function;
 pub mod liveness;
+pub mod parse;
 pub mod text;
 pub mod verify;
 

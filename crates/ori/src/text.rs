@@ -1,4 +1,18 @@
-//! The text form: one line per instruction, values in place of registers.
+//! The text form: one line per instruction, values in place of registers. [`crate::parse`] reads it back.
+//!
+//! ```text
+//! function saxpy {
+//!   frame 0x10
+//!   symbol table
+//! b0:
+//!     @!v1[v2] v3:R, v4:P = IADD3 v5, -v6, 0x4 !120
+//!     branch v4, b1, b2(v3) !140
+//! }
+//! ```
+//!
+//! `@!v1[v2]` is a guard with what it keeps, `v3:R` a result with its file (and number of words, if not one), `!120`
+//! the byte of the PTX text that the line is for. Calls have the registers of the convention at their end:
+//! `{results <- arguments}`.
 
 use crate::function::*;
 use sass::M;
@@ -7,6 +21,12 @@ use std::fmt;
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(f, "function {} {{", self.name)?;
+        if self.frame != 0 {
+            writeln!(f, "  frame {:#x}", self.frame)?;
+        }
+        for symbol in &self.symbols {
+            writeln!(f, "  symbol {symbol}")?;
+        }
         for block in self.blocks.keys() {
             let data = &self.blocks[block];
             write!(f, "{block}")?;
@@ -19,11 +39,33 @@ impl fmt::Display for Function {
             }
             writeln!(f, ":")?;
             for inst in &data.insts {
-                writeln!(f, "    {}", Line(self, &self.insts[*inst]))?;
+                write!(f, "    {}", Line(self, &self.insts[*inst]))?;
+                if let Some(fixed) = self.fixed.get(inst) {
+                    write!(f, " {fixed}")?;
+                }
+                end_line(f, self.insts[*inst].at)?;
             }
-            writeln!(f, "    {}", End(&data.end))?;
+            write!(f, "    {}", End(&data.end))?;
+            end_line(f, data.end_at)?;
         }
         writeln!(f, "}}")
+    }
+}
+
+/// Where in the PTX text the line comes from, if that is known.
+fn end_line(f: &mut fmt::Formatter, at: u32) -> fmt::Result {
+    if at == 0 { writeln!(f) } else { writeln!(f, " !{at}") }
+}
+
+impl fmt::Display for Fixed {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("{")?;
+        self.results.iter().try_for_each(|r| write!(f, "{r} "))?;
+        f.write_str("<- ")?;
+        for (i, arg) in self.args.iter().enumerate() {
+            write!(f, "{}{arg}", if i > 0 { " " } else { "" })?;
+        }
+        f.write_str("}")
     }
 }
 
@@ -55,7 +97,7 @@ impl fmt::Display for Line<'_> {
         }
         match inst.op {
             Op::Machine(op) => f.write_str(op.name())?,
-            Op::Pseudo(op) => write!(f, "{op:?}")?,
+            Op::Pseudo(op) => f.write_str(op.name())?,
         }
         for m in &inst.modifiers {
             write!(f, ".{}", m.name())?;
@@ -97,9 +139,11 @@ impl fmt::Display for Arg {
                 write!(f, "{half}(${symbol}{addend:+})")
             }
             Arg::Stack => f.write_str("SP"),
+            Arg::Fixed { file, number } => write!(f, "fixed({file:?}{number})"),
+            Arg::StackTop => f.write_str("TOP"),
             Arg::Incoming(offset) => write!(f, "incoming+{offset:#x}"),
             Arg::Table { symbol } => write!(f, "table(${symbol})"),
-            Arg::Name(m) => f.write_str(m.name()),
+            Arg::Name(m) => write!(f, "%{}", m.name()),
             Arg::Zero(file) => write!(f, "{file:?}Z"),
             Arg::MinusZero => write!(f, "-RZ"),
             Arg::True(true) => f.write_str("PT"),

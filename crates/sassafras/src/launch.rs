@@ -49,7 +49,7 @@ pub struct Launch {
     max_cluster: Option<u32>,
     explicit_cluster: bool,
     blocks_are_clusters: bool,
-    /// What there is to say about it.
+    /// What is wrong with it, and which limit on registers counts.
     pub notes: Vec<(Severity, String)>,
 }
 
@@ -73,8 +73,8 @@ impl Launch {
         };
         if function.entry {
             launch.bound(bounds);
-            launch.check_blocks(name, sm);
             launch.check_registers(name);
+            launch.check_blocks(name, sm);
             launch.note_limit(name, bounds.overrides);
             if bounds.overrides && launch.option.is_some() {
                 (launch.max_registers, launch.min_blocks) = (None, None);
@@ -137,10 +137,11 @@ impl Launch {
     fn check_registers(&mut self, name: &str) {
         match self.max_registers {
             Some(count) if count > MOST => {
-                self.max_registers = None;
+                self.max_registers = Some(MOST);
                 self.warn(format!("Too many maxnreg specified for entry {name}, will be ignored"));
             }
             Some(count) if count < LEAST => {
+                self.max_registers = Some(LEAST);
                 let change = format!("register count of {count} to lower bound of {LEAST}");
                 self.warn(format!("For entry {name} adjusting per thread {change}"));
             }
@@ -160,7 +161,7 @@ impl Launch {
             (None, Some(cap)) => Some(format!("{cap} computed using thread count")),
             _ => None,
         };
-        let is_capped = own.is_some() || self.cap().is_some_and(|cap| cap <= option);
+        let is_capped = own.is_some() || self.cap().is_some();
         if let Some(own) = own {
             let message = format!("Overriding global maxrregcount {option} with entry-specific value {own}");
             self.notes.push((Severity::Info, message));
@@ -195,6 +196,13 @@ impl Launch {
             (None, cap, _) => cap.unwrap_or(MOST).min(option),
         };
         limit.clamp(LEAST, MOST)
+    }
+
+    /// The registers that a thread has when the kernel starts, if they are known whatever the code needs.
+    pub fn registers_at_start(&self) -> Option<u32> {
+        let bounded = self.cap().is_some() && self.min_blocks.is_some();
+        let known = self.max_registers.is_some() || bounded || self.option.is_some();
+        known.then(|| self.registers())
     }
 
     /// The attributes of clusters.
@@ -246,6 +254,9 @@ mod tests {
         assert_eq!((bounded(Some(32)).registers(), bounded(None).registers()), (32, 64));
         let own = Launch { max_registers: Some(40), ..bounded(Some(32)) };
         assert_eq!(own.registers(), 40);
+        let at_start = |option| bounded(option).registers_at_start();
+        assert_eq!((at_start(None), at_start(Some(48))), (None, Some(48)));
+        assert_eq!(own.registers_at_start(), Some(40));
     }
 
     /// The directives, the options, and the limit and number of notes that ptxas has for them on sm_90.

@@ -11,6 +11,7 @@ mod abi;
 mod bank0;
 mod bundles;
 mod callgraph;
+mod combine;
 mod container;
 mod convergence;
 mod data;
@@ -24,12 +25,16 @@ mod lines;
 mod lower;
 mod mir;
 mod moves;
+mod order;
 mod parallel;
 mod passes;
 mod progress;
+mod reconfigure;
 mod regalloc;
+mod registers;
 mod schedule;
 mod simplify;
+mod uniform;
 mod usage;
 mod variables;
 
@@ -38,6 +43,7 @@ pub use ptx;
 pub use usage::Usage;
 
 use ptx::diag::{Diagnostic, Severity, Span};
+use reconfigure::Reconfiguration;
 use std::time::Instant;
 
 /// What to compile for, and how.
@@ -65,6 +71,10 @@ pub struct Options {
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
     pub dump: Option<String>,
+    /// Rewrite no more than so many things in each function.
+    pub fuel: Option<u32>,
+    /// Write to the log how long each pass took.
+    pub time_passes: bool,
 }
 
 /// The sections for debuggers and profilers.
@@ -94,6 +104,8 @@ impl Options {
             threads: None,
             verify: false,
             dump: None,
+            fuel: None,
+            time_passes: false,
         }
     }
 }
@@ -103,8 +115,10 @@ impl Options {
 pub struct Output {
     /// `None` if anything was wrong.
     pub cubin: Option<Vec<u8>>,
-    /// Why there is no cubin, or remarks about it; those of severity `Info` are for `-v`.
+    /// Why there is no cubin, or advice about it.
     pub diagnostics: Vec<Diagnostic>,
+    /// About the launch bounds of kernels; those of severity `Info` are for `-v`.
+    pub notes: Vec<(Severity, String)>,
     /// What each function uses, in the order of the PTX text.
     pub functions: Vec<Usage>,
     /// Dumps that were asked for.
@@ -182,7 +196,12 @@ impl Failure {
 /// ```
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    match cubin(source, module, options, &mut output) {
+    let mut times = passes::Times::default();
+    let result = cubin(source, module, options, (&mut times, &mut output));
+    if options.time_passes {
+        output.log += &times.to_string();
+    }
+    match result {
         Ok(bytes) => output.cubin = Some(bytes),
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
@@ -203,7 +222,7 @@ fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
-    output: &mut Output,
+    (times, output): (&mut passes::Times, &mut Output),
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
@@ -214,31 +233,54 @@ fn cubin(
         lines: &lines,
         data: &data,
         bounds: &options.launch,
-        serial: false,
+        serial: None,
         debug: options.debug_code,
     };
     let functions = functions(module)?;
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |function| {
-        let mut log = String::new();
-        (kernel(env, function, options, &mut log), log)
+        let mut told = Told::default();
+        (kernel(env, function, options, &mut told), told)
     });
     let mut compiled = Vec::new();
-    for (outcome, dumps) in outcomes {
-        output.log.push_str(&dumps);
-        compiled.push(outcome?);
+    for (outcome, told) in outcomes {
+        output.log.push_str(&told.log);
+        times.add(&told.times);
+        let one = outcome?;
+        output.diagnostics.extend(advice(&one));
+        compiled.push(one);
     }
-    output.diagnostics.extend(compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark));
+    // ptxas compiles from last to first.
+    output.notes = compiled.iter().rev().flat_map(|c| c.kernel.launch.notes.clone()).collect();
     let input = Input { source, lines: &lines, module };
-    let (bytes, functions) = container::module(compiled, data, &input, machine, threads, options)?;
+    let module = || container::module(compiled, data, &input, machine, threads, options);
+    let (bytes, functions) = times.of("emit", module)?;
     output.functions = functions;
     Ok(bytes)
 }
 
-/// Something about the module that belongs to no line of it.
-fn remark((severity, message): &(Severity, String)) -> Diagnostic {
-    let span = Span::default();
-    Diagnostic { severity: *severity, file: None, line: None, span, message: message.clone() }
+/// What the passes of one function tell.
+#[derive(Default)]
+struct Told {
+    times: passes::Times,
+    log: String,
+}
+
+/// What a user may want to know about code that is right nevertheless.
+fn advice(compiled: &container::Compiled) -> Vec<Diagnostic> {
+    let ignored = match &compiled.kernel.reconfiguration {
+        Reconfiguration::Ignored(why) => Some(why.to_string()),
+        _ => None,
+    };
+    let advice = ignored.into_iter().chain(compiled.kernel.advice.iter().cloned());
+    let info = |message: String| Diagnostic {
+        severity: Severity::Info,
+        file: None,
+        line: None,
+        span: Span::default(),
+        message,
+    };
+    advice.map(info).collect()
 }
 
 /// The functions that have code.
@@ -266,15 +308,15 @@ fn kernel<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
-    log: &mut String,
+    told: &mut Told,
 ) -> Result<container::Compiled<'a>, Failure> {
     let start = Instant::now();
-    let compiled = match overlapping(env, function, options, log)? {
+    let compiled = match overlapping(env, function, options, told)? {
         Some(compiled) => compiled,
         None => {
-            let serial = lower::Env { serial: true, ..env };
+            let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
             let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
-            overlapping(serial, function, options, log)?.ok_or_else(unsettled)?
+            overlapping(serial, function, options, told)?.ok_or_else(unsettled)?
         }
     };
     Ok(container::Compiled { start, time: start.elapsed(), ..compiled })
@@ -285,13 +327,14 @@ fn overlapping<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
-    log: &mut String,
+    Told { times, log }: &mut Told,
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
     let start = Instant::now();
-    let mut kernel = lower::function(env, function)?;
-    passes::run(&mut kernel.code, env.machine, options, log)?;
-    let mut code = allocate(&mut kernel, env.machine, options)?;
-    let settled = flight::settle(&kernel.code, &mut code, env.machine)
+    let mut kernel = times.of("lower", || lower::function(env, function))?;
+    passes::run(&mut kernel.code, env.machine, options, (times, log))?;
+    let mut code = times.of("regalloc", || allocate(&mut kernel, env.machine, options))?;
+    let settled = times
+        .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
     Ok(settled.then_some(container::Compiled {
         source: function,
@@ -308,11 +351,14 @@ fn allocate(
     options: &Options,
 ) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let most = kernel.launch.registers();
+    let most = match kernel.reconfiguration {
+        Reconfiguration::From(start) => start,
+        _ => kernel.launch.registers(),
+    };
     let limits = regalloc::Limits::registers(most);
     let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
     if options.verify {
-        regalloc::check(&kernel.code, &code, machine.isa).map_err(|e| failed(&kernel.code, e))?;
+        regalloc::check(&kernel.code, &code, &limits, machine.isa).map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
 }

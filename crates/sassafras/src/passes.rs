@@ -1,39 +1,132 @@
 //! The pass list: one screen, in order, each with the reason for its place.
+//!
+//! After each pass the IR can be written to the log (`--dump-ir`), and is verified (`--verify`). Rewrites that are not
+//! needed for the code to be right ask for fuel first (`--fuel`), so that a wrong one is found by bisection: with less
+//! fuel than it takes to come to it, the code is right.
 
 use crate::bank0::Machine;
-use crate::{Failure, Options, bundles, convergence, edges, legalize, progress, simplify};
+use crate::{
+    Failure, Options, bundles, combine, convergence, edges, legalize, order, progress, simplify, uniform,
+};
 use ori::Function;
 use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+/// What passes have beside the function.
+pub struct Context {
+    pub machine: &'static Machine,
+    pub fuel: Fuel,
+}
+
+/// How many rewrites are left; `None` is no limit.
+pub struct Fuel(Option<u32>);
+
+impl Fuel {
+    pub fn new(rewrites: Option<u32>) -> Fuel {
+        Fuel(rewrites)
+    }
+
+    /// May one more thing be rewritten?
+    pub fn burn(&mut self) -> bool {
+        match &mut self.0 {
+            None => true,
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+        }
+    }
+}
 
 struct Pass {
     name: &'static str,
-    run: fn(&mut Function, &'static Machine) -> Result<(), String>,
+    /// The level of optimization from which on it runs.
+    level: u8,
+    run: fn(&mut Function, &mut Context) -> Result<(), String>,
 }
 
-/// Simplification comes first, so that the others have less to do. Where threads must let others pass they need not meet
-/// again, which convergence looks at. Its regions add blocks; edges are split when all blocks are there, so that
-/// every block argument has a place for its move; legalization asks the machine about each instruction last.
 const PASSES: &[Pass] = &[
-    Pass { name: "simplify", run: simplify::run },
-    Pass { name: "bundles", run: bundles::run },
-    Pass { name: "progress", run: progress::run },
-    Pass { name: "convergence", run: convergence::run },
-    Pass { name: "split-edges", run: edges::run },
-    Pass { name: "legalize", run: legalize::run },
+    Pass { name: "simplify", level: 0, run: |f, _| simplify::run(f) },
+    Pass { name: "combine", level: 1, run: combine::run },
+    Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
+    Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
+    Pass { name: "progress", level: 0, run: |f, c| progress::run(f, c.machine) },
+    Pass { name: "convergence", level: 0, run: |f, c| convergence::run(f, c.machine) },
+    Pass { name: "split-edges", level: 0, run: |f, c| edges::run(f, c.machine) },
+    Pass { name: "legalize", level: 0, run: |f, c| legalize::run(f, c.machine) },
+    Pass { name: "order", level: 1, run: order::run },
 ];
 
 /// Passes that code for a debugger does without: every write of a PTX register stays, whoever needs it.
 const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
 
+/// Which pass must come before which, and why. A test holds the list to it.
+#[cfg(test)]
+const ORDER: &[(&str, &str, &str)] = &[
+    ("simplify", "combine", "a parameter that is always the same value is that value"),
+    ("simplify", "bundles", "words are followed through values, not through copies of them"),
+    ("simplify", "convergence", "blocks that only follow another one need no region"),
+    ("progress", "convergence", "where threads must let others pass they need not meet again"),
+    ("bundles", "split-edges", "words that become one parameter are packed at the end of the predecessor"),
+    ("convergence", "split-edges", "regions add blocks and edges"),
+    ("convergence", "legalize", "regions add instructions"),
+    ("legalize", "order", "constants that got registers have a place in the order, too"),
+];
+
+/// How long each pass took, in the order in which they first ran.
+#[derive(Debug, Default)]
+pub struct Times(Vec<(&'static str, Duration)>);
+
+impl Times {
+    pub fn of<T>(&mut self, pass: &'static str, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = work();
+        let took = start.elapsed();
+        match self.0.iter_mut().find(|(name, _)| *name == pass) {
+            Some((_, sum)) => *sum += took,
+            None => self.0.push((pass, took)),
+        }
+        result
+    }
+
+    pub fn add(&mut self, other: &Times) {
+        for (pass, took) in &other.0 {
+            match self.0.iter_mut().find(|(name, _)| name == pass) {
+                Some((_, sum)) => *sum += *took,
+                None => self.0.push((pass, *took)),
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Times {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let milliseconds = |d: &Duration| d.as_secs_f64() * 1e3;
+        let all: f64 = self.0.iter().map(|(_, d)| milliseconds(d)).sum();
+        for (name, took) in &self.0 {
+            let took = milliseconds(took);
+            writeln!(f, "{took:>10.3} ms {:>5.1} %  {name}", 100.0 * took / all.max(1e-9))?;
+        }
+        writeln!(f, "{all:>10.3} ms 100.0 %  all")
+    }
+}
+
 pub fn run(
     function: &mut Function,
     machine: &'static Machine,
     options: &Options,
-    log: &mut String,
+    (times, log): (&mut Times, &mut String),
 ) -> Result<(), Failure> {
+    let mut context = Context { machine, fuel: Fuel::new(options.fuel) };
     check("lower", function, options, log)?;
-    for pass in PASSES.iter().filter(|pass| !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&pass.name))) {
-        (pass.run)(function, machine).map_err(|e| Failure::internal(pass.name, &function.name, e))?;
+    let is_wanted = |pass: &&Pass| match options.debug_code {
+        true => pass.level == 0 && !NOT_FOR_DEBUGGERS.contains(&pass.name),
+        false => pass.level <= options.level,
+    };
+    for pass in PASSES.iter().filter(is_wanted) {
+        let done = times.of(pass.name, || (pass.run)(function, &mut context));
+        done.map_err(|e| Failure::internal(pass.name, &function.name, e))?;
         check(pass.name, function, options, log)?;
     }
     Ok(())
@@ -47,4 +140,27 @@ fn check(pass: &str, function: &Function, options: &Options, log: &mut String) -
         ori::verify::verify(function).map_err(|e| Failure::internal(pass, &function.name, e))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_keeps_the_order() {
+        let place = |name: &str| PASSES.iter().position(|p| p.name == name);
+        for (first, second, reason) in ORDER {
+            let (Some(a), Some(b)) = (place(first), place(second)) else {
+                panic!("{first} or {second} is no pass");
+            };
+            assert!(a < b, "{first} must come before {second}: {reason}");
+        }
+    }
+
+    #[test]
+    fn fuel_ends() {
+        let mut fuel = Fuel::new(Some(2));
+        assert_eq!([fuel.burn(), fuel.burn(), fuel.burn()], [true, true, false]);
+        assert!(Fuel::new(None).burn());
+    }
 }

@@ -65,7 +65,7 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
         };
         all.push(Timed { control, idle: fillers(idle) });
         let results = model.touches(&step.inst).filter(|t| t.role == Role::Def);
-        let settled = results.map(|t| model.settled(t.port)).max().unwrap_or(0).max(least(&step.inst) as u16);
+        let settled = results.map(|t| model.settled(t.port)).max().unwrap_or(0);
         idle = settled.saturating_sub(LONGEST);
     }
     all
@@ -140,6 +140,11 @@ fn falls_through(inst: &Inst) -> bool {
     !(always && matches!(inst.form().op, Op::BRA | Op::EXIT | Op::RET | Op::BRX | Op::JMP))
 }
 
+/// Do threads come or go that run the same code at another place, and know nothing of the scoreboards here?
+fn changes_threads(inst: &Inst) -> bool {
+    inst.op() == Op::ENDCOLLECTIVE || inst.has(sass::M::COLLECTIVE)
+}
+
 /// Cycles that must pass behind an instruction, whatever follows: seen behind every one of them in ptxas's code.
 fn pause(inst: &Inst) -> u16 {
     match inst.form().op {
@@ -179,12 +184,17 @@ fn orders_memory(inst: &Inst) -> bool {
     )
 }
 
+/// Does it give registers away? Nothing may still be on its way to one of them.
+fn releases_registers(inst: &Inst) -> bool {
+    inst.form().op == Op::USETMAXREG && inst.has(M::DEALLOC)
+}
+
 /// Is it done only when a scoreboard says so, though it has no result? Whatever follows waits for that, as it does in
 /// ptxas's code.
 fn is_awaited(inst: &Inst) -> Option<Signal> {
     match inst.form().op {
         Op::MEMBAR if inst.has(M::CTA) => Some(Signal::Read),
-        Op::FENCE => Some(Signal::Write),
+        Op::FENCE | Op::USETMAXREG => Some(Signal::Write),
         Op::SYNCS if inst.has(M::CCTL) && inst.form().class == Class::Store => Some(Signal::Write),
         _ => None,
     }
@@ -211,8 +221,6 @@ struct Issued {
     time: u32,
     write: Option<u8>,
     read: Option<u8>,
-    /// The results take at least so long, whatever the model says.
-    least: u32,
     /// Someone has waited for it.
     written: bool,
     taken: bool,
@@ -275,7 +283,7 @@ impl<'a> Stretch<'a> {
                 true => self.earliest(i, &self.announced(&steps[i + 1..])),
                 false => self.earliest(i, &touches),
             };
-            if orders_memory(&step.inst) {
+            if orders_memory(&step.inst) || changes_threads(&step.inst) || releases_registers(&step.inst) {
                 wait |= self.in_use();
             }
             if let Some(before) = i.checked_sub(1).filter(|b| is_awaited(&steps[*b].inst).is_some()) {
@@ -319,7 +327,7 @@ impl<'a> Stretch<'a> {
         let (mut time, mut wait) = (0, 0);
         let mut obey = |first: usize, need: sass::model::Need| {
             let of: &Issued = &self.issued[first];
-            time = time.max(of.time + u32::from(need.cycles).max(of.least));
+            time = time.max(of.time + u32::from(need.cycles));
             match need.signal {
                 Some(Signal::Write) if !of.written => wait |= bit(of.write),
                 Some(Signal::Read) if !of.taken && !of.written => wait |= bit(of.read.or(of.write)),
@@ -356,9 +364,7 @@ impl<'a> Stretch<'a> {
             Some(Signal::Read) => (write, read.or_else(|| Some(self.scoreboard(SOURCES)))),
             None => (write, read),
         };
-        let least = least(inst);
-        self.settled = self.settled.max(time + least);
-        self.issued.push(Issued { time, least, write, read, written: false, taken: false });
+        self.issued.push(Issued { time, write, read, written: false, taken: false });
         for scoreboard in write.into_iter().chain(read) {
             self.counting[usize::from(scoreboard)].push(i);
         }
@@ -448,13 +454,6 @@ impl<'a> Stretch<'a> {
 /// Is anything executed after it?
 fn falls_or_goes(inst: &Inst) -> bool {
     !(inst.guard == sass::Guard::ALWAYS && inst.form().op == Op::EXIT)
-}
-
-/// Small products that sum in 32 bits gave wrong results on an H200 at the distances that the model has for small
-/// products as a whole: they take the time of the large ones.
-fn least(inst: &Inst) -> u32 {
-    let small = inst.op() == Op::HMMA && inst.has(sass::M::_1688) && inst.has(sass::M::F32);
-    if small { 24 } else { 0 }
 }
 
 fn bit(scoreboard: Option<u8>) -> u8 {

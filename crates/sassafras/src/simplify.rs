@@ -4,12 +4,11 @@
 //! Lowering gives a block a parameter for every register that is live into it. One whose arguments are all the same
 //! value (or the parameter itself, around a loop) is that value: it dominates the block, since every way leads over it.
 
-use crate::bank0::Machine;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Function, InstData, Op, Pseudo, Terminator, Value};
 use sass::Class;
 
-pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
+pub fn run(function: &mut Function) -> Result<(), String> {
     let mut same = Same { to: function.values.keys().collect() };
     copies(function, &mut same);
     while params(function, &mut same) {}
@@ -199,7 +198,9 @@ pub fn remove_unused(function: &mut Function) {
 /// Does it do nothing but compute its results?
 pub fn is_pure(data: &InstData) -> bool {
     use sass::Op::*;
-    if data.results.is_empty() {
+    // These have something else in them at every place.
+    let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. } | Arg::StackTop));
+    if data.results.is_empty() || fixed {
         return false;
     }
     match data.op {

@@ -160,6 +160,8 @@ options! {
     Diagnostics "diagnostics" "" Kind::OneOf(|word| matches!(word, "rich" | "ptxas")), Own, Done, "rich", "errors with the source line and help";
     Verify "verify" "" Kind::Flag, Own, Done, "", "check the IR after every pass";
     DumpIr "dump-ir" "" Kind::Optional, Own, Done, "PASS", "print the IR after PASS, or after each";
+    Fuel "fuel" "" Kind::Unsigned, Own, Done, "N", "rewrite no more than N things in each function";
+    TimePasses "time-passes" "" Kind::Flag, Own, Done, "", "print how long each pass took";
 
     RegisterAllocation "regAllocOptLevel" "regAllocOptLevel" Kind::Number, Hidden, Nothing(INTERNAL), "N", "Triton passes 2";
     JobServer "jobserver" "jobserver" Kind::Flag, Hidden, Done, "", "ask make for threads";

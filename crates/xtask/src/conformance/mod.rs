@@ -7,6 +7,7 @@ use crate::{Result, shell};
 use std::path::PathBuf;
 
 mod commands;
+mod compile_forms;
 mod corpus;
 mod cubin_diff;
 mod forms;
@@ -16,8 +17,9 @@ mod reproducible;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     ("forms", forms::run),
+    ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
     ("mistakes", mistakes::run),
     ("commands", commands::run),

@@ -1,0 +1,463 @@
+//! The patterns: each looks at one instruction and the definitions of its arguments, and says what it becomes.
+//!
+//! A rule may look at a definition only through `single` where the point is that the other instruction goes away.
+
+use super::{Combine, Rewrite};
+use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
+use sass::M;
+use smallvec::SmallVec;
+
+type Rule = fn(&mut Combine, &InstData) -> Option<Rewrite>;
+
+const RULES: &[(Op, Rule)] = &[
+    (Op::Pseudo(Pseudo::Pack), whole_value),
+    (Op::Pseudo(Pseudo::Pack), wide_sum),
+    (Op::Pseudo(Pseudo::Pack), shifted_sum),
+    (Op::Pseudo(Pseudo::Pack), zeros),
+    (Op::Pseudo(Pseudo::Copy), guarded_load),
+    (Op::Machine(sass::Op::MOV), move_),
+    (Op::Machine(sass::Op::IADD3), sum),
+    (Op::Machine(sass::Op::IADD3), sum_of_product),
+    (Op::Machine(sass::Op::IADD3), sum_of_shift),
+    (Op::Machine(sass::Op::IADD3), sum_of_sum),
+    (Op::Machine(sass::Op::IMAD), product),
+    (Op::Machine(sass::Op::LOP3), bitwise),
+    (Op::Machine(sass::Op::LOP3), bitwise_of_bitwise),
+    (Op::Machine(sass::Op::R2UR), to_uniform),
+    (Op::Machine(sass::Op::HGMMA), always_adds),
+    (Op::Machine(sass::Op::HADD2), halves),
+    (Op::Machine(sass::Op::HFMA2), halves),
+    (Op::Machine(sass::Op::HMUL2), halves),
+];
+
+/// The first rule that fits, if there is fuel for it.
+pub(super) fn apply(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    if accesses_memory(data.op) {
+        return offset_in_base(c, data).filter(|_| c.fuel.burn());
+    }
+    let rules = RULES.iter().filter(|(op, _)| *op == data.op);
+    for (_, rule) in rules {
+        if let Some(rewrite) = rule(c, data) {
+            return c.fuel.burn().then_some(rewrite);
+        }
+    }
+    None
+}
+
+const RZ: Arg = Arg::Zero(File::R);
+
+fn is_zero(arg: &Arg) -> bool {
+    matches!(arg, Arg::Zero(_) | Arg::Imm(0))
+}
+
+/// A whole value of one word, with nothing done to it.
+fn plain(arg: &Arg) -> Option<Value> {
+    match arg {
+        Arg::Use(u) if u.is_plain() && u.part.is_none() => Some(u.value),
+        _ => None,
+    }
+}
+
+impl Combine<'_> {
+    /// The definition of an argument that nobody else uses.
+    fn single(&self, arg: &Arg, op: sass::Op) -> Option<&InstData> {
+        let value = plain(arg)?;
+        let data = self.define(value).filter(|d| d.op == Op::Machine(op) && d.results.len() == 1)?;
+        (self.uses[value.index()] == 1).then_some(data)
+    }
+
+    /// An instruction like another one, with other operation, modifiers and arguments, if the machine has it.
+    fn legal(&self, like: &InstData, op: sass::Op, modifiers: &[M], args: &[Arg]) -> Option<Rewrite> {
+        let args = SmallVec::from_slice(args);
+        let new = InstData { op: Op::Machine(op), modifiers: modifiers.into(), args, ..like.clone() };
+        self.is_legal(&new).then_some(Rewrite::Become(Box::new(new)))
+    }
+
+    /// The result is an argument, unless that is in another file.
+    fn same(&self, data: &InstData, arg: &Arg) -> Option<Rewrite> {
+        let value = plain(arg).filter(|_| data.guard.is_none() && data.results.len() == 1)?;
+        let alike = self.function.values[value] == self.function.values[data.results[0]];
+        alike.then_some(Rewrite::Same(value))
+    }
+
+    /// The value of two words that has these.
+    fn pair(&self, low: &Arg, high: &Arg) -> Option<Value> {
+        let (Arg::Use(l), Arg::Use(h)) = (low, high) else { return None };
+        let word = |u: &Use, first| u.is_plain() && u.part == Some(Part { first, count: 1 });
+        let whole = l.value == h.value && self.function.values[l.value].words == 2;
+        (whole && word(l, 0) && word(h, 1)).then_some(l.value)
+    }
+
+    /// The two numbers of 64 bits whose sum is put together of these words.
+    fn sum64(&self, low: &Arg, high: &Arg) -> Option<[[Arg; 2]; 2]> {
+        let of = |arg: &Arg| self.define(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::IADD3));
+        let (l, h) = (of(low)?, of(high)?);
+        let ([a0, b0, z0], [a1, b1, z1, carry, Arg::True(false)]) = (&l.args[..], &h.args[..]) else {
+            return None;
+        };
+        let fine =
+            |a: &Arg| matches!(a, Arg::Use(u) if u.is_plain()) || matches!(a, Arg::Imm(_) | Arg::Zero(_));
+        let carried =
+            l.results.len() == 2 && plain(carry) == Some(l.results[1]) && plain(low) == Some(l.results[0]);
+        let form = l.modifiers.is_empty() && h.modifiers[..] == [M::X] && h.results.len() == 1;
+        let zero = is_zero(z0) && is_zero(z1);
+        (carried && form && zero && [a0, b0, a1, b1].into_iter().all(fine))
+            .then_some([[*a0, *a1], [*b0, *b1]])
+    }
+}
+
+/// All words of a value, in order, are that value.
+fn whole_value(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    if data.guard.is_some() {
+        return None;
+    }
+    let word = |arg: &Arg| -> Option<(Value, u8, u8)> {
+        let Arg::Use(u) = arg else { return None };
+        if let Some(part) = u.part.filter(|_| u.is_plain()) {
+            return Some((u.value, part.first, part.count));
+        }
+        // A word that was taken out by an `Unpack`.
+        let definition = c.define(plain(arg)?)?;
+        let (Op::Pseudo(Pseudo::Unpack), [Arg::Use(of)]) = (definition.op, &definition.args[..]) else {
+            return None;
+        };
+        let mut first = of.part.map_or(0, |p| p.first);
+        for result in &definition.results {
+            let words = c.function.values[*result].words;
+            if *result == u.value {
+                return Some((of.value, first, words));
+            }
+            first += words;
+        }
+        None
+    };
+    let (source, _, _) = word(data.args.first()?)?;
+    let mut next = 0;
+    for arg in &data.args {
+        let (value, first, count) = word(arg)?;
+        if value != source || first != next {
+            return None;
+        }
+        next += count;
+    }
+    let same = c.function.values[source] == c.function.values[data.results[0]]
+        && next == c.function.values[source].words;
+    same.then_some(Rewrite::Same(source))
+}
+
+/// `x + a * b` of 64 bits, where the product has 32-bit factors.
+fn wide_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [low, high] = &data.args[..] else { return None };
+    let [a, b] = c.sum64(low, high)?;
+    for (x, product) in [(a, b), (b, a)] {
+        let Some(wide) = c.pair(&product[0], &product[1]) else { continue };
+        let Some(imad) = c.define(wide).filter(|d| d.op == Op::Machine(sass::Op::IMAD)) else { continue };
+        let alone = c.uses[wide.index()] == 2 && imad.results.len() == 1 && is_zero(&imad.args[2]);
+        let Some(addend) = c.pair(&x[0], &x[1]).filter(|_| alone) else { continue };
+        let modifiers = imad.modifiers.clone();
+        return c.legal(data, sass::Op::IMAD, &modifiers, &[imad.args[0], imad.args[1], addend.into()]);
+    }
+    None
+}
+
+/// `x + (y << n)` of 64 bits.
+fn shifted_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [low, high] = &data.args[..] else { return None };
+    let [a, b] = c.sum64(low, high)?;
+    let of = |arg: &Arg| c.define(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::SHF));
+    for (x, shifted) in [(a, b), (b, a)] {
+        let (Some(l), Some(h)) = (of(&shifted[0]), of(&shifted[1])) else { continue };
+        let ([y0, Arg::Imm(n @ 1..32), RZ], [y, Arg::Imm(m), y1]) = (&l.args[..], &h.args[..]) else {
+            continue;
+        };
+        let form = l.modifiers[..] == [M::L, M::U32] && h.modifiers[..] == [M::L, M::U64, M::HI];
+        if !form || y0 != y || n != m || !matches!((y0, y1), (Arg::Use(_), Arg::Use(_))) {
+            continue;
+        }
+        let (y, n) = ([*y0, *y1], Arg::Imm(*n));
+        let low = c.function.value(File::R, 1);
+        let carry = c.function.value(File::P, 1);
+        c.grow();
+        let like = |results: &[Value]| InstData { results: results.into(), ..data.clone() };
+        let low_sum = c.legal(&like(&[low, carry]), sass::Op::LEA, &[], &[y[0], x[0], n])?;
+        let high = c.function.value(File::R, 1);
+        c.grow();
+        let args = [y[0], x[1], y[1], n, carry.into()];
+        let high_sum = c.legal(&like(&[high]), sass::Op::LEA, &[M::HI, M::X], &args)?;
+        for sum in [low_sum, high_sum] {
+            if let Rewrite::Become(sum) = sum {
+                c.append(*sum);
+            }
+        }
+        let args = SmallVec::from_slice(&[low.into(), high.into()]);
+        return Some(Rewrite::Become(Box::new(InstData { args, ..data.clone() })));
+    }
+    None
+}
+
+/// A half of a word whose bytes were put together: the half that went in.
+fn halves(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let taken = |arg: &Arg| {
+        let Arg::Use(u) = arg else { return None };
+        let at = match u.suffixes {
+            [M::H0_H0, M::Empty, ..] => 0,
+            [M::H1_H1, M::Empty, ..] => 2,
+            _ => return None,
+        };
+        let prmt = c.define(u.value).filter(|d| d.op == Op::Machine(sass::Op::PRMT) && u.part.is_none())?;
+        let (true, [a, Arg::Imm(selector), b]) = (prmt.modifiers.is_empty(), &prmt.args[..]) else {
+            return None;
+        };
+        let (source, half) = match selector >> (4 * at) & 0xff {
+            0x10 => (a, M::H0_H0),
+            0x32 => (a, M::H1_H1),
+            0x54 => (b, M::H0_H0),
+            0x76 => (b, M::H1_H1),
+            _ => return None,
+        };
+        let Arg::Use(from) = source else { return None };
+        let suffixes = [half, M::Empty, M::Empty, M::Empty];
+        let flags = Use { negated: u.negated, absolute: u.absolute, inverted: u.inverted, suffixes, ..*from };
+        from.is_plain().then_some(Arg::Use(flags))
+    };
+    let (at, arg) = data.args.iter().enumerate().find_map(|(at, arg)| Some((at, taken(arg)?)))?;
+    let mut new = data.clone();
+    new.args[at] = arg;
+    Some(Rewrite::Become(Box::new(new)))
+}
+
+/// Two words of zeros that stand at an even place are one instruction.
+fn zeros(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let word = |arg: &Arg| plain(arg).filter(|v| c.function.values[*v].words == 1);
+    let zero = |arg: &Arg| word(arg).is_some_and(|v| c.known[v.index()] == Some(0));
+    if data.args.iter().any(|a| word(a).is_none()) {
+        return None;
+    }
+    let first = (0..data.args.len() / 2).map(|i| 2 * i).find(|i| data.args[*i..*i + 2].iter().all(zero))?;
+    let pair = c.constant_value(0, 2, data.at)?;
+    let mut new = data.clone();
+    new.args[first] = pair.into();
+    new.args.remove(first + 1);
+    Some(if new.args.len() == 1 { Rewrite::Same(pair) } else { Rewrite::Become(Box::new(new)) })
+}
+
+/// What a guarded load gives, else what was there before: the load can keep that itself.
+fn guarded_load(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let guard = data.guard.as_ref()?;
+    let loaded = plain(&data.args[0])?;
+    let inst = c.definition[loaded.index()]?;
+    let load = &c.function.insts[inst];
+    let its = load.guard.as_ref()?;
+    let same_guard = its.predicate == guard.predicate && its.negated == guard.negated;
+    let undefined = |v: Value| c.define(v).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
+    let keeps_nothing = load.results.len() == 1 && its.kept.iter().all(|k| undefined(*k));
+    let kept = guard.kept[0];
+    let constant = c.known[kept.index()].is_some_and(|bits| bits == 0 || c.function.values[kept].words == 1);
+    let before = constant || c.serial[kept.index()] < c.serial[loaded.index()];
+    if !same_guard || !keeps_nothing || !before || c.uses[loaded.index()] != 1 || !c.out.contains(&inst) {
+        return None;
+    }
+    Some(Rewrite::Absorb { by: inst, kept })
+}
+
+fn move_(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [arg] = &data.args[..] else { return None };
+    c.same(data, arg).filter(|_| data.modifiers.is_empty())
+}
+
+/// The three terms of a sum that is nothing else.
+fn terms(data: &InstData) -> Option<[Arg; 3]> {
+    let [a, b, c] = data.args[..] else { return None };
+    (data.modifiers.is_empty() && data.results.len() == 1).then_some([a, b, c])
+}
+
+/// `x + 0`
+fn sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let all = terms(data)?;
+    let mut left = all.iter().filter(|t| !is_zero(t));
+    let (Some(only), None) = (left.next(), left.next()) else { return None };
+    c.same(data, only)
+}
+
+/// `x + a * b`
+fn sum_of_product(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, b, RZ] = terms(data)? else { return None };
+    for (product, x) in [(a, b), (b, a)] {
+        let plain_x = plain(&x).is_some() || matches!(x, Arg::Imm(_));
+        let Some(imad) = c.single(&product, sass::Op::IMAD).filter(|_| plain_x) else { continue };
+        if imad.modifiers.is_empty() && is_zero(&imad.args[2]) {
+            let args = [imad.args[0], imad.args[1], x];
+            if let Some(rewrite) = c.legal(data, sass::Op::IMAD, &[], &args) {
+                return Some(rewrite);
+            }
+        }
+    }
+    None
+}
+
+/// `x + (a << n)`
+fn sum_of_shift(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, b, RZ] = terms(data)? else { return None };
+    for (shifted, x) in [(a, b), (b, a)] {
+        let Some(shift) = c.single(&shifted, sass::Op::SHF) else { continue };
+        let left = shift.modifiers[..] == [M::L, M::U32];
+        if let ([from, Arg::Imm(n @ 0..32), RZ], true, Some(_)) = (&shift.args[..], left, plain(&x))
+            && plain(from).is_some()
+        {
+            return c.legal(data, sass::Op::LEA, &[], &[*from, x, Arg::Imm(*n)]);
+        }
+    }
+    None
+}
+
+/// `(a + b) + x`; constants are added at once.
+fn sum_of_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, b, RZ] = terms(data)? else { return None };
+    for (inner, x) in [(a, b), (b, a)] {
+        let Some(value) = plain(&inner) else { continue };
+        let Some(sum) = c.define(value).filter(|d| d.op == Op::Machine(sass::Op::IADD3)) else { continue };
+        let Some([p, q, RZ]) = terms(sum) else { continue };
+        let merged = match (q, x) {
+            (Arg::Imm(m), Arg::Imm(n)) => [p, Arg::Imm(i64::from((m as i32).wrapping_add(n as i32))), RZ],
+            _ if c.uses[value.index()] == 1 => [p, x, q],
+            _ => continue,
+        };
+        let [first, second, third] = merged;
+        for args in [merged, [first, third, second]] {
+            if let Some(rewrite) = c.legal(data, sass::Op::IADD3, &[], &args) {
+                return Some(rewrite);
+            }
+        }
+    }
+    None
+}
+
+/// The operands of a bitwise function of three words, and its table.
+fn lut(data: &InstData) -> Option<([Arg; 3], i64)> {
+    let [a, b, c, Arg::Imm(table), Arg::True(false)] = data.args[..] else { return None };
+    (data.modifiers[..] == [M::LUT] && data.results.len() == 1).then_some(([a, b, c], table))
+}
+
+/// The bit that a table gives for three bits.
+fn looked_up(table: i64, [a, b, c]: [bool; 3]) -> bool {
+    table >> (usize::from(a) << 2 | usize::from(b) << 1 | usize::from(c)) & 1 != 0
+}
+
+/// `a | 0`, `a & -1`
+fn bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let (args, table) = lut(data)?;
+    let constant = |arg: &Arg| match arg {
+        arg if is_zero(arg) => Some(false),
+        Arg::Imm(-1) => Some(true),
+        _ => None,
+    };
+    let (b, d) = (constant(&args[1])?, constant(&args[2])?);
+    (looked_up(table, [true, b, d]) && !looked_up(table, [false, b, d])).then(|| c.same(data, &args[0]))?
+}
+
+/// A bitwise function of two words, one of which is such a function that nobody else uses.
+fn bitwise_of_bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([x, y, RZ], table) = lut(data)? else { return None };
+    for (inner, other, first) in [(x, y, true), (y, x, false)] {
+        let Some(([a, b, RZ], within)) = c.single(&inner, sass::Op::LOP3).and_then(lut) else { continue };
+        if [a, b, other].iter().any(|w| matches!(w, Arg::Use(u) if !u.is_plain())) {
+            continue;
+        }
+        let value = |a: bool, b: bool, o: bool| {
+            let i = looked_up(within, [a, b, false]);
+            looked_up(table, if first { [i, o, false] } else { [o, i, false] })
+        };
+        // Constants can only stand in the middle.
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2]] {
+            let mut merged = 0;
+            for bits in 0..8u8 {
+                let bit = |n: usize| bits >> (2 - n) & 1 != 0;
+                let mut of = [false; 3];
+                order.iter().enumerate().for_each(|(place, operand)| of[*operand] = bit(place));
+                merged |= i64::from(value(of[0], of[1], of[2])) << bits;
+            }
+            let operands = order.map(|i| [a, b, other][i]);
+            let args = [operands[0], operands[1], operands[2], Arg::Imm(merged), Arg::True(false)];
+            if let Some(rewrite) = c.legal(data, sass::Op::LOP3, &[M::LUT], &args) {
+                return Some(rewrite);
+            }
+        }
+    }
+    None
+}
+
+/// A constant needs no way from the general registers.
+fn to_uniform(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [arg @ Arg::Use(u)] = &data.args[..] else { return None };
+    let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some() && data.guard.is_none())?;
+    c.legal(data, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
+}
+
+/// The predicate that tells a product of a warpgroup to add to its accumulator may be left out where it is true.
+fn always_adds(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let adds = |arg: &Arg| match arg {
+        Arg::Use(u) => {
+            c.function.values[u.value].file == File::UP && !u.negated && c.known[u.value.index()] == Some(1)
+        }
+        _ => false,
+    };
+    let at = data.args.iter().position(adds)?;
+    let mut new = data.clone();
+    new.args.remove(at);
+    c.is_legal(&new).then(|| Rewrite::Become(Box::new(new)))
+}
+
+/// `a * 1 + x`
+fn product(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, Arg::Imm(1), x] = terms(data)? else { return None };
+    c.legal(data, sass::Op::IADD3, &[], &[a, x, RZ])
+}
+
+fn accesses_memory(op: Op) -> bool {
+    use sass::Op::*;
+    matches!(op, Op::Machine(LDG | STG | LD | ST | LDS | STS | LDSM | LDL | STL | LDGSTS))
+}
+
+/// The offsets that every access can have: see `lower::address`.
+const OFFSETS: std::ops::Range<i64> = -(1 << 22)..1 << 22;
+
+/// `[(x + n) + offset]`: the numbers are added at once.
+fn offset_in_base(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let places = (0..data.args.len().checked_sub(1)?).filter(|at| matches!(data.args[at + 1], Arg::Imm(_)));
+    for at in places {
+        let (Some(base), Arg::Imm(offset)) = (plain(&data.args[at]), data.args[at + 1]) else { continue };
+        let Some((base, more)) = base_and_offset(c, base, data.at) else { continue };
+        if OFFSETS.contains(&(offset + more)) {
+            let mut new = data.clone();
+            (new.args[at], new.args[at + 1]) = (base.into(), Arg::Imm(offset + more));
+            return Some(Rewrite::Become(Box::new(new)));
+        }
+    }
+    None
+}
+
+/// What a base is the sum of: a value and a number.
+fn base_and_offset(c: &mut Combine, base: Value, at: u32) -> Option<(Value, i64)> {
+    let data = c.define(base)?;
+    let number = |arg: &Arg| match arg {
+        Arg::Imm(n) => Some(*n as u32),
+        Arg::Zero(_) => Some(0),
+        _ => None,
+    };
+    match (data.op, &data.args[..]) {
+        (Op::Machine(sass::Op::IADD3), _) => {
+            let [x, n @ Arg::Imm(_), RZ] = terms(data)? else { return None };
+            Some((plain(&x)?, i64::from(number(&n)? as i32)))
+        }
+        (Op::Pseudo(Pseudo::Pack), [low, high]) => {
+            let [x, n] = c.sum64(low, high)?;
+            let n = (u64::from(number(&n[1])?) << 32 | u64::from(number(&n[0])?)) as i64;
+            if !OFFSETS.contains(&n) || !x.iter().all(|w| matches!(w, Arg::Use(_))) {
+                return None;
+            }
+            let pair = c.pair(&x[0], &x[1]);
+            Some((pair.unwrap_or_else(|| c.packed(&x, at)), n))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,55 @@
+//! The text of the IR is read back to the same text, after every pass. `SASSAFRAS_CORPUS` names a folder with more PTX.
+
+use std::path::{Path, PathBuf};
+
+fn programs() -> Vec<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let more = std::env::var_os("SASSAFRAS_CORPUS").map(PathBuf::from);
+    let folders = [here.join("../../examples"), here.join("tests/kernels")].into_iter().chain(more);
+    let mut all: Vec<PathBuf> = folders
+        .flat_map(|folder| std::fs::read_dir(folder).expect("a folder of programs"))
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "ptx"))
+        .collect();
+    all.sort();
+    all
+}
+
+/// The dumps of a program after each pass; the level of optimization decides which passes there are.
+fn dumps(source: &str, level: u8) -> String {
+    let parsed = ptx::parse(source, &ptx::Options::default());
+    let module = parsed.module.expect("a module");
+    let mut options = sassafras::Options::new(ptx::Target::find("sm_90a").expect("a target"));
+    (options.level, options.verify, options.dump) = (level, true, Some("all".to_string()));
+    let output = sassafras::compile(source, &module, &options);
+    assert!(output.cubin.is_some(), "{:?}", output.diagnostics);
+    output.log
+}
+
+#[test]
+fn every_dump_reads_back() {
+    let programs = programs();
+    assert!(programs.len() >= 4);
+    for program in programs {
+        let source = std::fs::read_to_string(&program).expect("a program");
+        for level in [0, 3] {
+            for dump in dumps(&source, level).split("; after ").skip(1) {
+                let (pass, text) = dump.split_once('\n').expect("a name and a text");
+                let place = format!("{} after {pass}", program.display());
+                let functions = ori::parse::parse(text).unwrap_or_else(|e| panic!("{place}: {e}"));
+                let [function] = &functions[..] else { panic!("{place}: not one function") };
+                assert_eq!(function.to_string().trim(), text.trim(), "{place}");
+                ori::verify::verify(function).unwrap_or_else(|e| panic!("{place}: {e}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn mistakes_name_their_line() {
+    let wrong = |text: &str| ori::parse::parse(text).expect_err(text).to_string();
+    assert_eq!(wrong("function f {\nb0:\n  v0:R = NOPE v1\n  exit\n}"), "line 3: unknown operation 'NOPE'");
+    assert_eq!(wrong("function f {\nb0:\n  jump b99999999999\n}"), "line 3: 99999999999 is too large");
+    assert_eq!(wrong("function f {\nb0:\n"), "line 2: the function does not end");
+    assert_eq!(wrong("v0:R = MOV 0x0"), "line 1: expected 'function NAME {'");
+}
