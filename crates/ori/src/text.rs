@@ -24,6 +24,12 @@ impl fmt::Display for Function {
         if self.frame != 0 {
             writeln!(f, "  frame {:#x}", self.frame)?;
         }
+        if self.moving_stack {
+            writeln!(f, "  moving stack")?;
+        }
+        for value in &self.awaited {
+            writeln!(f, "  awaited {value}")?;
+        }
         for symbol in &self.symbols {
             writeln!(f, "  symbol {symbol}")?;
         }

@@ -115,10 +115,10 @@ impl Options {
 pub struct Output {
     /// `None` if anything was wrong.
     pub cubin: Option<Vec<u8>>,
-    /// Why there is no cubin, or advice about it.
+    /// Why there is no cubin, or what the user should know about it.
     pub diagnostics: Vec<Diagnostic>,
-    /// About the launch bounds of kernels; those of severity `Info` are for `-v`.
-    pub notes: Vec<(Severity, String)>,
+    /// About the launch bounds of kernels; those of severity `Info` are for who asks for more (`-v`).
+    pub notes: Vec<Diagnostic>,
     /// What each function uses, in the order of the PTX text.
     pub functions: Vec<Usage>,
     /// Dumps that were asked for.
@@ -239,31 +239,23 @@ fn cubin(
     let functions = functions(module)?;
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |function| {
-        let mut told = Told::default();
-        (kernel(env, function, options, &mut told), told)
+        let (mut times, mut log) = (passes::Times::default(), String::new());
+        (kernel(env, function, options, (&mut times, &mut log)), times, log)
     });
     let mut compiled = Vec::new();
-    for (outcome, told) in outcomes {
-        output.log.push_str(&told.log);
-        times.add(&told.times);
-        let one = outcome?;
-        output.diagnostics.extend(advice(&one));
-        compiled.push(one);
+    for (outcome, took, dumps) in outcomes {
+        times.add(took);
+        output.log.push_str(&dumps);
+        compiled.push(outcome?);
     }
+    output.diagnostics.extend(compiled.iter().flat_map(advice));
     // ptxas compiles from last to first.
-    output.notes = compiled.iter().rev().flat_map(|c| c.kernel.launch.notes.clone()).collect();
+    output.notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark).collect();
     let input = Input { source, lines: &lines, module };
-    let module = || container::module(compiled, data, &input, machine, threads, options);
-    let (bytes, functions) = times.of("emit", module)?;
+    let (bytes, functions) =
+        times.of("emit", || container::module(compiled, data, &input, machine, threads, options))?;
     output.functions = functions;
     Ok(bytes)
-}
-
-/// What the passes of one function tell.
-#[derive(Default)]
-struct Told {
-    times: passes::Times,
-    log: String,
 }
 
 /// What a user may want to know about code that is right nevertheless.
@@ -272,15 +264,14 @@ fn advice(compiled: &container::Compiled) -> Vec<Diagnostic> {
         Reconfiguration::Ignored(why) => Some(why.to_string()),
         _ => None,
     };
-    let advice = ignored.into_iter().chain(compiled.kernel.advice.iter().cloned());
-    let info = |message: String| Diagnostic {
-        severity: Severity::Info,
-        file: None,
-        line: None,
-        span: Span::default(),
-        message,
-    };
-    advice.map(info).collect()
+    let all = ignored.into_iter().chain(compiled.kernel.advice.iter().cloned());
+    all.map(|message| remark(&(Severity::Info, message))).collect()
+}
+
+/// Something about the module that belongs to no line of it.
+fn remark((severity, message): &(Severity, String)) -> Diagnostic {
+    let span = Span::default();
+    Diagnostic { severity: *severity, file: None, line: None, span, message: message.clone() }
 }
 
 /// The functions that have code.
@@ -308,15 +299,15 @@ fn kernel<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
-    told: &mut Told,
+    (times, log): (&mut passes::Times, &mut String),
 ) -> Result<container::Compiled<'a>, Failure> {
     let start = Instant::now();
-    let compiled = match overlapping(env, function, options, told)? {
+    let compiled = match overlapping(env, function, options, (times, log))? {
         Some(compiled) => compiled,
         None => {
             let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
             let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
-            overlapping(serial, function, options, told)?.ok_or_else(unsettled)?
+            overlapping(serial, function, options, (times, log))?.ok_or_else(unsettled)?
         }
     };
     Ok(container::Compiled { start, time: start.elapsed(), ..compiled })
@@ -327,7 +318,7 @@ fn overlapping<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
-    Told { times, log }: &mut Told,
+    (times, log): (&mut passes::Times, &mut String),
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
     let start = Instant::now();
     let mut kernel = times.of("lower", || lower::function(env, function))?;

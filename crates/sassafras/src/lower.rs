@@ -268,10 +268,10 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         takes: Vec::new(),
         linked: FxHashMap::default(),
         linked_shared: Vec::new(),
+        advice: Vec::new(),
         local: Vec::new(),
         shared: Vec::new(),
         bindings: Vec::new(),
-        advice: Vec::new(),
     };
     kernel.code.block();
     kernel.code.frame = call::outgoing(module, body);

@@ -60,7 +60,6 @@ const PASSES: &[Pass] = &[
 
 /// Passes that code for a debugger does without: every write of a PTX register stays, whoever needs it.
 const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
-
 /// Which pass must come before which, and why. A test holds the list to it.
 #[cfg(test)]
 const ORDER: &[(&str, &str, &str)] = &[
@@ -89,12 +88,15 @@ impl Times {
         }
         result
     }
+}
 
-    pub fn add(&mut self, other: &Times) {
-        for (pass, took) in &other.0 {
-            match self.0.iter_mut().find(|(name, _)| name == pass) {
-                Some((_, sum)) => *sum += *took,
-                None => self.0.push((pass, *took)),
+impl Times {
+    /// Adds what other functions took.
+    pub fn add(&mut self, other: Times) {
+        for (name, took) in other.0 {
+            match self.0.iter_mut().find(|(own, _)| *own == name) {
+                Some((_, sum)) => *sum += took,
+                None => self.0.push((name, took)),
             }
         }
     }
@@ -120,9 +122,8 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut context = Context { machine, fuel: Fuel::new(options.fuel) };
     check("lower", function, options, log)?;
-    let is_wanted = |pass: &&Pass| match options.debug_code {
-        true => pass.level == 0 && !NOT_FOR_DEBUGGERS.contains(&pass.name),
-        false => pass.level <= options.level,
+    let is_wanted = |p: &&Pass| {
+        p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name))
     };
     for pass in PASSES.iter().filter(is_wanted) {
         let done = times.of(pass.name, || (pass.run)(function, &mut context));
