@@ -118,8 +118,8 @@ pub struct Output {
     pub cubin: Option<Vec<u8>>,
     /// Why there is no cubin, or what the user should know about it.
     pub diagnostics: Vec<Diagnostic>,
-    /// What only who asks for more (`-v`) wants to know.
-    pub remarks: Vec<Diagnostic>,
+    /// About the launch bounds of kernels; those of severity `Info` are for who asks for more (`-v`).
+    pub notes: Vec<Diagnostic>,
     /// What each function uses, in the order of the PTX text.
     pub functions: Vec<Usage>,
     /// Dumps that were asked for.
@@ -257,9 +257,9 @@ fn cubin(
         return Ok(None);
     }
     output.diagnostics.extend(compiled.iter().flat_map(advice));
+    // ptxas compiles from last to first. Warnings have been given before anything was compiled.
     let notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark);
-    // Warnings have been given before anything was compiled.
-    output.remarks.extend(notes.filter(|note| note.severity == Severity::Info));
+    output.notes = notes.filter(|note| note.severity == Severity::Info).collect();
     let input = Input { source, lines: &lines, module };
     let (bytes, functions) =
         times.of("emit", || container::module(compiled, data, &input, machine, threads, options))?;
