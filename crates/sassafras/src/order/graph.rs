@@ -62,10 +62,8 @@ impl Access {
 
 fn kind(data: &InstData) -> Kind {
     let Op::Machine(op) = data.op else {
-        let free = matches!(
-            data.op,
-            Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef)
-        );
+        let free =
+            matches!(data.op, Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef));
         return if free { Kind::Free } else { Kind::Wall };
     };
     use sass::Op::*;
@@ -117,9 +115,8 @@ fn access(data: &InstData, op: sass::Op) -> Option<Access> {
             _ => return None,
         }
     }
-    let at = (0..data.args.len().checked_sub(1)?).find(|at| {
-        matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_))
-    })?;
+    let at = (0..data.args.len().checked_sub(1)?)
+        .find(|at| matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_)))?;
     let (base, Arg::Imm(offset)) = (data.args[at].value(), data.args[at + 1]) else { return None };
     // Threads of a warp name the rows of a matrix together.
     let base = base.filter(|_| op != LDSM);
