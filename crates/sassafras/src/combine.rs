@@ -345,7 +345,7 @@ impl<'a> Combine<'a> {
 }
 
 /// Are its results the same wherever it has the same arguments?
-fn is_function(data: &InstData) -> bool {
+pub fn is_function(data: &InstData) -> bool {
     use sass::Op::*;
     let Op::Machine(op) = data.op else {
         return matches!(data.op, Op::Pseudo(Pseudo::Pack));

@@ -19,6 +19,7 @@ mod edges;
 mod emit;
 mod flight;
 mod launch;
+mod layout;
 mod legalize;
 mod lines;
 mod lower;
@@ -29,6 +30,7 @@ mod passes;
 mod progress;
 mod regalloc;
 mod schedule;
+mod select;
 mod simplify;
 
 use ptx::diag::{Diagnostic, Severity, Span};
@@ -177,6 +179,9 @@ fn kernel<'a>(
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
+    if options.level > 0 {
+        layout::arrange(&kernel.code, &mut code);
+    }
     Ok(settled.then_some(container::Compiled { source: function, kernel, code }))
 }
 
