@@ -122,15 +122,11 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     };
     let start = Instant::now();
     let output = sassafras::compile(&program.text, module, &options);
+    let seconds = start.elapsed().as_secs_f64();
     eprint!("{}", output.log);
-    match output.cubin {
-        Some(bytes) => Ok(Cubin { bytes, seconds: start.elapsed().as_secs_f64() }),
-        None => {
-            let mut diagnostics = output.diagnostics;
-            // A line of the joined text is no line of any input.
-            diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
-            report(given, program, &diagnostics, log)?;
-            Err(Stop)
-        }
-    }
+    let mut diagnostics = output.diagnostics;
+    // A line of the joined text is no line of any input.
+    diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
+    report(given, program, &diagnostics, log)?;
+    output.cubin.map(|bytes| Cubin { bytes, seconds }).ok_or(Stop)
 }

@@ -8,6 +8,7 @@ mod inspect;
 mod listing;
 mod log;
 mod options;
+mod run;
 mod statistics;
 mod tools;
 mod usage;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = words.collect();
     // Linked as ptxas, it is ptxas: a file may be called `disasm`.
     let is_ptxas = Path::new(&program).file_stem().is_some_and(|name| name == "ptxas");
-    if let Some(exit_code) = (!is_ptxas).then(|| tools::run(&words)).flatten() {
+    if let Some(exit_code) = (!is_ptxas).then(|| tools::call(&words)).flatten() {
         return exit_code;
     }
     match compile::run(words) {

@@ -1,7 +1,7 @@
 //! The commands beside compiling: each is a row. What one prints goes to stdout; why it can't goes to stderr.
 
 use crate::log::FAILED;
-use crate::{disasm, inspect, options, verify};
+use crate::{disasm, inspect, options, run, verify};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -49,6 +49,12 @@ const TOOLS: &[Tool] = &[
         usage: verify::USAGE,
         run: verify::verify,
     },
+    Tool {
+        name: "run",
+        about: "run kernels of a PTX file or a cubin without a GPU",
+        usage: run::USAGE,
+        run: run::run,
+    },
     Tool { name: "help", about: "help on a command", usage: HELP_USAGE, run: |w| help(w).map(Answer::from) },
 ];
 
@@ -59,7 +65,7 @@ Prints how COMMAND is called; `help options` lists every option of ptxas with wh
 ";
 
 /// Runs the command that the words name; `None` if they are words for ptxas.
-pub fn run(words: &[String]) -> Option<ExitCode> {
+pub fn call(words: &[String]) -> Option<ExitCode> {
     let (name, words) = words.split_first()?;
     let tool = TOOLS.iter().find(|tool| tool.name == name)?;
     let wants_help = words.iter().any(|word| word == "--help" || word == "-h");

@@ -12,11 +12,6 @@ const SAME_PER_MILLE: usize = 990;
 
 /// Command lines with another answer than ptxas's, and why.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    ("$ -arch=compute_90 k.ptx k.ptx", HEADING),
-    ("$ -arch=sm_90 k.ptx k.ptx", HEADING),
-    ("$ -arch=sm_90 bad.ptx syntax.ptx missing.ptx j.ptx", HEADING),
-    ("$ -arch=sm_90 k.ptx warn.ptx", HEADING),
-    ("$ -arch=sm_90 - k.ptx < k.ptx", HEADING),
     (
         "$ -arch=sm_90 -ias \".version 8.0 .target sm_75 .entry k() { ret; }\" \
          -ias \".version 8.0 .target sm_75 .entry k() { ret; }\"",
@@ -36,9 +31,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "what the option asks for is refused before its file is opened",
     ),
 ];
-
-/// The front end's place for a second definition is the brace, ptxas's is the end of the heading.
-const HEADING: &str = "the line of a function that is defined twice";
 
 /// The file with what waits for the compiler.
 const NOT_YET: &str = "not-yet.txt";

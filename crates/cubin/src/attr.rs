@@ -89,6 +89,9 @@ named_numbers! {
         2 SHARED  "shared",
         4 GLOBAL  "global",
         5 GENERIC "generic",
+        6 TEXTURE "texture",
+        7 SURFACE "surface",
+        8 SAMPLER "sampler",
     }
 }
 
@@ -254,7 +257,8 @@ fn sized_value(code: Code, payload: &[u8]) -> Option<Value> {
         | Code::FRAME_SIZE
         | Code::MIN_STACK_SIZE
         | Code::MAX_STACK_SIZE
-        | Code::SAMPLER_INIT => {
+        | Code::SAMPLER_INIT
+        | Code::SAMPLER_FORCE_UNNORMALIZED => {
             exact_words(payload).map(|[symbol, value]| Value::PerSymbol { symbol, value })
         }
         Code::EXTERNS => words(payload).map(Value::Symbols),

@@ -21,8 +21,10 @@ pub struct Module {
     pub variables: Vec<Variable>,
     /// `.shared` variables. An executable can do without: its code contains their addresses.
     pub shared: Vec<SharedVariable>,
-    /// Textures, samplers and surfaces that are not parameters.
+    /// Textures, samplers and surfaces.
     pub images: Vec<Image>,
+    /// Numbers of four bytes that the loader defines: the sizes of its descriptors of images.
+    pub loader_sizes: Vec<String>,
     /// The slots of constant bank 4: the address at offset 8·i is that of the i-th symbol plus its addend.
     pub address_table: Vec<(String, i64)>,
     /// Functions that are called but not defined here.
@@ -47,6 +49,7 @@ impl Module {
             variables: Vec::new(),
             shared: Vec::new(),
             images: Vec::new(),
+            loader_sizes: Vec::new(),
             address_table: Vec::new(),
             external_functions: Vec::new(),
             calls: Calls::default(),
@@ -229,6 +232,13 @@ pub struct Param {
     pub space: PointerSpace,
     /// Of the pointee in bytes, a power of two; 1 if not declared.
     pub align: u32,
+    /// A texture, sampler or surface takes no bytes: this one of [`Module::images`].
+    pub image: Option<usize>,
+}
+
+impl Param {
+    /// The offset that stands for none.
+    pub const NOWHERE: u16 = 0xffff;
 }
 
 /// Static shared memory of a kernel, without what the system reserves.
@@ -325,13 +335,19 @@ pub const TCGEN05_PARTITION: (&str, u64, u64) = ("__nv_reservedSMEM_tcgen05_part
 pub struct Image {
     pub name: String,
     pub kind: ImageKind,
+    /// It is a parameter of this one of [`Module::functions`].
+    pub parameter_of: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
     Texture,
-    /// With the word of `SAMPLER_INIT`: what the declaration sets.
-    Sampler(u32),
+    /// With the word of `SAMPLER_INIT`: a byte for the address mode of each axis and one for the filter, 0xff where the
+    /// declaration leaves it open. Coordinates may be texels whatever the texture says.
+    Sampler {
+        init: u32,
+        force_unnormalized: bool,
+    },
     Surface,
 }
 

@@ -14,7 +14,7 @@
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, Value};
-use crate::function::{Function, InstData, Op, Pseudo, Terminator};
+use crate::function::{Arg, Function, InstData, Op, Pseudo, Terminator};
 use crate::liveness::ValueSet;
 use sass::{Class, M};
 
@@ -108,8 +108,11 @@ impl Divergence {
     fn is_varying(&self, data: &InstData, block: Block) -> bool {
         let together = !self.is_parted(block);
         data.uses().any(|v| self.varies(v)) && !(together && gathers(data.op))
+            || data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }))
             || match data.op {
-                Op::Pseudo(op) => !matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Landed),
+                Op::Pseudo(op) => {
+                    !matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Landed)
+                }
                 Op::Machine(op) => match source(op, data) {
                     Source::Arguments => false,
                     Source::Warp => !together,
@@ -153,14 +156,14 @@ fn source(op: sass::Op, data: &InstData) -> Source {
     match op {
         LDC | ULDC | LDCU | BSSY => Source::Arguments,
         S2R | S2UR => match data.args.first() {
-            Some(crate::function::Arg::Name(name)) if names_the_block(*name) => Source::Arguments,
+            Some(Arg::Name(name)) if names_the_block(*name) => Source::Arguments,
             _ => Source::Thread,
         },
         // Not LD: the same generic address may be in each thread's own local memory.
         LDG | LDS | VOTE | VOTEU | REDUX | R2UR => Source::Warp,
         // A look at a barrier; one that arrives there gets a state of its own.
         SYNCS if data.modifiers.contains(&M::PHASECHK) => Source::Warp,
-        FSWZADD | SHFL | MATCH | CS2R | CS2UR => Source::Thread,
+        FSWZADD | SHFL | MATCH | ELECT | CS2R | CS2UR => Source::Thread,
         _ => match sass::Form::of(op).first().map(|form| form.class) {
             Some(
                 Class::Alu | Class::Fma | Class::Wide | Class::Half | Class::Double | Class::Fp64 | Class::Xu,

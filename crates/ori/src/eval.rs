@@ -295,6 +295,7 @@ fn dispatch(op: Op, call: &mut Call) -> Option<Results> {
         Op::DFMA => float::dfma(call),
         Op::DMUL => float::dmul(call),
         Op::DSETP => float::dsetp(call),
+        Op::FCHK => float::fchk(call),
         Op::FADD => float::fadd(call),
         Op::FADD2 => float::fadd2(call),
         Op::FFMA => float::ffma(call),

@@ -136,8 +136,15 @@ pub enum Arg {
     MinusZero,
     /// PT, or !PT.
     True(bool),
-    /// R1.
+    /// Where the frame begins: [`Function::frame_register`].
     Stack,
+    /// A register that no value has anywhere in the function.
+    Fixed {
+        file: File,
+        number: u8,
+    },
+    /// The stack pointer itself, in a function that moves it. What names it stays where it is.
+    StackTop,
     /// An offset from the stack pointer that the function's caller had.
     Incoming(u32),
     /// Where the address of [`Function::symbols`]`[symbol]` is in the table of constant bank 4.
@@ -336,6 +343,8 @@ pub struct Function {
     pub awaited: Vec<Value>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
+    /// Does the stack pointer move while the function runs (`alloca`)?
+    pub moving_stack: bool,
 }
 
 /// The registers that the calling convention gives to results and arguments, in order.
@@ -347,6 +356,14 @@ pub struct Fixed {
 
 impl Function {
     pub const ENTRY: Block = Block(0);
+    pub const STACK_POINTER: u8 = 1;
+    /// What ptxas takes in functions with `alloca`; it belongs to the caller.
+    pub const FRAME_POINTER: u8 = 2;
+
+    /// The register that the frame is reached from.
+    pub fn frame_register(&self) -> u8 {
+        if self.moving_stack { Function::FRAME_POINTER } else { Function::STACK_POINTER }
+    }
 
     pub fn new(name: &str) -> Function {
         Function { name: name.to_string(), ..Function::default() }

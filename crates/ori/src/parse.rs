@@ -68,6 +68,11 @@ impl Reader {
         let mut t = Text { rest: text };
         if self.block.is_none() && t.takes("frame ") {
             self.function.frame = t.number()? as u32;
+        } else if self.block.is_none() && t.takes("moving stack") {
+            self.function.moving_stack = true;
+        } else if self.block.is_none() && t.takes("awaited ") {
+            let value = self.value(&mut t)?;
+            self.function.awaited.push(value);
         } else if self.block.is_none() && t.takes("symbol ") {
             self.function.symbols.push(t.rest.to_string());
             return Ok(());
@@ -221,6 +226,11 @@ impl Reader {
         if t.takes("incoming+") {
             return Ok(Arg::Incoming(t.number()? as u32));
         }
+        if t.takes("fixed(") {
+            let (file, number) = (t.file()?, t.index()? as u8);
+            t.expect(")")?;
+            return Ok(Arg::Fixed { file, number });
+        }
         if t.takes("table($") {
             let symbol = t.index()? as u32;
             t.expect(")")?;
@@ -283,7 +293,7 @@ impl Reader {
 }
 
 /// Arguments that are words; longer ones first.
-const NAMED: [(&str, Arg); 9] = [
+const NAMED: [(&str, Arg); 10] = [
     ("URZ", Arg::Zero(File::UR)),
     ("UPZ", Arg::Zero(File::UP)),
     ("-RZ", Arg::MinusZero),
@@ -293,6 +303,7 @@ const NAMED: [(&str, Arg); 9] = [
     ("PT", Arg::True(true)),
     ("!PT", Arg::True(false)),
     ("SP", Arg::Stack),
+    ("TOP", Arg::StackTop),
 ];
 
 fn operation(name: &str) -> Result<Op, String> {

@@ -24,6 +24,12 @@ impl fmt::Display for Function {
         if self.frame != 0 {
             writeln!(f, "  frame {:#x}", self.frame)?;
         }
+        if self.moving_stack {
+            writeln!(f, "  moving stack")?;
+        }
+        for value in &self.awaited {
+            writeln!(f, "  awaited {value}")?;
+        }
         for symbol in &self.symbols {
             writeln!(f, "  symbol {symbol}")?;
         }
@@ -139,6 +145,8 @@ impl fmt::Display for Arg {
                 write!(f, "{half}(${symbol}{addend:+})")
             }
             Arg::Stack => f.write_str("SP"),
+            Arg::Fixed { file, number } => write!(f, "fixed({file:?}{number})"),
+            Arg::StackTop => f.write_str("TOP"),
             Arg::Incoming(offset) => write!(f, "incoming+{offset:#x}"),
             Arg::Table { symbol } => write!(f, "table(${symbol})"),
             Arg::Name(m) => write!(f, "%{}", m.name()),

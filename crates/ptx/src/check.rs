@@ -10,13 +10,13 @@ mod call;
 mod known;
 mod vector;
 
-pub(crate) use known::Shape;
+pub(crate) use known::{KnownShapes, Shape};
 
 use crate::ast::*;
 use crate::diag::{Severity, Span};
 use crate::parse::{Parse, Parser};
 use crate::sreg;
-use crate::table::{Fit, Gate, Limit, OpcodeError, Place, Remark, Role, Spec, Table, Test, TypeRef};
+use crate::table::{Fit, Gate, Limit, Opcode, OpcodeError, Place, Remark, Role, Spec, Test, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Turn, Word};
 
@@ -106,7 +106,7 @@ impl Parser<'_> {
         match self.choose(inst) {
             Ok((i, found)) => {
                 let fit = &self.opcodes[inst.opcode.0 as usize].fits[i];
-                let calls = Table::get().form(fit.form).operands.iter().any(|s| s.role == Role::Function);
+                let calls = fit.form.operands.iter().any(|s| s.role == Role::Function);
                 if found.discards {
                     let texts =
                         fit.errors.iter().map(|(_, text)| text).chain(&found.broken).cloned().collect();
@@ -134,7 +134,7 @@ impl Parser<'_> {
     fn remarks(&self, inst: &Inst, fit: &Fit, signs: Signs) -> Vec<Said> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
-        let specs = &Table::get().form(fit.form).operands;
+        let specs = fit.form.operands;
         let said = |remarks: &[Remark]| -> Vec<Said> {
             let applies = |r: &&Remark| r.operands.is_none_or(|n| n == operands.len());
             remarks.iter().filter(applies).map(|r| (r.turn, r.severity, r.text.clone())).collect()
@@ -168,11 +168,10 @@ impl Parser<'_> {
             if fit.misfits > 0 && (best.is_some() || matches!(misfits.first(), Some(Misfit::Text(_)))) {
                 break;
             }
-            let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic: opcode.mnemonic };
-            let mut found = Found::default();
-            match matcher.all(&Table::get().form(fit.form).operands, operands, 0, &mut found) {
-                Ok(()) if found.faultless() => return Ok((i, found)),
-                Ok(()) => best = best.or(Some((i, found))),
+            let mut matcher = Matcher::new(self, opcode, fit);
+            match matcher.all(fit.form.operands, operands, 0) {
+                Ok(()) if matcher.found.faultless() => return Ok((i, matcher.found)),
+                Ok(()) => best = best.or(Some((i, matcher.found))),
                 // A row of vectors has nothing to say about scalars.
                 Err(_) if fit.lacks(Kind::Vector) => misfits.push(Misfit::Mismatch),
                 Err(misfit) => misfits.push(misfit),
@@ -187,16 +186,14 @@ impl Parser<'_> {
 
     /// ptxas's words for an operand that only a modifier could ask for.
     fn unasked_operand(&self, inst: &Inst, fit: &Fit) -> Option<String> {
-        let specs = &Table::get().form(fit.form).operands;
+        let specs = fit.form.operands;
         let word = specs.iter().find_map(|s| s.when.filter(|w| !fit.chosen.contains(&Some(*w))))?;
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let operands = self.body.list(inst.operands);
-        let mnemonic = opcode.mnemonic;
-        let matcher = Matcher { parser: self, fit, vector: opcode.vector(), mnemonic };
+        let mut matcher = Matcher::new(self, opcode, fit);
         let all: Vec<&Spec> = specs.iter().collect();
-        let mut found = Found::default();
-        matcher.rest(&all, operands, 0, &mut found).ok().filter(|()| found.faultless())?;
-        let (word, n) = (word.text(), operands.len());
+        matcher.rest(&all, operands, 0).ok().filter(|()| matcher.found.faultless())?;
+        let (mnemonic, word, n) = (opcode.mnemonic, word.text(), operands.len());
         Some(format!("{word} modifier required for instruction '{mnemonic}' with {n} arguments"))
     }
 
@@ -247,7 +244,7 @@ impl Parser<'_> {
 #[derive(Default)]
 struct Found {
     /// Gates of optional operands that are there.
-    gates: Vec<Gate>,
+    gates: Vec<&'static Gate>,
     /// Faults of operands of the right kind: another row may take them.
     late: Vec<(Turn, String)>,
     /// Vectors of a wrong size.
@@ -322,43 +319,38 @@ fn is_negated(operand: &Operand) -> bool {
     matches!(operand, Operand::Negated(_) | Operand::Part { negated: true, .. })
 }
 
+/// Holds operands against a row.
 struct Matcher<'a, 's> {
     parser: &'a Parser<'s>,
     fit: &'a Fit,
     vector: u32,
-    mnemonic: &'a str,
+    mnemonic: &'static str,
+    found: Found,
 }
 
-impl Matcher<'_, '_> {
-    /// Do the operands fit the specs, optional ones left out where that makes the rest fit?
-    /// What stands in brackets counts one by one in ptxas's argument numbers; `index` is the first one's.
-    fn all(
-        &self,
-        specs: &[Spec],
-        operands: &[Operand],
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
-        let here = |s: &&Spec| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)));
-        let specs: smallvec::SmallVec<[&Spec; 8]> = specs.iter().filter(here).collect();
-        self.rest(&specs, operands, index, found)
+impl<'a, 's> Matcher<'a, 's> {
+    fn new(parser: &'a Parser<'s>, opcode: &'a Opcode, fit: &'a Fit) -> Matcher<'a, 's> {
+        let (vector, mnemonic) = (opcode.vector(), opcode.mnemonic);
+        Matcher { parser, fit, vector, mnemonic, found: Found::default() }
     }
 
-    fn rest(
-        &self,
-        specs: &[&Spec],
-        operands: &[Operand],
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
+    /// Do the operands fit the specs, optional ones left out where that makes the rest fit?
+    /// What stands in brackets counts one by one in ptxas's argument numbers; `index` is the first one's.
+    fn all(&mut self, specs: &[Spec], operands: &[Operand], index: usize) -> Result<(), Misfit> {
+        let here = |s: &&Spec| s.when.is_none_or(|w| self.fit.chosen.contains(&Some(w)));
+        let specs: smallvec::SmallVec<[&Spec; 8]> = specs.iter().filter(here).collect();
+        self.rest(&specs, operands, index)
+    }
+
+    fn rest(&mut self, specs: &[&Spec], operands: &[Operand], index: usize) -> Result<(), Misfit> {
         let Some((spec, others)) = specs.split_first() else {
             return if operands.is_empty() { Ok(()) } else { Err(Misfit::Mismatch) };
         };
-        let mark = found.mark();
+        let mark = self.found.mark();
         let taken = match operands.split_first() {
             Some((operand, left)) => self
-                .one(spec, operand, index, found)
-                .and_then(|()| self.rest(others, left, index + self.arguments(operand), found)),
+                .one(spec, operand, index)
+                .and_then(|()| self.rest(others, left, index + self.arguments(operand))),
             None => Err(Misfit::Mismatch),
         };
         match taken {
@@ -367,45 +359,39 @@ impl Matcher<'_, '_> {
                 Err(self.no_handle(spec, index))
             }
             Err(_) if spec.optional => {
-                found.back_to(mark);
-                self.rest(others, operands, index, found)
+                self.found.back_to(mark);
+                self.rest(others, operands, index)
             }
             taken => taken,
         }
     }
 
-    fn one(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
-        found.gates.extend(spec.gate.clone());
+    fn one(&mut self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        self.found.gates.extend(spec.gate);
         let result = match (&spec.role, operand) {
-            (Role::Pair(pair), _) => self.pair(pair, operand, index, found),
-            (_, Operand::Pair(range)) => self.unasked_pair(spec, *range, index, found),
-            (_, Operand::Vector(range)) => self.vector(spec, self.parser.body.list(*range), index, found),
-            _ => self.lone(spec, operand, index, found),
+            (Role::Pair(pair), _) => self.pair(pair, operand, index),
+            (_, Operand::Pair(range)) => self.unasked_pair(spec, *range, index),
+            (_, Operand::Vector(range)) => self.vector(spec, self.parser.body.list(*range), index),
+            _ => self.lone(spec, operand, index),
         };
-        result.or_else(|misfit| found.note(misfit))
+        result.or_else(|misfit| self.found.note(misfit))
     }
 
-    fn pair(
-        &self,
-        pair: &(Spec, Spec),
-        operand: &Operand,
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
+    fn pair(&mut self, pair: &(Spec, Spec), operand: &Operand, index: usize) -> Result<(), Misfit> {
         let Operand::Pair(range) = operand else {
-            self.one(&pair.0, operand, index, found)?;
+            self.one(&pair.0, operand, index)?;
             return if pair.1.optional { Ok(()) } else { Err(self.predicate_expected()) };
         };
         match self.parser.body.list(*range) {
             [first, second] => {
-                self.one(&pair.0, first, index, found)?;
+                self.one(&pair.0, first, index)?;
                 if *second == Operand::Sink && !pair.1.sink {
                     return Err(self.predicate_expected());
                 }
-                match (second, self.one(&pair.1, second, index, found)) {
+                match (second, self.one(&pair.1, second, index)) {
                     // It is told twice of a name without a meaning.
                     (Operand::Unresolved(_), Err(_)) => {
-                        found.note(self.predicate_expected())?;
+                        self.found.note(self.predicate_expected())?;
                         Err(self.predicate_expected())
                     }
                     (Operand::Reg(_), Err(_)) => Err(self.predicate_expected()),
@@ -421,11 +407,11 @@ impl Matcher<'_, '_> {
     }
 
     /// `%r|%p` where there is one result only.
-    fn unasked_pair(&self, spec: &Spec, pair: Range, index: usize, found: &mut Found) -> Result<(), Misfit> {
+    fn unasked_pair(&mut self, spec: &Spec, pair: Range, index: usize) -> Result<(), Misfit> {
         let [first, second] = self.parser.body.list(pair) else { return Err(Misfit::Mismatch) };
-        self.one(spec, first, index, found)?;
+        self.one(spec, first, index)?;
         let text = format!("Predicate output not allowed for instruction '{}'", self.mnemonic);
-        found.note(Misfit::after("gl", text))?;
+        self.found.note(Misfit::after("gl", text))?;
         match second {
             Operand::Reg(reg) if self.parser.body.reg_decl(*reg).0.ty != Type::PRED => {
                 Err(self.predicate_expected())
@@ -442,15 +428,16 @@ impl Matcher<'_, '_> {
     }
 
     /// One operand, and what its value and selector must obey.
-    fn scalar(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
-        self.kind(spec, operand, index, found)?;
-        found.broken.extend(self.unselectable(spec, operand));
-        found.broken.extend(spec.limits.iter().filter_map(|limit| self.broken(limit, operand, index)));
+    fn scalar(&mut self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
+        self.kind(spec, operand, index)?;
+        let limits = spec.limits.iter().filter_map(|limit| self.broken(limit, operand, index));
+        let broken: Vec<String> = self.unselectable(spec, operand).into_iter().chain(limits).collect();
+        self.found.broken.extend(broken);
         Ok(())
     }
 
     /// Is it of a kind and type that the spec takes?
-    fn kind(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
+    fn kind(&mut self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
         match (&spec.role, operand) {
             (Role::Anything, _) => Ok(()),
@@ -458,12 +445,12 @@ impl Matcher<'_, '_> {
                 Role::Label | Role::Function | Role::Variable => Ok(()),
                 _ => Err(Misfit::Mismatch),
             },
-            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index, found),
+            (Role::Memory(place), Operand::Address(range)) => self.memory(*place, *range, index),
             // `ld.global.b32 %r1, var[1]` addresses memory without brackets.
             (Role::Memory(place), Operand::Element(range)) => {
-                self.memory(*place, Range { first: range.first, len: 1 }, index, found)
+                self.memory(*place, Range { first: range.first, len: 1 }, index)
             }
-            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index, found),
+            (Role::Address(inside), Operand::Address(range)) => self.address(inside, *range, index),
             (Role::Base(_), Operand::Reg(_)) => Ok(()),
             (Role::Base(place), Operand::Symbol(s)) => self.address_variable(*s, self.space(*place)),
             (Role::List, Operand::List(_)) => Ok(()),
@@ -474,11 +461,11 @@ impl Matcher<'_, '_> {
                 let text = "Sink '_' is expected as a destination operand for instruction";
                 Err(Misfit::late(format!("{text} '{mnemonic}' with '{space}'")))
             }
-            (Role::Label | Role::Targets, _) => self.label(spec, operand, index, found),
+            (Role::Label | Role::Targets, _) => self.label(spec, operand, index),
             (Role::Handle | Role::SamplerOf, _) => self.handle(spec, operand, index),
             (Role::Function, _) if !matches!(operand, Operand::List(_)) => Ok(()),
             (Role::Movable | Role::Variable, Operand::Symbol(s)) => {
-                found.odd_address |= self.is_odd_address(spec, *s);
+                self.found.odd_address |= self.is_odd_address(spec, *s);
                 self.taken_address(spec, *s)
             }
             (Role::Movable | Role::Variable, Operand::Sum(range) | Operand::Element(range)) => {
@@ -497,14 +484,14 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn label(&self, spec: &Spec, operand: &Operand, index: usize, found: &mut Found) -> Result<(), Misfit> {
+    fn label(&mut self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
         let is = |kind: SymbolKind| matches!(operand, Operand::Symbol(s) if self.symbol(*s, |k| *k == kind).is_ok());
         let expected = format!("expected for argument {index} of instruction '{}'", self.mnemonic);
         match (&spec.role, operand) {
             (Role::Label, _) if is(SymbolKind::Label) => Ok(()),
             (Role::Label, Operand::Sink) => Err(self.no_sink(&Spec { role: Role::Dest, ..spec.clone() })),
             (Role::Label, _) => {
-                found.note(Misfit::late(format!("Label {expected}")))?;
+                self.found.note(Misfit::late(format!("Label {expected}")))?;
                 let variable = |k: &SymbolKind| match k {
                     SymbolKind::Variable { array, .. } => Some(*array),
                     _ => None,
@@ -673,7 +660,7 @@ impl Matcher<'_, '_> {
             Operand::Special { row, .. } => {
                 let reg = &sreg::TABLE[*row as usize];
                 let fits = self.wanted(spec).is_none_or(|(need, wider)| reg.fits(need, wider));
-                let reads = Table::get().form(self.fit.form).operands.iter().any(|s| s.special);
+                let reads = self.fit.form.operands.iter().any(|s| s.special);
                 return match (fits, spec.role == Role::Dest && reads) {
                     (false, _) => Misfit::Mismatch,
                     (true, false) => self.no_special(),
@@ -786,9 +773,9 @@ impl Matcher<'_, '_> {
         self.parser.body.list(*range).iter().filter(|o| !matches!(o, Operand::Offset(_))).count()
     }
 
-    fn address(&self, inside: &[Spec], range: Range, index: usize, found: &mut Found) -> Result<(), Misfit> {
+    fn address(&mut self, inside: &[Spec], range: Range, index: usize) -> Result<(), Misfit> {
         let list = self.parser.body.list(range);
-        self.all(inside, list, index, found)
+        self.all(inside, list, index)
     }
 
     /// ptxas's words if a constant breaks the limit.
@@ -823,7 +810,7 @@ impl Matcher<'_, '_> {
         };
         let field = self.fit.chosen.iter().flatten().next().map_or("", |w| w.text());
         let text =
-            limit.text.replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
+            limit.text().replace("$v", &signed).replace("$u", &unsigned).replace("$n", &index.to_string());
         text.replace("$m", self.mnemonic).replace("$w", field)
     }
 

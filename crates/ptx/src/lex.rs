@@ -7,6 +7,7 @@
 //! token that doesn't fit is named in the message.
 
 use crate::diag::Span;
+use rustc_hash::FxHashSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
@@ -63,8 +64,8 @@ impl Token {
 const SPACE: u8 = 1;
 const NAME: u8 = 2;
 const DIGIT: u8 = 4;
-/// Bytes that may stand inside a dotted word besides name bytes.
-const COLON: u8 = 8;
+/// It may be the first of two bytes that are one operator.
+const DOUBLE: u8 = 8;
 
 /// What each byte may be part of.
 static CLASS: [u8; 256] = {
@@ -72,15 +73,13 @@ static CLASS: [u8; 256] = {
     let mut b = 0;
     while b < 256 {
         let c = b as u8;
-        if c == b' ' || c == b'\t' || c == b'\n' || c == b'\r' || c == 0x0b || c == 0x0c {
-            t[b] = SPACE;
-        } else if c.is_ascii_digit() {
-            t[b] = NAME | DIGIT;
-        } else if c.is_ascii_alphabetic() || c == b'_' || c == b'$' {
-            t[b] = NAME;
-        } else if c == b':' {
-            t[b] = COLON;
-        }
+        t[b] = match c {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => SPACE,
+            b'0'..=b'9' => NAME | DIGIT,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => NAME,
+            b'<' | b'>' | b'=' | b'!' | b'&' | b'|' => DOUBLE,
+            _ => 0,
+        };
         b += 1;
     }
     t
@@ -102,14 +101,36 @@ impl<'s> Lexer<'s> {
         Lexer { source: source.as_bytes(), pos: 0, markers: Vec::new() }
     }
 
+    /// All names from here on that end in a digit.
+    pub fn numbered_names(mut self) -> FxHashSet<&'s str> {
+        let mut names = FxHashSet::default();
+        loop {
+            let token = self.next();
+            let text = &self.source[token.start as usize..token.end as usize];
+            match token.kind {
+                TokenKind::Eof => return names,
+                TokenKind::Ident if text.last().is_some_and(u8::is_ascii_digit) => {
+                    names.extend(std::str::from_utf8(text));
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn at(&self, i: usize) -> u8 {
         self.source.get(i).copied().unwrap_or(0)
     }
 
     /// Moves past white space, comments and line markers; `false` when a comment doesn't end.
     fn skip_blank(&mut self) -> bool {
+        self.skip(SPACE);
+        !matches!(self.at(self.pos), b'/' | b'#') || self.skip_comments()
+    }
+
+    /// The rest of [`Lexer::skip_blank`] where a comment or a line marker may begin, as few tokens have it.
+    #[inline(never)]
+    fn skip_comments(&mut self) -> bool {
         loop {
-            self.pos += self.run_of(SPACE);
             match self.at(self.pos) {
                 b'/' if self.at(self.pos + 1) == b'/' => self.skip_line(),
                 b'/' if self.at(self.pos + 1) == b'*' => {
@@ -122,6 +143,7 @@ impl<'s> Lexer<'s> {
                 b'#' if self.skip_marker() => {}
                 _ => return true,
             }
+            self.skip(SPACE);
         }
     }
 
@@ -157,34 +179,29 @@ impl<'s> Lexer<'s> {
     }
 
     fn token(&mut self) -> TokenKind {
-        if self.pos >= self.source.len() {
-            return TokenKind::Eof;
-        }
-        let byte = self.source[self.pos];
-        let c = class(byte);
-        if c & DIGIT != 0 {
-            return self.number();
-        }
-        if c & NAME != 0 || byte == b'%' && class(self.at(self.pos + 1)) & NAME != 0 {
-            return self.name();
-        }
+        let Some(&byte) = self.source.get(self.pos) else { return TokenKind::Eof };
         match byte {
+            b'%' if class(self.at(self.pos + 1)) & NAME != 0 => self.name(),
             b'.' if class(self.at(self.pos + 1)) & DIGIT != 0 => self.dotted_number(),
-            b'.' if class(self.at(self.pos + 1)) & NAME != 0 => {
-                let start = self.pos;
-                self.pos += 1;
-                self.skip_dotted_word();
-                if &self.source[start..self.pos] == b".version" { self.version() } else { TokenKind::Dot }
-            }
+            b'.' if class(self.at(self.pos + 1)) & NAME != 0 => self.dotted_word(),
+            b'0'..=b'9' => self.number(),
             b'"' => self.string(),
+            _ if class(byte) & NAME != 0 => self.name(),
             _ => self.punct(byte),
         }
+    }
+
+    fn dotted_word(&mut self) -> TokenKind {
+        let start = self.pos;
+        self.pos += 1;
+        self.skip_dotted_word();
+        if &self.source[start..self.pos] == b".version" { self.version() } else { TokenKind::Dot }
     }
 
     fn name(&mut self) -> TokenKind {
         let start = self.pos;
         self.pos += 1;
-        self.skip_name();
+        self.skip(NAME);
         match &self.source[start..self.pos] {
             b"$" => TokenKind::Punct(b'$'),
             b"_" | b"WARP_SZ" | b"function_name" | b"inlined_at" => TokenKind::Reserved,
@@ -212,37 +229,36 @@ impl<'s> Lexer<'s> {
     /// Moves past digits and counts them.
     fn digits(&mut self) -> usize {
         let start = self.pos;
-        while class(self.at(self.pos)) & DIGIT != 0 {
-            self.pos += 1;
-        }
+        self.skip(DIGIT);
         self.pos - start
     }
 
-    fn skip_name(&mut self) {
-        self.pos += self.run_of(NAME);
-    }
-
-    /// How many bytes of a class stand here.
-    fn run_of(&self, wanted: u8) -> usize {
-        let rest = self.source.get(self.pos..).unwrap_or(&[]);
-        rest.iter().position(|b| class(*b) & wanted == 0).unwrap_or(rest.len())
+    /// Moves past bytes of a class.
+    fn skip(&mut self, wanted: u8) {
+        while self.source.get(self.pos).is_some_and(|b| class(*b) & wanted != 0) {
+            self.pos += 1;
+        }
     }
 
     /// `.word` or `.word::word::word`; a lone colon is not part of it.
     fn skip_dotted_word(&mut self) {
-        self.skip_name();
+        self.skip(NAME);
         while self.at(self.pos) == b':'
             && self.at(self.pos + 1) == b':'
             && class(self.at(self.pos + 2)) & NAME != 0
         {
             self.pos += 2;
-            self.skip_name();
+            self.skip(NAME);
         }
     }
 
     /// Extends an opcode: all dotted words that follow without a blank. Returns the end of the last.
     pub fn opcode_tail(&mut self) -> u32 {
-        while self.at(self.pos) == b'.' && class(self.at(self.pos + 1)) & NAME != 0 && !self.at_number() {
+        while self.at(self.pos) == b'.' {
+            let next = class(self.at(self.pos + 1));
+            if next & NAME == 0 || next & DIGIT != 0 && self.at_number() {
+                break;
+            }
             self.pos += 1;
             self.skip_dotted_word();
         }
@@ -358,20 +374,17 @@ impl<'s> Lexer<'s> {
     }
 
     fn punct(&mut self, byte: u8) -> TokenKind {
-        let second = self.at(self.pos + 1);
-        let double = matches!(
-            (byte, second),
-            (b'<', b'<')
-                | (b'>', b'>')
-                | (b'<', b'=')
-                | (b'>', b'=')
-                | (b'=', b'=')
-                | (b'!', b'=')
-                | (b'&', b'&')
-                | (b'|', b'|')
-        );
-        self.pos += 1 + usize::from(double);
-        if double { TokenKind::Punct2(byte, second) } else { TokenKind::Punct(byte) }
+        self.pos += 1;
+        if class(byte) & DOUBLE != 0 {
+            let second = self.at(self.pos);
+            let same = second == byte && !matches!(byte, b'!');
+            let compares = second == b'=' && matches!(byte, b'<' | b'>' | b'!');
+            if same || compares {
+                self.pos += 1;
+                return TokenKind::Punct2(byte, second);
+            }
+        }
+        TokenKind::Punct(byte)
     }
 }
 

@@ -36,7 +36,8 @@ pub use types::Type;
 pub struct Options {
     /// The name of the file; some messages have it.
     pub file: String,
-    /// Only the diagnostics are wanted: bodies are forgotten once they are checked, and memory stays small.
+    /// Only the diagnostics are wanted: the module has no items, because what has been checked is forgotten, and
+    /// memory stays small.
     pub check_only: bool,
 }
 

@@ -74,6 +74,14 @@ struct ShortRange {
     count: u32,
 }
 
+/// How many changes and ranges there were at a place.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    changes: usize,
+    ranges: usize,
+    short_ranges: usize,
+}
+
 /// The bytes of a short text in a number; 0 if it is too long.
 fn packed(text: &[u8]) -> u64 {
     if text.len() > 8 { 0 } else { text.iter().fold(0, |n, b| n << 8 | u64::from(*b)) }
@@ -97,8 +105,8 @@ pub struct Names<'s> {
     short_ranges: Vec<ShortRange>,
     /// The prefixes of all names that end in a number and were declared one by one.
     numbered: FxHashSet<u64>,
-    /// For each open scope, how many changes and short ranges there were before it.
-    scopes: Vec<(usize, usize)>,
+    /// For each open scope, what there was before it.
+    scopes: Vec<Mark>,
 }
 
 impl<'s> Names<'s> {
@@ -159,16 +167,20 @@ impl<'s> Names<'s> {
     }
 
     pub fn open(&mut self) {
-        self.scopes.push((self.changes.len(), self.short_ranges.len()));
+        self.scopes.push(Mark {
+            changes: self.changes.len(),
+            ranges: self.ranges.len(),
+            short_ranges: self.short_ranges.len(),
+        });
     }
 
     pub fn close(&mut self) {
-        let (keep, ranges) = self.scopes.pop().unwrap_or((0, 0));
-        self.short_ranges.truncate(ranges);
-        while self.changes.len() > keep {
-            if let Some((name, slot)) = self.changes.pop() {
-                self.slots[name.0 as usize] = slot;
-            }
+        let before = self.scopes.pop().unwrap_or_default();
+        self.ranges.truncate(before.ranges);
+        self.short_ranges.truncate(before.short_ranges);
+        // The first change of a name is the last one to be taken back.
+        for (name, slot) in self.changes.drain(before.changes..).rev() {
+            self.slots[name.0 as usize] = slot;
         }
     }
 
@@ -186,7 +198,7 @@ impl<'s> Names<'s> {
         if declared(slot.meaning) && slot.depth == depth {
             return Err(slot.meaning);
         }
-        if let Some((member, range_depth)) = self.member_of_range(name)
+        if let Some((member, range_depth)) = self.member_of_range(self.text(name))
             && range_depth == depth
         {
             return Err(member);
@@ -263,25 +275,30 @@ impl<'s> Names<'s> {
     }
 
     fn no_short_range(&mut self, prefix: u64) {
-        if self.numbered.insert(prefix) {
+        // A prefix that is too long has no short range.
+        if prefix != 0 && self.numbered.insert(prefix) {
             self.short_ranges.iter_mut().filter(|r| r.prefix == prefix).for_each(|r| r.prefix = 0);
         }
     }
 
     /// The register that a text names, if it can only be a member of a register range. Interns nothing.
-    pub fn register(&self, text: &str) -> Option<Reg> {
-        let bytes = text.as_bytes();
-        let digits = bytes.iter().rev().take_while(|b| b.is_ascii_digit()).count();
-        let at = bytes.len() - digits;
-        // Leading zeros change nothing; no range has a member with more than nine digits.
-        let zeros = bytes[at..].iter().take_while(|b| **b == b'0').count();
-        if digits == 0 || digits - zeros > 9 {
+    pub fn register(&self, text: &[u8]) -> Option<Reg> {
+        let (mut at, mut index, mut scale) = (text.len(), 0u32, 1u32);
+        while let Some(digit) = at.checked_sub(1).map(|i| text[i].wrapping_sub(b'0')).filter(|d| *d < 10) {
+            // No range has a member with more than nine digits; leading zeros change nothing.
+            if scale == 0 && digit != 0 {
+                return None;
+            }
+            index += u32::from(digit) * scale;
+            scale = if scale < 100_000_000 { scale * 10 } else { 0 };
+            at -= 1;
+        }
+        let prefix = packed(&text[..at]);
+        if prefix == 0 || at == text.len() {
             return None;
         }
-        let index = bytes[at + zeros..].iter().fold(0, |n: u32, b| n * 10 + u32::from(*b - b'0'));
-        let prefix = packed(&bytes[..at]);
         let found = self.short_ranges.iter().rev().find(|r| r.prefix == prefix && index < r.count)?;
-        (prefix != 0).then_some(Reg(found.first.0 + index))
+        Some(Reg(found.first.0 + index))
     }
 
     /// Names of this scope, declared by themselves, that a range would declare again. A label is none of them.
@@ -297,8 +314,8 @@ impl<'s> Names<'s> {
                 && index.and_then(|i| i.parse::<u32>().ok()).is_some_and(|i| i < count)
         };
         let mut members: Vec<Name> = match self.scopes.last() {
-            Some((start, _)) => {
-                self.changes[*start..].iter().map(|(n, _)| *n).filter(|n| is_member(*n)).collect()
+            Some(start) => {
+                self.changes[start.changes..].iter().map(|(n, _)| *n).filter(|n| is_member(*n)).collect()
             }
             None => (0..self.texts.len() as u32).map(Name).filter(|n| is_member(*n)).collect(),
         };
@@ -317,10 +334,15 @@ impl<'s> Names<'s> {
         }
     }
 
+    /// Is a text, which need not stand in the source, the name of a member of a range here?
+    pub fn is_member(&self, text: &str) -> bool {
+        self.member_of_range(text).is_some()
+    }
+
     /// What a name means here.
     pub fn lookup(&mut self, name: Name) -> Meaning {
         match self.slots[name.0 as usize].meaning {
-            Meaning::Nothing => match self.member_of_range(name) {
+            Meaning::Nothing => match self.member_of_range(self.text(name)) {
                 Some((meaning, _)) => {
                     self.save(name);
                     self.uses[name.0 as usize].member = true;
@@ -337,8 +359,7 @@ impl<'s> Names<'s> {
 
     /// `%r12` where `%r<100>` is declared: its meaning, and the scope of the range. All digits at the end of
     /// a name are the number, so `%t13` is never a member of `%t1<4>`.
-    fn member_of_range(&self, name: Name) -> Option<(Meaning, u32)> {
-        let text = self.text(name);
+    fn member_of_range(&self, text: &str) -> Option<(Meaning, u32)> {
         let split = text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         if split == text.len() {
             return None;

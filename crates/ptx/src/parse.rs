@@ -19,7 +19,7 @@ use crate::ast::*;
 use crate::diag::{Diagnostic, Severity, Span};
 use crate::lex::{Lexer, Marker, Token, TokenKind};
 use crate::names::{Meaning, Names};
-use crate::target::{HeaderSpans, Target, Version};
+use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::{Options, Parsed};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -36,28 +36,36 @@ pub(crate) struct Parser<'s> {
     pub names: Names<'s>,
     pub symbols: Vec<SymbolInfo>,
     pub opcodes: Vec<crate::table::Opcode>,
+    /// Opcodes that are written without blanks, as almost all are.
     opcode_ids: FxHashMap<&'s str, OpcodeId>,
-    /// Shapes of instructions that are right.
-    pub known_shapes: FxHashSet<crate::check::Shape>,
+    /// All opcodes by mnemonic and spelling without blanks: blanks make no difference, except within a mnemonic.
+    resolved_ids: FxHashMap<(&'static str, String), OpcodeId>,
+    /// Shapes of instructions that are right, and that of the one at hand (`check/known.rs`).
+    pub known_shapes: crate::check::KnownShapes,
+    pub shape: crate::check::Shape,
     pub diagnostics: Vec<Diagnostic>,
     lines: LineCursor,
     pub version: Version,
     pub target: Target,
     /// `texmode_independent`: textures and samplers are told apart.
     pub separate_samplers: bool,
-    pub header: HeaderSpans,
+    pub header: header::HeaderSpans,
     /// Functions by symbol: what calls and redeclarations are checked against.
     pub signatures: FxHashMap<Symbol, Signature>,
     /// The name of the file for messages.
     file: String,
-    /// Forget bodies once they are checked.
+    /// Forget what has been checked.
     check_only: bool,
     pub module: header::ModuleState,
+    /// All names in the source that end in a number, once `L<3>` has asked for them.
+    numbered_names: Option<FxHashSet<&'s str>>,
     /// The functions behind each label of a `.calltargets`.
     pub call_targets: FxHashMap<Symbol, Vec<Symbol>>,
     /// State of the function that is being parsed.
     pub function: FunctionState,
     pub body: Body<'s>,
+    /// Operands on their way into the body.
+    pending: operand::Pending,
 }
 
 /// How many registers of a function have their kind at hand; the rest is searched.
@@ -77,8 +85,8 @@ pub(crate) struct FunctionState {
     /// The parameters in memory of the function itself.
     pub formals: Formals,
     pub entry: bool,
-    /// A parameter says no state space.
-    pub without_storage: bool,
+    /// The first parameter that says no state space.
+    pub without_storage: Option<Span>,
 }
 
 #[derive(Default)]
@@ -102,8 +110,10 @@ impl Formals {
 
 /// A use of a name that has no meaning there.
 pub(crate) struct Unknown {
-    pub name: Name,
+    pub name: String,
     pub span: Span,
+    /// Where it stands among the operands of the function.
+    pub place: u32,
     /// It got one further down, but not as a label.
     pub declared_later: bool,
 }
@@ -140,22 +150,26 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         symbols: Vec::new(),
         opcodes: Vec::new(),
         opcode_ids: FxHashMap::default(),
-        known_shapes: FxHashSet::default(),
+        resolved_ids: FxHashMap::default(),
+        known_shapes: Default::default(),
+        shape: Default::default(),
         diagnostics: Vec::new(),
         lines: LineCursor::default(),
         version: Version::CURRENT,
         target: Target::default(),
         separate_samplers: false,
-        header: HeaderSpans::default(),
+        header: header::HeaderSpans::default(),
         signatures: FxHashMap::default(),
+        numbered_names: None,
         call_targets: FxHashMap::default(),
         file: options.file.clone(),
         check_only: options.check_only,
         module: header::ModuleState::default(),
         function: FunctionState::default(),
         body: Body::default(),
+        pending: operand::Pending::default(),
     };
-    parser.bump();
+    parser.advance();
     let module = parser.module();
     parser.check_target_version();
     let Parser { names, symbols, opcodes, diagnostics, .. } = parser;
@@ -171,15 +185,21 @@ pub fn source_text(bytes: &[u8]) -> Result<&str, Diagnostic> {
 
 /// Bytes that end everything before the first token.
 fn unreadable(bytes: &[u8]) -> Option<Diagnostic> {
-    let too_long = u32::try_from(bytes.len()).is_err();
-    let bad = if bytes.is_ascii() { None } else { bytes.iter().position(|b| !b.is_ascii()) };
-    let nul = if bytes.contains(&0) { bytes.iter().position(|b| *b == 0) } else { None };
+    if u32::try_from(bytes.len()).is_err() {
+        return Some(fatal_without_place("Input is larger than 4 GiB".into()));
+    }
+    // Without a branch for each byte this takes next to no time.
+    let readable = |b: &u8| (1..128).contains(b);
+    if bytes.chunks(256).all(|chunk| chunk.iter().fold(true, |all, b| all & readable(b))) {
+        return None;
+    }
     let line = |at: usize| bytes[..at].iter().filter(|b| **b == b'\n').count() + 1;
-    let message = match (bad, nul) {
-        _ if too_long => "Input is larger than 4 GiB".to_string(),
-        (Some(at), _) => format!("Unexpected non-ASCII character encountered on line {}", line(at)),
-        (_, Some(at)) => format!("Unexpected EOF encountered on line {}", line(at)),
-        _ => return None,
+    let message = match bytes.iter().position(|b| !b.is_ascii()) {
+        Some(at) => format!("Unexpected non-ASCII character encountered on line {}", line(at)),
+        None => {
+            let nul = bytes.iter().position(|b| *b == 0)?;
+            format!("Unexpected EOF encountered on line {}", line(nul))
+        }
     };
     Some(fatal_without_place(message))
 }
@@ -189,9 +209,17 @@ fn fatal_without_place(message: String) -> Diagnostic {
 }
 
 impl<'s> Parser<'s> {
+    /// Goes on to the next token.
+    #[inline(never)]
+    pub fn advance(&mut self) {
+        self.tok = self.lexer.next();
+    }
+
+    /// Takes the current token. Inlined, because most callers look at a part of it only.
+    #[inline]
     pub fn bump(&mut self) -> Token {
         let token = self.tok;
-        self.tok = self.lexer.next();
+        self.advance();
         token
     }
 
@@ -212,7 +240,7 @@ impl<'s> Parser<'s> {
     pub fn eat_dot(&mut self, word: &str) -> bool {
         let here = self.dot() == word;
         if here {
-            self.bump();
+            self.advance();
         }
         here
     }
@@ -220,7 +248,7 @@ impl<'s> Parser<'s> {
     pub fn eat(&mut self, punct: u8) -> bool {
         let here = self.tok.is(punct);
         if here {
-            self.bump();
+            self.advance();
         }
         here
     }
@@ -242,8 +270,9 @@ impl<'s> Parser<'s> {
         if self.tok.kind != TokenKind::Ident {
             return None;
         }
-        let reg = self.names.register(self.text(self.tok))?;
-        self.bump();
+        let text = &self.source.as_bytes()[self.tok.start as usize..self.tok.end as usize];
+        let reg = self.names.register(text)?;
+        self.advance();
         Some(reg)
     }
 
@@ -332,6 +361,13 @@ impl<'s> Parser<'s> {
         let symbol = Symbol(self.symbols.len() as u32);
         self.symbols.push(SymbolInfo { name, member: None, kind, span });
         symbol
+    }
+
+    /// Notes a name that can mean nothing in this function.
+    fn unknown(&mut self, name: &str, span: Span) {
+        let place = self.body.operands.len() as u32;
+        let name = name.to_string();
+        self.function.unknown.push(Unknown { name, span, place, declared_later: false });
     }
 
     /// Declares a name; a second declaration in the same scope is an error.

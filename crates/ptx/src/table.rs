@@ -82,373 +82,35 @@
 //! of a gate `error 'text'` makes a row of something that ptxas knows well enough to say what is wrong with it. In a
 //! rule, `warn 'text'` is a warning.
 
+mod form;
 mod opcode;
-mod read;
 
-pub use opcode::{Fit, Opcode, OpcodeError, Remark, resolve};
+pub use form::*;
+pub use opcode::{Fit, Opcode, OpcodeError, Remark, mnemonic, resolve};
 
 use crate::target::{Target, Version};
-use crate::types::Type;
-use crate::words::{Kind, Turn, Word};
-use rustc_hash::FxHashMap;
-use std::sync::OnceLock;
+use crate::words::{Turn, Word};
 
-/// The sources of the table, in the order in which rules are checked.
-const FILES: &[(&str, &str)] = &[
-    ("common.tab", include_str!("table/common.tab")),
-    ("integer.tab", include_str!("table/integer.tab")),
-    ("float.tab", include_str!("table/float.tab")),
-    ("compare.tab", include_str!("table/compare.tab")),
-    ("convert.tab", include_str!("table/convert.tab")),
-    ("move.tab", include_str!("table/move.tab")),
-    ("memory.tab", include_str!("table/memory.tab")),
-    ("atomic.tab", include_str!("table/atomic.tab")),
-    ("async.tab", include_str!("table/async.tab")),
-    ("control.tab", include_str!("table/control.tab")),
-    ("warp.tab", include_str!("table/warp.tab")),
-    ("texture.tab", include_str!("table/texture.tab")),
-    ("video.tab", include_str!("table/video.tab")),
-    ("matrix.tab", include_str!("table/matrix.tab")),
-    ("wgmma.tab", include_str!("table/wgmma.tab")),
-    ("tcgen05.tab", include_str!("table/tcgen05.tab")),
-];
+/// The lines, as `build/` read them from the files.
+mod lines {
+    use super::form::*;
+    use crate::target::{Target, Version};
+    use crate::types::Type;
+    use crate::words::{Kind, Word};
 
-/// One row: the modifiers and operands of a form.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Form {
-    pub slots: Vec<Slot>,
-    pub operands: Vec<Spec>,
-    pub gates: Vec<Gate>,
-    /// The row is there for the sake of this text.
-    pub error: Option<String>,
+    include!(concat!(env!("OUT_DIR"), "/table.rs"));
 }
 
-impl Form {
-    /// Is there a place for a word of this kind?
-    pub fn takes(&self, kind: Kind) -> bool {
-        self.slots.iter().any(|slot| slot.kind() == kind)
-    }
-
-    /// The sizes of its vectors, other than 1, 2 and 4, which every vector may have when it is read.
-    fn vector_sizes(&self) -> Vec<u32> {
-        fn add(form: &Form, specs: &[Spec], sizes: &mut Vec<u32>) {
-            for spec in specs {
-                match &spec.role {
-                    Role::Address(inside) => add(form, inside, sizes),
-                    _ => sizes.extend(form.sizes(spec.count).into_iter().filter(|n| !matches!(n, 1 | 2 | 4))),
-                }
-            }
-        }
-        let mut sizes = Vec::new();
-        add(self, &self.operands, &mut sizes);
-        sizes
-    }
-
-    /// The sizes of a vector with the words that the row takes; none where it can't tell.
-    fn sizes(&self, count: Count) -> Vec<u32> {
-        let of_kind = |kind: Kind| {
-            self.slots.iter().filter(move |s| s.kind() == kind).flat_map(|s| s.words.iter().copied())
-        };
-        let numbers = |key: char| of_kind(Count::shape_kind(key)).filter_map(move |w| w.number(key));
-        match count {
-            Count::Exactly(n) => vec![u32::from(n)],
-            Count::Shape { key, times, over } => {
-                numbers(key).map(|n| n * u32::from(times) / u32::from(over.max(1))).collect()
-            }
-            Count::Fragment { element, .. } => {
-                let types = self.slots.iter().filter(|s| s.kind() == Kind::Type).nth(element as usize);
-                let types = types.iter().flat_map(|s| s.words.iter()).filter_map(|w| Type::of_word(*w));
-                let types: Vec<Type> = types.collect();
-                of_kind(Kind::Shape)
-                    .flat_map(|shape| {
-                        types.iter().filter_map(move |ty| count.fragment(|key| shape.number(key), *ty))
-                    })
-                    .collect()
-            }
-            Count::Dimension { .. } => (1..=5).collect(),
-            Count::Vector => of_kind(Kind::Vector).filter_map(|w| w.number('v')).collect(),
-            Count::One | Count::AtLeast(_) | Count::Free => Vec::new(),
-        }
-    }
+/// What the table has about a mnemonic.
+pub fn instruction(mnemonic: &str) -> Option<&'static Instruction> {
+    let at = lines::INSTRUCTIONS.binary_search_by(|i| i.mnemonic.cmp(mnemonic)).ok()?;
+    Some(&lines::INSTRUCTIONS[at])
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Slot {
-    pub words: Vec<Word>,
-    pub optional: bool,
-}
-
-impl Slot {
-    pub fn kind(&self) -> Kind {
-        self.words.first().map_or(Kind::Flag, |w| w.kind())
-    }
-
-    /// The flag among its words: `.approx` of `<rnd>/.approx`.
-    fn flag(&self) -> Option<Word> {
-        self.words.iter().copied().find(|w| matches!(w.kind(), Kind::Flag | Kind::FormFlag))
-    }
-}
-
-/// What may stand at an operand's place.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Spec {
-    pub role: Role,
-    pub ty: TypeRef,
-    pub count: Count,
-    pub optional: bool,
-    pub sink: bool,
-    /// A special register may stand there.
-    pub special: bool,
-    /// The register may be negated.
-    pub negates: bool,
-    /// The operand stands there if and only if the opcode has this word.
-    pub when: Option<Word>,
-    pub gate: Option<Gate>,
-    /// What a constant at this place must obey.
-    pub limits: Vec<Limit>,
-    /// The element of a vector that is the index into an array of layers.
-    pub index: Option<u8>,
-}
-
-impl Spec {
-    /// Does the value of a constant matter here?
-    fn bounds_constants(&self) -> bool {
-        match &self.role {
-            Role::Pair(pair) => pair.0.bounds_constants() || pair.1.bounds_constants(),
-            _ => self.limits.iter().any(|l| !l.test.of_vector()),
-        }
-    }
-}
-
-/// A bound on a constant or on a register's selector, and what ptxas says when it is broken.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Limit {
-    pub test: Test,
-    pub text: String,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Test {
-    /// `0..15`
-    Range(i64, i64),
-    /// `4|8|16`
-    OneOf(Vec<i64>),
-    /// `/8`
-    Multiple(i64),
-    /// `pow2`
-    PowerOfTwo,
-    /// `nonzero`
-    NonZero,
-    /// `(0..1]`, of a float.
-    Fraction,
-    /// `.b0 .hXX`: the selectors that a register may have; `no selector` for none.
-    Selector(String),
-    /// `no constant`
-    Register,
-    /// `size`: a vector of the size that the opcode asks for.
-    Size,
-    /// `vector`: a vector where the opcode asks for one.
-    Vector,
-}
-
-impl Test {
-    /// Is it about vectors as a whole?
-    pub fn of_vector(&self) -> bool {
-        matches!(self, Test::Size | Test::Vector)
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Role {
-    /// Register that is written.
-    Dest,
-    /// Register or constant.
-    Source,
-    /// Register, constant, or the address of a variable or function.
-    Movable,
-    /// Register only.
-    Register,
-    /// Constant.
-    Constant,
-    /// A sink.
-    Discard,
-    /// Predicate register that is written.
-    PredDest,
-    /// Predicate register, perhaps negated; or a constant truth value.
-    Pred,
-    /// `[base + offset]` in a state space.
-    Memory(Place),
-    /// The base among other things in brackets.
-    Base(Place),
-    /// `[…]` with more in it than a plain address.
-    Address(Vec<Spec>),
-    /// `{x, y}`: a vector whose elements differ.
-    Tuple(Vec<Spec>),
-    /// `x|q`: the second is optional when it says so.
-    Pair(Box<(Spec, Spec)>),
-    Label,
-    /// The label of a `.branchtargets`.
-    Targets,
-    Function,
-    Variable,
-    /// A texture, sampler or surface variable, or a register with its handle.
-    Handle,
-    /// A sampler if textures and samplers are told apart, else the texture that has it in it.
-    SamplerOf,
-    List,
-    Anything,
-}
-
-/// The state space that an address is checked against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The n-th state space among the modifiers; generic if there is none.
-    Named(u8),
-    Shared,
-    Global,
-    /// A variable of any state space will do.
-    Any,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TypeRef {
-    /// The type in the form's n-th type slot.
-    Slot(u8),
-    /// Twice as wide as that.
-    Wide(u8),
-    /// Its bits, shared out among the elements of a vector.
-    Split(u8),
-    /// A register at least as wide as that, of any class.
-    AtLeast(u8),
-    /// Packed in pairs into a register of 32 bits if it is 16 bits wide.
-    Paired(u8),
-    Fixed(Type),
-    Any,
-}
-
-/// How many registers an operand is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
-    /// A single register or constant, without braces.
-    One,
-    /// Braces with this many; a lone register is the same as one in braces when this is 1.
-    Exactly(u16),
-    /// As many as `.v2`, `.v4`, `.v8` say; without braces when there is none.
-    Vector,
-    /// A number in a shape word, times and over small numbers: `{d*n/2}`.
-    Shape { key: char, times: u16, over: u16 },
-    /// A lane's part of a matrix with the shape's `rows` and `columns` and elements of the n-th type.
-    Fragment { rows: char, columns: char, element: u8, times: u16, over: u16 },
-    /// As many as the dimension word (`.3d`) says, less this.
-    Dimension { less: u16 },
-    /// Braces with at least this many, or a single register.
-    AtLeast(u16),
-    /// Braces or a single register, as many as are there.
-    Free,
-}
-
-/// Lanes of a warp.
-const LANES: u32 = 32;
-
-impl Count {
-    /// The kind of the words that give a number to a dimension; `x` is the number of repetitions.
-    pub fn shape_kind(key: char) -> Kind {
-        if key == 'x' { Kind::Repeat } else { Kind::Shape }
-    }
-
-    /// The registers of a matrix fragment whose elements have this type.
-    pub fn fragment(self, shape: impl Fn(char) -> Option<u32>, element: Type) -> Option<u32> {
-        let Count::Fragment { rows, columns, times, over, .. } = self else { return None };
-        let register = element.bits().max(32);
-        let bits = shape(rows)? * shape(columns)? * element.bits() * u32::from(times);
-        Some(bits / (LANES * register * u32::from(over.max(1))))
-    }
-
-    /// Must one register stand in braces, too?
-    pub fn needs_braces(self) -> bool {
-        matches!(self, Count::Shape { .. } | Count::Fragment { .. } | Count::Dimension { .. })
-    }
-}
-
-/// A requirement on target and version, and the name that ptxas gives to what requires it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Gate {
-    pub subject: Subject,
-    pub name: String,
-    pub needs: Vec<Need>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    Feature,
-    Instruction,
-    Modifier,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Need {
-    AtLeast(u16),
-    OneOf(Vec<Target>),
-    Version(Version),
-}
-
-/// A `word`, `rule`, `amid` or `late` line.
-#[derive(Debug)]
-pub struct Rule {
-    pub step: Step,
-    pub when: Condition,
-    pub then: Consequence,
-}
-
-/// When a rule is checked: while the modifiers are read, before the row's gates, among the modifiers that don't
-/// belong, or after them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Word,
-    Rule,
-    Amid,
-    Late,
-}
-
-#[derive(Debug, Default)]
-pub struct Condition {
-    /// One of these mnemonics, or one that begins with it where it ended in `*`.
-    pub mnemonics: Vec<(&'static str, bool)>,
-    /// The lowest version to which the rule applies.
-    pub from: Option<Version>,
-    /// The version below which it applies.
-    pub until: Option<Version>,
-    /// The lowest target, and the one below which.
-    pub from_sm: Option<u16>,
-    pub until_sm: Option<u16>,
-    /// Of each group one must be there.
-    pub present: Vec<Vec<Word>>,
-    /// None of these may be there.
-    pub absent: Vec<Word>,
-    /// The n-th type is one of these.
-    pub types: Vec<(usize, Vec<Word>)>,
-    /// The instruction has so many operands.
-    pub operands: Option<usize>,
-}
-
-impl Condition {
-    /// Is this word one of those that must be there?
-    pub fn names(&self, word: Word) -> bool {
-        self.present.iter().any(|group| group.contains(&word))
-    }
-
-    /// The first word that it names.
-    fn first_word(&self) -> Option<Word> {
-        self.present.iter().flatten().chain(&self.absent).next().copied()
-    }
-
-    /// Does it ask for no other version and target than these?
-    pub fn is_current(&self, target: Target, version: Version) -> bool {
-        self.from.is_none_or(|v| version.reaches(v))
-            && self.until.is_none_or(|v| !version.reaches(v))
-            && self.from_sm.is_none_or(|sm| target.sm() >= sm)
-            && self.until_sm.is_none_or(|sm| target.sm() < sm)
-    }
+/// The `word` lines that name a word, in order.
+fn word_rules(word: Word) -> &'static [&'static Rule] {
+    let at = lines::WORD_RULES.binary_search_by_key(&word, |(word, _)| *word);
+    at.map_or(&[], |at| lines::WORD_RULES[at].1)
 }
 
 impl Rule {
@@ -462,56 +124,6 @@ impl Rule {
     }
 }
 
-#[derive(Debug)]
-pub enum Consequence {
-    Gates(Vec<Gate>),
-    Error(String),
-    Warning(String),
-}
-
-#[derive(Default)]
-pub struct Table {
-    rows: Vec<Row>,
-    pub rules: Vec<Rule>,
-    by_mnemonic: FxHashMap<&'static str, Vec<u16>>,
-    definitions: read::Definitions,
-}
-
-/// A line of the table for one of its mnemonics; read when an opcode asks for it.
-struct Row {
-    line: &'static str,
-    place: (&'static str, usize),
-    form: OnceLock<Form>,
-}
-
-impl Table {
-    /// The table, read on first use.
-    ///
-    /// # Panics
-    /// If a line of the table itself is malformed, which a test rules out.
-    pub fn get() -> &'static Table {
-        static CELL: OnceLock<Table> = OnceLock::new();
-        CELL.get_or_init(|| read::table(FILES).unwrap_or_else(|e| panic!("instruction table: {e}")))
-    }
-
-    pub fn forms_of(&self, mnemonic: &str) -> Option<&[u16]> {
-        self.by_mnemonic.get(mnemonic).map(Vec::as_slice)
-    }
-
-    /// The mnemonic of the table that is spelled like this.
-    pub fn mnemonic(&self, spelling: &str) -> Option<&'static str> {
-        self.by_mnemonic.get_key_value(spelling).map(|(m, _)| *m)
-    }
-
-    /// # Panics
-    /// If the row is malformed, which a test rules out.
-    pub fn form(&self, id: u16) -> &Form {
-        let row = &self.rows[id as usize];
-        let read = || self.definitions.form(row.line);
-        row.form.get_or_init(|| read().unwrap_or_else(|e| panic!("{}:{}: {e}", row.place.0, row.place.1)))
-    }
-}
-
 impl Gate {
     /// ptxas's words for each need that isn't met.
     pub fn refusals(&self, target: Target, version: Version) -> impl Iterator<Item = String> {
@@ -520,7 +132,7 @@ impl Gate {
             Subject::Instruction => "Instruction",
             Subject::Modifier => "Modifier",
         };
-        let name = &self.name;
+        let name = self.name;
         self.needs.iter().filter_map(move |need| match need {
             Need::Version(v) if !version.reaches(*v) => {
                 Some(format!("{subject} {name} requires PTX ISA .version {v} or later"))
@@ -533,25 +145,5 @@ impl Gate {
             }
             _ => None,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_reads() {
-        match read::table(FILES) {
-            Ok(table) => {
-                assert!(table.rows.len() > 500);
-                for row in &table.rows {
-                    if let Err(e) = table.definitions.form(row.line) {
-                        panic!("{}:{}: {e}", row.place.0, row.place.1);
-                    }
-                }
-            }
-            Err(e) => panic!("{e}"),
-        }
     }
 }

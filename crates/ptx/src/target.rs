@@ -1,7 +1,5 @@
 //! PTX versions and targets: which exist, which go together, and what a requirement on them means.
 
-use crate::diag::Span;
-
 /// A `.version`: major and minor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
@@ -50,7 +48,7 @@ pub enum Suffix {
 
 /// A `.target` machine: an index into [`TARGETS`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Target(u8);
+pub struct Target(pub(crate) u8);
 
 pub struct TargetInfo {
     pub name: &'static str,
@@ -183,11 +181,4 @@ impl std::fmt::Debug for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// Where the header said it, for messages that come later.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct HeaderSpans {
-    pub version: Span,
-    pub target: Span,
 }

@@ -18,7 +18,7 @@ pub enum Class {
 
 /// A type, as small as a byte: an index into [`TYPES`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Type(u8);
+pub struct Type(pub(crate) u8);
 
 /// Name, width of the register in bits, class, and whether a register can be declared with it.
 const TYPES: &[(&str, u16, Class, bool)] = &[

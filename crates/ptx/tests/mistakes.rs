@@ -25,6 +25,7 @@ const BARS: &[Bar] = &[
     bar("calls", 100, 95),
     bar("directives", 100, 95),
     bar("header", 100, 95),
+    bar("headings", 100, 98),
     bar("initialisers", 100, 95),
     bar("labels", 100, 95),
     bar("literals", 100, 95),

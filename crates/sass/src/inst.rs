@@ -302,6 +302,13 @@ impl Inst {
         self.modifiers().any(|m| m == modifier)
     }
 
+    /// The names that stand behind the operand at `slot`: `H0_H0`, `X4`; what is always printed aside.
+    pub fn suffixes(&self, slot: usize) -> impl Iterator<Item = M> + '_ {
+        let behind = move |index: &usize| matches!(self.form.mods[*index], Mod::Field { slot: Some(owner), .. } if owner == slot);
+        let names = (0..self.form.mods.len()).filter(behind).map(|index| self.modifier(index));
+        names.filter(|&name| name != M::Empty)
+    }
+
     pub(crate) fn modifier(&self, index: usize) -> M {
         match &self.form.mods[index] {
             Mod::Literal(name) => *name,

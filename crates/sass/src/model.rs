@@ -152,7 +152,11 @@ pub const UNKNOWN: u16 = 40;
 
 /// Cycles by pair of ports.
 struct Matrix {
-    cycles: Box<[u8]>,
+    /// Cycles from one port to each other. The first row is that of all ports of which nothing was seen, and most are:
+    /// they give no result.
+    rows: Vec<[u8; Port::COUNT]>,
+    /// The row of each port.
+    row: [u8; Port::COUNT],
     longest: [u8; Port::COUNT],
 }
 
@@ -175,23 +179,21 @@ impl Matrix {
                 to[second.index()] = to[second.index()].max(cycles);
             }
         }
-        let mut cycles = vec![UNKNOWN as u8; Port::COUNT * Port::COUNT];
-        for first in 0..Port::COUNT {
-            for second in 0..Port::COUNT {
-                if from[first] > 0 {
-                    cycles[first * Port::COUNT + second] = from[first].max(to[second]);
-                }
-            }
-        }
+        let (mut rows, mut row) = (vec![[UNKNOWN as u8; Port::COUNT]], [0; Port::COUNT]);
         for (first, second, least) in known() {
-            cycles[first.index() * Port::COUNT + second.index()] = least;
+            let (first, second) = (first.index(), second.index());
+            if row[first] == 0 {
+                row[first] = rows.len() as u8;
+                rows.push(if from[first] > 0 { to.map(|to| to.max(from[first])) } else { rows[0] });
+            }
+            rows[row[first] as usize][second] = least;
         }
         let longest = from.map(|longest| if longest > 0 { longest } else { UNKNOWN as u8 });
-        Matrix { cycles: cycles.into_boxed_slice(), longest }
+        Matrix { rows, row, longest }
     }
 
     fn cycles(&self, first: Port, second: Port) -> u16 {
-        u16::from(self.cycles[first.index() * Port::COUNT + second.index()])
+        u16::from(self.rows[self.row[first.index()] as usize][second.index()])
     }
 
     fn longest(&self, first: Port) -> u16 {

@@ -14,8 +14,10 @@
 pub const FIRST: u8 = 4;
 pub const WORDS: u32 = 12;
 pub const RETURN_ADDRESS: u8 = 20;
-/// Where the address of an indirect call is put: no parameter lies there.
-pub const CALLEE: u8 = 2;
+/// Where the address of an indirect call is put: no parameter lies there, nor the frame pointer.
+pub fn callee(function: &ori::Function) -> u8 {
+    if function.moving_stack { 18 } else { 2 }
+}
 /// The first convergence barrier that survives a call.
 pub const FIRST_SAVED_BARRIER: u8 = 6;
 /// A kernel that calls has at least so many registers.

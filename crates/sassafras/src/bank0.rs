@@ -10,8 +10,9 @@ use sass::Isa;
 pub struct Machine {
     pub sm: u16,
     pub isa: Isa,
-    /// Offset of the kernel's parameters in bank 0.
-    pub params: u32,
+    /// Offset of the kernel's parameters in bank 0, and that of many parameters.
+    params: u32,
+    many_params: u32,
     /// Offset of the descriptor of global memory; machines before sm_80 have none.
     pub descriptor: Option<u32>,
     /// Offset of the stack pointer's first value.
@@ -27,6 +28,8 @@ pub struct Machine {
     /// A policy for the second cache takes the descriptor's place. On sm_80 to sm_89 such an access is marked by a bit
     /// that an instruction's operands don't tell: there the hint is not taken.
     pub takes_policies: bool,
+    /// Where bank 0 has the addresses of the driver's tables of textures, of samplers and of surfaces, in this order.
+    pub image_tables: u32,
     /// The handles of textures and surfaces begin behind the parameters, at a multiple of this.
     pub image_align: u32,
     /// Handles must be in uniform registers; and to such a handle an offset can be added.
@@ -76,6 +79,7 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         sm,
         isa,
         params,
+        many_params: if sm >= 90 { params } else { 0x1a80 },
         descriptor,
         stack,
         shared,
@@ -84,6 +88,11 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         windows: windows(sm),
         alias: alias(sm),
         takes_policies: sm >= 90,
+        image_tables: match sm {
+            75..90 => 0x70,
+            90 => 0xf0,
+            _ => 0x150,
+        },
         image_align: if sm >= 100 { 16 } else { 4 },
         uniform_handles: sm >= 90,
         handle_offset: sm == 90,
@@ -126,10 +135,23 @@ static MACHINES: &[Machine] = &[
     row(121, Isa::Sm120),
 ];
 
+/// More bytes of parameters than this are many: ptxas 13.0 changes over between 4352 and 4360.
+const FEW_PARAM_BYTES: u32 = 0x1100;
+
 impl Machine {
+    /// Where the parameters of a kernel begin in bank 0.
+    pub fn params(&self, bytes: u32) -> u32 {
+        if bytes > FEW_PARAM_BYTES { self.many_params } else { self.params }
+    }
+
     /// Memory order, scope and privacy are modifiers of their own, and a weak access names the widest scope.
     pub fn splits_order(&self) -> bool {
         self.sm < 80
+    }
+
+    /// The driver has functions for `tex.grad` where the machine has no operation.
+    pub fn driver_has_gradients(&self) -> bool {
+        self.sm >= 90
     }
 
     /// Blocks of a cluster see each other's shared memory.
@@ -164,6 +186,11 @@ impl Machine {
 
     /// A barrier may be written as ordinary memory, if its unit is told to look again.
     pub fn stores_barriers(&self) -> bool {
+        self.sm >= 100
+    }
+
+    /// The metadata of a sparse matrix must name the lower place of each group first.
+    pub fn wants_ordered_metadata(&self) -> bool {
         self.sm >= 100
     }
 

@@ -5,14 +5,15 @@ use crate::callgraph::{self, CallGraph};
 use crate::data::Data;
 use crate::emit::{self, Words};
 use crate::lines::{self, Coded};
-use crate::lower::{IMAGE_HANDLE, Kernel, Uses};
+use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
 use crate::mir::Code;
+use crate::reconfigure::Reconfiguration;
 use crate::{Failure, Input, Options, abi};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
-    DebugSection, Features, Function, ImageKind, Kernel as CubinKernel, Linkage, Module, Param, Params,
-    Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
+    DebugSection, Features, Function, Image, ImageKind, Kernel as CubinKernel, Linkage, Module, Param,
+    Params, Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
 
 /// A function up to its words.
@@ -61,7 +62,9 @@ pub fn module(
         external_functions: externals,
         calls: callgraph::calls(&compiled, input.module, &data.functions, options.relocatable),
         variables: data.variables,
-        images: data.images,
+        images: images_of_kernels(&compiled, data.images),
+        loader_sizes: loader_sizes(&compiled),
+        attrs: module_attrs(input.module),
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
         debug,
         features: features(&compiled),
@@ -69,6 +72,30 @@ pub fn module(
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
     write(module).map_err(|e| Failure::internal("container", "module", e))
+}
+
+/// Each image that is a parameter gets its kernel, by its place among the functions of the file.
+fn images_of_kernels(compiled: &[Compiled], mut images: Vec<Image>) -> Vec<Image> {
+    for (place, c) in compiled.iter().rev().enumerate() {
+        for image in c.kernel.params.iter().filter_map(|p| p.image) {
+            images[image].parameter_of = Some(place);
+        }
+    }
+    images
+}
+
+/// The sizes of the driver's descriptors that the code asks for.
+fn loader_sizes(compiled: &[Compiled]) -> Vec<String> {
+    let sizes = compiled.iter().flat_map(|c| {
+        let linked = c.kernel.linked.iter().filter(|(_, kind)| **kind == Linked::LoaderSize);
+        linked.map(|(symbol, _)| c.kernel.code.symbols[*symbol as usize].clone())
+    });
+    callgraph::sorted(sizes.collect())
+}
+
+fn module_attrs(module: &ptx::Module) -> Vec<Attr> {
+    let independent = module.target_options.contains(&"texmode_independent");
+    independent.then(|| Attr::flag(AttrCode::TEXMODE_INDEPENDENT)).into_iter().collect()
 }
 
 /// What the file says of the instructions in it.
@@ -168,14 +195,18 @@ impl Writer<'_> {
             attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
         }
         attrs.extend(tensor_memory(&kernel.uses));
+        if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
+            attrs.push(Attr::flag(AttrCode::REG_RECONFIG));
+        }
         if !words.outside_calls.is_empty() {
             attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
         }
         let images = images(kernel, data, machine);
-        let has = |kind: RelocType| images.iter().any(|r| r.kind == kind);
+        let surfaces = images.iter().any(|r| r.kind == RelocType::SURF_HEADER_INDEX);
+        let textures = images.iter().any(|r| r.kind != RelocType::SURF_HEADER_INDEX);
         let banks = [
-            (AttrCode::BINDLESS_TEXTURE_BANK, has(RelocType::TEX_HEADER_INDEX)),
-            (AttrCode::BINDLESS_SURFACE_BANK, has(RelocType::SURF_HEADER_INDEX)),
+            (AttrCode::BINDLESS_TEXTURE_BANK, textures || !images.is_empty() && machine.uniform_handles),
+            (AttrCode::BINDLESS_SURFACE_BANK, surfaces || !images.is_empty() && machine.uniform_handles),
         ];
         attrs.extend(banks.iter().filter(|(_, used)| *used).map(|(code, _)| Attr::byte(*code, 0)));
         if options.relocatable && !kernel.entry && kernel.barriers > 0 {
@@ -184,8 +215,11 @@ impl Writer<'_> {
         // Whoever calls, or is called, uses the registers of the convention.
         let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
         Function {
-            // Two registers more than are named belong to the system.
-            registers: (graph.registers(index) + 2).clamp(least, 255) as u8,
+            registers: match kernel.reconfiguration {
+                Reconfiguration::From(start) => start as u8,
+                // Two registers more than are named belong to the system.
+                _ => (graph.registers(index) + 2).clamp(least, 255) as u8,
+            },
             exits: words.exits.clone(),
             frame_size: words.frame,
             relocs: words.relocs.clone(),
@@ -210,14 +244,23 @@ impl Writer<'_> {
         let param = |p: &crate::lower::KernelParam| Param {
             offset: p.offset as u16,
             size: p.size as u16,
-            space: PointerSpace::NONE,
+            space: match p.image.and_then(|image| data.images.get(image)).map(|image| image.kind) {
+                None => PointerSpace::NONE,
+                Some(ImageKind::Texture) => PointerSpace::TEXTURE,
+                Some(ImageKind::Surface) => PointerSpace::SURFACE,
+                Some(ImageKind::Sampler { .. }) => PointerSpace::SAMPLER,
+            },
             align: 1,
+            image: p.image,
         };
+        let base = machine.params(kernel.param_bytes);
+        let (first, slots) = image_slots(kernel, data, machine);
+        let handles_end = if slots.is_empty() { 0 } else { first + IMAGE_HANDLE * slots.len() as u32 };
         let params = Params {
-            base: machine.params as u16,
+            base: base as u16,
             size: kernel.param_bytes as u16,
             list: kernel.params.iter().map(param).collect(),
-            handle_bytes: kernel.image_bytes(machine),
+            handle_bytes: handles_end.saturating_sub(base + kernel.param_bytes),
         };
         let (size, align) = kernel.shared(data);
         // The linker makes the place for what the launch adds.
@@ -234,17 +277,29 @@ impl Writer<'_> {
     }
 }
 
+/// The handles that a kernel has behind its parameters, and where they begin in bank 0.
+fn image_slots<'a>(kernel: &'a Kernel, data: &'a Data, machine: &Machine) -> (u32, &'a [ImageSlot]) {
+    match &data.common_slots {
+        _ if !kernel.entry => (0, &[]),
+        Some(common) => (common.first, &common.slots),
+        None => (kernel.first_image(machine), &kernel.images),
+    }
+}
+
 /// The loader writes the handles of images behind the parameters.
 fn images(kernel: &Kernel, data: &Data, machine: &Machine) -> Vec<SymbolicReloc> {
-    let first = machine.params + kernel.first_image(machine);
-    let reloc = |(i, name): (usize, &String)| SymbolicReloc {
-        offset: u64::from(first + IMAGE_HANDLE * i as u32),
-        kind: match data.images.iter().find(|image| image.name == *name).map(|image| image.kind) {
-            Some(ImageKind::Surface) => RelocType::SURF_HEADER_INDEX,
-            _ => RelocType::TEX_HEADER_INDEX,
-        },
-        symbol: name.clone(),
-        addend: 0,
-    };
-    kernel.images.iter().enumerate().map(reloc).collect()
+    let (first, slots) = image_slots(kernel, data, machine);
+    let sampler =
+        if machine.uniform_handles { RelocType::SAMP_HEADER_INDEX_0 } else { RelocType::SAMP_HEADER_INDEX };
+    let mut relocs = Vec::new();
+    for (i, slot) in slots.iter().enumerate() {
+        let offset = u64::from(first + IMAGE_HANDLE * i as u32);
+        let reloc = |kind, name: &String| SymbolicReloc { offset, kind, symbol: name.clone(), addend: 0 };
+        relocs.extend(slot.image.as_ref().map(|name| match data.image_kind(name) {
+            Some(ImageKind::Surface) => reloc(RelocType::SURF_HEADER_INDEX, name),
+            _ => reloc(RelocType::TEX_HEADER_INDEX, name),
+        }));
+        relocs.extend(slot.sampler.as_ref().map(|name| reloc(sampler, name)));
+    }
+    relocs
 }

@@ -7,7 +7,7 @@
 
 use crate::Failure;
 use crate::bank0::Machine;
-use crate::lower::Lines;
+use crate::lower::{ImageSlot, Lines, first_image, kernel_params};
 use cubin::module::{
     Image, ImageKind, Memory, Origin, SharedHome, SharedVariable, SymbolicReloc, Variable, layout,
 };
@@ -38,6 +38,8 @@ pub enum Home {
 pub struct Data {
     pub variables: Vec<Variable>,
     pub images: Vec<Image>,
+    /// Handles of images that device functions need at a place that is the same for all kernels.
+    pub common_slots: Option<CommonSlots>,
     homes: FxHashMap<Symbol, Home>,
     /// Bytes of constant bank 3 that are taken.
     pub constant_bytes: u32,
@@ -48,6 +50,13 @@ pub struct Data {
     pub linked_shared: Vec<SharedVariable>,
     /// Functions whose addresses are in initialisers.
     pub functions: Vec<String>,
+}
+
+/// The handles that all kernels of the module have, and where they begin in bank 0.
+#[derive(Debug)]
+pub struct CommonSlots {
+    pub first: u32,
+    pub slots: Vec<ImageSlot>,
 }
 
 /// What a variable is made for.
@@ -76,6 +85,7 @@ impl Data {
             match item {
                 Item::Variable(v) => data.variable(context, v, false, &mut symbols)?,
                 Item::Function(f) => {
+                    data.image_params(module, f);
                     for stmt in f.body.iter().flat_map(|b| &b.stmts) {
                         // Device functions have no shared memory of their own.
                         if let Stmt::Variable(v) = stmt
@@ -101,7 +111,60 @@ impl Data {
             };
             data.homes.insert(*symbol, home);
         }
+        data.common_slots = data.slots_of_functions(module, machine);
         Ok(data)
+    }
+
+    /// The image that a variable or parameter is, as a number in the list of them.
+    pub fn image_of(&self, symbol: Symbol) -> Option<usize> {
+        let Home::Image(name) = self.home(symbol)? else { return None };
+        self.images.iter().position(|image| image.name == *name)
+    }
+
+    pub fn image_kind(&self, name: &str) -> Option<ImageKind> {
+        self.images.iter().find(|image| image.name == name).map(|image| image.kind)
+    }
+
+    /// Textures, samplers and surfaces that are parameters of kernels. They have names of their own, whatever others
+    /// are called.
+    fn image_params(&mut self, module: &ast::Module, function: &ast::Function) {
+        for param in function.params.iter().filter(|_| function.entry) {
+            let (Some(kind), ast::ParamPlace::Memory(symbol)) = (image_kind(param.ty), param.place) else {
+                continue;
+            };
+            let taken = |text: &String| {
+                let symbols = 0..module.symbols.len() as u32;
+                symbols.map(Symbol).filter(|s| *s != symbol).any(|other| name(module, other) == *text)
+            };
+            let name = Some(name(module, symbol)).filter(|n| !taken(n));
+            let name = name.unwrap_or_else(|| local_name(module, symbol));
+            self.homes.insert(symbol, Home::Image(name.clone()));
+            self.images.push(Image { name, kind, parameter_of: None });
+        }
+    }
+
+    /// All handles, if a device function needs one: it doesn't know how many parameters its kernel has.
+    fn slots_of_functions(&self, module: &ast::Module, machine: &Machine) -> Option<CommonSlots> {
+        let functions =
+            || module.items.iter().filter_map(|i| if let Item::Function(f) = i { Some(f) } else { None });
+        let names_image =
+            |o: &ast::Operand| matches!(o, ast::Operand::Symbol(s) if self.image_of(*s).is_some());
+        let mut bodies = functions().filter(|f| !f.entry).filter_map(|f| f.body.as_ref());
+        if !bodies.any(|body| body.operands.iter().any(names_image)) {
+            return None;
+        }
+        let ends = functions().filter(|f| f.entry).map(|f| first_image(kernel_params(f, self).1, machine));
+        let is_sampler = |image: &&Image| matches!(image.kind, ImageKind::Sampler { .. });
+        let (samplers, images): (Vec<&Image>, Vec<&Image>) = self.images.iter().partition(is_sampler);
+        let alone = |image: &&Image| ImageSlot { image: Some(image.name.clone()), sampler: None };
+        let mut slots: Vec<ImageSlot> = images.iter().map(alone).collect();
+        for sampler in samplers {
+            let sampler = Some(sampler.name.clone());
+            slots.push(ImageSlot { image: None, sampler: sampler.clone() });
+            let textures = images.iter().filter(|i| i.kind == ImageKind::Texture && !machine.uniform_handles);
+            slots.extend(textures.map(|t| ImageSlot { sampler: sampler.clone(), ..alone(t) }));
+        }
+        Some(CommonSlots { first: ends.max().unwrap_or(0), slots })
     }
 
     fn variable(
@@ -117,15 +180,13 @@ impl Data {
                 continue;
             };
             let name = name(module, symbol);
-            let kind = match ty.name() {
-                "texref" => Some(ImageKind::Texture),
-                "surfref" => Some(ImageKind::Surface),
-                "samplerref" => Some(ImageKind::Sampler(0)),
-                _ => None,
-            };
-            if let Some(kind) = kind {
+            if let Some(kind) = image_kind(ty) {
+                let kind = match (kind, &v.init) {
+                    (ImageKind::Sampler { .. }, Some(Initialiser::Fields(fields))) => sampler(module, fields),
+                    _ => kind,
+                };
                 self.homes.insert(symbol, Home::Image(name.clone()));
-                self.images.push(Image { name, kind });
+                self.images.push(Image { name, kind, parameter_of: None });
                 continue;
             }
             match v.space {
@@ -176,6 +237,42 @@ impl Data {
             self.linked_shared.push(SharedVariable { name, binding, home, align, size, address: 0 });
         }
     }
+}
+
+/// What an opaque type stands for.
+fn image_kind(ty: Type) -> Option<ImageKind> {
+    Some(match ty.name() {
+        "texref" => ImageKind::Texture,
+        "surfref" => ImageKind::Surface,
+        "samplerref" => ImageKind::Sampler { init: u32::MAX, force_unnormalized: false },
+        _ => return None,
+    })
+}
+
+/// What a sampler's declaration sets. The numbers are those that ptxas writes for these words.
+fn sampler(module: &ast::Module, fields: &[(ast::Name, ast::FieldValue)]) -> ImageKind {
+    const FIELDS: [&str; 4] = ["addr_mode_0", "addr_mode_1", "addr_mode_2", "filter_mode"];
+    const ADDRESS_MODES: [&str; 5] = ["wrap", "mirror", "clamp_ogl", "clamp_to_edge", "clamp_to_border"];
+    const FILTERS: [&str; 2] = ["nearest", "linear"];
+    let text = |name: ast::Name| module.names[name.0 as usize];
+    let mut init = [0xff; 4];
+    let mut force_unnormalized = false;
+    for (field, value) in fields {
+        match *value {
+            ast::FieldValue::Word(word) => {
+                let words: &[&str] = if text(*field) == "filter_mode" { &FILTERS } else { &ADDRESS_MODES };
+                let at = FIELDS.iter().position(|known| *known == text(*field));
+                if let (Some(at), Some(number)) = (at, words.iter().position(|w| *w == text(word))) {
+                    init[at] = number as u8;
+                }
+            }
+            ast::FieldValue::Int(n) => {
+                force_unnormalized |= text(*field) == "force_unnormalized_coords" && n != 0
+            }
+            ast::FieldValue::F64(_) => {}
+        }
+    }
+    ImageKind::Sampler { init: u32::from_le_bytes(init), force_unnormalized }
 }
 
 /// The whole name of a symbol.

@@ -13,7 +13,6 @@ use sass::model::Model;
 use sass::{Control, Guard, Inst, M, operands as machine};
 
 const WORD: usize = sass::WORD_BYTES as usize;
-const STACK_POINTER: u8 = 1;
 /// Neither a parameter nor a result, and not the caller's: free at the beginning and end of a function.
 const SCRATCH: u8 = 0;
 
@@ -141,9 +140,10 @@ impl Emitter<'_> {
 
     /// A kernel's stack pointer comes from the driver, a device function's from its caller.
     fn prologue(&mut self) {
-        let stack = machine::r(STACK_POINTER);
+        let stack = machine::r(Function::STACK_POINTER);
         let names_it = |l: &Line| l.operands.contains(&stack);
-        let needed = self.frame > 0 || self.kernel.calls || self.code.blocks.iter().flatten().any(names_it);
+        let used = self.frame > 0 || self.kernel.calls || self.function.moving_stack;
+        let needed = used || self.code.blocks.iter().flatten().any(names_it);
         if needed && self.kernel.entry {
             let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
             self.push(sass::Op::LDC, &[], &[stack, from]);
@@ -159,6 +159,9 @@ impl Emitter<'_> {
                 }
             };
             self.push(sass::Op::STL, &[], &[stack, place, machine::r(register)]);
+        }
+        if self.function.moving_stack {
+            self.push(sass::Op::MOV, &[], &[machine::r(Function::FRAME_POINTER), stack]);
         }
     }
 
@@ -185,7 +188,10 @@ impl Emitter<'_> {
     }
 
     fn epilogue(&mut self) {
-        let stack = machine::r(STACK_POINTER);
+        let stack = machine::r(Function::STACK_POINTER);
+        if self.function.moving_stack {
+            self.push(sass::Op::MOV, &[], &[stack, machine::r(Function::FRAME_POINTER)]);
+        }
         for i in 0..self.saved.len() {
             let place = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
             match self.saved[i] {
@@ -205,7 +211,7 @@ impl Emitter<'_> {
 
     fn move_stack(&mut self, by: i64) {
         if by != 0 {
-            let stack = machine::r(STACK_POINTER);
+            let stack = machine::r(Function::STACK_POINTER);
             self.push(sass::Op::IADD3, &[], &[stack, stack, machine::imm(by), machine::rz()]);
         }
     }
@@ -336,7 +342,7 @@ impl Emitter<'_> {
     fn part(&self, symbol: u32, half: Half) -> RelocType {
         match (self.kernel.linked.get(&symbol), half) {
             (None, half) => part(half),
-            (Some(Linked::Shared), _) => RelocType::ABS32_32,
+            (Some(Linked::Shared | Linked::LoaderSize), _) => RelocType::ABS32_32,
             (Some(Linked::Constant), _) => RelocType::ABS16_32,
             (Some(Linked::UnifiedFunction), Half::Low) => RelocType::UNIFIED32_LO_32,
             (Some(Linked::UnifiedFunction), Half::High) => RelocType::UNIFIED32_HI_32,

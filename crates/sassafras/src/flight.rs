@@ -12,6 +12,7 @@
 
 use crate::bank0::Machine;
 use crate::mir::{Code, Line, Origin};
+use crate::registers::Registers;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function};
 use sass::{Inst, Kind, M, Op, Role};
@@ -19,29 +20,7 @@ use sass::{Inst, Kind, M, Op, Role};
 /// More groups than a wait can tell apart.
 const GROUPS: usize = 8;
 
-/// A set of general registers.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Registers([u64; 4]);
-
-impl Registers {
-    fn of(first: u8, count: u16) -> Registers {
-        let mut set = Registers::default();
-        for register in (usize::from(first)..256).take(usize::from(count)) {
-            set.0[register / 64] |= 1 << (register % 64);
-        }
-        set
-    }
-
-    fn add(&mut self, other: Registers) {
-        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a |= b);
-    }
-
-    fn meets(self, other: Registers) -> bool {
-        self.0.iter().zip(other.0).any(|(a, b)| a & b != 0)
-    }
-}
-
-/// What lines read and write.
+/// What lines read and write. What a product adds to is what it writes: it counts as that alone.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Access {
     reads: Registers,
@@ -91,7 +70,10 @@ impl State {
     fn pass(&mut self, line: &Line, access: Access) -> Result<(), Touched> {
         let flying = self.all();
         if is_product(line.op) {
-            if access.reads.meets(flying.writes) && !access.writes.meets(flying.writes) {
+            // What it adds to may be in flight, what it multiplies may not. Nor may it write that, or what others read.
+            let mut multiplied = flying.reads;
+            multiplied.add(access.reads);
+            if access.reads.meets(flying.writes) || access.writes.meets(multiplied) {
                 return Err(Touched);
             }
             self.open.add(access);
@@ -100,9 +82,10 @@ impl State {
             }
             return Ok(());
         }
+        let surely = line.op == Op::WARPGROUP && line.guard == sass::Guard::ALWAYS;
         match line.modifiers.first() {
-            Some(M::ARRIVE) if line.op == Op::WARPGROUP => self.written = Registers::default(),
-            Some(M::DEPBAR) if line.op == Op::WARPGROUP => {
+            Some(M::ARRIVE) if surely => self.written = Registers::default(),
+            Some(M::DEPBAR) if surely => {
                 let most = line.operands.last().map_or(0, |o| o.value as usize);
                 self.groups.iter_mut().skip(most).for_each(|g| *g = Access::default());
             }
@@ -145,14 +128,16 @@ pub fn settle(function: &Function, code: &mut Code, machine: &Machine) -> Result
 
 fn access(line: &Line, machine: &Machine) -> Result<Access, String> {
     let inst = Inst::new(machine.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
+    let (read, written): (Vec<_>, Vec<_>) =
+        inst.registers().filter(|r| r.file == Kind::R).partition(|r| r.role == Role::Use);
+    let same = |a: &sass::Access, b: &sass::Access| (a.first, a.count) == (b.first, b.count);
+    // The accumulator stands behind what is multiplied.
+    let accumulator = read.iter().rposition(|r| is_product(line.op) && written.iter().any(|w| same(r, w)));
     let mut access = Access::default();
-    for register in inst.registers().filter(|r| r.file == Kind::R) {
-        let set = Registers::of(register.first, register.count);
-        match register.role {
-            Role::Use => access.reads.add(set),
-            _ => access.writes.add(set),
-        }
+    for (_, register) in read.iter().enumerate().filter(|(i, _)| Some(*i) != accumulator) {
+        access.reads.add(Registers::of(register.first, register.count));
     }
+    written.iter().for_each(|w| access.writes.add(Registers::of(w.first, w.count)));
     Ok(access)
 }
 
@@ -184,6 +169,7 @@ fn arrivals(lines: &mut Vec<Line>, accesses: &[Access], mut state: State) {
     let mut out = Vec::new();
     for (line, access) in lines.drain(..).zip(accesses) {
         if is_product(line.op) && (state.written.meets(access.reads) || state.written.meets(access.writes)) {
+            drop_arrival(&mut out);
             out.push(Line::new(Op::WARPGROUP, &[M::ARRIVE], &[], Origin::Frame));
             state.written = Registers::default();
         }
@@ -192,4 +178,13 @@ fn arrivals(lines: &mut Vec<Line>, accesses: &[Access], mut state: State) {
         out.push(line);
     }
     *lines = out;
+}
+
+/// An arrival that no product follows is of no use any more.
+fn drop_arrival(lines: &mut Vec<Line>) {
+    let arrives = |l: &Line| l.op == Op::WARPGROUP && l.modifiers.first() == Some(&M::ARRIVE);
+    let last = lines.iter().rposition(|l| is_product(l.op) || arrives(l));
+    if let Some(at) = last.filter(|at| arrives(&lines[*at]) && lines[*at].guard == sass::Guard::ALWAYS) {
+        lines.remove(at);
+    }
 }

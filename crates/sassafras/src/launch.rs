@@ -67,6 +67,13 @@ impl Launch {
         limit.clamp(LEAST, MOST)
     }
 
+    /// The registers that a thread has when the kernel starts, if they are known whatever the code needs.
+    pub fn registers_at_start(&self, option: Option<u32>) -> Option<u32> {
+        let bounded = self.cap().is_some() && self.min_blocks.is_some();
+        let known = self.max_registers.is_some() || bounded || option.is_some();
+        known.then(|| self.registers(option))
+    }
+
     /// The attributes of clusters.
     pub fn attrs(&self) -> Vec<Attr> {
         let mut attrs = Vec::new();
@@ -110,7 +117,12 @@ mod tests {
         }
         let bounded = Launch { max_threads: Some([1024, 1, 1]), ..Launch::default() };
         assert_eq!((bounded.registers(Some(32)), bounded.registers(None)), (32, 64));
-        let own = Launch { max_registers: Some(40), ..bounded };
+        let own = Launch { max_registers: Some(40), ..bounded.clone() };
         assert_eq!(own.registers(Some(32)), 40);
+        assert_eq!(
+            (bounded.registers_at_start(None), bounded.registers_at_start(Some(48))),
+            (None, Some(48))
+        );
+        assert_eq!(own.registers_at_start(None), Some(40));
     }
 }

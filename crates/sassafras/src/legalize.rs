@@ -82,7 +82,7 @@ fn to_move(function: &mut Function, target: &Machine, data: &InstData) -> Result
     Err(format!("no form of {:?} takes these operands", data.op))
 }
 
-/// Does the machine have a form for it?
+/// Does the target have a form of an operation for operands of these kinds?
 pub fn is_legal(function: &Function, target: &Machine, data: &InstData) -> bool {
     let Op::Machine(op) = data.op else { return true };
     // Any even register will do: only the kinds matter, and that the words of a value lie side by side.
@@ -101,13 +101,7 @@ pub fn operands<'a>(
     let register = std::cell::RefCell::new(register);
     let place = move |value: Value, word: Option<u8>| {
         let number = register.borrow_mut()(value, word.unwrap_or(0));
-        match function.values[value].file {
-            File::R => machine::r(number),
-            File::UR => machine::ur(number),
-            File::P => machine::p(number),
-            File::UP => machine::up(number),
-            File::B => machine::b(number),
-        }
+        register_of(function.values[value].file, number)
     };
     let count = results.len();
     (0..count + data.args.len()).map(move |i| {
@@ -143,7 +137,9 @@ pub fn operands<'a>(
                 }
             }
             Arg::Address { .. } => machine::imm(0),
-            Arg::Stack => machine::r(1),
+            Arg::Fixed { file, number } => register_of(*file, *number),
+            Arg::Stack => machine::r(function.frame_register()),
+            Arg::StackTop => machine::r(Function::STACK_POINTER),
             Arg::Incoming(offset) => machine::imm(i64::from(*offset)),
             Arg::Table { .. } => machine::c_r(TABLE_BANK, sass::RZ, 0),
             Arg::Name(m) => machine::name(*m),
@@ -155,4 +151,14 @@ pub fn operands<'a>(
             Arg::Target(_) => machine::relative(0),
         }
     })
+}
+
+fn register_of(file: File, number: u8) -> sass::Operand {
+    match file {
+        File::R => machine::r(number),
+        File::UR => machine::ur(number),
+        File::P => machine::p(number),
+        File::UP => machine::up(number),
+        File::B => machine::b(number),
+    }
 }

@@ -28,12 +28,16 @@ mod moves;
 mod order;
 mod passes;
 mod progress;
+mod reconfigure;
 mod regalloc;
+mod registers;
 mod schedule;
 mod select;
 mod simplify;
+mod uniform;
 
 use ptx::diag::{Diagnostic, Severity, Span};
+use reconfigure::Reconfiguration;
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -114,7 +118,7 @@ impl Failure {
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
     let mut times = passes::Times::default();
-    let result = cubin(source, module, options, (&mut times, &mut output.log));
+    let result = cubin(source, module, options, (&mut times, &mut output));
     if options.time_passes {
         output.log += &times.to_string();
     }
@@ -139,12 +143,19 @@ fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
-    (times, log): (&mut passes::Times, &mut String),
+    (times, output): (&mut passes::Times, &mut Output),
 ) -> Result<Vec<u8>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
-    let env = lower::Env { module, machine, lines: &lines, data: &data, serial: false };
+    let env = lower::Env {
+        module,
+        machine,
+        lines: &lines,
+        data: &data,
+        max_registers: options.max_registers,
+        serial: None,
+    };
     let mut compiled = Vec::new();
     for item in &module.items {
         let function = match item {
@@ -153,17 +164,36 @@ fn cubin(
             ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
             _ => return Err(unsupported_module()),
         };
-        compiled.push(match kernel(env, function, options, (times, log))? {
-            Some(compiled) => compiled,
+        let log = &mut output.log;
+        let one = match kernel(env, function, options, (times, log))? {
+            Some(one) => one,
             None => {
-                let serial = lower::Env { serial: true, ..env };
+                let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
                 let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
                 kernel(serial, function, options, (times, log))?.ok_or_else(unsettled)?
             }
-        });
+        };
+        output.diagnostics.extend(advice(&one));
+        compiled.push(one);
     }
     let input = Input { source, lines: &lines, module };
     times.of("emit", || container::module(compiled, data, &input, machine, options))
+}
+
+/// What a user may want to know about code that is right nevertheless.
+fn advice(compiled: &container::Compiled) -> Vec<Diagnostic> {
+    let ignored = match &compiled.kernel.reconfiguration {
+        Reconfiguration::Ignored(why) => Some(why.to_string()),
+        _ => None,
+    };
+    let info = |message: String| Diagnostic {
+        severity: Severity::Info,
+        file: None,
+        line: None,
+        span: Span::default(),
+        message,
+    };
+    ignored.into_iter().chain(compiled.kernel.advice.iter().cloned()).map(info).collect()
 }
 
 /// `None` if registers were touched while a product of a warpgroup had them.
@@ -191,11 +221,14 @@ fn allocate(
     options: &Options,
 ) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let most = kernel.launch.registers(options.max_registers);
+    let most = match kernel.reconfiguration {
+        Reconfiguration::From(start) => start,
+        _ => kernel.launch.registers(options.max_registers),
+    };
     let limits = regalloc::Limits::registers(most);
     let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
     if options.verify {
-        regalloc::check(&kernel.code, &code, machine.isa).map_err(|e| failed(&kernel.code, e))?;
+        regalloc::check(&kernel.code, &code, &limits, machine.isa).map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
 }

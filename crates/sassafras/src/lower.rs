@@ -29,6 +29,7 @@ mod compare;
 mod convert;
 mod fence;
 mod float;
+mod gradient;
 mod graph;
 mod half;
 mod image;
@@ -41,7 +42,12 @@ mod mbarrier;
 mod memory;
 mod moves;
 mod multimem;
+mod quad;
+mod query;
+mod sparse;
 mod special;
+mod stack;
+mod stages;
 mod surface;
 mod tcgen05;
 mod tensor_alloc;
@@ -56,12 +62,15 @@ mod wgmma;
 mod wmma;
 
 pub use call::prototype_text;
+pub use image::ImageSlot;
+pub use stages::Reason;
 pub use variables::IMAGE_HANDLE;
 
 use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
 use crate::launch::Launch;
+use crate::reconfigure::Reconfiguration;
 use call::ParamWords;
 use cubin::module::SharedVariable;
 use graph::{End, Graph};
@@ -83,11 +92,12 @@ pub struct Kernel {
     /// Does it name shared memory of the module, or what the launch adds?
     pub module_shared: bool,
     pub dynamic_shared: bool,
-    /// The textures, samplers and surfaces that it names, in the order of their handles.
-    pub images: Vec<String>,
+    /// The handles of textures, samplers and surfaces that it has behind its parameters, in order.
+    pub images: Vec<ImageSlot>,
     pub barriers: u8,
     pub uses: Uses,
     pub launch: Launch,
+    pub reconfiguration: Reconfiguration,
     /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
     pub calls: bool,
     pub callees: Vec<String>,
@@ -99,6 +109,8 @@ pub struct Kernel {
     pub linked: FxHashMap<u32, Linked>,
     /// Shared variables of its own that the linker places.
     pub linked_shared: Vec<SharedVariable>,
+    /// What ptxas tells the user about asynchronous products.
+    pub advice: Vec<String>,
 }
 
 /// What a symbol is for the linker.
@@ -107,6 +119,8 @@ pub enum Linked {
     Shared,
     Constant,
     UnifiedFunction,
+    /// A number that the loader knows.
+    LoaderSize,
 }
 
 /// Units of the machine that a function uses and its container tells of.
@@ -128,20 +142,14 @@ pub struct KernelParam {
     symbol: ast::Symbol,
     pub offset: u32,
     pub size: u32,
+    /// A texture, sampler or surface: this one of the module's. It takes no bytes.
+    pub image: Option<usize>,
 }
 
 impl Kernel {
-    /// Where the handles of its images begin, from the first parameter.
+    /// Where the handles of its images begin in bank 0.
     pub fn first_image(&self, machine: &Machine) -> u32 {
-        self.param_bytes.next_multiple_of(machine.image_align)
-    }
-
-    /// Bytes behind the parameters that its images' handles take.
-    pub fn image_bytes(&self, machine: &Machine) -> u32 {
-        match self.images.len() {
-            0 => 0,
-            n => self.first_image(machine) - self.param_bytes + IMAGE_HANDLE * n as u32,
-        }
+        first_image(self.param_bytes, machine)
     }
 
     /// Bytes of static shared memory and their alignment: the module's first, then its own.
@@ -152,6 +160,29 @@ impl Kernel {
             own => (bytes.next_multiple_of(self.shared_align) + own, align.max(self.shared_align)),
         }
     }
+}
+
+/// Where handles begin in bank 0, behind so many bytes of parameters.
+pub fn first_image(param_bytes: u32, machine: &Machine) -> u32 {
+    machine.params(param_bytes) + param_bytes.next_multiple_of(machine.image_align)
+}
+
+/// The parameters of a kernel lie side by side, each aligned to its type. Returns their bytes, too.
+pub fn kernel_params(function: &ast::Function, data: &Data) -> (Vec<KernelParam>, u32) {
+    let (mut all, mut end) = (Vec::new(), 0u32);
+    for param in &function.params {
+        let ast::ParamPlace::Memory(symbol) = param.place else { continue };
+        if let Some(image) = data.image_of(symbol) {
+            let offset = u32::from(cubin::module::Param::NOWHERE);
+            all.push(KernelParam { symbol, offset, size: 0, image: Some(image) });
+            continue;
+        }
+        let size = param.bytes() as u32;
+        let offset = end.next_multiple_of(param.alignment() as u32);
+        all.push(KernelParam { symbol, offset, size, image: None });
+        end = offset + size;
+    }
+    (all, end)
 }
 
 /// Byte offsets of the lines of a source.
@@ -177,8 +208,10 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
-    /// Wait for each product of a warpgroup at once.
-    pub serial: bool,
+    /// No kernel may use more registers.
+    pub max_registers: Option<u32>,
+    /// Why each product of a warpgroup has to be waited for at once, if so.
+    pub serial: Option<Reason>,
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -190,6 +223,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
     let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
         code: Function::new(&data::name(module, function.symbol)),
         entry: function.entry,
@@ -208,6 +242,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         barriers: 0,
         uses: Uses::default(),
         launch,
+        reconfiguration,
         calls: false,
         callees: Vec::new(),
         externs: Vec::new(),
@@ -215,9 +250,11 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         takes: Vec::new(),
         linked: FxHashMap::default(),
         linked_shared: Vec::new(),
+        advice: Vec::new(),
     };
     kernel.code.block();
     kernel.code.frame = call::outgoing(module, body);
+    kernel.code.moving_stack = stack::moves(module, body);
     let params = ParamWords::new(module, body, Some(function));
     let results: Vec<ast::Reg> = match function.entry {
         true => Vec::new(),
@@ -225,12 +262,13 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     let mut lower = Lower::new(&mut kernel, env, body, params, &results);
     if function.entry {
-        lower.params_in_memory(function);
+        (lower.kernel.params, lower.kernel.param_bytes) = kernel_params(function, env.data);
     } else {
         lower.device = Some(function);
         lower.receive(function).ok_or_else(|| refuse("A parameter of this kind"))?;
     }
     lower.variables()?;
+    lower.advise();
     let (first, _) = lower.run()?;
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
     Ok(kernel)
@@ -296,7 +334,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     ) -> Lower<'k, 'a> {
         let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
-        let flight = wgmma::Flight::new(env.module, body, &graph, env.serial);
+        let flight = wgmma::Flight::new(env.module, body, &params, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -327,19 +365,6 @@ impl<'k, 'a> Lower<'k, 'a> {
         }
     }
 
-    /// Parameters lie side by side in constant bank 0, each aligned to its type.
-    fn params_in_memory(&mut self, function: &ast::Function) {
-        let mut offset = 0u32;
-        for param in &function.params {
-            let ast::ParamPlace::Memory(symbol) = param.place else { continue };
-            let size = param.bytes() as u32;
-            offset = offset.next_multiple_of(param.alignment() as u32);
-            self.kernel.params.push(KernelParam { symbol, offset, size });
-            offset += size;
-        }
-        self.kernel.param_bytes = offset;
-    }
-
     fn unsupported_at(&self, span: ptx::diag::Span, what: &str) -> Failure {
         let message = format!("{what} is not supported yet");
         Failure { line: self.lines.line(span.start), span, message }
@@ -353,8 +378,11 @@ impl<'k, 'a> Lower<'k, 'a> {
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
                 self.come_to(inst.span);
-                self.inst(inst)?;
+                if !self.before(inst) {
+                    self.inst(inst)?;
+                }
             }
+            self.before_end(b);
             self.last[b] = self.block;
             self.at_end[b] = std::mem::take(&mut self.now);
         }

@@ -5,7 +5,9 @@
 //! fuel than it takes to come to it, the code is right.
 
 use crate::bank0::Machine;
-use crate::{Failure, Options, bundles, combine, convergence, edges, legalize, order, progress, select, simplify};
+use crate::{
+    Failure, Options, bundles, combine, convergence, edges, legalize, order, progress, select, simplify, uniform,
+};
 use ori::Function;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -48,6 +50,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "simplify", level: 0, run: |f, _| simplify::run(f) },
     Pass { name: "combine", level: 1, run: combine::run },
     Pass { name: "select", level: 1, run: select::run },
+    Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
     Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
     Pass { name: "progress", level: 0, run: |f, c| progress::run(f, c.machine) },
     Pass { name: "convergence", level: 0, run: |f, c| convergence::run(f, c.machine) },

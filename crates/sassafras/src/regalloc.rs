@@ -12,29 +12,35 @@
 //! | question | file |
 //! |---|---|
 //! | which registers are there, who is in them | [`places`] |
+//! | which values never move | [`pins`] |
 //! | which place is the best | [`hints`] |
 //! | how far is the next use | [`next_use`] |
 //! | calls | [`convention`] |
 //! | what happens on an edge | [`edges`] |
+//! | how many registers there are, where that changes | [`ceilings`] |
 //! | is it right? | [`check`] |
 //! | predicates and barriers that don't fit | [`rewrite`] |
 
+mod ceilings;
 mod check;
 mod convention;
 mod edges;
 mod hints;
 mod next_use;
+mod pins;
 mod places;
 mod rewrite;
 
 use crate::mir::{Address, Code, Line, Origin};
 use crate::{legalize, moves};
+use ceilings::Ceilings;
 pub use check::{Claims, check};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
+use pins::Pins;
 pub use places::Limits;
 use places::Places;
 use sass::{M, operands as machine};
@@ -45,16 +51,22 @@ const TRIES: usize = 16;
 
 pub fn run(function: &mut Function, most: Limits) -> Result<Code, String> {
     let mut limits = most;
+    let mut may_pin = true;
     for _ in 0..TRIES {
         let cfg = Cfg::new(function);
         let live = Liveness::new(function, &cfg);
-        let allocator = Allocator::new(function, &cfg, &live, limits, most);
-        match allocator.run()? {
-            Outcome::Done(code) => return Ok(*code),
-            Outcome::Words(predicates) => rewrite::as_words(function, &predicates),
+        let pins = if may_pin { Pins::new(function, &cfg, &live, &limits) } else { Pins::default() };
+        let pinned = !pins.is_empty();
+        let allocator = Allocator::new(function, &cfg, &live, limits, most, pins);
+        match allocator.run() {
+            Ok(Outcome::Done(code)) => return Ok(*code),
+            Ok(Outcome::Words(predicates)) => rewrite::as_words(function, &predicates),
             // One register less for values is one for the moves between them.
-            Outcome::Scratch(File::P) => limits.p -= 1,
-            Outcome::Scratch(_) => limits.r -= 1,
+            Ok(Outcome::Scratch(File::P)) => limits.kept_predicates += 1,
+            Ok(Outcome::Scratch(_)) => limits.kept += 1,
+            // The pinned values leave too little for the others.
+            Err(_) if pinned => may_pin = false,
+            Err(error) => return Err(error),
         }
     }
     Err("no allocation was found".into())
@@ -79,6 +91,7 @@ struct Allocator<'a> {
     /// What values may have, and what there is: the rest is for moves.
     limits: Limits,
     most: Limits,
+    ceilings: Ceilings,
     files: [Places; 5],
     /// The place of each value that is in a register now.
     at: Vec<Option<u8>>,
@@ -91,6 +104,7 @@ struct Allocator<'a> {
     /// The instruction that defines each value.
     definition: Vec<Option<Inst>>,
     hints: Hints,
+    pins: Pins,
     next_use: Option<NextUse>,
     /// The place of each block in the order.
     rank: Vec<u32>,
@@ -122,10 +136,14 @@ impl<'a> Allocator<'a> {
         live: &'a Liveness,
         limits: Limits,
         most: Limits,
+        pins: Pins,
     ) -> Allocator<'a> {
         let blocks = function.blocks.len();
         let values = function.values.len();
-        let files = [File::R, File::UR, File::P, File::UP, File::B].map(|f| Places::new(f, &limits));
+        let ceilings = Ceilings::new(function, cfg, &limits);
+        let registers = ceilings.most(cfg);
+        let files =
+            [File::R, File::UR, File::P, File::UP, File::B].map(|f| Places::new(f, &limits, registers));
         let code = Code {
             order: cfg.order.clone(),
             blocks: vec![Vec::new(); blocks],
@@ -138,6 +156,7 @@ impl<'a> Allocator<'a> {
             live,
             limits,
             most,
+            ceilings,
             files,
             at: vec![None; values],
             locked: Vec::new(),
@@ -145,6 +164,7 @@ impl<'a> Allocator<'a> {
             undefined: undefined(function),
             definition: definitions(function),
             hints: Hints::new(function, cfg),
+            pins,
             next_use: None,
             rank: ranks(cfg, blocks),
             block: Function::ENTRY,
@@ -233,23 +253,22 @@ impl<'a> Allocator<'a> {
     fn enter(&mut self, block: Block) -> Result<(), String> {
         self.at.fill(None);
         self.files.iter_mut().for_each(Places::clear);
+        let there = self.limits.usable(self.ceilings.start(block));
+        self.files[File::R as usize].set_ceiling(there);
         self.locked.clear();
         let visited = |a: &Self, b: Block| a.rank[b.index()] < a.rank[block.index()];
         let preds = &self.cfg.preds[block.index()];
         // The way that is taken most: the last one that is known.
-        // What may be in flight must not move at all.
-        let from = preds
-            .iter()
-            .copied()
-            .filter(|p| visited(self, *p))
-            .max_by_key(|p| (self.sends_flying(*p, block), *p));
-        let live = &self.live.live_in[block.index()];
-        if let Some(from) = from {
-            for (value, place) in self.ends[from.index()].clone() {
-                if live.contains(value) {
-                    self.arrive(value, place);
-                }
+        let from = preds.iter().copied().filter(|p| visited(self, *p)).max();
+        for param in &self.function.blocks[block].params {
+            if let Some(place) = self.pins.place(*param) {
+                self.arrive(*param, place);
             }
+        }
+        let live = &self.live.live_in[block.index()];
+        let before = from.map_or(&[][..], |f| &self.ends[f.index()]).to_vec();
+        for (value, place) in before.into_iter().filter(|(v, _)| live.contains(*v)) {
+            self.stay(value, place);
         }
         self.make_room_for_loop(block, preds.iter().any(|p| !visited(self, *p)));
         for (i, param) in self.function.blocks[block].params.iter().enumerate() {
@@ -270,16 +289,35 @@ impl<'a> Allocator<'a> {
         Ok(())
     }
 
-    /// Does a block hand over the accumulator of an asynchronous product, which may not be finished?
-    fn sends_flying(&self, from: Block, to: Block) -> bool {
-        let edges = self.function.blocks[from].end.edges();
-        let mut args = edges.iter().filter(|e| e.to == to).flat_map(|e| &e.args);
-        args.any(|arg| {
-            self.definition[arg.index()].is_some_and(|inst| {
-                let data = &self.function.insts[inst];
-                data.op == Op::Pseudo(Pseudo::Landed) || self.function.tied(data).is_some()
-            })
-        })
+    /// Registers go: whoever is in them moves below the ceiling, or leaves.
+    fn lower_ceiling(&mut self, data: &InstData) -> Result<(), String> {
+        let file = self.file(File::R);
+        let before = self.files[file].ceiling();
+        let there = self.limits.usable(ceilings::after(data, u32::from(u8::MAX)));
+        if usize::from(there) >= before {
+            return Ok(());
+        }
+        self.locked.clear();
+        self.files[file].set_ceiling(there);
+        let window = usize::from(there)..before;
+        for place in window.clone() {
+            if let Some(owner) = self.files[file].owner(place) {
+                self.displace(file, owner, window.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A live value is where it was at the end of the predecessor, unless a pinned one has taken that place, or it is
+    /// there no longer.
+    fn stay(&mut self, value: Value, place: u8) {
+        let data = self.function.values[value];
+        let file = self.file(data.file);
+        let same = Some(place).filter(|p| self.files[file].fits(*p, data.words));
+        match same.or_else(|| self.free_place(value)) {
+            Some(place) => self.arrive(value, place),
+            None => self.lose(value),
+        }
     }
 
     /// Where the argument of a parameter is at the end of a predecessor.
@@ -299,14 +337,15 @@ impl<'a> Allocator<'a> {
         let mut outside: Vec<(u32, Value)> = self
             .snapshot()
             .into_iter()
-            .filter(|(v, _)| self.function.values[*v].file == File::R)
+            .filter(|(v, _)| self.function.values[*v].file == File::R && self.pins.place(*v).is_none())
             .map(|(v, _)| (far.at_start(header, v), v))
             .collect();
         outside.sort();
         let words = |v: Value| u32::from(self.function.values[v].words);
         let mut left: u32 = outside.iter().map(|(_, v)| words(*v)).sum();
         let pressure = hints::loop_pressure(self.function, self.cfg, self.live, header);
-        let mut excess = pressure.saturating_sub(u32::from(self.limits.r).saturating_sub(4));
+        let mut excess = pressure
+            .saturating_sub(u32::from(self.limits.usable(self.ceilings.start(header))).saturating_sub(4));
         while let Some((distance, value)) = outside.pop() {
             if excess == 0 || distance < next_use::NEVER / 1000 && left == 0 {
                 break;
@@ -322,13 +361,11 @@ impl<'a> Allocator<'a> {
     }
 
     fn param(&mut self, param: Value, wish: Option<u8>) -> Result<(), String> {
-        if self.undefined.contains(param) {
+        if self.undefined.contains(param) || self.pins.place(param).is_some() {
             return Ok(());
         }
-        let data = self.function.values[param];
-        let file = self.file(data.file);
-        let fits = wish.filter(|w| self.files[file].fits(*w, data.words));
-        let place = fits.or_else(|| self.hinted(param)).or_else(|| self.files[file].find(data.words, 0..0));
+        let fits = wish.filter(|w| self.suits(param, *w));
+        let place = fits.or_else(|| self.hinted(param)).or_else(|| self.free_place(param));
         match place {
             Some(place) => self.arrive(param, place),
             None => match self.room(param, true)? {
@@ -344,6 +381,7 @@ impl<'a> Allocator<'a> {
 
     fn inst(&mut self, inst: Inst, dying: &[Value], unused: &[Value]) -> Result<(), String> {
         let data = &self.function.insts[inst];
+        self.lower_ceiling(data)?;
         self.locked = data.uses().collect();
         for i in 0..self.locked.len() {
             self.bring(self.locked[i])?;
@@ -391,6 +429,9 @@ impl<'a> Allocator<'a> {
             }
             self.locked.push(*result);
         }
+        if guarded || early_writer(data) {
+            self.moved_arguments(&mut arguments, dying)?;
+        }
         if let (Some(tied), Some(result)) = (tied, data.results.first()) {
             let place = self.register(*result, 0);
             arguments.iter_mut().filter(|(v, _)| *v == tied).for_each(|(_, p)| *p = place);
@@ -398,11 +439,24 @@ impl<'a> Allocator<'a> {
         self.emit(inst, data, &arguments)
     }
 
+    /// A pinned result may have driven arguments from their places, which are written before they are read.
+    fn moved_arguments(&self, arguments: &mut [(Value, u8)], dying: &[Value]) -> Result<(), String> {
+        for (value, place) in arguments {
+            match self.at[value.index()] {
+                Some(now) => *place = now,
+                // Its place has become that of the result.
+                None if dying.contains(value) || self.undefined.contains(*value) => {}
+                None => return Err("a pinned value drove an argument out of the registers".into()),
+            }
+        }
+        Ok(())
+    }
+
     /// A result that is written only where a guard holds: it starts as the kept value.
     fn define_over(&mut self, result: Value, kept: Value, dying: &[Value]) -> Result<(), String> {
         let data = self.function.values[result];
         let place = self.register(kept, 0);
-        if dying.contains(&kept) {
+        if dying.contains(&kept) && self.pins.place(result).is_none_or(|pinned| pinned == place) {
             let file = self.file(data.file);
             self.at[kept.index()] = None;
             self.files[file].take(place, data.words, result);
@@ -487,8 +541,7 @@ impl<'a> Allocator<'a> {
         for result in &data.results {
             let words = self.function.values[*result].words;
             let wish = self.place_of_words(data, &arguments, word, words);
-            let index = self.file(file);
-            match wish.filter(|w| self.files[index].fits(*w, words)) {
+            match wish.filter(|w| self.suits(*result, *w)) {
                 Some(place) => self.arrive(*result, place),
                 None => self.define(*result)?,
             }
@@ -550,19 +603,61 @@ impl<'a> Allocator<'a> {
         if self.undefined.contains(value) {
             return Ok(());
         }
-        let place = match self.hinted(value) {
-            Some(place) => place,
-            None => self.room(value, false)?.ok_or("no room")?,
+        let place = match self.pins.place(value) {
+            Some(place) => self.clear(value, place)?,
+            None => match self.hinted(value) {
+                Some(place) => place,
+                None => self.room(value, false)?.ok_or("no room")?,
+            },
         };
         self.arrive(value, place);
         Ok(())
+    }
+
+    /// Makes the place of a pinned value free.
+    fn clear(&mut self, value: Value, place: u8) -> Result<u8, String> {
+        let data = self.function.values[value];
+        let file = self.file(data.file);
+        let window = usize::from(place)..usize::from(place) + usize::from(data.words);
+        for register in window.clone() {
+            match self.files[file].owner(register) {
+                Some(owner) if self.pins.place(owner).is_some() => return Err("two pins in one place".into()),
+                Some(owner) => self.displace(file, owner, window.clone())?,
+                None => {}
+            }
+        }
+        Ok(place)
+    }
+
+    /// May a value have this place, and is it free? Those that a pinned value will need don't do.
+    fn suits(&self, value: Value, place: u8) -> bool {
+        let data = self.function.values[value];
+        let window = usize::from(place)..usize::from(place) + usize::from(data.words);
+        self.files[self.file(data.file)].fits(place, data.words)
+            && self.pins.place(value).is_none_or(|pinned| pinned == place)
+            && !self.is_closed(value, window)
+    }
+
+    fn is_closed(&self, value: Value, window: std::ops::Range<usize>) -> bool {
+        self.function.values[value].file == File::R && self.pins.closed(value).contains_any(window)
+    }
+
+    /// A free place for a value: one that it can keep, if possible.
+    fn free_place(&self, value: Value) -> Option<u8> {
+        let data = self.function.values[value];
+        let places = &self.files[self.file(data.file)];
+        let free = |w: &std::ops::Range<usize>| w.clone().all(|p| places.is_free(p));
+        let mut windows = places.windows(data.words).filter(free);
+        let first = windows.next()?;
+        let lasting = std::iter::once(first.clone()).chain(windows).find(|w| !self.is_closed(value, w.clone()));
+        Some(lasting.unwrap_or(first).start as u8)
     }
 
     /// The place of a value that is to come into a register: free, or made free.
     fn room(&mut self, value: Value, may_fail: bool) -> Result<Option<u8>, String> {
         let data = self.function.values[value];
         let index = self.file(data.file);
-        if let Some(place) = self.files[index].find(data.words, 0..0) {
+        if let Some(place) = self.free_place(value) {
             return Ok(Some(place));
         }
         if self.next_use.is_none() {
@@ -602,7 +697,7 @@ impl<'a> Allocator<'a> {
             if owner != last
                 && let Some(owner) = owner
             {
-                if self.locked.contains(&owner) {
+                if self.locked.contains(&owner) || self.pins.place(owner).is_some() {
                     return None;
                 }
                 total += self.cost_of(file, owner, window.clone())?;
@@ -615,7 +710,7 @@ impl<'a> Allocator<'a> {
     fn cost_of(&self, file: usize, owner: Value, window: std::ops::Range<usize>) -> Option<u64> {
         let words = self.function.values[owner].words;
         let movable = matches!(self.files[file].file(), File::R | File::P);
-        if movable && self.refuge(file, words, &window).is_some() {
+        if movable && self.refuge(file, owner, &window).is_some() {
             return Some(u64::from(words));
         }
         if !movable && self.files[file].file() != File::B && self.again(owner).is_none() {
@@ -626,8 +721,9 @@ impl<'a> Allocator<'a> {
     }
 
     /// A free place outside of a window that nothing has still to be read from.
-    fn refuge(&self, file: usize, words: u8, window: &std::ops::Range<usize>) -> Option<u8> {
+    fn refuge(&self, file: usize, value: Value, window: &std::ops::Range<usize>) -> Option<u8> {
         let places = &self.files[file];
+        let words = self.function.values[value].words;
         let apart =
             |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.end <= b.start || b.end <= a.start;
         let unread = |w: &std::ops::Range<usize>| {
@@ -637,7 +733,9 @@ impl<'a> Allocator<'a> {
         let fine = |w: &std::ops::Range<usize>| {
             apart(w, window) && w.clone().all(|p| places.is_free(p)) && !unread(w)
         };
-        places.windows(words).find(fine).map(|w| w.start as u8)
+        let lasting = |w: &std::ops::Range<usize>| fine(w) && !self.is_closed(value, w.clone());
+        let found = places.windows(words).find(lasting).or_else(|| places.windows(words).find(fine));
+        found.map(|w| w.start as u8)
     }
 
     /// How far the next use of a value is from here.
@@ -658,7 +756,7 @@ impl<'a> Allocator<'a> {
         let data = self.function.values[value];
         let from = self.register(value, 0);
         let movable = matches!(data.file, File::R | File::P);
-        match self.refuge(file, data.words, &window).filter(|_| movable) {
+        match self.refuge(file, value, &window).filter(|_| movable) {
             Some(to) => {
                 (0..data.words).try_for_each(|w| self.copy(data.file, to + w, from + w))?;
                 self.leave(value);
@@ -718,13 +816,32 @@ impl<'a> Allocator<'a> {
         }
         let slot = self.slot(value);
         self.code.spill_loads += u32::from(data.words) * 4;
-        let mut lines = frame_access(sass::Op::LDL, slot, place, data.words);
+        let mut lines = self.frame_access(sass::Op::LDL, slot, place, data.words);
         for line in &mut lines {
             if let Origin::Reload(at) = line.origin {
                 line.origin = Origin::Bring(value, ((at - slot) / 4) as u8);
             }
         }
         Ok(lines)
+    }
+
+    /// Loads or stores of words at a place in the frame.
+    fn frame_access(&self, op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<Line> {
+        let (step, modifiers): (u8, &[M]) = match words {
+            1 | 3 => (1, &[]),
+            2 => (2, &[M::_64]),
+            n if n.is_multiple_of(4) => (4, &[M::_128]),
+            _ => (1, &[]),
+        };
+        let load = op == sass::Op::LDL;
+        let line = |word: u8| {
+            let offset = machine::imm(i64::from(slot) + 4 * i64::from(word));
+            let (stack, register) = (machine::r(self.function.frame_register()), machine::r(place + word));
+            let operands = if load { [register, stack, offset] } else { [stack, offset, register] };
+            let at = slot + 4 * u32::from(word);
+            Line::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
+        };
+        (0..words).step_by(usize::from(step)).map(line).collect()
     }
 
     /// The definition of a value, if it is cheap and can be done anywhere.
@@ -808,7 +925,10 @@ impl<'a> Allocator<'a> {
         wanted.sort();
         for (block, line, value, place) in wanted.into_iter().rev() {
             let words = self.function.values[value].words;
-            let lines = frame_access(sass::Op::STL, self.slot(value), place, words);
+            let lines = {
+                let slot = self.slot(value);
+                self.frame_access(sass::Op::STL, slot, place, words)
+            };
             self.code.spill_stores += u32::from(words) * 4;
             let at = line as usize;
             self.code.blocks[block.index()].splice(at..at, lines);
@@ -848,6 +968,15 @@ impl<'a> Allocator<'a> {
     }
 }
 
+/// The registers that instructions name themselves.
+fn fixed_registers(function: &Function) -> impl Iterator<Item = (File, u8)> + '_ {
+    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+    insts.flat_map(|i| &function.insts[*i].args).filter_map(|arg| match arg {
+        Arg::Fixed { file, number } => Some((*file, *number)),
+        _ => None,
+    })
+}
+
 /// Is it a file without a way to memory but over a general register?
 fn becomes_word(file: File) -> bool {
     matches!(file, File::P | File::B)
@@ -872,25 +1001,6 @@ fn move_line(file: File, to: u8, from: u8) -> Result<Line, String> {
         }
         _ => Err(format!("a move of file {file:?}")),
     }
-}
-
-/// Loads or stores of words at a place in the frame.
-fn frame_access(op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<Line> {
-    let (step, modifiers): (u8, &[M]) = match words {
-        1 | 3 => (1, &[]),
-        2 => (2, &[M::_64]),
-        n if n.is_multiple_of(4) => (4, &[M::_128]),
-        _ => (1, &[]),
-    };
-    let load = op == sass::Op::LDL;
-    let line = |word: u8| {
-        let offset = machine::imm(i64::from(slot) + 4 * i64::from(word));
-        let (stack, register) = (machine::r(1), machine::r(place + word));
-        let operands = if load { [register, stack, offset] } else { [stack, offset, register] };
-        let at = slot + 4 * u32::from(word);
-        Line::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
-    };
-    (0..words).step_by(usize::from(step)).map(line).collect()
 }
 
 fn place_in(places: &[(Value, u8)], value: Value) -> Option<u8> {

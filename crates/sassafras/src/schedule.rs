@@ -67,7 +67,7 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
         };
         all.push(Timed { control, idle: fillers(idle) });
         let results = model.touches(&step.inst).filter(|t| t.role == Role::Def);
-        let settled = results.map(|t| model.settled(t.port)).max().unwrap_or(0).max(least(&step.inst) as u16);
+        let settled = results.map(|t| model.settled(t.port)).max().unwrap_or(0);
         idle = settled.saturating_sub(LONGEST);
     }
     all
@@ -121,6 +121,7 @@ pub fn exact(steps: &[Step], model: &Model) -> Vec<Timed> {
 /// Does control not simply go on behind it?
 fn ends_stretch(inst: &Inst) -> bool {
     matches!(inst.form().op, Op::BRA | Op::EXIT | Op::RET | Op::CALL | Op::BSYNC | Op::BRX | Op::JMP)
+        || changes_threads(inst)
 }
 
 /// The steps behind which control goes somewhere that is not known here: nothing may be under way then. That is so for
@@ -131,7 +132,7 @@ fn drains(steps: &[Step]) -> Vec<bool> {
     let drains = |s: &Step| match s.inst.form().op {
         Op::CALL | Op::RET | Op::BRX | Op::JMP => true,
         Op::BSYNC => restored,
-        _ => false,
+        _ => changes_threads(&s.inst),
     };
     steps.iter().map(drains).collect()
 }
@@ -139,6 +140,16 @@ fn drains(steps: &[Step]) -> Vec<bool> {
 fn falls_through(inst: &Inst) -> bool {
     let always = inst.guard == sass::Guard::ALWAYS;
     !(always && matches!(inst.form().op, Op::BRA | Op::EXIT | Op::RET | Op::BRX | Op::JMP))
+}
+
+/// Do threads come or go that run the same code at another place, and know nothing of the scoreboards here?
+fn changes_threads(inst: &Inst) -> bool {
+    inst.op() == Op::ENDCOLLECTIVE || inst.has(sass::M::COLLECTIVE)
+}
+
+/// Must everything have come that a scoreboard tells of?
+fn waits_for_all(inst: &Inst) -> bool {
+    orders_memory(inst) || changes_threads(inst) || releases_registers(inst)
 }
 
 /// Cycles that must pass behind an instruction, whatever follows: seen behind every one of them in ptxas's code.
@@ -180,12 +191,17 @@ fn orders_memory(inst: &Inst) -> bool {
     )
 }
 
+/// Does it give registers away? Nothing may still be on its way to one of them.
+fn releases_registers(inst: &Inst) -> bool {
+    inst.form().op == Op::USETMAXREG && inst.has(M::DEALLOC)
+}
+
 /// Is it done only when a scoreboard says so, though it has no result? Whatever follows waits for that, as it does in
 /// ptxas's code.
 fn is_awaited(inst: &Inst) -> Option<Signal> {
     match inst.form().op {
         Op::MEMBAR if inst.has(M::CTA) => Some(Signal::Read),
-        Op::FENCE => Some(Signal::Write),
+        Op::FENCE | Op::USETMAXREG => Some(Signal::Write),
         Op::SYNCS if inst.has(M::CCTL) && inst.form().class == Class::Store => Some(Signal::Write),
         _ => None,
     }
@@ -224,8 +240,6 @@ struct Issued {
     time: u32,
     write: Option<u8>,
     read: Option<u8>,
-    /// The results take at least so long, whatever the model says.
-    least: u32,
     /// Someone has waited for it.
     written: bool,
     taken: bool,
@@ -241,8 +255,9 @@ struct Stretch<'a> {
     /// Nothing may be under way at its end.
     drains: bool,
     issued: Vec<Issued>,
-    /// Who wrote each register last, and who has read it since.
-    writer: Vec<Option<(usize, Port)>>,
+    /// Who wrote each register last, and who has read it since. Of guarded writes nobody knows whether they happened:
+    /// earlier ones still count.
+    writers: Vec<SmallVec<[(usize, Port); 1]>>,
     readers: Vec<SmallVec<[(usize, Port); 2]>>,
     /// The registers that either of them knows.
     touched: Vec<usize>,
@@ -261,7 +276,7 @@ impl<'a> Stretch<'a> {
             first: 0,
             drains: false,
             issued: Vec::new(),
-            writer: vec![None; sass::model::REGISTERS],
+            writers: vec![SmallVec::new(); sass::model::REGISTERS],
             readers: vec![SmallVec::new(); sass::model::REGISTERS],
             touched: Vec::new(),
             counting: Default::default(),
@@ -272,7 +287,7 @@ impl<'a> Stretch<'a> {
 
     fn begin(&mut self, first: usize, drains: bool) {
         for register in self.touched.drain(..) {
-            self.writer[register] = None;
+            self.writers[register].clear();
             self.readers[register].clear();
         }
         (self.first, self.drains) = (first, drains);
@@ -290,7 +305,7 @@ impl<'a> Stretch<'a> {
                 true => self.earliest(i, &announced(&steps[i + 1..], self.model)),
                 false => self.earliest(i, &touches),
             };
-            if orders_memory(&step.inst) {
+            if waits_for_all(&step.inst) {
                 wait |= self.in_use();
             }
             if let Some(before) = i.checked_sub(1).filter(|b| is_awaited(&steps[*b].inst).is_some()) {
@@ -328,7 +343,7 @@ impl<'a> Stretch<'a> {
         let (mut time, mut wait) = (0, 0);
         let mut obey = |first: usize, need: sass::model::Need| {
             let of: &Issued = &self.issued[first];
-            time = time.max(of.time + u32::from(need.cycles).max(of.least));
+            time = time.max(of.time + u32::from(need.cycles));
             match need.signal {
                 Some(Signal::Write) if !of.written => wait |= bit(of.write),
                 Some(Signal::Read) if !of.taken && !of.written => wait |= bit(of.read.or(of.write)),
@@ -337,10 +352,10 @@ impl<'a> Stretch<'a> {
         };
         for touch in touches {
             for register in touch.registers() {
-                if let Some((writer, port)) = self.writer[register].filter(|(w, _)| *w < i) {
+                for (writer, port) in self.writers[register].iter().filter(|(w, _)| *w < i) {
                     match touch.role {
-                        Role::Use => obey(writer, self.model.raw(port, touch.port)),
-                        Role::Def => obey(writer, self.model.waw(port, touch.port)),
+                        Role::Use => obey(*writer, self.model.raw(*port, touch.port)),
+                        Role::Def => obey(*writer, self.model.waw(*port, touch.port)),
                     }
                 }
                 if touch.role == Role::Def {
@@ -365,9 +380,7 @@ impl<'a> Stretch<'a> {
             Some(Signal::Read) => (write, read.or_else(|| Some(self.scoreboard(SOURCES)))),
             None => (write, read),
         };
-        let least = least(inst);
-        self.settled = self.settled.max(time + least);
-        self.issued.push(Issued { time, least, write, read, written: false, taken: false });
+        self.issued.push(Issued { time, write, read, written: false, taken: false });
         for scoreboard in write.into_iter().chain(read) {
             self.counting[usize::from(scoreboard)].push(i);
         }
@@ -383,8 +396,11 @@ impl<'a> Stretch<'a> {
             self.settled = self.settled.max(time + u32::from(self.model.settled(touch.port)));
             for register in touch.registers() {
                 self.touched.push(register);
-                self.writer[register] = Some((i, touch.port));
-                self.readers[register].clear();
+                if inst.guard == sass::Guard::ALWAYS {
+                    self.writers[register].clear();
+                    self.readers[register].clear();
+                }
+                self.writers[register].push((i, touch.port));
             }
         }
         if write.is_some() || read.is_some() {
@@ -468,14 +484,13 @@ impl<'a> Stretch<'a> {
                 Role::Use => (Model::CONSUMED, bit(of.read.or(of.write))),
             };
             let late = if role == Role::Def { port.is_late_result() } else { port.is_late_source() };
-            let (least, by) = (of.least as u16, if late { by } else { 0 });
-            let register = register as u16;
-            flow::Event { register, role, port, age: age(of), settles: settles.max(least), least, by }
+            let by = if late { by } else { 0 };
+            flow::Event { register: register as u16, role, port, age: age(of), settles, by }
         };
         let touched = self.touched.iter().flat_map(|&register| {
-            let writer = self.writer[register].map(|w| event(register, Role::Def, w));
+            let writers = self.writers[register].iter().map(move |w| event(register, Role::Def, *w));
             let readers = self.readers[register].iter().map(move |r| event(register, Role::Use, *r));
-            writer.into_iter().chain(readers)
+            writers.chain(readers)
         });
         // What an instruction is waited for by whatever comes next.
         let awaited = is_awaited(&steps[last].inst).map(|_| {
@@ -490,13 +505,6 @@ impl<'a> Stretch<'a> {
 /// Results that are waited for in vain let other warps go first.
 fn yields(control: &Control) -> bool {
     control.stall > LONGEST_STAY || control.stall > 2 && control.write.is_none()
-}
-
-/// Small products that sum in 32 bits gave wrong results on an H200 at the distances that the model has for small
-/// products as a whole: they take the time of the large ones.
-fn least(inst: &Inst) -> u32 {
-    let small = inst.op() == Op::HMMA && inst.has(sass::M::_1688) && inst.has(sass::M::F32);
-    if small { 24 } else { 0 }
 }
 
 fn bit(scoreboard: Option<u8>) -> u8 {

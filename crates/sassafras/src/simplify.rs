@@ -198,7 +198,9 @@ pub fn remove_unused(function: &mut Function) {
 /// Does it do nothing but compute its results?
 pub fn is_pure(data: &InstData) -> bool {
     use sass::Op::*;
-    if data.results.is_empty() {
+    // These have something else in them at every place.
+    let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. } | Arg::StackTop));
+    if data.results.is_empty() || fixed {
         return false;
     }
     match data.op {

@@ -203,7 +203,15 @@ fn is_fixed(from: Port) -> bool {
 
 /// Units whose fixed latency is long.
 fn is_long(unit: Unit) -> bool {
-    matches!(unit, Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall | Unit::TensorLate | Unit::Fp64)
+    matches!(
+        unit,
+        Unit::Tensor
+            | Unit::TensorInteger
+            | Unit::TensorSmall
+            | Unit::TensorMiddle
+            | Unit::TensorLate
+            | Unit::Fp64
+    )
 }
 
 fn row(from: &str, to: &str, columns: &Columns) -> String {

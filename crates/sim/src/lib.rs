@@ -1,8 +1,52 @@
 //! Running and proving code without a GPU.
 //!
+//! * [`generate`] makes random PTX programs that are well defined, and reduces those that show an error.
 //! * [`ptx`] executes a PTX module: grids of blocks of warps of threads, on memory with bounds.
+//! * [`sass`] executes a cubin: the machine's own code, with its convergence, uniform registers and times.
 //! * [`verify`] proves that the control codes of a program cover every dependence between its registers, on every path.
 //!   It knows the machine from `sass::model`, and neither PTX nor our compiler: any cubin will do.
 
+use ptx::{Launch, Statistics};
+
+pub mod generate;
 pub mod ptx;
+pub mod sass;
 pub mod verify;
+
+/// What the interpreter and the simulator have in common: memory, and kernels that run on it.
+pub trait Machine {
+    /// Global memory that holds these bytes; its address.
+    fn allocate(&mut self, bytes: Vec<u8>) -> u64;
+    /// Bytes of global memory, if they are all of one allocation.
+    fn read(&mut self, address: u64, length: usize) -> Option<&[u8]>;
+    /// Runs a kernel to its end.
+    fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>>;
+}
+
+impl Machine for ptx::Machine<'_> {
+    fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
+        ptx::Machine::allocate(self, bytes)
+    }
+
+    fn read(&mut self, address: u64, length: usize) -> Option<&[u8]> {
+        ptx::Machine::read(self, address, length)
+    }
+
+    fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>> {
+        Ok(ptx::Machine::run(self, launch)?)
+    }
+}
+
+impl Machine for sass::Machine<'_> {
+    fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
+        sass::Machine::allocate(self, bytes)
+    }
+
+    fn read(&mut self, address: u64, length: usize) -> Option<&[u8]> {
+        sass::Machine::read(self, address, length)
+    }
+
+    fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>> {
+        Ok(sass::Machine::run(self, launch)?)
+    }
+}

@@ -26,11 +26,11 @@
 //! The same run gives the same bytes, and the same fault, everywhere.
 
 mod block;
-mod decode;
-mod fault;
-mod memory;
-mod program;
-mod warp;
+pub(crate) mod decode;
+pub(crate) mod fault;
+pub(crate) mod memory;
+pub(crate) mod program;
+pub(crate) mod warp;
 
 pub use fault::{Fault, FaultKind, Thread};
 pub use program::Program;
@@ -102,10 +102,10 @@ pub struct Machine<'p> {
 }
 
 /// How many steps a block takes before another one has a turn, if it needs that many.
-const BLOCK_TURN: u64 = 1 << 16;
+pub(crate) const BLOCK_TURN: u64 = 1 << 16;
 
 /// Shared memory of a block, of the largest GPU.
-const SHARED_LIMIT: u32 = 228 << 10;
+pub(crate) const SHARED_LIMIT: u32 = 228 << 10;
 /// Parameters of a function, and its `.param` variables.
 const PARAMETER_LIMIT: u32 = 1 << 20;
 
@@ -185,7 +185,7 @@ impl<'p> Machine<'p> {
 }
 
 /// The place of the n-th element of a grid, x first.
-fn coordinates(index: u64, size: [u32; 3]) -> [u32; 3] {
+pub(crate) fn coordinates(index: u64, size: [u32; 3]) -> [u32; 3] {
     let [x, y, _] = size.map(|n| u64::from(n.max(1)));
     [(index % x) as u32, (index / x % y) as u32, (index / (x * y)) as u32]
 }

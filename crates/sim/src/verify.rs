@@ -18,6 +18,8 @@ mod flow;
 mod report;
 mod state;
 
+pub(crate) use state::{Issue, State};
+
 pub use report::{Report, Short, Site};
 
 use cubin::attr::{Attr, Code as AttrCode, Value};
@@ -26,7 +28,6 @@ use flow::Flow;
 use report::Findings;
 use sass::model::Port;
 use sass::{Inst, Isa, Model, WORD_BYTES, decode};
-use state::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -184,9 +185,11 @@ pub fn dependences(code: &Code, horizon: u16, mut found: impl FnMut(Dependence))
     let flow = Flow::of(code)
         .map_err(|index| Error::Indirect { section: code.name.clone(), address: address(index) })?;
     let model = Model::of(code.isa);
-    for ((_, block), mut state) in fixpoint(code, &flow, model, horizon) {
+    let issues: Vec<Issue> =
+        code.insts.iter().enumerate().map(|(index, inst)| Issue::of(model, index, inst)).collect();
+    for ((_, block), mut state) in fixpoint(&issues, &flow, model, horizon) {
         for index in flow.block(block) {
-            state.step(model, index, &code.insts[index], &mut found);
+            state.step(model, &issues[index], &mut found);
         }
     }
     Ok(())
@@ -194,7 +197,7 @@ pub fn dependences(code: &Code, horizon: u16, mut found: impl FnMut(Dependence))
 
 /// The state at the start of each block that can be reached, by context and block.
 fn fixpoint(
-    code: &Code,
+    issues: &[Issue],
     flow: &Flow,
     model: &Model,
     horizon: u16,
@@ -213,7 +216,7 @@ fn fixpoint(
         while let Some(node) = open.pop_first() {
             let mut state = starts[&node].clone();
             for index in flow.block(node.1) {
-                state.step(model, index, &code.insts[index], &mut |_| ());
+                state.step(model, &issues[index], &mut |_| ());
             }
             for (next, keeps) in flow.successors(node.0, node.1, &mut contexts) {
                 let arriving = if keeps { state.clone() } else { State::new(horizon) };

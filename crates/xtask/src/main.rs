@@ -28,12 +28,13 @@ cargo xtask <task>
   test                           format, lints, all tests, the short conformance parts
   conformance [PART] [OPTIONS]   compare with the reference tools; without PART, all parts
       forms                      every PTX instruction form on every target: verdict and error text
+      compile-forms              every accepted form compiles at -O0 and -O3, and nvdisasm reads the code
       corpus                     real PTX parses, prints back to the same tree and the same cubin
       mistakes                   bad inputs: the same messages as ptxas
       commands                   command lines: the same exit code, messages and outputs as ptxas
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
-      --family NAME              forms: this family only
+      --family NAME              forms, compile-forms: this family only
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
       --record                   commands: write down ptxas's answers anew
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
@@ -41,6 +42,11 @@ cargo xtask <task>
   fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
+  fuzz programs                  generated PTX: the interpreter, the compiler's checks and all levels agree
+  fuzz bundle DIR                the same on a machine with a GPU: cubins, results, and run.sh
+      --seed N                   the first program (default 0)
+      --count N                  how many programs (default 1000)
+      --reference                bundle: compile them with ptxas as well
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
   probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
       --corpus DIR               real PTX beside the random programs

@@ -12,10 +12,11 @@ const PTXAS_SAME: usize = 12;
 
 /// The fixed-seed part of the fuzzing campaign.
 const FUZZ_TIME: Duration = Duration::from_secs(20);
+const FUZZ_PROGRAMS: u64 = 1000;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -23,6 +24,7 @@ const STEPS: [Step; 7] = [
     }),
     ("tests", || shell::run(&mut shell::cargo(["test", "--quiet", "--workspace"]))),
     ("conformance: forms", || conformance::run_part("forms", &Default::default())),
+    ("conformance: compile-forms", || conformance::run_part("compile-forms", &Default::default())),
     ("conformance: corpus", || {
         conformance::run_part(
             "corpus",
@@ -30,7 +32,8 @@ const STEPS: [Step; 7] = [
         )
     }),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
-    ("fuzz: front end", || fuzz::frontend(FUZZ_TIME, 1)),
+    ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),
+    ("fuzz: programs", || fuzz::programs::run(0, FUZZ_PROGRAMS)),
 ];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {

@@ -63,9 +63,12 @@ impl Builder<'_> {
             }
             attrs.push(Attr::per_symbol(Code::FRAME_SIZE, symbol, function.frame_size));
         }
-        for image in &self.module.images {
-            if let ImageKind::Sampler(init) = image.kind {
-                attrs.push(Attr::per_symbol(Code::SAMPLER_INIT, self.symbol(&image.name)?, init));
+        for image in self.module.images.iter().filter(|image| image.parameter_of.is_none()) {
+            if let ImageKind::Sampler { init, force_unnormalized } = image.kind {
+                let symbol = self.symbol(&image.name)?;
+                attrs.push(Attr::per_symbol(Code::SAMPLER_INIT, symbol, init));
+                let force = Attr::per_symbol(Code::SAMPLER_FORCE_UNNORMALIZED, symbol, 1);
+                attrs.extend(force_unnormalized.then_some(force));
             }
         }
         for (_, function, kernel) in self.module.kernels().filter(|_| !self.is_relocatable()) {
@@ -120,12 +123,44 @@ impl Builder<'_> {
         if params.list.is_empty() {
             return Ok(());
         }
-        attrs.extend(param_attrs(params)?);
+        attrs.extend(self.param_attrs(params)?);
         let symbol = self.symbol(&format!(".nv.constant0.{}", function.name))?;
         let bank = ParamBank { symbol, base: params.base, size: params.size };
         attrs.push(Attr::half(Code::CBANK_PARAM_SIZE, params.size));
         attrs.push(Attr { code: Code::PARAM_CBANK, value: Value::ParamBank(bank) });
         Ok(())
+    }
+
+    /// One attribute per parameter, the last parameter first.
+    fn param_attrs(&self, params: &Params) -> Result<Vec<Attr>, WriteError> {
+        let mut attrs = Vec::with_capacity(params.list.len());
+        for (ordinal, param) in params.list.iter().enumerate().rev() {
+            let ordinal = u16::try_from(ordinal)
+                .map_err(|_| WriteError::in_file(format!("{} parameters are too many", params.list.len())))?;
+            if !param.align.is_power_of_two() {
+                let message = format!("parameter {ordinal}: alignment {} is no power of two", param.align);
+                return Err(WriteError::in_file(message));
+            }
+            let image = param.image.and_then(|image| self.module.images.get(image));
+            let index = image.map_or(Ok(0), |image| self.symbol(&image.name))?;
+            let offset = param.offset;
+            attrs.push(if u32::from(params.size) > MAX_V1_PARAM_BYTES {
+                let info = ParamInfoV2 { index, ordinal, offset, size: param.size.into() };
+                Attr { code: Code::KPARAM_INFO_V2, value: Value::ParamV2(info) }
+            } else {
+                let info = ParamInfo {
+                    index,
+                    ordinal,
+                    offset,
+                    size: param.size,
+                    bank: PARAM_BANK_UNSPECIFIED,
+                    space: param.space,
+                    log_align: param.align.trailing_zeros() as u8,
+                };
+                Attr { code: Code::KPARAM_INFO, value: Value::Param(info) }
+            });
+        }
+        Ok(attrs)
     }
 }
 
@@ -140,34 +175,4 @@ fn split_long_table(attr: Attr) -> Vec<Attr> {
         }
         _ => vec![attr],
     }
-}
-
-/// One attribute per parameter, the last parameter first.
-fn param_attrs(params: &Params) -> Result<Vec<Attr>, WriteError> {
-    let mut attrs = Vec::with_capacity(params.list.len());
-    for (ordinal, param) in params.list.iter().enumerate().rev() {
-        let ordinal = u16::try_from(ordinal)
-            .map_err(|_| WriteError::in_file(format!("{} parameters are too many", params.list.len())))?;
-        if !param.align.is_power_of_two() {
-            let message = format!("parameter {ordinal}: alignment {} is no power of two", param.align);
-            return Err(WriteError::in_file(message));
-        }
-        let (index, offset) = (0, param.offset);
-        attrs.push(if u32::from(params.size) > MAX_V1_PARAM_BYTES {
-            let info = ParamInfoV2 { index, ordinal, offset, size: param.size.into() };
-            Attr { code: Code::KPARAM_INFO_V2, value: Value::ParamV2(info) }
-        } else {
-            let info = ParamInfo {
-                index,
-                ordinal,
-                offset,
-                size: param.size,
-                bank: PARAM_BANK_UNSPECIFIED,
-                space: param.space,
-                log_align: param.align.trailing_zeros() as u8,
-            };
-            Attr { code: Code::KPARAM_INFO, value: Value::Param(info) }
-        });
-    }
-    Ok(attrs)
 }

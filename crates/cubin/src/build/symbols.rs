@@ -83,14 +83,20 @@ impl Builder<'_> {
         let functions = self.module.external_functions.iter();
         symbols.extend(functions.map(|name| undefined(name, SymbolType::FUNCTION)));
         symbols.extend(self.module.images.iter().map(|image| {
-            undefined(
+            let symbol = undefined(
                 &image.name,
                 match image.kind {
                     ImageKind::Texture => SymbolType::CUDA_TEXTURE,
-                    ImageKind::Sampler(_) => SymbolType::CUDA_SAMPLER,
+                    ImageKind::Sampler { .. } => SymbolType::CUDA_SAMPLER,
                     ImageKind::Surface => SymbolType::CUDA_SURFACE,
                 },
-            )
+            );
+            match image.parameter_of {
+                None => symbol,
+                Some(index) => {
+                    Symbol { binding: Binding::LOCAL, home: self.home(Part::Constant0(index)), ..symbol }
+                }
+            }
         }));
         symbols
     }
@@ -105,7 +111,7 @@ impl Builder<'_> {
             size,
             ..Symbol::null()
         };
-        let mut symbols = Vec::new();
+        let mut symbols: Vec<_> = self.module.loader_sizes.iter().map(|name| weak(name, 0, 4)).collect();
         if self.is_relocatable() && self.generation.has_unified_functions {
             symbols.extend(UNIFIED_TABLES.map(|name| weak(name, 0, 8)));
         }

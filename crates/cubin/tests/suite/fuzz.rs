@@ -30,7 +30,8 @@ impl Random {
 
 fn seeds() -> Vec<Vec<u8>> {
     let seed = |(sm, linkage)| {
-        let param = Param { offset: 0, size: 8, space: cubin::attr::PointerSpace::GLOBAL, align: 4 };
+        let param =
+            Param { offset: 0, size: 8, space: cubin::attr::PointerSpace::GLOBAL, align: 4, image: None };
         let kernel = Kernel {
             params: Params { base: 0x160, size: 8, list: vec![param], handle_bytes: 0 },
             shared: Some(Shared { size: 64, align: 8 }),

@@ -33,7 +33,7 @@ fn module(sm: u16) -> Module {
         let symbol = symbol.to_string();
         SymbolicReloc { offset, kind, symbol, addend }
     };
-    let param = |offset, size, space, align| Param { offset, size, space, align };
+    let param = |offset, size, space, align| Param { offset, size, space, align, image: None };
     let kernel = Function {
         registers: 24,
         frame_size: 16,
@@ -259,7 +259,8 @@ fn many_parameter_bytes_take_the_second_form() {
         let mut module = module(90);
         let kernel = module.functions[0].kernel.as_mut().unwrap();
         kernel.params.size = bytes;
-        kernel.params.list = vec![Param { offset: 0, size: bytes, space: PointerSpace::NONE, align: 1 }];
+        kernel.params.list =
+            vec![Param { offset: 0, size: bytes, space: PointerSpace::NONE, align: 1, image: None }];
         let object = module.to_object().unwrap();
         assert!(attrs(&object, ".nv.info.kernel").iter().any(|attr| attr.code == code), "{bytes:#x}");
     }

@@ -222,13 +222,14 @@ fn images_of(object: &Object) -> Vec<Image> {
     let image = |(index, symbol): (usize, &Symbol)| {
         let kind = match symbol.kind {
             SymbolType::CUDA_TEXTURE => ImageKind::Texture,
-            SymbolType::CUDA_SAMPLER => {
-                ImageKind::Sampler(global_attr(object, Code::SAMPLER_INIT, index as u32))
-            }
+            SymbolType::CUDA_SAMPLER => ImageKind::Sampler {
+                init: global_attr(object, Code::SAMPLER_INIT, index as u32),
+                force_unnormalized: false,
+            },
             SymbolType::CUDA_SURFACE => ImageKind::Surface,
             _ => return None,
         };
-        Some(Image { name: symbol.name.clone(), kind })
+        Some(Image { name: symbol.name.clone(), kind, parameter_of: None })
     };
     object.symbols().iter().enumerate().filter_map(image).collect()
 }
@@ -422,12 +423,14 @@ fn param(attr: &Attr) -> Option<Param> {
             size: info.size,
             space: info.space,
             align: 1 << info.log_align,
+            image: None,
         }),
         Value::ParamV2(info) => Some(Param {
             offset: info.offset,
             size: info.size as u16,
             space: cubin::attr::PointerSpace::NONE,
             align: 1,
+            image: None,
         }),
         _ => None,
     }

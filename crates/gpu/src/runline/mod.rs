@@ -117,6 +117,11 @@ pub fn parse(ptx: &str) -> Result<Vec<Run>, ParseError> {
     }
 }
 
+/// One run of which nothing is expected: the text of a run line behind its first word.
+pub fn launch(text: &str) -> Result<Run, ParseError> {
+    parse::run(1, text).map_err(|message| ParseError { line: 1, message })
+}
+
 struct Directive {
     line: usize,
     word: Word,

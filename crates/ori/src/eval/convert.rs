@@ -1,7 +1,7 @@
 //! Between number formats.
 
 use super::float::{flow, half_or_float, rounding};
-use super::{Call, Results};
+use super::{Arg, Call, Results};
 use crate::arith::float::{self, BF16, Clamp, E4M3, E5M2, F16, F32, F64, Flow, Format, Rounding};
 use crate::arith::{Int, convert};
 use sass::M;
@@ -105,15 +105,20 @@ pub fn frnd(call: &mut Call) -> Option<Results> {
 }
 
 /// Two floats packed into one register, `.PACK_AB` with the first in the upper place, and the way back for
-/// 8-bit floats, `.UNPACK_B`. `.PACK_AB_MERGE_C` puts a half of the third argument above the packed bytes.
+/// 8-bit floats, `.UNPACK_B`. `.PACK_AB_MERGE_C` puts a half of the third argument above the packed bytes;
+/// `.UNPACK_B_MERGE_C` does so with two f16 of one register, `.MERGE_C` with a single result.
 pub fn f2fp(call: &mut Call) -> Option<Results> {
     let finite = call.has(M::SATFINITE);
     let clamp = if call.has(M::RELU) { Clamp::Relu } else { Clamp::None };
     if call.has(M::UNPACK_B) {
         return unpack(call, clamp);
     }
+    if call.has(M::UNPACK_B_MERGE_C) {
+        return narrow_pair(call, clamp, finite);
+    }
+    let single = call.has(M::MERGE_C);
     let merge = call.has(M::PACK_AB_MERGE_C);
-    if !merge && !call.has(M::PACK_AB) {
+    if !single && !merge && !call.has(M::PACK_AB) {
         return None;
     }
     let small = call.choose(&[(M::E4M3, E4M3), (M::E5M2, E5M2)]);
@@ -129,6 +134,10 @@ pub fn f2fp(call: &mut Call) -> Option<Results> {
     let _ = call.has(M::F32);
     let flow = Flow { rounding: rounding(call), ftz: false, clamp, finite };
     let narrow = |i: usize| Some(convert::float_to_float(F32, to, flow, call.arg(i)?.float(F32)?));
+    if single {
+        call.count_is(2..=2)?;
+        return Some(Results::word((half(call.arg(1)?)? << 16 | narrow(0)?) as u32)).filter(|_| small.is_none());
+    }
     call.count_is(if merge { 3..=3 } else { 2..=2 })?;
     let pair = narrow(0)? << to.width() | narrow(1)?;
     if merge != small.is_some() {
@@ -137,13 +146,29 @@ pub fn f2fp(call: &mut Call) -> Option<Results> {
     if !merge {
         return Some(Results::word(pair as u32));
     }
-    let c = call.arg(2)?;
-    let upper = match c.part {
-        M::Empty => c.bits & 0xffff,
-        M::H1 => c.bits >> 16 & 0xffff,
-        _ => return None,
-    };
-    Some(Results::word((upper << 16 | pair) as u32))
+    Some(Results::word((half(call.arg(2)?)? << 16 | pair) as u32))
+}
+
+/// The half of a register that an operand names.
+fn half(arg: Arg) -> Option<u64> {
+    match arg.part {
+        M::Empty => Some(arg.bits & 0xffff),
+        M::H1 => Some(arg.bits >> 16 & 0xffff),
+        _ => None,
+    }
+}
+
+/// Two f16 to 8-bit floats.
+fn narrow_pair(call: &mut Call, clamp: Clamp, finite: bool) -> Option<Results> {
+    call.count_is(2..=2)?;
+    let to = call.choose(&[(M::E4M3, E4M3), (M::E5M2, E5M2)])?;
+    if !call.has(M::F16) {
+        return None;
+    }
+    let flow = Flow { rounding: rounding(call), ftz: false, clamp, finite };
+    let narrow = |element| convert::float_to_float(F16, to, flow, element);
+    let bytes = convert::packed(2, 16, 8, call.arg(0)?.bits, narrow);
+    Some(Results::word((half(call.arg(1)?)? << 16 | bytes) as u32))
 }
 
 fn unpack(call: &mut Call, clamp: Clamp) -> Option<Results> {
@@ -152,11 +177,6 @@ fn unpack(call: &mut Call, clamp: Clamp) -> Option<Results> {
     if !call.has(M::F16) {
         return None;
     }
-    let arg = call.arg(0)?;
-    let pair = match arg.part {
-        M::Empty => arg.bits,
-        M::H1 => arg.bits >> 16,
-        _ => return None,
-    };
+    let pair = half(call.arg(0)?)?;
     Some(Results::word(convert::unpack_to_f16x2(from, Flow { clamp, ..Flow::NEAREST }, 8, pair) as u32))
 }

@@ -204,6 +204,16 @@ pub fn mufu(call: &mut Call) -> Option<Results> {
     Some(Results::word(approx::compute(function, format, Flow { ftz, ..Flow::NEAREST }, bits) as u32))
 }
 
+/// Whether `a / b` needs the long way: an operand or the quotient is near an end of the exponents, or none.
+/// Code is right whichever way it takes; that the machine draws the line here is *unverified*.
+pub fn fchk(call: &mut Call) -> Option<Results> {
+    call.count_is(2..=2)?;
+    let exponent = |bits: u64| (bits >> 23 & 0xff) as i32;
+    let (a, b) = (exponent(call.arg(0)?.float(F32)?), exponent(call.arg(1)?.float(F32)?));
+    let easy = (25..255).contains(&a) && (2..253).contains(&b) && (-125..=125).contains(&(a - b));
+    Some(Results { predicates: [!easy, false], predicate_count: 1, ..Results::default() })
+}
+
 /// A float, or the half of a register that `.H1` or nothing names.
 pub(super) fn half_or_float(arg: Arg, format: Format) -> Option<u64> {
     let shifted = match arg.part {

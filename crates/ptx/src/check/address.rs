@@ -4,27 +4,21 @@
 //! local memory only. Without a space in the opcode the address is generic, which variables in global, shared and
 //! local memory have, but constants and parameters don't.
 
-use super::{Found, Matcher, Misfit};
+use super::{Matcher, Misfit};
 use crate::ast::*;
-use crate::table::{Place, Role, Table, TypeRef};
+use crate::table::{Place, Role, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::Kind;
 
 impl Matcher<'_, '_> {
     /// `[base + offset]`: a register that can hold an address, or a variable of the right state space.
-    pub(super) fn memory(
-        &self,
-        place: Place,
-        range: Range,
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
+    pub(super) fn memory(&mut self, place: Place, range: Range, index: usize) -> Result<(), Misfit> {
         match self.base(place, range, index) {
             Err(Misfit::Late(turn, text)) => {
                 let again = format!("Illegal operand type to instruction '{}'", self.mnemonic);
                 let times = self.first_of(range).map_or(0, |base| self.objections(base));
-                found.late.push((turn, text));
-                found.late.extend(std::iter::repeat_n((turn, again), times));
+                self.found.late.push((turn, text));
+                self.found.late.extend(std::iter::repeat_n((turn, again), times));
                 Ok(())
             }
             result => result,
@@ -38,7 +32,7 @@ impl Matcher<'_, '_> {
     /// How often ptxas adds that the type is illegal: once for what is neither register nor variable, and once
     /// more for that or a predicate where the width of the value may differ from the instruction's.
     fn objections(&self, base: &Operand) -> usize {
-        let specs = &Table::get().form(self.fit.form).operands;
+        let specs = self.fit.form.operands;
         let widths = usize::from(specs.iter().any(|s| matches!(s.ty, TypeRef::AtLeast(_))));
         match base {
             Operand::Reg(reg) if self.parser.body.reg_decl(*reg).0.ty == Type::PRED => widths,
@@ -81,8 +75,7 @@ impl Matcher<'_, '_> {
     fn unnamed_space(&self, misfit: Misfit, symbol: Symbol) -> Misfit {
         let named = self.fit.chosen.iter().flatten().any(|w| w.kind() == Kind::Space);
         let variable = self.symbol(symbol, |k| matches!(k, SymbolKind::Variable { .. })).is_ok();
-        let implied =
-            Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Memory(Place::Shared));
+        let implied = self.fit.form.operands.iter().any(|s| s.role == Role::Memory(Place::Shared));
         if named || !implied || !variable {
             return misfit;
         }
@@ -138,7 +131,7 @@ impl Matcher<'_, '_> {
     /// unless it is all that the instruction has.
     fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
         let formals = &self.parser.function.formals;
-        let written = index == 0 && Table::get().form(self.fit.form).operands.len() > 1;
+        let written = index == 0 && self.fit.form.operands.len() > 1;
         let name = || self.parser.symbol_name(symbol);
         if written && formals.params.contains(&symbol) {
             return Err(Misfit::late(format!("Illegal to write to function input parameter '{}'", name())));

@@ -4,23 +4,17 @@
 //! (`parse/operand.rs`). The type that its elements make together must fit. Whether the size is the one that the
 //! instruction wants is a later question, which [`Misfit::Size`] leaves to the end.
 
-use super::{Found, Matcher, Misfit, VECTOR_LIMITS, compatible, is_negated};
+use super::{Matcher, Misfit, VECTOR_LIMITS, compatible, is_negated};
 use crate::ast::*;
 use crate::sreg;
-use crate::table::{Count, Role, Spec, Table, Test, TypeRef};
+use crate::table::{Count, Role, Spec, Test, TypeRef};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Turn};
 use std::borrow::Cow;
 
 impl Matcher<'_, '_> {
     /// An operand without braces. A register of a vector type stands for a vector.
-    pub(super) fn lone(
-        &self,
-        spec: &Spec,
-        operand: &Operand,
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
+    pub(super) fn lone(&mut self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
         let width = match operand {
             Operand::Reg(reg) => u32::from(self.parser.body.reg_decl(*reg).0.vector),
             Operand::Special { row, component: None } if sreg::TABLE[*row as usize].vector => 4,
@@ -28,19 +22,21 @@ impl Matcher<'_, '_> {
         };
         let spec = &self.shared_out(spec, width as usize)?;
         let wanted = self.count(spec.count);
-        self.vector_limits(spec, (width > 1).then_some(width as usize), index, found);
+        self.vector_limits(spec, (width > 1).then_some(width as usize), index);
         let fits = wanted.is_none_or(|n| n == width) && (width > 1 || !spec.count.needs_braces());
         match spec.count {
             Count::Vector if matches!(operand, Operand::Sink) => return Err(self.no_sink(spec)),
             _ if !fits && spec.optional && width == 1 => return Err(Misfit::Mismatch),
-            _ => self.scalar(spec, operand, index, found)?,
+            _ => self.scalar(spec, operand, index)?,
         }
         let told = width == 1 && spec.limits.iter().any(|l| l.test == Test::Vector);
         match spec.count {
             _ if fits => Ok(()),
             Count::One => Err(self.no_vector(spec)),
             // ptxas takes a scalar here, whatever that means; it is refused if nothing else is wrong.
-            Count::Vector if spec.role != Role::Dest && (told || width == 1 && !found.sizes.is_empty()) => {
+            Count::Vector
+                if spec.role != Role::Dest && (told || width == 1 && !self.found.sizes.is_empty()) =>
+            {
                 Ok(())
             }
             Count::Vector if width == 1 => Err(Misfit::Size(Turn::of_text("nc"))),
@@ -64,7 +60,7 @@ impl Matcher<'_, '_> {
 
     /// A vector where a scalar should be. Where vectors can be moved it is their size that is wrong.
     fn no_vector(&self, spec: &Spec) -> Misfit {
-        let moves = Table::get().form(self.fit.form).operands.iter().any(|s| s.role == Role::Movable);
+        let moves = self.fit.form.operands.iter().any(|s| s.role == Role::Movable);
         let bits = self.wanted(spec).is_some_and(|(ty, _)| ty.class() == Class::Bits);
         match (moves, bits) {
             (true, true) => Misfit::Mismatch,
@@ -77,9 +73,9 @@ impl Matcher<'_, '_> {
     }
 
     /// Notes what the limits on vectors say about an operand that is a vector of this size, or none.
-    fn vector_limits(&self, spec: &Spec, size: Option<usize>, index: usize, found: &mut Found) {
+    fn vector_limits(&mut self, spec: &Spec, size: Option<usize>, index: usize) {
         let Some(wanted) = self.count(spec.count) else { return };
-        for limit in &spec.limits {
+        for limit in spec.limits {
             let broken = match limit.test {
                 Test::Size => size.is_some_and(|n| n != wanted as usize) && wanted > 1,
                 Test::Vector => size.is_none() && (wanted > 1 || spec.count.needs_braces()),
@@ -87,7 +83,7 @@ impl Matcher<'_, '_> {
             };
             if broken {
                 let wanted = Operand::Int { value: u64::from(wanted), unsigned: false };
-                found.late.push((Turn::of_text(VECTOR_LIMITS), self.limit_text(limit, &wanted, index)));
+                self.found.late.push((Turn::of_text(VECTOR_LIMITS), self.limit_text(limit, &wanted, index)));
             }
         }
     }
@@ -120,16 +116,10 @@ impl Matcher<'_, '_> {
         self.fit.chosen.iter().flatten().filter(|w| w.kind() == kind).find_map(|w| w.number(key))
     }
 
-    pub(super) fn vector(
-        &self,
-        spec: &Spec,
-        elements: &[Operand],
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
+    pub(super) fn vector(&mut self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
         match &spec.role {
             Role::Tuple(specs) if specs.len() == elements.len() => {
-                return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index, found));
+                return specs.iter().zip(elements).try_for_each(|(s, e)| self.scalar(s, e, index));
             }
             Role::Tuple(_) => return Err(Misfit::Mismatch),
             Role::Anything => return Ok(()),
@@ -137,14 +127,14 @@ impl Matcher<'_, '_> {
         }
         let spec = &self.shared_out(spec, elements.len())?;
         let right = self.count(spec.count).is_none_or(|n| n as usize == elements.len());
-        self.vector_limits(spec, Some(elements.len()), index, found);
+        self.vector_limits(spec, Some(elements.len()), index);
         match spec.index.and_then(|i| Some((i as usize, elements.get(i as usize)?))) {
             Some((at, layer)) => {
                 self.layer(layer)?;
-                self.elements(spec, &elements[..at], index, found)?;
-                self.elements(spec, &elements[at + 1..], index, found)?;
+                self.elements(spec, &elements[..at], index)?;
+                self.elements(spec, &elements[at + 1..], index)?;
             }
-            None => self.elements(spec, elements, index, found)?,
+            None => self.elements(spec, elements, index)?,
         }
         let mnemonic = self.mnemonic;
         let text = match spec.count {
@@ -164,13 +154,7 @@ impl Matcher<'_, '_> {
     }
 
     /// The elements of a vector: it is registers of one type, or they are looked at one by one.
-    fn elements(
-        &self,
-        spec: &Spec,
-        elements: &[Operand],
-        index: usize,
-        found: &mut Found,
-    ) -> Result<(), Misfit> {
+    fn elements(&mut self, spec: &Spec, elements: &[Operand], index: usize) -> Result<(), Misfit> {
         if elements.iter().any(is_negated) {
             return Err(Misfit::Mismatch);
         }
@@ -187,7 +171,7 @@ impl Matcher<'_, '_> {
                 elements.iter().try_for_each(|e| self.element(spec, e))?;
                 self.register(spec, ty)
             }
-            _ => elements.iter().try_for_each(|e| self.scalar(spec, e, index, found)),
+            _ => elements.iter().try_for_each(|e| self.scalar(spec, e, index)),
         }
     }
 

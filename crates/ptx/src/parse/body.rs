@@ -2,8 +2,9 @@
 
 use super::decl::Scope;
 use super::directive::PragmaPlace;
+use super::function::List;
 use super::*;
-use crate::table::{OpcodeError, resolve};
+use crate::table::{OpcodeError, mnemonic, resolve};
 
 impl<'s> Parser<'s> {
     /// `{ … }` of a function; the place of the last brace. Labels are settled at its end.
@@ -21,15 +22,22 @@ impl<'s> Parser<'s> {
                 };
                 self.settle_scope(waiting);
                 self.names.close();
-                self.body.stmts.push(Stmt::Close);
+                self.add_statement(Stmt::Close);
             } else if self.tok.is(b'{') {
-                self.bump();
+                self.advance();
                 blocks.push(self.function.unresolved.len());
                 self.names.open();
-                self.body.stmts.push(Stmt::Open);
+                self.add_statement(Stmt::Open);
             } else {
                 self.statement()?;
             }
+        }
+    }
+
+    /// Keeps a statement, if the body is wanted.
+    pub(super) fn add_statement(&mut self, stmt: Stmt<'s>) {
+        if !self.check_only {
+            self.body.stmts.push(stmt);
         }
     }
 
@@ -77,19 +85,19 @@ impl<'s> Parser<'s> {
             ".IF" => return self.fatal(start, "Ill formed conditional"),
             _ => {
                 for variable in self.variables(Linkage::default(), Scope::Body)? {
-                    self.body.stmts.push(Stmt::Variable(Box::new(variable)));
+                    self.add_statement(Stmt::Variable(Box::new(variable)));
                 }
                 return Ok(());
             }
         };
-        self.body.stmts.push(stmt);
+        self.add_statement(stmt);
         Ok(())
     }
 
     fn label_or_instruction(&mut self) -> Parse<()> {
         let first = self.tok;
         if self.lexer.peek_byte() != b'.' && self.lexer.peek_after_blank().first() == Some(&b':') {
-            self.bump();
+            self.advance();
             return self.label(first);
         }
         self.instruction()
@@ -115,7 +123,7 @@ impl<'s> Parser<'s> {
             ".callprototype" => self.prototype(symbol, span)?,
             _ => Stmt::Label(symbol, span),
         };
-        self.body.stmts.push(stmt);
+        self.add_statement(stmt);
         Ok(())
     }
 
@@ -139,7 +147,11 @@ impl<'s> Parser<'s> {
                 self.numbered_targets(text, span, count)?;
             } else {
                 let name = self.names.intern(text);
-                if calls { self.call_target(name) } else { self.branch_target(name, span) }
+                let meaning = self.names.lookup(name);
+                match calls {
+                    true => self.call_target(meaning),
+                    false => self.branch_target(meaning, name, span),
+                }
             }
             if !self.eat(b',') {
                 break;
@@ -153,33 +165,52 @@ impl<'s> Parser<'s> {
         Ok(Stmt::Targets(Box::new(Targets { label, calls, targets, span })))
     }
 
-    /// `L<3>` means `L0, L1, L2`. A label that exists stands somewhere in the source, and so does its name.
+    /// `L<3>` means `L0, L1, L2`. What is no name in the source is no label.
     fn numbered_targets(&mut self, prefix: &str, span: Span, count: u32) -> Parse<()> {
+        self.module.numbered_targets += u64::from(count);
+        if self.module.numbered_targets > FEW_TARGETS + self.source.len() as u64 {
+            return self.fatal(span, "Too many branch targets");
+        }
         for i in 0..count {
             let text = format!("{prefix}{i}");
-            let Some(at) = self.source.find(&text) else {
-                return self.fatal(span, format!("Unknown symbol '{text}'"));
-            };
-            let name = self.names.intern(&self.source[at..at + text.len()]);
-            self.branch_target(name, span);
+            match self.numbered_name(&text) {
+                Some(text) => {
+                    let name = self.names.intern(text);
+                    let meaning = self.names.lookup(name);
+                    self.branch_target(meaning, name, span);
+                }
+                None if self.names.is_member(&text) => self.no_label(),
+                None => {
+                    self.unknown(&text, span);
+                    self.body.operands.push(Operand::Symbol(Symbol::UNKNOWN));
+                }
+            }
         }
         Ok(())
     }
 
-    fn branch_target(&mut self, name: Name, span: Span) {
-        let operand = match self.names.lookup(name) {
+    /// The name in the source with this text, which ends in a number.
+    fn numbered_name(&mut self, text: &str) -> Option<&'s str> {
+        let source = self.source;
+        self.numbered_names.get_or_insert_with(|| Lexer::new(source).numbered_names()).get(text).copied()
+    }
+
+    fn branch_target(&mut self, meaning: Meaning, name: Name, span: Span) {
+        let operand = match meaning {
             Meaning::Symbol(symbol) if self.is_label(symbol) => Operand::Symbol(symbol),
             Meaning::Nothing => {
                 let place = self.body.operands.len() as u32;
                 self.function.unresolved.push((place, name, span));
                 Operand::Unresolved(name)
             }
-            _ => {
-                self.error(self.tok.span(), "Illegal branch target, label expected");
-                Operand::Symbol(Symbol::UNKNOWN)
-            }
+            _ => return self.no_label(),
         };
         self.body.operands.push(operand);
+    }
+
+    fn no_label(&mut self) {
+        self.error(self.tok.span(), "Illegal branch target, label expected");
+        self.body.operands.push(Operand::Symbol(Symbol::UNKNOWN));
     }
 
     fn is_label(&self, symbol: Symbol) -> bool {
@@ -187,8 +218,8 @@ impl<'s> Parser<'s> {
         matches!(kind, Some(SymbolKind::Label | SymbolKind::Targets))
     }
 
-    fn call_target(&mut self, name: Name) {
-        let operand = match self.names.lookup(name) {
+    fn call_target(&mut self, meaning: Meaning) {
+        let operand = match meaning {
             Meaning::Symbol(symbol) => Operand::Symbol(symbol),
             _ => Operand::Symbol(Symbol::UNKNOWN),
         };
@@ -217,28 +248,30 @@ impl<'s> Parser<'s> {
         let word = self.bump().span();
         self.gate(".callprototype directive", Version::new(2, 1), 20, word);
         let mark = self.registers_so_far();
-        let inside = self.prototype_inside(label, span);
+        let inside = self.prototype_inside(label, span, word);
         // Registers of a prototype are formal: they take no number of the function.
         self.forget_registers(mark);
         inside
     }
 
-    fn prototype_inside(&mut self, label: Symbol, span: Span) -> Parse<Stmt<'s>> {
-        let returns = if self.tok.is(b'(') { self.prototype_params()? } else { Vec::new() };
+    fn prototype_inside(&mut self, label: Symbol, span: Span, word: Span) -> Parse<Stmt<'s>> {
+        let returns = if self.tok.is(b'(') { self.prototype_params(List::Returns)? } else { Vec::new() };
         if self.tok.kind != TokenKind::Reserved || self.text(self.tok) != "_" {
             return self.syntax_error();
         }
-        self.bump();
-        let params = if self.tok.is(b'(') { self.prototype_params()? } else { Vec::new() };
-        // ptxas spells it like this.
-        let directives = self.device_directives(&returns, "protoype with return parameters")?;
+        self.advance();
+        let params = if self.tok.is(b'(') { self.prototype_params(List::Params)? } else { Vec::new() };
+        let directives = self.device_directives()?;
         self.expect(b';')?;
+        self.check_returns(&returns, word);
+        // ptxas spells it like this.
+        self.check_noreturn(&directives, &returns, "protoype with return parameters", word);
         self.signatures.insert(label, Signature::of(&returns, &params));
         Ok(Stmt::Prototype(Box::new(Prototype { label, returns, params, directives, span })))
     }
 
     fn guarded(&mut self) -> Parse<()> {
-        self.bump();
+        self.advance();
         let negated = self.eat(b'!');
         let span = self.tok.span();
         let (name, meaning) = match self.eat_register() {
@@ -262,7 +295,7 @@ impl<'s> Parser<'s> {
             _ => {
                 self.error(span, "Predicate expression expected");
                 if meaning == Meaning::Nothing {
-                    self.function.unknown.push(Unknown { name, span, declared_later: false });
+                    self.unknown(self.names.text(name), span);
                 }
                 None
             }
@@ -292,7 +325,7 @@ impl<'s> Parser<'s> {
         let end = self.expect(b';')?;
         let inst = Inst { opcode, guard, operands, span: start.to(end.span()) };
         self.check_instruction(&inst)?;
-        self.body.stmts.push(Stmt::Inst(inst));
+        self.add_statement(Stmt::Inst(inst));
         Ok(())
     }
 
@@ -317,7 +350,7 @@ impl<'s> Parser<'s> {
         let start = self.tok.start;
         let end = self.lexer.opcode_tail();
         let spelling = self.slice(Span { start, end });
-        self.bump();
+        self.advance();
         let next = self.tok.span();
         if self.tok.kind == TokenKind::Dot {
             return Ok((self.spaced_opcode(spelling, start)?, next));
@@ -325,12 +358,7 @@ impl<'s> Parser<'s> {
         if let Some(id) = self.opcode_ids.get(spelling) {
             return Ok((*id, next));
         }
-        // It may have been met with blanks in it.
-        let spaced = self.opcodes.iter().position(|o| o.spelling == spelling && o.errors.is_empty());
-        let id = match spaced {
-            Some(i) => OpcodeId(i as u32),
-            None => self.new_opcode(spelling, spelling.len(), start)?,
-        };
+        let id = self.new_opcode(spelling.to_string(), spelling.len(), start)?;
         self.opcode_ids.insert(spelling, id);
         Ok((id, next))
     }
@@ -342,23 +370,26 @@ impl<'s> Parser<'s> {
             let token = self.bump();
             whole.push_str(self.text(token));
         }
-        let known = |o: &crate::table::Opcode| o.spelling == whole && o.mnemonic.len() <= spelling.len();
-        match self.opcodes.iter().position(known) {
-            Some(i) => Ok(OpcodeId(i as u32)),
-            None => self.new_opcode(&whole, spelling.len(), start),
-        }
+        self.new_opcode(whole, spelling.len(), start)
     }
 
-    /// `glued`: how much of the spelling stands together.
-    fn new_opcode(&mut self, spelling: &str, glued: usize, start: u32) -> Parse<OpcodeId> {
-        let opcode = resolve(spelling, glued, self.target, self.version);
+    /// The opcode that is spelled like this, new or met before with other blanks in it. `glued`: how much of the
+    /// spelling stands together.
+    fn new_opcode(&mut self, spelling: String, glued: usize, start: u32) -> Parse<OpcodeId> {
+        let key = (mnemonic(&spelling, glued), spelling);
+        if let Some(id) = self.resolved_ids.get(&key) {
+            return Ok(*id);
+        }
+        let opcode = resolve(&key.1, glued, self.target, self.version);
         if let Some(OpcodeError::Syntax { at, word }) = opcode.errors.last() {
             let at = start as usize + at;
             let message = format!("Parsing error near '{word}': syntax error");
             return self.fatal(Span::new(at, at + word.len()), message);
         }
+        let id = OpcodeId(self.opcodes.len() as u32);
         self.opcodes.push(opcode);
-        Ok(OpcodeId(self.opcodes.len() as u32 - 1))
+        self.resolved_ids.insert(key, id);
+        Ok(id)
     }
 
     /// At the end of a scope its labels are known: fills in the uses in it that came before them. A name that
@@ -373,7 +404,10 @@ impl<'s> Parser<'s> {
                 {
                     self.body.operands[place as usize] = Operand::Symbol(symbol);
                 }
-                _ => self.function.unknown.push(Unknown { name, span, declared_later: true }),
+                _ => {
+                    let name = self.names.text(name).to_string();
+                    self.function.unknown.push(Unknown { name, span, place, declared_later: true });
+                }
             }
         }
     }
@@ -381,20 +415,24 @@ impl<'s> Parser<'s> {
     /// At the end of the function what is still unknown is an error, in order of the source.
     fn report_unknown(&mut self) -> Parse<()> {
         let mut unknown = std::mem::take(&mut self.function.unknown);
-        for (_, name, span) in std::mem::take(&mut self.function.unresolved) {
-            unknown.push(Unknown { name, span, declared_later: false });
+        for (place, name, span) in std::mem::take(&mut self.function.unresolved) {
+            let name = self.names.text(name).to_string();
+            unknown.push(Unknown { name, span, place, declared_later: false });
         }
-        unknown.sort_by_key(|u| u.span.start);
-        for Unknown { name, span, declared_later } in unknown {
-            let text = self.names.text(name);
+        unknown.sort_by_key(|u| (u.span.start, u.place));
+        for Unknown { name, span, declared_later, .. } in unknown {
             if declared_later {
-                return self.fatal(span, format!("Label expected for forward reference of '{text}'"));
+                return self.fatal(span, format!("Label expected for forward reference of '{name}'"));
             }
-            self.error(span, format!("Unknown symbol '{text}'"));
+            self.error(span, format!("Unknown symbol '{name}'"));
         }
         Ok(())
     }
 }
+
+/// Ranges may name this many branch targets, and one more for each byte of the source: more are no program, and would
+/// take memory without end.
+const FEW_TARGETS: u64 = 1 << 16;
 
 /// The words of linkage before a declaration of a function in a body.
 const FUNCTION_LINKAGES: &[&str] = &[".extern", ".visible", ".weak"];

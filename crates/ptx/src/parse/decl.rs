@@ -107,17 +107,15 @@ impl Checked<'_, '_> {
     }
 
     /// What is wrong with the type, whatever the storage.
-    fn type_errors(&self) -> impl Iterator<Item = String> {
+    fn type_errors(&self) -> Vec<String> {
         let pred = self.ty == Type::PRED && !self.scalar();
-        let instruction = declarable(self.ty) == Some(Declarable::InstructionOnly) && self.scalar();
+        let instruction = self.scalar() && declarable(self.ty) == Some(Declarable::InstructionOnly);
         let inner = self.dims.iter().skip(1).any(|d| *d == Some(0));
-        [
-            (pred, "Predicate type can only be used to define scalar register variables".to_string()),
-            (instruction, format!("Type {:?} may only be used as an instruction type", self.ty)),
-            (inner, "Array of incomplete type".to_string()),
-        ]
-        .into_iter()
-        .filter_map(|(wrong, text)| wrong.then_some(text))
+        let mut errors = Errors::default();
+        errors.check(pred, || "Predicate type can only be used to define scalar register variables".into());
+        errors.check(instruction, || format!("Type {:?} may only be used as an instruction type", self.ty));
+        errors.check(inner, || "Array of incomplete type".into());
+        errors.0
     }
 
     /// What is wrong with the storage, in ptxas's order. `unified`: one texture mode for all samplers.
@@ -262,7 +260,7 @@ impl<'s> Parser<'s> {
         self.expect(b';')?;
         let len = self.body.regs.len() as u32 - first_decl;
         if len > 0 {
-            self.body.stmts.push(Stmt::Regs(Range { first: first_decl, len }));
+            self.add_statement(Stmt::Regs(Range { first: first_decl, len }));
         }
         Ok(variables)
     }
@@ -293,7 +291,7 @@ impl<'s> Parser<'s> {
             _ => 1,
         };
         if vector > 1 {
-            self.bump();
+            self.advance();
         }
         let Some(ty) = declared_type(self.dot()) else { return self.syntax_error() };
         let token = self.bump();
@@ -332,7 +330,7 @@ impl<'s> Parser<'s> {
     }
 
     pub(super) fn align(&mut self) -> Parse<u32> {
-        self.bump();
+        self.advance();
         let span = self.tok.span();
         let value = self.small_int()?;
         if value.is_power_of_two() {
@@ -397,17 +395,19 @@ impl<'s> Parser<'s> {
     }
 
     /// Only the first dimension may be left open.
-    pub(super) fn dims(&mut self) -> Parse<Vec<Option<u64>>> {
+    fn dims(&mut self) -> Parse<Vec<Option<u64>>> {
         let mut dims = Vec::new();
-        while self.eat(b'[') {
-            if dims.is_empty() && self.eat(b']') {
-                dims.push(None);
-                continue;
-            }
-            dims.push(Some(self.int()?));
-            self.expect(b']')?;
+        while self.tok.is(b'[') {
+            dims.push(self.dim(dims.is_empty())?.0);
         }
         Ok(dims)
+    }
+
+    /// `[4]`, or `[]` where it may be open; and the bracket behind it.
+    pub(super) fn dim(&mut self, may_be_open: bool) -> Parse<(Option<u64>, Span)> {
+        self.expect(b'[')?;
+        let size = if may_be_open && self.tok.is(b']') { None } else { Some(self.int()?) };
+        Ok((size, self.expect(b']')?.span()))
     }
 
     fn declare_one(
@@ -432,11 +432,11 @@ impl<'s> Parser<'s> {
             attributes: &spec.attributes,
             init: init.is_some(),
         };
-        self.check_types(&checked);
+        self.check_types(&checked, self.tok.span());
         if let Some(init) = &init {
             self.check_initialiser(&checked, init)?;
         }
-        self.check_storage(&checked);
+        self.check_storage(&checked, self.tok.span());
         if let (Some(first @ (None | Some(0))), Some(Initialiser::List(list))) = (dims.first_mut(), &init) {
             *first = Some(list.len() as u64);
         }
@@ -456,18 +456,18 @@ impl<'s> Parser<'s> {
         Ok(Some(Variable { linkage, symbol, range, space, align, attributes, ty, vector, dims, init, span }))
     }
 
-    pub(super) fn check_types(&mut self, checked: &Checked) {
+    pub(super) fn check_types(&mut self, checked: &Checked, span: Span) {
         for text in checked.type_errors() {
-            self.error(self.tok.span(), text);
+            self.error(span, text);
         }
     }
 
-    pub(super) fn check_storage(&mut self, checked: &Checked) {
+    pub(super) fn check_storage(&mut self, checked: &Checked, span: Span) {
         if checked.ty.bits() == 128 {
-            self.gate("Type .b128", Version::new(8, 3), 70, self.tok.span());
+            self.gate("Type .b128", Version::new(8, 3), 70, span);
         }
         for text in checked.storage_errors(!self.module.independent_textures) {
-            self.error(self.tok.span(), text);
+            self.error(span, text);
         }
     }
 

@@ -17,17 +17,16 @@ const BODY_PRAGMAS: &[&str] = &["enable_smem_spilling", "used_bytes_mask ", "fre
 
 impl<'s> Parser<'s> {
     pub(super) fn file(&mut self) -> Parse<File<'s>> {
-        self.bump();
+        self.advance();
         let index = self.small_int()?;
         let path = self.string()?;
         let mut stamp = Vec::new();
         while stamp.len() < 2 && self.eat(b',') {
             stamp.push(self.int()?);
         }
-        if self.module.files.contains(&index) {
+        if !self.module.files.insert(index) {
             self.error(self.tok.span(), format!("Duplicate file index #{index}"));
         }
-        self.module.files.push(index);
         Ok(File { index, path, stamp })
     }
 
@@ -65,7 +64,7 @@ impl<'s> Parser<'s> {
 
     fn expect_word(&mut self, word: &str) -> Parse<()> {
         if self.tok.kind == TokenKind::Reserved && self.text(self.tok) == word {
-            self.bump();
+            self.advance();
             return Ok(());
         }
         self.syntax_error()
@@ -105,7 +104,7 @@ impl<'s> Parser<'s> {
         }
         self.gate(".alias", Version::new(6, 3), 30, start);
         let symbols = self.alias_symbols(alias, target, start);
-        self.bump();
+        self.advance();
         let (alias, target) = symbols.unwrap_or((Symbol::UNKNOWN, Symbol::UNKNOWN));
         Ok(Alias { alias, target, span: start })
     }
@@ -185,7 +184,7 @@ impl<'s> Parser<'s> {
 
     /// `.section .debug_info { label: .b8 1, 2 … }`
     pub(super) fn section(&mut self) -> Parse<Section<'s>> {
-        self.bump();
+        self.advance();
         let name = self.dot();
         if name.is_empty() {
             return self.syntax_error();
@@ -202,7 +201,7 @@ impl<'s> Parser<'s> {
                 continue;
             }
             let Some(ty) = decl::declared_type(self.dot()) else { return self.syntax_error() };
-            self.bump();
+            self.advance();
             lines.push(SectionLine::Data(ty, self.section_values(ty)?));
         }
         Ok(Section { name, lines })
@@ -269,10 +268,10 @@ impl<'s> Parser<'s> {
 
     /// `.MACRO name a, b`: ptxas's scanner knows the word, but nothing can follow.
     pub(super) fn macro_directive<T>(&mut self) -> Parse<T> {
-        self.bump();
+        self.advance();
         self.expect_name()?;
         while self.tok.kind == TokenKind::Ident {
-            self.bump();
+            self.advance();
             self.eat(b',');
         }
         self.syntax_error()

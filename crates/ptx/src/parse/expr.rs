@@ -28,7 +28,7 @@ pub(crate) fn integer(text: &str) -> Literal {
         _ => (digits, 10),
     };
     let (mut value, mut overflow) = (0u64, false);
-    for digit in digits.chars().filter_map(|c| c.to_digit(radix)) {
+    for digit in digits.bytes().filter_map(|b| char::from(b).to_digit(radix)) {
         overflow |= value > i64::MAX as u64;
         value = value.wrapping_mul(u64::from(radix)).wrapping_add(u64::from(digit));
     }
@@ -49,31 +49,29 @@ fn decimal(text: &str) -> (f64, bool) {
     (value, !zero && !value.is_normal())
 }
 
-/// Binary operators, loosest first: the level, and the spelling.
-const LEVELS: &[&[TokenKind]] = &[
-    &[TokenKind::Punct2(b'|', b'|')],
-    &[TokenKind::Punct2(b'&', b'&')],
-    &[TokenKind::Punct(b'|')],
-    &[TokenKind::Punct(b'^')],
-    &[TokenKind::Punct(b'&')],
-    &[TokenKind::Punct2(b'=', b'='), TokenKind::Punct2(b'!', b'=')],
-    &[
-        TokenKind::Punct(b'<'),
-        TokenKind::Punct(b'>'),
-        TokenKind::Punct2(b'<', b'='),
-        TokenKind::Punct2(b'>', b'='),
-    ],
-    &[TokenKind::Punct2(b'<', b'<'), TokenKind::Punct2(b'>', b'>')],
-    &[TokenKind::Punct(b'+'), TokenKind::Punct(b'-')],
-    &[TokenKind::Punct(b'*'), TokenKind::Punct(b'/'), TokenKind::Punct(b'%')],
-];
+/// How tightly a binary operator binds; `None` for what is no such operator.
+fn tightness(operator: TokenKind) -> Option<u32> {
+    Some(match operator {
+        TokenKind::Punct2(b'|', b'|') => 0,
+        TokenKind::Punct2(b'&', b'&') => 1,
+        TokenKind::Punct(b'|') => 2,
+        TokenKind::Punct(b'^') => 3,
+        TokenKind::Punct(b'&') => 4,
+        TokenKind::Punct2(b'=' | b'!', b'=') => 5,
+        TokenKind::Punct(b'<' | b'>') | TokenKind::Punct2(b'<' | b'>', b'=') => 6,
+        TokenKind::Punct2(b'<', b'<') | TokenKind::Punct2(b'>', b'>') => 7,
+        TokenKind::Punct(b'+' | b'-') => 8,
+        TokenKind::Punct(b'*' | b'/' | b'%') => 9,
+        _ => return None,
+    })
+}
 
 /// Parentheses and unary operators may nest this deep; deeper input is refused rather than recursed into.
 const MAX_DEPTH: u32 = 200;
 
 impl Parser<'_> {
     pub(super) fn constant(&mut self) -> Parse<Value> {
-        // Almost every constant is one number: no need to go through all levels of operators.
+        // Almost every constant is one number.
         if self.tok.kind == TokenKind::Int
             && matches!(self.lexer.peek_byte(), b',' | b';' | b']' | b'}' | b')')
         {
@@ -127,15 +125,15 @@ impl Parser<'_> {
         Ok(if truth(condition) { yes } else { no })
     }
 
-    fn binary(&mut self, level: usize, depth: u32) -> Parse<Value> {
+    /// Operands with operators between them that bind at least so tightly.
+    fn binary(&mut self, loosest: u32, depth: u32) -> Parse<Value> {
         if depth > MAX_DEPTH {
             return self.fatal(self.tok.span(), "Constant expression is nested too deeply");
         }
-        let Some(operators) = LEVELS.get(level) else { return self.unary(depth) };
-        let mut left = self.binary(level + 1, depth)?;
-        while operators.contains(&self.tok.kind) {
+        let mut left = self.unary(depth)?;
+        while let Some(tightness) = tightness(self.tok.kind).filter(|t| *t >= loosest) {
             let operator = self.bump().kind;
-            let right = self.binary(level + 1, depth)?;
+            let right = self.binary(tightness + 1, depth)?;
             left = self.combine(operator, left, right)?;
         }
         Ok(left)
@@ -168,7 +166,7 @@ impl Parser<'_> {
         let token = self.tok;
         match token.kind {
             TokenKind::Punct(op @ (b'-' | b'!' | b'~' | b'+')) => {
-                self.bump();
+                self.advance();
                 if depth > MAX_DEPTH {
                     return self.fatal(token.span(), "Constant expression is nested too deeply");
                 }
@@ -180,7 +178,7 @@ impl Parser<'_> {
                 Ok(apply(op, value))
             }
             TokenKind::Punct(b'(') => {
-                self.bump();
+                self.advance();
                 if self.tok.kind == TokenKind::Dot {
                     return self.cast(depth);
                 }
@@ -189,12 +187,12 @@ impl Parser<'_> {
                 Ok(value)
             }
             TokenKind::Int => {
-                self.bump();
+                self.advance();
                 let (value, unsigned) = self.integer_token(token);
                 Ok(Value::Int { value, unsigned })
             }
             TokenKind::Float => {
-                self.bump();
+                self.advance();
                 let (value, overflow) = decimal(self.text(token));
                 if overflow {
                     self.error(token.span(), "Constant overflow");
@@ -202,7 +200,7 @@ impl Parser<'_> {
                 Ok(Value::F64(value.to_bits()))
             }
             TokenKind::Reserved if self.text(token) == "WARP_SZ" => {
-                self.bump();
+                self.advance();
                 Ok(Value::Int { value: 32, unsigned: false })
             }
             _ => self.syntax_error(),
@@ -215,7 +213,7 @@ impl Parser<'_> {
         if decl::declared_type(word).is_none() {
             return self.syntax_error();
         }
-        self.bump();
+        self.advance();
         self.expect(b')')?;
         let operand = self.unary(depth + 1)?;
         let value = self.integer_only(operand);

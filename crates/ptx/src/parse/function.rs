@@ -109,6 +109,21 @@ struct Written {
     ptr: Option<Ptr>,
 }
 
+/// A function as far as its body, and where ptxas compares it with what it knows of the name: behind the parameters
+/// of an entry, at the token behind the directives of another function, which it must see to know that they end.
+struct Heading<'s> {
+    function: Function<'s>,
+    name: Name,
+    end: Span,
+}
+
+/// Which of its two lists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    Returns,
+    Params,
+}
+
 /// Whose parameters these are: the rules differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
@@ -124,13 +139,11 @@ impl<'s> Parser<'s> {
         self.function = FunctionState { kinds, ..FunctionState::default() };
         self.function.kinds.clear();
         self.clear_body();
-        let (mut function, name) = self.function_head(linkage, start)?;
-        let entry = function.entry;
-        if !entry {
-            function.directives = self.device_directives(&function.returns, self.names.text(name))?;
-        }
+        let mut heading = self.heading(linkage, start)?;
+        let entry = heading.function.entry;
         let defines = if entry { !self.tok.is(b';') } else { self.tok.is(b'{') };
-        function.symbol = self.declare_function(name, &function, defines)?;
+        heading.function.symbol = self.declare_function(&heading, defines)?;
+        let mut function = heading.function;
         if !defines {
             // A pragma of the module ends a declaration without a semicolon of its own.
             if entry || self.dot() != ".pragma" {
@@ -145,8 +158,8 @@ impl<'s> Parser<'s> {
     }
 
     fn function_inside(&mut self, function: &mut Function<'s>) -> Parse<()> {
-        if self.function.without_storage {
-            return self.fatal(self.tok.span(), "No variable storage specified");
+        if let Some(param) = self.function.without_storage {
+            return self.fatal(param, "No variable storage specified");
         }
         self.declare_params(function);
         if function.entry {
@@ -176,37 +189,36 @@ impl<'s> Parser<'s> {
     }
 
     fn inner_declaration_head(&mut self, linkage: Linkage, start: Span) -> Parse<Function<'s>> {
-        let (mut function, name) = self.function_head(linkage, start)?;
-        function.directives = self.device_directives(&function.returns, self.names.text(name))?;
-        function.symbol = self.declare_function(name, &function, false)?;
+        let mut heading = self.heading(linkage, start)?;
+        heading.function.symbol = self.declare_function(&heading, false)?;
         self.expect(b';')?;
-        Ok(function)
+        Ok(heading.function)
     }
 
-    /// To the end of the parameters.
-    fn function_head(&mut self, linkage: Linkage, start: Span) -> Parse<(Function<'s>, Name)> {
+    /// To the end of an entry's parameters, or of another function's directives.
+    fn heading(&mut self, linkage: Linkage, start: Span) -> Parse<Heading<'s>> {
         let entry = self.eat_dot(".entry");
         let mut attributes = Vec::new();
         let mut returns = Vec::new();
         if !entry {
-            self.bump();
+            self.advance();
             if self.dot() == ".attribute" {
                 attributes = self.attributes(false)?;
             }
             if self.tok.is(b'(') {
-                returns = self.written_params(Owner::Func)?;
-                self.check_returns(&returns);
+                returns = self.written_params(Owner::Func, List::Returns)?.0;
             }
         }
         let (name, span) = self.expect_name()?;
         let owner = if entry { Owner::Entry } else { Owner::Func };
-        let mut params = Vec::new();
+        let (mut params, mut end) = (Vec::new(), None);
         if self.tok.is(b'(') {
-            params = self.written_params(owner)?;
-            self.check_open_arrays(&params, entry);
+            let list = self.written_params(owner, List::Params)?;
+            (params, end) = (list.0, Some(list.1).filter(|_| entry));
         }
-        self.function.without_storage = params.iter().chain(&returns).any(|p: &Written| p.space.is_none());
-        let function = Function {
+        let mut written = returns.iter().chain(&params);
+        self.function.without_storage = written.find(|p: &&Written| p.space.is_none()).map(|p| p.span);
+        let mut function = Function {
             entry,
             linkage,
             symbol: Symbol::UNKNOWN,
@@ -217,82 +229,91 @@ impl<'s> Parser<'s> {
             body: None,
             span: start.to(span),
         };
-        Ok((function, name))
+        if !entry {
+            function.directives = self.device_directives()?;
+            self.check_returns(&function.returns, self.tok.span());
+        }
+        Ok(Heading { function, name, end: end.unwrap_or(self.tok.span()) })
     }
 
-    fn check_returns(&mut self, returns: &[Written]) {
-        let span = self.tok.span();
-        if returns.len() > 1 && returns.iter().any(|p| p.space == Some(Space::Param)) {
+    /// Several values are returned in registers only.
+    pub(super) fn check_returns(&mut self, returns: &[Param], span: Span) {
+        if returns.len() > 1 && returns.iter().any(|p| matches!(p.place, ParamPlace::Memory(_))) {
             self.error(span, "Multiple return parameters require .register state space");
-        }
-        if returns.iter().any(|p| incomplete(&p.dims)) {
-            self.error(span, "Output parameter cannot be an incomplete array.");
-        }
-    }
-
-    fn check_open_arrays(&mut self, params: &[Written], entry: bool) {
-        let span = self.tok.span();
-        for (i, param) in params.iter().enumerate() {
-            let last = i + 1 == params.len();
-            if incomplete(&param.dims) && !last {
-                self.error(span, "Only the last input parameter can be an incomplete array.");
-            } else if incomplete(&param.dims) && entry {
-                self.error(span, "Parameter to entry function cannot be an incomplete array.");
-            }
         }
     }
 
     /// `(…)` of a prototype; its parameters take no register and no place in memory.
-    pub(super) fn prototype_params(&mut self) -> Parse<Vec<Param>> {
-        let written = self.written_params(Owner::Prototype)?;
+    pub(super) fn prototype_params(&mut self, list: List) -> Parse<Vec<Param>> {
+        let (written, _) = self.written_params(Owner::Prototype, list)?;
         Ok(self.place_params(written))
     }
 
-    fn written_params(&mut self, owner: Owner) -> Parse<Vec<Written>> {
+    /// The parameters, and the parenthesis behind them.
+    fn written_params(&mut self, owner: Owner, list: List) -> Parse<(Vec<Written>, Span)> {
         self.expect(b'(')?;
-        let mut params = Vec::new();
-        if self.eat(b')') {
-            return Ok(params);
+        let mut params: Vec<Written> = Vec::new();
+        if self.tok.is(b')') {
+            return Ok((params, self.bump().span()));
         }
         loop {
-            params.push(self.written_param(owner)?);
+            let behind_open_array = params.iter().any(|p| incomplete(&p.dims));
+            params.push(self.written_param(owner, behind_open_array)?);
             if !self.eat(b',') {
                 break;
             }
         }
         let end = self.expect(b')')?.span();
+        let is_open = params.iter().any(|p| incomplete(&p.dims));
+        match (owner, list) {
+            (_, List::Returns) if is_open => {
+                self.error(end, "Output parameter cannot be an incomplete array.");
+            }
+            (Owner::Entry, _) if is_open => {
+                self.error(end, "Parameter to entry function cannot be an incomplete array.");
+            }
+            _ => {}
+        }
         if owner == Owner::Entry {
             self.gate("kernel parameter list", Version::new(1, 4), 0, end);
         }
-        Ok(params)
+        Ok((params, end))
     }
 
-    fn written_param(&mut self, owner: Owner) -> Parse<Written> {
+    fn written_param(&mut self, owner: Owner, behind_open_array: bool) -> Parse<Written> {
         let spec = self.spec()?;
         let ptr_span = self.tok.span();
         let ptr = self.ptr()?;
         let (name, span) = self.param_name()?;
-        let dims = self.dims()?;
+        // ptxas judges a parameter when it has read the bracket that ends it, or else the token behind it.
+        let (mut dims, mut end) = (Vec::new(), self.tok.span());
+        if self.tok.is(b'[') {
+            let (size, bracket) = self.dim(true)?;
+            (dims, end) = (vec![size], bracket);
+        }
         if ptr.is_some() && owner != Owner::Entry {
             self.error(ptr_span, "Illegal placement of kernel parameter attribute");
         }
+        if behind_open_array {
+            self.error(end, "Only the last input parameter can be an incomplete array.");
+        }
         if incomplete(&dims) {
-            self.gate("Unsized Array Parameter", Version::FIRST, 30, span);
-            self.gate("Unsized Array Parameter", Version::new(6, 0), 0, span);
+            self.gate("Unsized Array Parameter", Version::FIRST, 30, end);
+            self.gate("Unsized Array Parameter", Version::new(6, 0), 0, end);
         }
         if incomplete(&dims) && spec.space != Some(Space::Param) {
-            self.error(span, "Incomplete array parameters must be in '.param' space");
+            self.error(end, "Incomplete array parameters must be in '.param' space");
         }
         let text = self.slice(span);
         match (owner, spec.space) {
             (_, Some(Space::Param)) | (Owner::Func | Owner::Prototype, Some(Space::Reg)) => {}
             (Owner::Entry, _) => {
-                self.error(span, format!("Entry parameter '{text}' must have .param state space"))
+                self.error(end, format!("Entry parameter '{text}' must have .param state space"))
             }
-            _ => self.error(span, format!("Function parameter '{text}' has illegal state space")),
+            _ => self.error(end, format!("Function parameter '{text}' has illegal state space")),
         }
         if owner == Owner::Func && text == "_" {
-            self.error(span, "Illegal parameter name '_'");
+            self.error(end, "Illegal parameter name '_'");
         }
         let decl::Spec { space, align, vector, ty, .. } = spec;
         Ok(Written { name, span, space, align, vector, ty, dims, ptr })
@@ -302,7 +323,7 @@ impl<'s> Parser<'s> {
     fn param_name(&mut self) -> Parse<(Option<Name>, Span)> {
         let token = self.tok;
         if token.kind == TokenKind::Reserved && self.text(token) == "_" {
-            self.bump();
+            self.advance();
             return Ok((None, token.span()));
         }
         let (name, span) = self.expect_name()?;
@@ -316,7 +337,7 @@ impl<'s> Parser<'s> {
         self.gate("kernel parameter pointer attribute", Version::new(2, 2), 0, self.tok.span());
         let space = decl::space(self.dot()).filter(|s| !matches!(s, Space::Param | Space::Reg));
         if space.is_some() {
-            self.bump();
+            self.advance();
         }
         let align = if self.dot() == ".align" { Some(self.align()?) } else { None };
         Ok(Some(Ptr { space, align }))
@@ -361,8 +382,8 @@ impl<'s> Parser<'s> {
                 attributes: &[],
                 init: false,
             };
-            self.check_types(&checked);
-            self.check_storage(&checked);
+            self.check_types(&checked, param.span);
+            self.check_storage(&checked, param.span);
             if self.names.define(name, meaning).is_err() {
                 self.error(param.span, format!("Duplicate definition of variable '{text}'"));
             }
@@ -370,22 +391,26 @@ impl<'s> Parser<'s> {
     }
 
     /// Declares the function in the module; `defines` if its body follows.
-    fn declare_function(&mut self, name: Name, function: &Function, defines: bool) -> Parse<Symbol> {
+    fn declare_function(&mut self, heading: &Heading, defines: bool) -> Parse<Symbol> {
+        let Heading { function, name, end: span } = heading;
+        let (name, span) = (*name, *span);
         let mut new = Signature::of_function(function, defines);
         let text = self.names.text(name);
-        let span = self.tok.span();
         let old = match self.names.lookup_module(name) {
             Meaning::Symbol(symbol) => Some(symbol),
             _ => None,
         };
         let Some(symbol) = old else {
+            self.check_noreturn(&function.directives, &function.returns, text, span);
             let symbol = self.new_symbol(name, SymbolKind::Function { entry: function.entry }, function.span);
             self.names.define_module(name, Meaning::Symbol(symbol));
             self.signatures.insert(symbol, new);
             return Ok(symbol);
         };
         let Some(before) = self.signatures.get(&symbol).cloned() else {
-            return self.variable_redefined(text, symbol);
+            self.error(span, format!("Inconsistent redefinition of variable '{text}'"));
+            self.check_noreturn(&function.directives, &function.returns, text, span);
+            return self.variable_redefined(text, symbol, span);
         };
         if before.entry != new.entry {
             self.error(span, format!("Inconsistent redefinition of '{text}' as entry and function"));
@@ -420,9 +445,7 @@ impl<'s> Parser<'s> {
     }
 
     /// A function with the name of a variable: the end, unless the variable is defined elsewhere.
-    fn variable_redefined(&mut self, text: &str, symbol: Symbol) -> Parse<Symbol> {
-        let span = self.tok.span();
-        self.error(span, format!("Inconsistent redefinition of variable '{text}'"));
+    fn variable_redefined(&mut self, text: &str, symbol: Symbol, span: Span) -> Parse<Symbol> {
         if !self.is_defined_variable(symbol) {
             return Ok(Symbol::UNKNOWN);
         }
@@ -431,11 +454,7 @@ impl<'s> Parser<'s> {
     }
 
     /// `.noreturn .abi_preserve 4 …` of a function or a prototype, in this order.
-    pub(super) fn device_directives(
-        &mut self,
-        returns: &[Param],
-        name: &str,
-    ) -> Parse<Vec<FunctionDirective<'s>>> {
+    pub(super) fn device_directives(&mut self) -> Parse<Vec<FunctionDirective<'s>>> {
         let mut directives: Vec<FunctionDirective> = Vec::new();
         while let Some(rule) = self.directive_rule(false) {
             if rule.name == ".noreturn" && !directives.is_empty() {
@@ -449,12 +468,22 @@ impl<'s> Parser<'s> {
                     format!("Attribute '{word}' specified multiple times in function"),
                 );
             }
-            if rule.name == ".noreturn" && !returns.is_empty() {
-                self.error(directive.span, format!("Invalid directive '.noreturn' for function '{name}'"));
-            }
             directives.push(directive);
         }
         Ok(directives)
+    }
+
+    /// What returns something returns.
+    pub(super) fn check_noreturn(
+        &mut self,
+        directives: &[FunctionDirective],
+        returns: &[Param],
+        name: &str,
+        span: Span,
+    ) {
+        if !returns.is_empty() && directives.iter().any(|d| d.name == ".noreturn") {
+            self.error(span, format!("Invalid directive '.noreturn' for function '{name}'"));
+        }
     }
 
     /// `.maxntid 256, 1, 1 .minnctapersm 2 .pragma "…";` of an entry, in any order.
@@ -489,7 +518,7 @@ impl<'s> Parser<'s> {
         if name == ".pragma" {
             strings = self.pragma(PragmaPlace::Directive)?;
         } else {
-            self.bump();
+            self.advance();
             for i in 0..rule.values {
                 if i > 0 && !self.eat(b',') {
                     break;

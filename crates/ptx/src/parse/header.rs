@@ -5,6 +5,13 @@ use super::directive::PragmaPlace;
 use super::*;
 use rustc_hash::FxHashSet;
 
+/// Where the header said it, for messages that come later.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct HeaderSpans {
+    pub version: Span,
+    pub target: Span,
+}
+
 /// What is known of the module while it is read.
 #[derive(Default)]
 pub(crate) struct ModuleState {
@@ -17,7 +24,7 @@ pub(crate) struct ModuleState {
     pub has_items: bool,
     pub globals: FxHashMap<Symbol, decl::Global>,
     /// Indices of `.file`.
-    pub files: Vec<u32>,
+    pub files: FxHashSet<u32>,
     /// Places that a `.loc` has named.
     pub locs: FxHashSet<(u32, u32, u32)>,
     pub section_labels: FxHashSet<Name>,
@@ -25,6 +32,8 @@ pub(crate) struct ModuleState {
     pub sections: bool,
     /// Something has the attribute `.unified`.
     pub unified: bool,
+    /// How many branch targets `L<n>` have named.
+    pub numbered_targets: u64,
     /// Functions with a body that return more than one value.
     pub many_returns: Vec<Symbol>,
 }
@@ -50,6 +59,9 @@ impl<'s> Parser<'s> {
         while self.tok.kind != TokenKind::Eof {
             self.item(&mut items)?;
             self.module.has_items = true;
+            if self.check_only {
+                items.clear();
+            }
         }
         self.check_whole();
         Ok(Module {
@@ -111,7 +123,7 @@ impl<'s> Parser<'s> {
         if token.kind != TokenKind::Ident || text == "texmode_raw" {
             return self.syntax_error();
         }
-        self.bump();
+        self.advance();
         let machine = text.starts_with("sm_") || text.starts_with("compute_");
         if !machine && !self.module.has_target {
             let file = self.file_at(token.start);

@@ -2,6 +2,9 @@
 //!
 //! Which operands an instruction takes is the table's matter; what can be written at all is decided here, as
 //! ptxas's grammar does: a `_` or a pair only for a result, only names and constants in braces, and so on.
+//!
+//! Operands are pushed on a stack ([`Pending`]) and move to the arena together, once the last of their list has been
+//! read: what is nested in them gets there first.
 
 use super::expr::Value;
 use super::*;
@@ -9,8 +12,13 @@ use crate::sreg;
 use crate::types::{Class, Type};
 use smallvec::SmallVec;
 
-/// Names that wait for their meaning: index in the sequence, name, place.
-type Waiting = SmallVec<[(u32, Name, Span); 2]>;
+/// Operands that have no place in the arena yet.
+#[derive(Default)]
+pub(crate) struct Pending {
+    operands: Vec<Operand>,
+    /// Those of them that are names without a meaning: index, name, place.
+    unresolved: Vec<(usize, Name, Span)>,
+}
 
 impl Parser<'_> {
     /// The operands of an instruction, to the semicolon.
@@ -22,64 +30,75 @@ impl Parser<'_> {
         if self.tok.is(b';') {
             return Ok(Range { first: self.body.operands.len() as u32, len: 0 });
         }
-        let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
-        let mut waiting = Waiting::new();
-        loop {
-            let span = self.tok.span();
-            let operand = match self.tok.kind {
-                TokenKind::Punct(b'[') => self.address(opcode)?,
-                TokenKind::Punct(b'{') => self.vector(opcode)?,
-                TokenKind::Reserved if all.is_empty() && self.at_sink() => self.sink(),
-                _ => self.plain(all.len())?,
-            };
-            let paired = all.is_empty() && self.tok.is(b'|') && !matches!(operand, Operand::Address(_));
-            let operand = if paired { self.pair(operand, span)? } else { operand };
-            push(&mut all, &mut waiting, operand, span);
+        for place in 0.. {
+            self.operand(opcode, place)?;
             if !self.eat(b',') {
                 break;
             }
         }
-        Ok(self.store(&all, &waiting))
+        Ok(self.store(0))
+    }
+
+    /// Reads an operand and pushes it; `place` among the operands.
+    fn operand(&mut self, opcode: OpcodeId, place: usize) -> Parse<()> {
+        let span = self.tok.span();
+        let operand = match self.tok.kind {
+            TokenKind::Ident => match self.eat_register() {
+                // Most operands are like this: pushed at once, because to hand them around takes time.
+                Some(reg) if matches!(self.tok.kind, TokenKind::Punct(b',' | b';')) => {
+                    self.pending.operands.push(Operand::Reg(reg));
+                    return Ok(());
+                }
+                Some(reg) => self.register(reg)?,
+                None => self.other_name()?,
+            },
+            TokenKind::Punct(b'[') => self.address(opcode)?,
+            TokenKind::Punct(b'{') => self.vector(opcode)?,
+            TokenKind::Reserved if place == 0 && self.at_sink() => self.sink(),
+            _ => self.signed_or_constant(place)?,
+        };
+        let paired = place == 0 && self.tok.is(b'|') && !matches!(operand, Operand::Address(_));
+        let operand = if paired { self.pair(operand, span)? } else { operand };
+        self.push(operand, span);
+        Ok(())
     }
 
     /// `(result), function, (arguments), prototype`
     fn call_operands(&mut self) -> Parse<Range> {
-        let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
-        let mut waiting = Waiting::new();
         if self.tok.is(b'(') {
-            all.push(self.arguments()?);
+            self.arguments()?;
             self.expect(b',')?;
         }
-        self.call_name(&mut all, &mut waiting)?;
+        self.push_name()?;
         if self.eat(b',') {
             let arguments = self.tok.is(b'(');
             if arguments {
-                all.push(self.arguments()?);
+                self.arguments()?;
             }
             if !arguments || self.eat(b',') {
-                self.call_name(&mut all, &mut waiting)?;
+                self.push_name()?;
             }
         }
-        Ok(self.store(&all, &waiting))
+        Ok(self.store(0))
     }
 
-    /// The function, the register with its address, or the prototype.
-    fn call_name(&mut self, all: &mut SmallVec<[Operand; 4]>, waiting: &mut Waiting) -> Parse<()> {
+    /// The function, the register with its address, or the prototype; a sampler or a coordinate.
+    fn push_name(&mut self) -> Parse<()> {
         let span = self.tok.span();
         let operand = self.bare_name()?;
-        push(all, waiting, operand, span);
+        self.push(operand, span);
         Ok(())
     }
 
-    fn arguments(&mut self) -> Parse<Operand> {
-        self.expect(b'(')?;
-        if self.tok.is(b')') {
-            self.bump();
-            return Ok(Operand::List(Range { first: self.body.operands.len() as u32, len: 0 }));
-        }
-        let range = self.elements(None)?;
+    fn arguments(&mut self) -> Parse<()> {
+        let span = self.expect(b'(')?.span();
+        let range = match self.tok.is(b')') {
+            true => Range { first: self.body.operands.len() as u32, len: 0 },
+            false => self.elements(None)?,
+        };
         self.expect(b')')?;
-        Ok(Operand::List(range))
+        self.push(Operand::List(range), span);
+        Ok(())
     }
 
     fn vector(&mut self, opcode: OpcodeId) -> Parse<Operand> {
@@ -92,8 +111,7 @@ impl Parser<'_> {
     /// What stands in the braces of an instruction, or in the parentheses of a call, where a register has no
     /// parts.
     fn elements(&mut self, braces: Option<OpcodeId>) -> Parse<Range> {
-        let mut all: SmallVec<[Operand; 8]> = SmallVec::new();
-        let mut waiting = Waiting::new();
+        let first = self.pending.operands.len();
         loop {
             let span = self.tok.span();
             let operand = match self.tok.kind {
@@ -102,29 +120,31 @@ impl Parser<'_> {
                 _ => constant(self.constant()?),
             };
             let operand = if braces.is_some() { self.selected(operand)? } else { operand };
-            push(&mut all, &mut waiting, operand, span);
+            self.push(operand, span);
             if !self.eat(b',') {
                 break;
             }
         }
         if let Some(opcode) = braces {
-            self.check_elements(&mut all);
-            self.check_widths(&all);
-            if !self.opcodes[opcode.0 as usize].reads_vector(all.len()) {
-                self.error(self.tok.span(), format!("Illegal vector size: {}", all.len()));
+            self.check_elements(first);
+            self.check_widths(first);
+            let size = self.pending.operands.len() - first;
+            if !self.opcodes[opcode.0 as usize].reads_vector(size) {
+                self.error(self.tok.span(), format!("Illegal vector size: {size}"));
             }
         }
-        Ok(self.store(&all, &waiting))
+        Ok(self.store(first))
     }
 
     /// A vector has the type of its elements: what isn't a scalar is refused here already, and counts as the
-    /// first element that is one.
-    fn check_elements(&mut self, all: &mut [Operand]) {
-        let typed = all.iter().copied().find(|o| *o != Operand::Sink && self.not_scalar(o).is_none());
-        for element in all.iter_mut() {
-            if let Some(name) = self.not_scalar(element) {
+    /// first element that is one. The elements are what has been pushed since `first`.
+    fn check_elements(&mut self, first: usize) {
+        let scalar = |o: &&Operand| **o != Operand::Sink && self.not_scalar(o).is_none();
+        let typed = self.pending.operands[first..].iter().find(scalar).copied();
+        for i in first..self.pending.operands.len() {
+            if let Some(name) = self.not_scalar(&self.pending.operands[i]) {
                 self.error(self.tok.span(), format!("Illegal expression '{name}'"));
-                *element = typed.unwrap_or(Operand::Sink);
+                self.pending.operands[i] = typed.unwrap_or(Operand::Sink);
             }
         }
         if typed.is_none() {
@@ -146,9 +166,10 @@ impl Parser<'_> {
     }
 
     /// The registers of a vector are as wide as its first one; predicates don't count.
-    fn check_widths(&mut self, all: &[Operand]) {
-        let widths = all.iter().filter_map(|e| self.element_type(e)).map(Type::bits);
-        let widths: SmallVec<[u32; 8]> = widths.collect();
+    fn check_widths(&mut self, first: usize) {
+        let elements = self.pending.operands[first..].iter();
+        let widths: SmallVec<[u32; 8]> =
+            elements.filter_map(|e| self.element_type(e)).map(Type::bits).collect();
         for _ in widths.iter().filter(|bits| Some(*bits) != widths.first()) {
             self.error(self.tok.span(), "Incompatible elements of vector expression");
         }
@@ -193,13 +214,25 @@ impl Parser<'_> {
         }
     }
 
-    fn store(&mut self, all: &[Operand], waiting: &[(u32, Name, Span)]) -> Range {
-        let first = self.body.operands.len() as u32;
-        for (i, name, span) in waiting {
-            self.function.unresolved.push((first + i, *name, *span));
+    fn push(&mut self, operand: Operand, span: Span) {
+        if let Operand::Unresolved(name) = operand {
+            self.pending.unresolved.push((self.pending.operands.len(), name, span));
         }
-        self.body.operands.extend_from_slice(all);
-        Range { first, len: all.len() as u32 }
+        self.pending.operands.push(operand);
+    }
+
+    /// Moves what has been pushed since `from` to the arena.
+    fn store(&mut self, from: usize) -> Range {
+        let Pending { operands, unresolved } = &mut self.pending;
+        let first = self.body.operands.len() as u32;
+        let waiting = unresolved.partition_point(|(i, _, _)| *i < from);
+        for (i, name, span) in unresolved.drain(waiting..) {
+            self.function.unresolved.push((first + (i - from) as u32, name, span));
+        }
+        self.body.operands.extend_from_slice(&operands[from..]);
+        let len = (operands.len() - from) as u32;
+        operands.truncate(from);
+        Range { first, len }
     }
 
     fn at_sink(&self) -> bool {
@@ -207,7 +240,7 @@ impl Parser<'_> {
     }
 
     fn sink(&mut self) -> Operand {
-        self.bump();
+        self.advance();
         Operand::Sink
     }
 
@@ -216,20 +249,18 @@ impl Parser<'_> {
         self.expect(b'|')?;
         let span = self.tok.span();
         let second = if self.at_sink() && first != Operand::Sink { self.sink() } else { self.bare_name()? };
-        let mut both: SmallVec<[Operand; 2]> = SmallVec::new();
-        let mut waiting = Waiting::new();
-        push(&mut both, &mut waiting, first, first_span);
-        push(&mut both, &mut waiting, second, span);
-        Ok(Operand::Pair(self.store(&both, &waiting)))
+        let from = self.pending.operands.len();
+        self.push(first, first_span);
+        self.push(second, span);
+        Ok(Operand::Pair(self.store(from)))
     }
 
-    /// A constant or something with a name; `place` among the operands.
-    fn plain(&mut self, place: usize) -> Parse<Operand> {
+    /// A name with `!` or `-` before it, or a constant.
+    fn signed_or_constant(&mut self, place: usize) -> Parse<Operand> {
         let before_name = matches!(self.tok.kind, TokenKind::Punct(b'!' | b'-')) && self.next_is_name();
         match self.tok.kind {
-            TokenKind::Ident => self.named(),
             TokenKind::Punct(b'!') if before_name => {
-                self.bump();
+                self.advance();
                 let operand = self.named()?;
                 let pred = matches!(operand, Operand::Reg(r) if self.body.reg_decl(r).0.ty == Type::PRED);
                 if !pred {
@@ -238,7 +269,7 @@ impl Parser<'_> {
                 Ok(if let Operand::Reg(reg) = operand { Operand::Not(reg) } else { operand })
             }
             TokenKind::Punct(b'-') if before_name => {
-                self.bump();
+                self.advance();
                 self.function.negated.push(place);
                 self.negated()
             }
@@ -277,9 +308,14 @@ impl Parser<'_> {
 
     /// A register, special register, variable, function or label, with what may follow each.
     fn named(&mut self) -> Parse<Operand> {
-        if let Some(reg) = self.eat_register() {
-            return self.register(reg);
+        match self.eat_register() {
+            Some(reg) => self.register(reg),
+            None => self.other_name(),
         }
+    }
+
+    /// The same for a name that isn't plainly a member of a register range.
+    fn other_name(&mut self) -> Parse<Operand> {
         let (name, span) = self.expect_name()?;
         match self.names.lookup(name) {
             Meaning::Reg(reg) => self.register(reg),
@@ -293,7 +329,7 @@ impl Parser<'_> {
     fn unknown_operand(&mut self, name: Name, span: Span) -> Parse<Operand> {
         match self.tok.kind {
             TokenKind::Punct(b'+') => {
-                self.bump();
+                self.advance();
                 self.integer_constant()?;
             }
             TokenKind::Punct(b'[') => {
@@ -306,7 +342,7 @@ impl Parser<'_> {
             }
             _ => return Ok(Operand::Unresolved(name)),
         }
-        self.function.unknown.push(Unknown { name, span, declared_later: false });
+        self.unknown(self.names.text(name), span);
         Ok(Operand::Symbol(Symbol::UNKNOWN))
     }
 
@@ -317,10 +353,10 @@ impl Parser<'_> {
         match self.tok.kind {
             TokenKind::Ident => {
                 if let Operand::Unresolved(name) = self.bare_name()? {
-                    self.function.unknown.push(Unknown { name, span, declared_later: false });
+                    self.unknown(self.names.text(name), span);
                 }
             }
-            _ => drop(self.offset()?),
+            _ => drop(self.integer_constant()?),
         }
         self.expect(b']')?;
         self.error(self.tok.span(), "Array indexing on non-array");
@@ -335,7 +371,7 @@ impl Parser<'_> {
             }
             // ptxas takes an offset to a register and forgets it.
             TokenKind::Punct(b'+') => {
-                self.bump();
+                self.advance();
                 self.integer_constant()?;
                 Ok(Operand::Reg(reg))
             }
@@ -413,9 +449,10 @@ impl Parser<'_> {
             return Ok(Operand::Symbol(symbol));
         }
         if self.eat(b'+') {
-            let offset = self.offset()?;
-            let range = self.store(&[Operand::Symbol(symbol), offset], &[]);
-            return Ok(Operand::Sum(range));
+            let from = self.pending.operands.len();
+            self.pending.operands.push(Operand::Symbol(symbol));
+            self.push_offset()?;
+            return Ok(Operand::Sum(self.store(from)));
         }
         if self.eat(b'[') {
             return self.element_of(symbol);
@@ -425,21 +462,24 @@ impl Parser<'_> {
 
     /// `2]`, `%r1]` or `%r1 + 2]` after a variable.
     fn element_of(&mut self, symbol: Symbol) -> Parse<Operand> {
-        let mut all: SmallVec<[Operand; 3]> = SmallVec::from_slice(&[Operand::Symbol(symbol)]);
+        let from = self.pending.operands.len();
+        self.pending.operands.push(Operand::Symbol(symbol));
         if self.tok.kind == TokenKind::Ident {
-            all.push(self.array_index()?);
+            let index = self.array_index()?;
+            self.pending.operands.push(index);
             if self.eat(b'+') {
-                all.push(self.offset()?);
+                self.push_offset()?;
             }
         } else {
-            all.push(self.offset()?);
+            self.push_offset()?;
         }
         self.expect(b']')?;
         if !self.is_variable(symbol) {
             self.error(self.tok.span(), "Array indexing on non-array");
+            self.pending.operands.truncate(from);
             return Ok(Operand::Symbol(symbol));
         }
-        Ok(Operand::Element(self.store(&all, &[])))
+        Ok(Operand::Element(self.store(from)))
     }
 
     fn array_index(&mut self) -> Parse<Operand> {
@@ -447,7 +487,7 @@ impl Parser<'_> {
         let index = self.bare_name()?;
         match index {
             Operand::Unresolved(name) => {
-                self.function.unknown.push(Unknown { name, span, declared_later: false });
+                self.unknown(self.names.text(name), span);
                 return Ok(Operand::Symbol(Symbol::UNKNOWN));
             }
             Operand::Reg(reg) => {
@@ -472,63 +512,49 @@ impl Parser<'_> {
         )
     }
 
-    fn offset(&mut self) -> Parse<Operand> {
-        Ok(Operand::Offset(self.integer_constant()? as i64))
+    fn push_offset(&mut self) -> Parse<()> {
+        let offset = self.integer_constant()? as i64;
+        self.pending.operands.push(Operand::Offset(offset));
+        Ok(())
     }
 
     /// `[base]`, `[base + 4]`, `[base, {…}]`, `[base, name]`, `[base, name, {…}]`
     fn address(&mut self, opcode: OpcodeId) -> Parse<Operand> {
         self.expect(b'[')?;
-        let mut all: SmallVec<[Operand; 4]> = SmallVec::new();
-        let mut waiting = Waiting::new();
+        let from = self.pending.operands.len();
         let span = self.tok.span();
         let base = match self.tok.kind {
             TokenKind::Ident => self.bare_name()?,
             _ => Operand::Int { value: self.integer_constant()?, unsigned: false },
         };
-        push(&mut all, &mut waiting, base, span);
+        self.push(base, span);
         if self.eat(b'+') {
-            let offset = self.offset()?;
-            all.push(offset);
+            self.push_offset()?;
         } else {
-            self.coordinates(opcode, &mut all, &mut waiting)?;
+            self.coordinates(opcode)?;
         }
         self.expect(b']')?;
-        Ok(Operand::Address(self.store(&all, &waiting)))
+        Ok(Operand::Address(self.store(from)))
     }
 
     /// What follows a texture, surface or tensor map in brackets: a sampler or a coordinate, and a vector.
-    fn coordinates(
-        &mut self,
-        opcode: OpcodeId,
-        all: &mut SmallVec<[Operand; 4]>,
-        waiting: &mut Waiting,
-    ) -> Parse<()> {
-        while self.eat(b',') {
-            let span = self.tok.span();
-            if self.tok.is(b'{') {
-                let vector = self.vector(opcode)?;
-                all.push(vector);
+    fn coordinates(&mut self, opcode: OpcodeId) -> Parse<()> {
+        for place in 1.. {
+            if !self.eat(b',') {
                 break;
             }
-            if all.len() > 1 {
+            if self.tok.is(b'{') {
+                let vector = self.vector(opcode)?;
+                self.pending.operands.push(vector);
+                break;
+            }
+            if place > 1 {
                 return self.syntax_error();
             }
-            let name = self.bare_name()?;
-            push(all, waiting, name, span);
+            self.push_name()?;
         }
         Ok(())
     }
-}
-
-fn push<const N: usize>(all: &mut SmallVec<[Operand; N]>, waiting: &mut Waiting, operand: Operand, span: Span)
-where
-    [Operand; N]: smallvec::Array<Item = Operand>,
-{
-    if let Operand::Unresolved(name) = operand {
-        waiting.push((all.len() as u32, name, span));
-    }
-    all.push(operand);
 }
 
 fn constant(value: Value) -> Operand {

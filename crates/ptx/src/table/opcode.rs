@@ -4,7 +4,9 @@
 //! there are, which rows of the table they fit, and what ptxas would say if they don't. Checking an
 //! instruction then only looks at its operands.
 
-use super::{Condition, Consequence, Form, Gate, Role, Rule, Slot, Spec, Step, Table};
+use super::{
+    Condition, Consequence, Form, Gate, Instruction, Rule, Slot, Spec, Step, Words, instruction, word_rules,
+};
 use crate::diag::Severity;
 use crate::target::{Target, Version};
 use crate::types::{Class, Type};
@@ -31,8 +33,6 @@ pub struct Opcode {
     pub bounds_constants: bool,
     /// Some row of the instruction takes argument lists in parentheses.
     pub takes_lists: bool,
-    /// The sizes of the vectors that rows of the instruction have, other than 1, 2 and 4; in order.
-    pub vector_sizes: Vec<u32>,
 }
 
 /// What a rule says about an opcode, if the instruction has so many operands.
@@ -59,7 +59,7 @@ pub enum OpcodeError {
 /// A row that the opcode may be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    pub form: u16,
+    pub form: &'static Form,
     /// The word in each slot of the row.
     pub chosen: SmallVec<[Option<Word>; 8]>,
     /// The types in the row's type slots.
@@ -73,10 +73,14 @@ pub struct Fit {
 }
 
 impl Fit {
+    /// Has every word a slot, and every slot that needs one a word?
+    fn takes_all(&self, form: &Form) -> bool {
+        self.extra.is_empty() && form.slots.iter().zip(&self.chosen).all(|(s, w)| s.optional || w.is_some())
+    }
+
     /// Does the row ask for a word of this kind that isn't there?
     pub fn lacks(&self, kind: Kind) -> bool {
-        let slots = &Table::get().form(self.form).slots;
-        slots.iter().zip(&self.chosen).any(|(s, w)| s.kind() == kind && !s.optional && w.is_none())
+        self.form.slots.iter().zip(&self.chosen).any(|(s, w)| s.kind == kind && !s.optional && w.is_none())
     }
 }
 
@@ -122,8 +126,11 @@ impl Opcode {
 
     /// Can a vector of this size be read at all? Any can where one holds a large matrix.
     pub fn reads_vector(&self, size: usize) -> bool {
-        let matrix = self.vector_sizes.last().is_some_and(|n| *n > 8);
-        matrix || matches!(size, 1 | 2 | 4) || self.vector_sizes.iter().any(|n| *n as usize == size)
+        if matches!(size, 1 | 2 | 4) {
+            return true;
+        }
+        let sizes = instruction(self.mnemonic).map_or(&[][..], |i| i.vector_sizes);
+        sizes.last().is_some_and(|n| *n > 8) || sizes.iter().any(|n| *n as usize == size)
     }
 
     /// How many elements `.v2`, `.v4`, `.v8` say; 1 without them.
@@ -134,11 +141,10 @@ impl Opcode {
 
 /// `glued` bytes of the spelling were written without a blank: the mnemonic is among them.
 pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -> Opcode {
-    let table = Table::get();
-    let (mnemonic, tail) = split_mnemonic(table, spelling, glued);
+    let (found, tail) = split_mnemonic(spelling, glued);
     let mut op = Opcode {
         spelling: spelling.to_string(),
-        mnemonic: mnemonic.unwrap_or(""),
+        mnemonic: found.map_or("", |i| i.mnemonic),
         words: SmallVec::new(),
         fits: SmallVec::new(),
         errors: Vec::new(),
@@ -146,9 +152,7 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         late: Vec::new(),
         bounds_constants: false,
         takes_lists: false,
-        vector_sizes: Vec::new(),
     };
-    let forms = mnemonic.and_then(|m| table.forms_of(m));
     let mut at = spelling.len() - tail.len();
     for text in tail.split('.').skip(1) {
         if DIRECTIVE_WORDS.contains(&text) {
@@ -158,9 +162,9 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         match Word::find(text) {
             Some(word) => {
                 op.add_word(word);
-                let about = |rule: &Rule| rule.step == Step::Word && rule.when.names(word);
-                for remark in op.consequences(table, about, target, version) {
-                    op.wrong_word(remark.text);
+                for rule in word_rules(word) {
+                    let remarks = op.remarks(rule, target, version);
+                    op.errors.extend(remarks.into_iter().map(|remark| OpcodeError::Word(remark.text)));
                 }
             }
             None => op.wrong_word(format!("Unknown modifier '.{text}'")),
@@ -168,30 +172,36 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         at += 1 + text.len();
     }
     op.warn_of_vector();
-    let Some(forms) = forms else {
+    let Some(instruction) = found else {
         let name = spelling.split('.').next().unwrap_or("");
         op.no_form(format!("Not a name of any known instruction: '{name}'"));
         return op;
     };
-    let operations = |id: &u16| table.form(*id).slots.iter().filter(|s| is_operation(s.kind())).count();
-    let more_operations = op.drop_operations(forms.iter().map(operations).max().unwrap_or(0));
-    op.rules = op.consequences(table, |rule| rule.step == Step::Rule, target, version);
-    op.late = op.consequences(table, |rule| matches!(rule.step, Step::Amid | Step::Late), target, version);
-    op.choose_forms(table, forms, target, version);
-    let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| is_operation(w.kind()));
+    let more_operations = op.drop_operations(instruction.operations);
+    for rule in instruction.rules {
+        let remarks = op.remarks(rule, target, version);
+        if rule.step == Step::Rule { &mut op.rules } else { &mut op.late }.extend(remarks);
+    }
+    op.choose_forms(instruction, target, version);
+    let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| w.kind().is_operation());
     if more_operations && op.fits.iter().any(taken) {
         op.no_form("Multiple instruction post-operation flags set".into());
     }
     op
 }
 
-/// The longest run of leading words that is a mnemonic of the table, and the modifiers behind it.
-fn split_mnemonic<'a>(table: &Table, spelling: &'a str, glued: usize) -> (Option<&'static str>, &'a str) {
+/// The mnemonic of an opcode; empty if there is no such instruction. `glued` as for [`resolve`].
+pub fn mnemonic(spelling: &str, glued: usize) -> &'static str {
+    split_mnemonic(spelling, glued).0.map_or("", |i| i.mnemonic)
+}
+
+/// The instruction that the longest run of leading words names, and the modifiers behind it.
+fn split_mnemonic(spelling: &str, glued: usize) -> (Option<&'static Instruction>, &str) {
     let mut best = (None, spelling.find('.').map_or("", |i| &spelling[i..]));
     let ends = spelling.match_indices('.').map(|(i, _)| i).chain([spelling.len()]);
     for end in ends.take(6).filter(|end| *end <= glued) {
-        if let Some(mnemonic) = table.mnemonic(&spelling[..end]) {
-            best = (Some(mnemonic), &spelling[end..]);
+        if let Some(instruction) = instruction(&spelling[..end]) {
+            best = (Some(instruction), &spelling[end..]);
         }
     }
     best
@@ -237,43 +247,31 @@ impl Opcode {
 
     /// Of more operations than a row takes the last ones count. Were there more?
     fn drop_operations(&mut self, taken: usize) -> bool {
-        let said = self.words.iter().filter(|w| is_operation(w.kind())).count();
+        let said = self.words.iter().filter(|w| w.kind().is_operation()).count();
         let mut extra = said.saturating_sub(taken.max(1));
         let more = extra > 0;
         self.words.retain(|w| {
-            let drop = extra > 0 && is_operation(w.kind());
+            let drop = extra > 0 && w.kind().is_operation();
             extra -= usize::from(drop);
             !drop
         });
         more
     }
 
-    /// What some lines say about this opcode.
-    fn consequences(
-        &self,
-        table: &Table,
-        which: impl Fn(&Rule) -> bool,
-        target: Target,
-        version: Version,
-    ) -> Vec<Remark> {
-        let mut remarks = Vec::new();
-        for rule in table.rules.iter().filter(|rule| which(rule)) {
-            if !rule.when.is_current(target, version) {
-                continue;
+    /// What a line says about this opcode.
+    fn remarks(&self, rule: &Rule, target: Target, version: Version) -> Vec<Remark> {
+        let met = self.meets(&rule.when).filter(|_| rule.when.is_current(target, version));
+        let Some(met) = met else { return Vec::new() };
+        let (severity, texts) = match &rule.then {
+            Consequence::Error(text) => (Severity::Error, vec![self.named(text, &met)]),
+            Consequence::Warning(text) => (Severity::Warning, vec![self.named(text, &met)]),
+            Consequence::Gates(gates) => {
+                let refusals = gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version));
+                (Severity::Error, refusals.collect())
             }
-            let Some(met) = self.meets(&rule.when) else { continue };
-            let (severity, texts) = match &rule.then {
-                Consequence::Error(text) => (Severity::Error, vec![self.named(text, &met)]),
-                Consequence::Warning(text) => (Severity::Warning, vec![self.named(text, &met)]),
-                Consequence::Gates(gates) => {
-                    let refusals = gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version));
-                    (Severity::Error, refusals.collect())
-                }
-            };
-            let (operands, turn) = (rule.when.operands, rule.turn());
-            remarks.extend(texts.into_iter().map(|text| Remark { operands, turn, severity, text }));
-        }
-        remarks
+        };
+        let (operands, turn) = (rule.when.operands, rule.turn());
+        texts.into_iter().map(|text| Remark { operands, turn, severity, text }).collect()
     }
 
     fn refusals(&self, gate: &Gate, met: &[Word], target: Target, version: Version) -> Vec<String> {
@@ -282,16 +280,13 @@ impl Opcode {
 
     /// Does the rule apply to this opcode? The words that met its groups, one each.
     fn meets(&self, when: &Condition) -> Option<SmallVec<[Word; 4]>> {
-        let named = when.mnemonics.iter().any(|&(name, prefix)| match prefix {
-            true => self.mnemonic.starts_with(name),
-            false => self.mnemonic == name,
-        });
-        let typed =
-            when.types.iter().all(|(n, words)| self.type_word(*n).is_some_and(|w| words.contains(&w)));
-        if !named || !typed || when.absent.iter().any(|w| self.words.contains(w)) {
-            return None;
-        }
-        when.present.iter().map(|group| self.words.iter().copied().find(|w| group.contains(w))).collect()
+        let one_of = |group: Words| self.words.iter().copied().find(|w| group.contains(w));
+        let typed = |(n, words): &(usize, Words)| self.type_word(*n).is_some_and(|w| words.contains(&w));
+        // Most rules are about words that aren't there.
+        let applies = when.present.iter().all(|group| one_of(group).is_some())
+            && one_of(when.absent).is_none()
+            && when.types.iter().all(typed);
+        if applies { when.present.iter().map(|group| one_of(group)).collect() } else { None }
     }
 
     fn type_word(&self, n: usize) -> Option<Word> {
@@ -324,10 +319,10 @@ impl Opcode {
     }
 
     /// Finds the rows that the opcode may be, or says why there are none.
-    fn choose_forms(&mut self, table: &Table, forms: &[u16], target: Target, version: Version) {
-        for &id in forms {
-            let form = table.form(id);
-            if let Some(mut fit) = fit(id, form, &self.words) {
+    fn choose_forms(&mut self, instruction: &Instruction, target: Target, version: Version) {
+        let forms = instruction.forms;
+        for form in forms {
+            if let Some(mut fit) = fit(form, &self.words) {
                 let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
                 let complaints = self.complaints(form, &fit);
                 fit.misfits = complaints.len();
@@ -337,17 +332,13 @@ impl Opcode {
             }
         }
         self.fits.sort_by_key(|f| f.misfits);
-        let specs = |id: &u16| table.form(*id).operands.iter();
-        self.takes_lists = forms.iter().flat_map(specs).any(|s| s.role == Role::List);
-        self.vector_sizes = forms.iter().flat_map(|id| table.form(*id).vector_sizes()).collect();
-        self.vector_sizes.sort_unstable();
-        self.vector_sizes.dedup();
-        self.bounds_constants = self.fits.iter().flat_map(|f| specs(&f.form)).any(Spec::bounds_constants);
+        self.takes_lists = instruction.takes_lists;
+        let mut specs = self.fits.iter().flat_map(|fit| fit.form.operands);
+        self.bounds_constants = specs.any(Spec::bounds_constants);
         if !self.fits.is_empty() {
             return;
         }
-        let taken =
-            |word: &Word| forms.iter().any(|id| table.form(*id).slots.iter().any(|s| s.words.contains(word)));
+        let taken = |word: &Word| forms.iter().any(|f| f.slots.iter().any(|s| s.words.contains(word)));
         let chooses = |word: &&Word| word.kind() != Kind::Type && word.kind().chooses_form();
         match self.words.iter().filter(chooses).filter(|w| !taken(w)).min() {
             Some(word) => self.no_form(word.not_taken(self.mnemonic)),
@@ -358,6 +349,9 @@ impl Opcode {
     /// Words that the row doesn't take and required ones that aren't there.
     fn complaints(&self, form: &Form, fit: &Fit) -> Vec<(Turn, String)> {
         let mut all: Vec<(Turn, String)> = Vec::new();
+        if fit.takes_all(form) && !form.takes(Kind::Layout) {
+            return all;
+        }
         all.extend(self.wrong_layouts(form).into_iter().map(|text| (Turn::of_text("row"), text)));
         self.wrong_spaces(form, fit, &mut all);
         let told_above = |kind: Kind| kind == Kind::Space || kind == Kind::Layout && form.takes(Kind::Layout);
@@ -365,8 +359,8 @@ impl Opcode {
             self.too_much(form, word, &mut all);
         }
         for (slot, _) in form.slots.iter().zip(&fit.chosen).filter(|(s, w)| !s.optional && w.is_none()) {
-            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind() || self.instead(*w, slot.kind()));
-            match (slot.kind(), slot.flag()) {
+            let wrong = fit.extra.iter().any(|w| w.kind() == slot.kind || self.instead(*w, slot.kind));
+            match (slot.kind, slot.flag()) {
                 (Kind::Layout | Kind::Space, _) => {}
                 // Rounding or a flag: asked for where the flag is.
                 (_, Some(flag)) => all.push((Turn::of(flag), self.lacking(slot))),
@@ -382,9 +376,8 @@ impl Opcode {
 
     /// Do other rows of the instruction take this word instead of one of that kind?
     fn instead(&self, word: Word, kind: Kind) -> bool {
-        let table = Table::get();
-        let rows = table.forms_of(self.mnemonic).unwrap_or_default().iter();
-        let mut slots = rows.flat_map(|id| &table.form(*id).slots).filter(|slot| slot.kind() == kind);
+        let forms = instruction(self.mnemonic).map_or(&[][..], |instruction| instruction.forms);
+        let mut slots = forms.iter().flat_map(|form| form.slots).filter(|slot| slot.kind == kind);
         slots.any(|slot| slot.words.contains(&word))
     }
 
@@ -440,7 +433,7 @@ impl Opcode {
     /// What is wrong with the layouts of the matrices, if the row has any.
     fn wrong_layouts(&self, form: &Form) -> Vec<String> {
         let mnemonic = self.mnemonic;
-        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind() == Kind::Layout).collect();
+        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind == Kind::Layout).collect();
         let words: SmallVec<[&Word; 2]> = self.words.iter().filter(|w| w.kind() == Kind::Layout).collect();
         let pairs = slots.iter().zip(&words).zip(["alayout", "blayout"]);
         let required = |what: &[&str]| {
@@ -465,7 +458,7 @@ impl Opcode {
     /// What is wrong with the state spaces.
     fn wrong_spaces(&self, form: &Form, fit: &Fit, all: &mut Vec<(Turn, String)>) {
         let mnemonic = self.mnemonic;
-        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind() == Kind::Space).collect();
+        let slots: SmallVec<[&Slot; 2]> = form.slots.iter().filter(|s| s.kind == Kind::Space).collect();
         let words: SmallVec<[Word; 2]> =
             self.words.iter().copied().filter(|w| w.kind() == Kind::Space).collect();
         let wrong = fit.extra.iter().any(|w| w.kind() == Kind::Space);
@@ -494,7 +487,7 @@ impl Opcode {
         let mnemonic = self.mnemonic;
         let flag = slot.flag().map(if slot.words.len() == 1 { Word::text } else { Word::stem });
         let boolean = slot.words.iter().all(|w| BOOLEAN.contains(&w.text()));
-        let required = match (slot.kind(), flag) {
+        let required = match (slot.kind, flag) {
             (Kind::Rounding, Some(flag)) => format!("Rounding modifier or '{flag}' modifier required"),
             (_, Some(flag)) => format!("{flag} modifier required"),
             (Kind::Rounding, _) => "Rounding modifier required".into(),
@@ -511,11 +504,6 @@ impl Opcode {
     }
 }
 
-/// An operation of an atomic, a reduction or a matrix of bits.
-fn is_operation(kind: Kind) -> bool {
-    matches!(kind, Kind::Op | Kind::Exchange)
-}
-
 /// Is this a comparison of values of that type?
 fn compares(word: Word, ty: Type) -> bool {
     match word.text() {
@@ -530,7 +518,7 @@ const MISMATCH: &str = "Mismatch between instruction type and comparison qualifi
 const BOOLEAN: &[&str] = &[".and", ".or", ".xor"];
 
 /// Puts each word into a slot of the row. `None` if the row doesn't take the words that choose a form.
-fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
+fn fit(form: &'static Form, words: &[Word]) -> Option<Fit> {
     let mut chosen: SmallVec<[Option<Word>; 8]> = SmallVec::from_elem(None, form.slots.len());
     let mut extra = SmallVec::new();
     for &word in words {
@@ -542,28 +530,28 @@ fn fit(id: u16, form: &Form, words: &[Word]) -> Option<Fit> {
     }
     let mut types = SmallVec::new();
     for (slot, word) in form.slots.iter().zip(&chosen) {
-        if slot.kind() == Kind::Type {
+        if slot.kind == Kind::Type {
             if word.is_none() && !slot.optional {
                 return None;
             }
             types.push(word.and_then(Type::of_word));
         }
     }
-    Some(Fit { form: id, chosen, types, extra, misfits: 0, errors: Vec::new() })
+    Some(Fit { form, chosen, types, extra, misfits: 0, errors: Vec::new() })
 }
 
 /// The free slot that takes the word. Words of a kind that repeats keep their order,
 /// except that priorities name their level.
 fn slot_for(form: &Form, chosen: &[Option<Word>], word: Word) -> Option<usize> {
     let kind = word.kind();
-    let last = chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
     let ordered = kind.repeats() && kind != Kind::Eviction;
-    let from = if ordered { last.map_or(0, |i| i + 1) } else { 0 };
+    let last = || chosen.iter().rposition(|c| c.is_some_and(|w| w.kind() == kind));
+    let from = if ordered { last().map_or(0, |i| i + 1) } else { 0 };
     for (i, slot) in form.slots.iter().enumerate().skip(from) {
         if chosen[i].is_none() && slot.words.contains(&word) {
             return Some(i);
         }
-        if ordered && slot.kind() == kind && !slot.optional && chosen[i].is_none() {
+        if ordered && slot.kind == kind && !slot.optional && chosen[i].is_none() {
             return None;
         }
     }

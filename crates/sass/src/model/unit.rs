@@ -18,6 +18,8 @@ pub enum Unit {
     Alu,
     /// Moves, compares, selects, minimum and maximum: like the ALU, but a cycle apart from it on sm_120.
     Select,
+    /// CS2R of 64 bits; that of 32 bits is like a move.
+    Clock,
     /// PLOP3.
     PredicateLogic,
     /// 64-bit integer operations of sm_120: IADD.64, SEL.64.
@@ -42,8 +44,10 @@ pub enum Unit {
     Double,
     /// Double precision at a low rate.
     Fp64,
-    /// Matrix products of the smaller shapes (1688, 8816).
+    /// Matrix products of the smaller shapes (1688, 8816) that sum in 16 bits.
     TensorSmall,
+    /// Those that sum in 32 bits.
+    TensorMiddle,
     /// Matrix products of the larger shapes.
     Tensor,
     /// The same on integers and bits.
@@ -98,6 +102,7 @@ impl Unit {
         [
             Alu,
             Select,
+            Clock,
             PredicateLogic,
             Long,
             LongMove,
@@ -111,6 +116,7 @@ impl Unit {
             Double,
             Fp64,
             TensorSmall,
+            TensorMiddle,
             Tensor,
             TensorInteger,
             TensorLate,
@@ -146,6 +152,7 @@ impl Unit {
                 Op::VIADD => Unit::Fma,
                 Op::BMOV => Unit::Branch,
                 Op::PLOP3 => Unit::PredicateLogic,
+                Op::CS2R if !inst.has(M::_32) => Unit::Clock,
                 Op::IADD | Op::SEL if inst.has(M::_64) => Unit::Long,
                 Op::MOV if inst.has(M::_64) => Unit::LongMove,
                 Op::MOV64IUR => Unit::LongMove,
@@ -230,9 +237,8 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
     };
     if late {
         Unit::TensorLate
-    // Sums of 32 bits take longer than halves: an H200 has not finished them after the distances seen for these.
-    } else if [M::_1688, M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape)) && !inst.has(M::TF32) {
-        Unit::TensorSmall
+    } else if [M::_1688, M::_8816, M::_1684].into_iter().any(|shape| inst.has(shape)) {
+        if inst.has(M::F32) { Unit::TensorMiddle } else { Unit::TensorSmall }
     } else if matches!(inst.op(), Op::IMMA | Op::BMMA) {
         Unit::TensorInteger
     } else {
@@ -259,6 +265,8 @@ fn control(op: Op) -> Unit {
     match op {
         Op::NOP | Op::DEPBAR | Op::YIELD | Op::PMTRIG | Op::BPT | Op::WARPGROUP => Unit::Idle,
         Op::WARPSYNC | Op::NANOSLEEP => Unit::Sync,
+        // The pool's answer comes when it comes.
+        Op::USETMAXREG => Unit::UniformLate,
         _ => Unit::Branch,
     }
 }
@@ -462,7 +470,10 @@ impl<'a> Touches<'a> {
 }
 
 fn is_matrix(unit: Unit) -> bool {
-    matches!(unit, Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall | Unit::TensorLate)
+    matches!(
+        unit,
+        Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall | Unit::TensorMiddle | Unit::TensorLate
+    )
 }
 
 /// The parts of the first and of the later words of an operand.

@@ -186,7 +186,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Two words of constant bank 0.
-    fn bank0_pair(&mut self, offset: u32) -> [Arg; 2] {
+    pub(super) fn bank0_pair(&mut self, offset: u32) -> [Arg; 2] {
         let from = Arg::Bank { bank: 0, index: None, offset: offset as i32 };
         let value = self.emit(Op::LDC, &[M::_64], 2, &[from]);
         [Arg::word(value, 0), Arg::word(value, 1)]
@@ -232,7 +232,7 @@ impl<'a> Lower<'_, 'a> {
             Space::Param => match self.machine.windows.params {
                 ParamWindow::Range { first, .. } => self.shift_window(from, first, to),
                 ParamWindow::Bank { base, .. } => {
-                    let start = i64::from(self.machine.params);
+                    let start = i64::from(self.params_start());
                     let (low, high) = if to { (-start, -1) } else { (start, 0) };
                     let within = self.add64(from, [Arg::Imm(low), Arg::Imm(high)]);
                     self.shift_window([Arg::word(within, 0), Arg::word(within, 1)], base, to)
@@ -339,7 +339,7 @@ impl<'a> Lower<'_, 'a> {
                 let base = self.bank0_pair(base);
                 let size =
                     self.emit(Op::LDC, &[], 1, &[Arg::Bank { bank: 0, index: None, offset: size as i32 }]);
-                let first = self.add64(base, [Arg::Imm(i64::from(self.machine.params)), RZ]);
+                let first = self.add64(base, [Arg::Imm(i64::from(self.params_start())), RZ]);
                 let last = self.add64(base, [size.into(), RZ]);
                 let halves = |v| [Arg::word(v, 0), Arg::word(v, 1)];
                 (halves(first), halves(last))

@@ -6,7 +6,7 @@ use super::build::{PT, RZ, constant};
 use super::instruction::Ins;
 use super::memory::size_word;
 use super::uniform::Turns;
-use ori::{Arg, File};
+use ori::{Arg, File, InstData, Value};
 use ptx::Type;
 use ptx::ast::Operand;
 use sass::{M, Op};
@@ -66,8 +66,13 @@ impl<'a> Lower<'_, 'a> {
             match ins.get(3)? {
                 operand if self.is_predicate(operand) => condition = self.predicate(operand)?.negated(),
                 operand => {
-                    (from, condition) = self.partial_source(operand, from, bytes)?;
-                    fill = &[M::ZFILL];
+                    let there = self.word(operand, Type::U32)?;
+                    let there = self.in_register(there);
+                    condition = self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, there, RZ, PT]).into();
+                    if !self.all_or_nothing(there, bytes) {
+                        from = self.partial_source(there, from, bytes)?;
+                        fill = &[M::ZFILL];
+                    }
                 }
             }
         }
@@ -87,17 +92,38 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
+    /// Is a size surely that of the copy, or zero? Triton's are: `selp` of the two, by the masks of a load.
+    fn all_or_nothing(&self, size: Arg, bytes: i64) -> bool {
+        match size {
+            Arg::Zero(_) => true,
+            Arg::Imm(size) => size == 0 || size == bytes,
+            Arg::Use(u) if u.is_plain() => match self.definition_here(u.value) {
+                Some(data) if data.guard.is_none() => match data.op {
+                    ori::Op::Machine(Op::SEL) => data.args[..2].iter().all(|a| self.all_or_nothing(*a, bytes)),
+                    ori::Op::Machine(Op::MOV) => self.all_or_nothing(data.args[0], bytes),
+                    _ => false,
+                },
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// The instruction of the current block that defines a value.
+    fn definition_here(&self, value: Value) -> Option<&InstData> {
+        let code = &self.kernel.code;
+        let mut insts = code.blocks[self.block].insts.iter().rev().map(|i| &code.insts[*i]);
+        insts.find(|data| data.results.contains(&value))
+    }
+
     /// A source that ends early: the rest is zeros. The low bits of the address say how many bytes are missing; that
     /// nothing is there is told by a predicate.
-    fn partial_source(&mut self, operand: &Operand, from: Address, bytes: i64) -> Option<(Address, Arg)> {
-        let there = self.word(operand, Type::U32)?;
-        let there = self.in_register(there);
+    fn partial_source(&mut self, there: Arg, from: Address, bytes: i64) -> Option<Address> {
         let missing = self.emit(Op::IADD3, &[], 1, &[there.negated(), Arg::Imm(bytes), RZ]);
         let missing = self.masked(missing.into(), bytes - 1);
-        let any = self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, there, RZ, PT]);
         let Arg::Use(base) = from.base else { return None };
         let base = self.add64([Arg::word(base.value, 0), Arg::word(base.value, 1)], [missing.into(), RZ]);
-        Some((Address { base: base.into(), ..from }, any.into()))
+        Some(Address { base: base.into(), ..from })
     }
 
     /// A barrier hears when the thread's copies so far are done. Without `.noinc` that arrival is one more than the

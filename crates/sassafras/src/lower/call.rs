@@ -4,9 +4,9 @@
 //! like any other ([`ParamWords`]), which `ld.param` and `st.param` read and write. A call moves them where the
 //! convention wants them.
 
-use super::Lower;
 use super::build::RZ;
 use super::instruction::Ins;
+use super::{Lower, gradient};
 use crate::abi::{self, Shape, Signature, Slot};
 use ori::{Arg, File, Fixed, Op, Part, Pseudo, Use, Value};
 use ptx::Type;
@@ -128,7 +128,11 @@ pub fn outgoing(module: &ast::Module, body: &ast::Body) -> u32 {
     let mut most = 0;
     for stmt in &body.stmts {
         let Stmt::Inst(inst) = stmt else { continue };
-        if module.opcodes[inst.opcode.0 as usize].mnemonic == "call"
+        let opcode = &module.opcodes[inst.opcode.0 as usize];
+        if gradient::is_beyond(opcode, body.list(inst.operands)) {
+            most = most.max(gradient::STACK);
+        }
+        if opcode.mnemonic == "call"
             && let Some((returns, params)) = prototype(module, body, body.list(inst.operands))
         {
             let signature = signature(returns, params);
@@ -412,7 +416,8 @@ impl<'a> Lower<'_, 'a> {
         let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
         if let Some(register) = signature.result_address {
             let place = i64::from(signature.stack.next_multiple_of(16));
-            let address = self.emit(sass::Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(place), RZ]);
+            let top = self.stack_top();
+            let address = self.emit(sass::Op::IADD3, &[], 1, &[top, Arg::Imm(place), RZ]);
             operands.push(address.into());
             fixed.args.push(register);
         }
@@ -429,7 +434,8 @@ impl<'a> Lower<'_, 'a> {
                     Slot::Stack(offset) => {
                         let size: &[M] = if words == 2 { &[M::_64] } else { &[] };
                         let to = Arg::Imm(i64::from(*offset));
-                        self.emit_to(sass::Op::STL, size, &[], &[Arg::Stack, to, value.into()]);
+                        let top = self.stack_top();
+                        self.emit_to(sass::Op::STL, size, &[], &[top, to, value.into()]);
                         *offset += 4 * u32::from(words);
                     }
                 }
@@ -468,7 +474,8 @@ impl<'a> Lower<'_, 'a> {
         let mut place = i64::from(signature.stack.next_multiple_of(16));
         for (reg, value) in values {
             if !in_registers {
-                self.emit_to(sass::Op::LDL, &[], &[value], &[Arg::Stack, Arg::Imm(place)]);
+                let top = self.stack_top();
+                self.emit_to(sass::Op::LDL, &[], &[value], &[top, Arg::Imm(place)]);
                 place += 4;
             }
             self.now.insert(reg, value);
@@ -480,25 +487,66 @@ impl<'a> Lower<'_, 'a> {
         self.kernel.calls = true;
         if let Some(address) = callee.address {
             self.kernel.pointer_calls.push(prototype_text(callee.returns, callee.params));
-            fixed.args.push(abi::CALLEE);
+            fixed.args.push(abi::callee(&self.kernel.code));
             return Some(address.into());
         }
         let symbol = callee.symbol?;
         let name = crate::data::name(self.module, symbol);
-        let number = self.kernel.code.symbol(&name);
         let defined = |i: &Item| matches!(i, Item::Function(f) if f.symbol == symbol && f.body.is_some());
         let is_here = self.module.items.iter().any(defined);
+        Some(self.named_callee(name, is_here, fixed))
+    }
+
+    fn named_callee(&mut self, name: String, is_here: bool, fixed: &mut Fixed) -> Arg {
+        let number = self.kernel.code.symbol(&name);
         let list = if is_here { &mut self.kernel.callees } else { &mut self.kernel.externs };
         list.push(name);
         if is_here || self.data.relocatable {
             fixed.args.push(u8::MAX);
-            return Some(Arg::Address { symbol: number, addend: 0, half: ori::Half::Low });
+            return Arg::Address { symbol: number, addend: 0, half: ori::Half::Low };
         }
         // Something of the driver's: its address is in the table of constant bank 4.
-        fixed.args.push(abi::CALLEE);
+        fixed.args.push(abi::callee(&self.kernel.code));
         let address = self.kernel.code.value(File::R, 2);
         self.emit_to(sass::Op::LDC, &[M::_64], &[address], &[Arg::Table { symbol: number }]);
-        Some(address.into())
+        address.into()
+    }
+
+    /// Calls a function of the driver's. Parameters are words, of which the last ones may be left out; so is the result.
+    pub(super) fn call_driver(
+        &mut self,
+        name: &str,
+        params: &[(Shape, Vec<Arg>)],
+        result_words: u8,
+    ) -> Vec<Value> {
+        let shapes: Vec<Shape> = params.iter().map(|(shape, _)| *shape).collect();
+        let result = Shape { bytes: 4 * u32::from(result_words), align: 4 };
+        let signature = Signature::new(&[result], &shapes);
+        let mut fixed = Fixed::default();
+        self.kernel.calls = true;
+        let mut operands = vec![self.named_callee(name.into(), false, &mut fixed)];
+        for ((_, words), slot) in params.iter().zip(&signature.params) {
+            for (i, word) in words.iter().enumerate() {
+                let word = self.in_a_register(*word);
+                let value = self.copy(word);
+                match slot {
+                    Slot::Register(first) => {
+                        operands.push(value.into());
+                        fixed.args.push(first + i as u8);
+                    }
+                    Slot::Stack(offset) => {
+                        let (top, to) = (self.stack_top(), Arg::Imm(i64::from(*offset) + 4 * i as i64));
+                        self.emit_to(sass::Op::STL, &[], &[], &[top, to, value.into()]);
+                    }
+                }
+            }
+        }
+        let results: Vec<Value> = (0..result_words).map(|_| self.kernel.code.value(File::R, 1)).collect();
+        fixed.results = (abi::FIRST..abi::FIRST + result_words).collect();
+        let data = self.data(Op::Pseudo(Pseudo::Call), &[], &results, &operands);
+        let inst = self.kernel.code.append(self.block, data);
+        self.kernel.code.fixed.insert(inst, fixed);
+        results
     }
 
     /// The values of an actual parameter: the words of a `.param` variable, or a register or constant.

@@ -6,6 +6,7 @@
 //! rest.
 
 use super::Lower;
+use super::arithmetic::imm;
 use super::build::{NOT_PT, PT, RZ};
 use super::convert::{ftz, rounding};
 use super::instruction::Ins;
@@ -47,7 +48,7 @@ fn mode(round: &[M]) -> Arg {
 /// A float's negation; of a constant, its bits with the other sign.
 pub fn minus(arg: Arg) -> Arg {
     match arg {
-        Arg::Imm(bits) => Arg::Imm(bits ^ 0x8000_0000),
+        Arg::Imm(bits) => imm(bits as u32 ^ 0x8000_0000),
         other => other.negated(),
     }
 }
@@ -55,7 +56,7 @@ pub fn minus(arg: Arg) -> Arg {
 /// A float without its sign.
 fn magnitude(arg: Arg) -> Arg {
     match arg {
-        Arg::Imm(bits) => Arg::Imm(bits & 0x7fff_ffff),
+        Arg::Imm(bits) => imm(bits as u32 & 0x7fff_ffff),
         other => other.absolute(),
     }
 }

@@ -3,7 +3,7 @@
 use super::call::ParamWords;
 use ptx::ast::{Body, Guard, Inst, Module, Operand, Reg, Stmt, Symbol};
 use ptx::diag::Span;
-use ptx::table::{Opcode, Role, Table};
+use ptx::table::{Opcode, Role};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -93,7 +93,7 @@ fn adds_in_place(opcode: &Opcode, operands: &[Operand]) -> bool {
 
 /// Is the operand at this place a result? Results come first in every form.
 pub fn is_result(opcode: &Opcode, index: usize) -> bool {
-    let form = opcode.fits.first().map(|f| Table::get().form(f.form));
+    let form = opcode.fits.first().map(|f| f.form);
     let role = form.and_then(|f| f.operands.get(index)).map(|s| &s.role);
     matches!(role, Some(Role::Dest | Role::PredDest | Role::Pair(_)))
 }
@@ -195,7 +195,7 @@ fn empty<'a>() -> PtxBlock<'a> {
     }
 }
 
-fn successors(end: &End) -> Vec<usize> {
+pub fn successors(end: &End) -> Vec<usize> {
     match end {
         End::Exit | End::Return => Vec::new(),
         End::Switch { targets, .. } => targets.clone(),
@@ -291,7 +291,7 @@ impl<'a> Builder<'a> {
         let yes = match end {
             End::Jump(to) => to,
             end => {
-                self.blocks.push(PtxBlock { end, ..empty() });
+                self.blocks.push(PtxBlock { end, span: inst.span, ..empty() });
                 self.blocks.len() - 1
             }
         };

@@ -1,20 +1,54 @@
-//! Handles of textures and surfaces: where each comes from, and how an operation names it.
+//! Handles of textures, samplers and surfaces: where each comes from, and how an operation names it.
 //!
-//! To sm_89 an operation takes its handle from constant bank 0 or from a register of each thread. Later machines want
-//! it in a uniform register: threads with different handles then take turns.
+//! To sm_89 an operation takes its handle from constant bank 0 or from a register of each thread. The handle of a
+//! texture and that of its sampler share a word there. Later machines want the two in a pair of uniform registers:
+//! threads with different handles then take turns.
+//!
+//! In `texmode_unified` a texture's handle says how to sample it. In `texmode_independent` the sampler is an operand.
 
 use super::Lower;
+use super::build::RZ;
 use super::variables::Place;
 use ori::{Arg, File, Value};
 use ptx::ast::Operand;
 use sass::{M, Op};
 
-/// Where a handle is.
-pub enum Handle {
+/// A word of bank 0 behind the parameters, which the loader fills in: with the handle of a texture or surface, of a
+/// sampler, or of both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageSlot {
+    pub image: Option<String>,
+    pub sampler: Option<String>,
+}
+
+/// Where an image or a sampler comes from.
+pub enum Source {
+    Variable(String),
+    Register(Value),
+}
+
+/// Where a word of a handle is.
+#[derive(Clone, Copy)]
+pub enum Word {
     /// At this byte of constant bank 0.
     Bank(u32),
     Register(Value),
 }
+
+pub struct Handle {
+    image: Word,
+    /// Where it has a word of its own.
+    sampler: Option<Word>,
+}
+
+/// Bits of the texture's handle below the sampler's, where they share a word.
+const IMAGE_BITS: i64 = 20;
+const IMAGE_MASK: i64 = (1 << IMAGE_BITS) - 1;
+/// What a handle in a register has besides: it is one, and of what.
+const IS_HANDLE: i64 = 0x8000_0000u32 as i32 as i64;
+pub const IS_TEXTURE: i64 = 0x2000_0000;
+pub const IS_SAMPLER: i64 = 0x4000_0000;
+pub const IS_SURFACE: i64 = 0x8000_0000u32 as i32 as i64;
 
 /// What an operation has in place of a handle.
 pub enum Name {
@@ -45,23 +79,138 @@ pub enum Kind {
 }
 
 impl<'a> Lower<'_, 'a> {
+    /// Are samplers variables of their own?
+    pub(super) fn separate_samplers(&self) -> bool {
+        self.module.target_options.contains(&"texmode_independent")
+    }
+
     /// The image that an operand in brackets begins with, and what follows it.
-    pub(super) fn image(&mut self, operand: &Operand) -> Option<(Handle, &'a [Operand])> {
+    pub(super) fn image(&mut self, operand: &Operand) -> Option<(Source, &'a [Operand])> {
         let Operand::Address(range) = operand else { return None };
         let body = self.body;
         let (first, rest) = body.list(*range).split_first()?;
-        let handle = match first {
+        Some((self.image_source(first)?, rest))
+    }
+
+    /// The texture and its sampler, and what follows them.
+    pub(super) fn sampled_image(&mut self, operand: &Operand) -> Option<(Handle, &'a [Operand])> {
+        let (texture, rest) = self.image(operand)?;
+        if !self.separate_samplers() {
+            return Some((self.handle(texture), rest));
+        }
+        let (sampler, rest) = rest.split_first()?;
+        let sampler = self.image_source(sampler)?;
+        let handle = match (texture, sampler) {
+            (texture, sampler) if self.machine.uniform_handles => {
+                let image = self.image_word(&texture, true);
+                Handle { image, sampler: Some(self.image_word(&sampler, false)) }
+            }
+            (Source::Variable(texture), Source::Variable(sampler)) => {
+                let slot = ImageSlot { image: Some(texture), sampler: Some(sampler) };
+                Handle { image: Word::Bank(self.image_slot(slot)), sampler: None }
+            }
+            (texture, sampler) => {
+                Handle { image: Word::Register(self.both_in_one(&texture, &sampler)), sampler: None }
+            }
+        };
+        Some((handle, rest))
+    }
+
+    /// The handle of an image without a sampler.
+    pub(super) fn handle(&mut self, image: Source) -> Handle {
+        Handle { image: self.image_word(&image, true), sampler: None }
+    }
+
+    fn image_source(&mut self, operand: &Operand) -> Option<Source> {
+        match operand {
             Operand::Symbol(symbol) => match self.place(*symbol)? {
-                Place::Image(offset) => Handle::Bank(self.machine.params + offset),
-                _ => return None,
+                Place::Image(name) => Some(Source::Variable(name)),
+                _ => None,
             },
             Operand::Reg(reg) => {
                 let value = self.read(*reg);
-                Handle::Register(self.copy(Arg::word(value, 0)))
+                Some(Source::Register(self.copy(Arg::word(value, 0))))
             }
-            _ => return None,
+            _ => None,
+        }
+    }
+
+    fn image_word(&mut self, source: &Source, image: bool) -> Word {
+        match source {
+            Source::Register(value) => Word::Register(*value),
+            Source::Variable(name) => {
+                let name = Some(name.clone());
+                let slot = match image {
+                    true => ImageSlot { image: name, sampler: None },
+                    false => ImageSlot { image: None, sampler: name },
+                };
+                Word::Bank(self.image_slot(slot))
+            }
+        }
+    }
+
+    /// A word of a handle in a register.
+    pub(super) fn in_word(&mut self, word: Word) -> Value {
+        match word {
+            Word::Register(value) => value,
+            Word::Bank(offset) => {
+                let from = Arg::Bank { bank: 0, index: None, offset: offset as i32 };
+                self.emit(Op::LDC, &[], 1, &[from])
+            }
+        }
+    }
+
+    /// The handles of a texture and of a sampler in one word.
+    fn both_in_one(&mut self, texture: &Source, sampler: &Source) -> Value {
+        let word = self.image_word(texture, true);
+        let image = self.in_word(word);
+        let word = self.image_word(sampler, false);
+        let above = self.in_word(word);
+        let above = match sampler {
+            // In bank 0 it is where it belongs.
+            Source::Variable(_) => above,
+            Source::Register(_) => {
+                self.emit(Op::SHF, &[M::L, M::U32], 1, &[above.into(), Arg::Imm(IMAGE_BITS), RZ])
+            }
         };
-        Some((handle, rest))
+        // The first's bits where the mask has ones, else the third's.
+        self.lop3(image.into(), Arg::Imm(IMAGE_MASK), above.into(), 0xe2)
+    }
+
+    /// The number of an image or sampler in the driver's table.
+    pub(super) fn image_index(&mut self, source: &Source, image: bool) -> Arg {
+        let word = self.image_word(source, image);
+        let word = self.in_word(word).into();
+        if self.machine.uniform_handles {
+            return word;
+        }
+        match (source, image) {
+            (_, true) => self.lop3(word, Arg::Imm(IMAGE_MASK), RZ, 0xc0).into(),
+            (Source::Variable(_), false) => self.upper_bits(word).into(),
+            (Source::Register(_), false) => {
+                self.lop3(word, Arg::Imm((1 << (32 - IMAGE_BITS)) - 1), RZ, 0xc0).into()
+            }
+        }
+    }
+
+    fn upper_bits(&mut self, word: Arg) -> Value {
+        self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, Arg::Imm(IMAGE_BITS), word])
+    }
+
+    /// The handle of a variable as a number of 64 bits. The upper half says of what it is.
+    pub(super) fn opaque(&mut self, name: &str, tag: i64) -> Value {
+        let image = tag != IS_SAMPLER;
+        let word = self.image_word(&Source::Variable(name.into()), image);
+        let word = self.in_word(word);
+        let low = match (self.machine.uniform_handles, image) {
+            (true, _) => word,
+            (false, true) => self.lop3(word.into(), Arg::Imm(IS_HANDLE), RZ, 0xfc),
+            (false, false) => {
+                let index = self.upper_bits(word.into());
+                self.lop3(index.into(), Arg::Imm(IS_HANDLE), RZ, 0xfc)
+            }
+        };
+        self.pack(&[low.into(), Arg::Imm(tag)])
     }
 
     /// Runs an operation on an image, and what is done with its results.
@@ -72,51 +221,86 @@ impl<'a> Lower<'_, 'a> {
         operation: impl FnOnce(&mut Self, &Name) -> Option<R>,
         finish: impl FnOnce(&mut Self, R) -> Option<()>,
     ) -> Option<()> {
-        let name = match handle {
-            Handle::Bank(offset) if self.machine.uniform_handles => {
-                let word = self.kernel.code.value(File::UR, 1);
-                let op = if self.has(Op::ULDC) { Op::ULDC } else { Op::LDCU };
-                self.emit_to(op, &[], &[word], &[Arg::Const { bank: 0, offset }]);
-                Name::Uniform(self.uniform_handle(word, kind))
+        let alike = [Some(handle.image), handle.sampler];
+        let alike = alike.iter().flatten().all(|word| matches!(word, Word::Bank(_)));
+        let name = match handle.image {
+            _ if self.machine.uniform_handles && alike => {
+                let mut words = Vec::new();
+                for word in [Some(handle.image), handle.sampler].into_iter().flatten() {
+                    words.push(self.uniform_word(word, &mut None));
+                }
+                Name::Uniform(self.uniform_handle(words, kind))
             }
-            Handle::Bank(offset) => Name::Bank(i64::from(offset / 4)),
-            Handle::Register(value) if self.machine.uniform_handles => {
+            _ if self.machine.uniform_handles => {
                 return self.under_branch(|s| {
-                    let results = s.taking_turns(value, kind, operation)?;
+                    let results = s.taking_turns(&handle, kind, operation)?;
                     finish(s, results)
                 });
             }
-            Handle::Register(value) => Name::Register(value),
+            Word::Bank(offset) => Name::Bank(i64::from(offset / 4)),
+            Word::Register(value) => Name::Register(value),
         };
         let results = operation(self, &name)?;
         finish(self, results)
     }
 
+    /// A word of a handle in a uniform register. Where threads have different ones, one thread's is taken, and `other`
+    /// becomes true for those that have another one.
+    fn uniform_word(&mut self, word: Word, other: &mut Option<Value>) -> Value {
+        let result = self.kernel.code.value(File::UR, 1);
+        match word {
+            Word::Bank(offset) => {
+                let op = if self.has(Op::ULDC) { Op::ULDC } else { Op::LDCU };
+                self.emit_to(op, &[], &[result], &[Arg::Const { bank: 0, offset }]);
+            }
+            Word::Register(value) => {
+                let differs = self.kernel.code.value(File::P, 1);
+                self.effect(Op::R2UR, &[], &[differs, result], &[value.into()]);
+                *other = Some(match *other {
+                    None => differs,
+                    Some(before) => self.either(before, differs),
+                });
+            }
+        }
+        result
+    }
+
+    fn either(&mut self, a: Value, b: Value) -> Value {
+        let args = [super::build::PT, a.into(), b.into(), super::build::PT, Arg::Imm(0xfc), Arg::Imm(0)];
+        self.emit_p(Op::PLOP3, &[M::LUT], &args)
+    }
+
     /// One of the handles is everybody's in a round; threads that have another one wait for the next.
     fn taking_turns<R>(
         &mut self,
-        handle: Value,
+        handle: &Handle,
         kind: Kind,
         operation: impl FnOnce(&mut Self, &Name) -> Option<R>,
     ) -> Option<R> {
         self.repeat(&[], |s, _| {
-            let other = s.kernel.code.value(File::P, 1);
-            let word = s.kernel.code.value(File::UR, 1);
-            s.effect(Op::R2UR, &[], &[other, word], &[handle.into()]);
-            let name = Name::Uniform(s.uniform_handle(word, kind));
+            let mut other = None;
+            let mut words = Vec::new();
+            for word in [Some(handle.image), handle.sampler].into_iter().flatten() {
+                words.push(s.uniform_word(word, &mut other));
+            }
+            let other = other?;
+            let name = Name::Uniform(s.uniform_handle(words, kind));
             let mut results = None;
             s.under(Arg::not(other), |s| results = operation(s, &name));
             Some((other, Vec::new(), results?))
         })
     }
 
-    fn uniform_handle(&mut self, word: Value, kind: Kind) -> Value {
-        if kind == Kind::Surface {
-            return word;
+    fn uniform_handle(&mut self, mut words: Vec<Value>, kind: Kind) -> Value {
+        if kind == Kind::Texture && words.len() == 1 {
+            let zero = self.kernel.code.value(File::UR, 1);
+            self.emit_to(Op::UMOV, &[], &[zero], &[Arg::Imm(0)]);
+            words.push(zero);
         }
-        let zero = self.kernel.code.value(File::UR, 1);
-        self.emit_to(Op::UMOV, &[], &[zero], &[Arg::Imm(0)]);
-        self.pack_uniform(&[word.into(), zero.into()])
+        match words[..] {
+            [word] => word,
+            _ => self.pack_uniform(&words.iter().map(|w| (*w).into()).collect::<Vec<_>>()),
+        }
     }
 
     /// The operands for a handle that is not in a register of each thread.

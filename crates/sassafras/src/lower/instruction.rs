@@ -4,7 +4,7 @@
 //! understood, and the instruction is refused: nothing of it can get lost.
 
 use super::Lower;
-use crate::Failure;
+use crate::{Failure, reconfigure};
 use ori::Value;
 use ptx::Type;
 use ptx::ast::{self, Operand};
@@ -77,6 +77,16 @@ impl<'a> Ins<'a> {
     pub fn get(&self, index: usize) -> Option<&'a Operand> {
         self.seen_operands.set(self.seen_operands.get() | 1u32.checked_shl(index as u32).unwrap_or(0));
         self.operands.get(index)
+    }
+
+    /// Does a rule about spelling and operands apply?
+    pub fn matches(&self, rule: fn(&Opcode, &[Operand]) -> bool) -> bool {
+        rule(self.opcode, self.operands)
+    }
+
+    /// The first type, whether or not it is ticked off.
+    pub fn result_type(&self) -> Option<Type> {
+        self.opcode.types().next()
     }
 
     /// The type that the instruction ends in, without ticking it off: for choosing a family.
@@ -165,6 +175,7 @@ impl<'a> Lower<'_, 'a> {
             (name, _) if name.starts_with("createpolicy") => self.memory(ins),
             (name, _) if name.starts_with("multimem") => self.multimem(ins),
             ("activemask" | "elect" | "match" | "redux" | "shfl" | "vote", _) => self.warp(ins),
+            (reconfigure::INCREASE | reconfigure::DECREASE, _) => self.reconfigure(ins),
             ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt" | "griddepcontrol", _) => {
                 self.warp(ins)
             }

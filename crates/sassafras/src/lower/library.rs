@@ -85,7 +85,7 @@ impl Lower<'_, '_> {
         let (after, ways, first) = {
             let params_of_calls = ParamWords::new(module, body, None);
             let data = DATA.get_or_init(Data::default);
-            let env = Env { module, machine: self.machine, lines, data, serial: false };
+            let env = Env { module, machine: self.machine, lines, data, max_registers: None, serial: None };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
             inner.at = self.at;

@@ -6,9 +6,11 @@
 use super::Lower;
 use super::address::Space;
 use super::arithmetic::imm;
-use super::build::RZ;
+use super::build::{RZ, constant};
 use super::instruction::Ins;
-use ori::{Arg, File};
+use super::sparse::Sparse;
+use super::uniform::Turns;
+use ori::{Arg, File, Value};
 use ptx::Type;
 use ptx::ast::Operand;
 use ptx::words::Kind;
@@ -33,8 +35,22 @@ pub struct Mma {
     pub rounding: Option<M>,
     /// What takes the place of the product of two bits.
     pub bits: Option<M>,
-    /// The register of a sparse A's metadata, and the number of the threads that hold it.
-    pub sparse: Option<[Arg; 2]>,
+    pub sparse: Option<Sparse>,
+    pub scales: Option<Scales>,
+    /// Elements of four bits are eight to a word; else each has a byte.
+    pub nibbles: bool,
+}
+
+/// Each block of a row of A, and of a column of B, is multiplied by a factor of its own.
+#[derive(Clone, Copy)]
+pub struct Scales {
+    /// The registers with the factors of A and of B.
+    pub factors: [Arg; 2],
+    /// Which byte of them, and which threads of a quad: two bits and one for A, two and two for B.
+    pub selector: Arg,
+    pub ty: Type,
+    /// Four factors in a row: those of blocks of 16.
+    pub four: bool,
 }
 
 /// The numbers of `m16n8k16`.
@@ -75,9 +91,8 @@ impl Mma {
     /// The machine's operation and its modifiers, if this is a product that some machine might have.
     fn operation(&self, shape: &str) -> Option<(Op, Vec<M>)> {
         let mut words = Vec::new();
-        if self.sparse.is_some() {
-            words.push(M::SP);
-        }
+        words.extend(self.scales.map(|_| M::SF));
+        words.extend(self.sparse.map(|_| M::SP));
         words.push(M::from_name(shape)?);
         let (a, b) = (type_word(self.a)?, type_word(self.b)?);
         let op = match self.a.name() {
@@ -99,7 +114,11 @@ impl Mma {
             }
             _ if is_byte_float(self.a) => {
                 words.extend([type_word(self.d)?, a, b]);
-                Op::QMMA
+                if let Some(scales) = self.scales {
+                    words.push(if scales.ty.name() == "ue8m0" { M::E8 } else { M::UE4M3 });
+                    words.extend(scales.four.then_some(M::_4X));
+                }
+                if self.nibbles { Op::OMMA } else { Op::QMMA }
             }
             _ => {
                 words.extend([a, b]);
@@ -156,29 +175,72 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn mma(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let sparse = ins.one_of(&["sp", "sp::ordered_metadata"]).is_some();
+        let sparse = ins.one_of(&["sp", "sp::ordered_metadata"]);
         let [m, n, k] = dimensions(ins.word(Kind::Shape)?)?;
         let columns = [ins.word(Kind::Layout)? == "col", ins.word(Kind::Layout)? == "col"];
-        // The kinds differ in the types that they allow, which are written out.
-        ins.flag("kind::f8f6f4");
+        // The kinds differ in the types and shapes that they allow, which are written out.
+        ins.one_of(&["kind::f8f6f4", "kind::mxf8f6f4"]);
+        let nibbles = ins.one_of(&["kind::mxf4", "kind::mxf4nvf4"]).is_some();
         let saturate = ins.flag("satfinite");
         let rounding = ins.word(Kind::Rounding).and_then(rounding);
         let bits = ins.one_of(&["xor", "and"]).map(|op| if op == "xor" { M::XOR } else { M::AND });
         ins.flag("popc");
-        let [d, a, b, c] = ins.types()[..] else { return None };
+        let types = ins.types();
+        let [d, a, b, c] = *types.first_chunk()?;
         let sparse = match sparse {
-            true => {
-                let selector = super::build::constant(ins.get(5)?, Type::U32)?;
-                Some([self.word(ins.get(4)?, Type::B32)?, Arg::Imm(selector as i64)])
+            Some(word) => {
+                let selector = constant(ins.get(5)?, Type::U32)? as u32;
+                let metadata = self.word(ins.get(4)?, Type::B32)?;
+                Some(Sparse { metadata, selector, ordered: word == "sp::ordered_metadata" })
             }
-            false => None,
+            None => None,
         };
-        let mma = Mma { m, n, k, columns, d, a, b, c, saturate, rounding, bits, sparse };
+        let scales = match types.get(4) {
+            Some(ty) => Some(self.scales(ins, *ty, if sparse.is_some() { 6 } else { 4 })?),
+            None => None,
+        };
+        let mma = Mma { m, n, k, columns, d, a, b, c, saturate, rounding, bits, sparse, scales, nibbles };
         let a = self.fragment(ins.get(1)?)?;
         let b = self.fragment(ins.get(2)?)?;
         let c = self.fragment(ins.get(3)?)?;
         let d = self.multiply_matrices(&mma, &a, &b, &c)?;
         self.set_fragment(ins.get(0)?, &d)
+    }
+
+    /// The factors of blocks, from the operand `at` on: a register of A's and its selectors, and the same for B.
+    fn scales(&mut self, ins: &Ins<'a>, ty: Type, at: usize) -> Option<Scales> {
+        ins.flag("block_scale");
+        let four = ins.starting_with("scale_vec::") == Some("scale_vec::4X");
+        let factors = [self.word(ins.get(at)?, Type::B32)?, self.word(ins.get(at + 2)?, Type::B32)?];
+        let mut fields = Vec::new();
+        for operand in [ins.get(at + 1)?, ins.get(at + 3)?] {
+            let Operand::Vector(range) = operand else { return None };
+            fields.extend(self.body.list(*range));
+        }
+        let selector = self.scale_selector(&fields)?;
+        Some(Scales { factors, selector, ty, four })
+    }
+
+    /// The fields of a selector in a word: byte and thread of A, byte and thread of B.
+    fn scale_selector(&mut self, fields: &[Operand]) -> Option<Arg> {
+        let (mut known, mut word) = (0, RZ);
+        for (field, (shift, mask)) in fields.iter().zip([(0, 0x3), (2, 0x4), (3, 0x18), (5, 0x60)]) {
+            if let Some(value) = constant(field, Type::B16) {
+                known |= (value as i64) << shift & mask;
+                continue;
+            }
+            let value = self.word(field, Type::B16)?;
+            let moved = match shift {
+                0 => value,
+                _ => self.emit(Op::SHF, &[M::L, M::U32], 1, &[value, Arg::Imm(shift), RZ]).into(),
+            };
+            word = self.lop3(moved, Arg::Imm(mask), word, 0xea).into();
+        }
+        match (known, word) {
+            (_, RZ) => Some(Arg::Imm(known)),
+            (0, _) => Some(word),
+            _ => Some(self.lop3(word, Arg::Imm(known), RZ, 0xfc).into()),
+        }
     }
 
     /// A product, with what the machine has.
@@ -189,13 +251,16 @@ impl<'a> Lower<'_, 'a> {
         b: &[Arg],
         c: &[Arg],
     ) -> Option<Fragment> {
+        if let Some(sparse) = self.must_order(mma) {
+            return self.product_in_order(mma, sparse, a, b, c);
+        }
         if let Some((op, words)) = self.direct(mma) {
-            return Some(self.product(op, &words, mma, a, b, c));
+            return self.product(op, &words, mma, a, b, c);
         }
         if mma.k == 4 && mma.m == 8 && mma.a.name() == "f16" {
             return match self.has_quad_products() {
                 true => self.quad_product(mma, a, b, c),
-                false => None,
+                false => self.quad_product_by_parts(mma, a, b, c),
             };
         }
         match (mma.a.name(), mma.b.name()) {
@@ -207,9 +272,10 @@ impl<'a> Lower<'_, 'a> {
             ("u8" | "s8", _) if mma.k == 16 => self.product_by_eights(mma, a, b, c),
             ("b1", _) if mma.bits == Some(M::XOR) => self.product_by_xor(mma, a, b, c),
             ("b1", _) => self.product_of_bits(mma, a, b, c),
-            ("e4m3" | "e5m2", "e4m3" | "e5m2") if mma.sparse.is_none() => {
-                self.product_of_byte_floats(mma, a, b, c)
-            }
+            ("e4m3" | "e5m2", "e4m3" | "e5m2") if mma.scales.is_none() => match mma.sparse {
+                Some(sparse) => self.sparse_byte_floats(mma, sparse, a, b, c),
+                None => self.product_of_byte_floats(mma, a, b, c),
+            },
             _ => None,
         }
     }
@@ -222,8 +288,13 @@ impl<'a> Lower<'_, 'a> {
         let Mma { m, n, k, .. } = mma;
         let shapes = [format!("{m}{n}{k}"), format!("{m}x{n}x{k}")];
         let mut operands = vec![machine::r(16); 4];
-        if mma.sparse.is_some() {
-            operands.extend([machine::r(2), machine::imm(0)]);
+        match (mma.sparse, mma.scales) {
+            (None, None) => {}
+            (Some(_), None) => operands.extend([machine::r(2), machine::imm(0)]),
+            (None, Some(_)) => operands.extend([machine::r(2), machine::r(2), machine::ur(2)]),
+            (Some(_), Some(_)) => {
+                operands.extend([machine::r(2), machine::r(2), machine::ur(2), machine::imm(0)]);
+            }
         }
         let known = |shape: &String| {
             let (op, words) = mma.operation(shape)?;
@@ -232,15 +303,68 @@ impl<'a> Lower<'_, 'a> {
         shapes.iter().find_map(known)
     }
 
-    fn product(&mut self, op: Op, words: &[M], mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Fragment {
+    fn product(
+        &mut self,
+        op: Op,
+        words: &[M],
+        mma: &Mma,
+        a: &[Arg],
+        b: &[Arg],
+        c: &[Arg],
+    ) -> Option<Fragment> {
         // Each thread has the 32nd part of D.
         let count = (mma.m * mma.n * mma.d.bits() / (32 * 32)) as u8;
         let mut args = vec![self.side_by_side(a), self.side_by_side(b), self.side_by_side(c)];
-        args.extend(mma.sparse.into_iter().flatten());
-        let result = self.kernel.code.value(File::R, count);
-        self.effect(op, words, &[result], &args);
-        (0..count).map(|w| Arg::word(result, w)).collect()
+        let selector = mma.sparse.map(|s| Arg::Imm(s.selector.into()));
+        let Some(scales) = mma.scales else {
+            args.extend(mma.sparse.map(|s| s.metadata));
+            args.extend(selector);
+            let result = self.kernel.code.value(File::R, count);
+            self.effect(op, words, &[result], &args);
+            return Some(words_of(result, count));
+        };
+        let [of_a, of_b] = scales.factors;
+        args.push(match mma.sparse {
+            Some(sparse) => self.side_by_side(&[sparse.metadata, of_a]),
+            None => of_a,
+        });
+        args.push(of_b);
+        self.scaled_product(scales.selector, count, |l, which, result| {
+            args.push(which);
+            args.extend(selector);
+            l.effect(op, words, &[result], &args);
+        })
     }
+
+    /// A product with a selector in a uniform register. Where threads differ in it, the product is done for each.
+    fn scaled_product(
+        &mut self,
+        selector: Arg,
+        count: u8,
+        product: impl FnOnce(&mut Self, Arg, Value),
+    ) -> Option<Fragment> {
+        let result = self.kernel.code.value(File::R, count);
+        let whole = match selector {
+            Arg::Imm(selector) => {
+                let which = self.uniform_constant(selector);
+                product(self, which, result);
+                result
+            }
+            _ => {
+                let before = self.undefined(File::R, count);
+                let done = self.in_turns(Turns::Value, &[selector], &[before], |l, uniform| {
+                    product(l, *uniform.first()?, result);
+                    Some(vec![result])
+                })?;
+                *done.first()?
+            }
+        };
+        Some(words_of(whole, count))
+    }
+}
+
+fn words_of(value: Value, count: u8) -> Fragment {
+    (0..count).map(|w| Arg::word(value, w)).collect()
 }
 
 /// Products that are made of others.
@@ -420,12 +544,16 @@ impl Lower<'_, '_> {
             let b = self.halves_of_bytes(b, mma.b, upper)?;
             sum = self.multiply_matrices(&halves, &a, &b, &sum)?;
         }
-        let op = if mma.d == Type::F32 { Op::FADD } else { Op::HADD2 };
-        Some(sum.iter().zip(c).map(|(s, c)| self.emit(op, &[], 1, &[*s, *c]).into()).collect())
+        Some(self.sum_of(mma.d, c, &sum))
+    }
+
+    pub(super) fn sum_of(&mut self, ty: Type, a: &[Arg], b: &[Arg]) -> Fragment {
+        let op = if ty == Type::F32 { Op::FADD } else { Op::HADD2 };
+        a.iter().zip(b).map(|(a, b)| self.emit(op, &[], 1, &[*a, *b]).into()).collect()
     }
 
     /// Two bytes of each word as halves.
-    fn halves_of_bytes(&mut self, words: &[Arg], ty: Type, upper: bool) -> Option<Fragment> {
+    pub(super) fn halves_of_bytes(&mut self, words: &[Arg], ty: Type, upper: bool) -> Option<Fragment> {
         let modifiers = [M::F16, type_word(ty)?, M::UNPACK_B];
         let pick = |word: &Arg| if upper { word.suffixed(M::H1) } else { *word };
         Some(words.iter().map(|w| self.emit(Op::F2FP, &modifiers, 1, &[pick(w)]).into()).collect())
@@ -434,12 +562,12 @@ impl Lower<'_, '_> {
 
 /// Between floats and halves.
 impl Lower<'_, '_> {
-    fn half_as_float(&mut self, half: Arg) -> Arg {
+    pub(super) fn half_as_float(&mut self, half: Arg) -> Arg {
         self.emit(Op::HADD2, &[M::F32], 1, &[Arg::MinusZero, half]).into()
     }
 
     /// Two floats as the halves of a word, the first below.
-    fn floats_as_halves(&mut self, low: Arg, high: Arg) -> Arg {
+    pub(super) fn floats_as_halves(&mut self, low: Arg, high: Arg) -> Arg {
         let operands = [machine::r(2); 3];
         for names in [&[M::F16, M::F32, M::PACK_AB][..], &[M::PACK_AB]] {
             if self.takes(Op::F2FP, names, &operands) {

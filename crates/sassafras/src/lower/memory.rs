@@ -184,6 +184,7 @@ impl<'a> Lower<'_, 'a> {
             "mapa" => self.mapa(ins),
             "getctarank" => self.getctarank(ins),
             "istypep" => self.istypep(ins),
+            "alloca" | "stacksave" | "stackrestore" => self.stack(ins),
             _ => self.cache_control(ins),
         }
     }
@@ -213,7 +214,7 @@ impl<'a> Lower<'_, 'a> {
         let policy = self.cache_hint(ins, 2)?;
         let raw = match space {
             Space::Const => self.load_bank(ins.get(1)?, space, 3, 0, data)?,
-            Space::Param => self.load_bank(ins.get(1)?, space, 0, self.machine.params, data)?,
+            Space::Param => self.load_bank(ins.get(1)?, space, 0, self.params_start(), data)?,
             _ => self.load_memory(ins.get(1)?, space, &manner, data, policy)?,
         };
         if matches!(manner.order, Order::Strong(_) | Order::Mmio) {

@@ -58,7 +58,8 @@ impl<'a> Lower<'_, 'a> {
         let (dimension, array, count) = Self::surface_geometry(ins)?;
         let (evict, order) = Self::surface_manner(ins);
         let (data, outside) = (Data::read(ins)?, Self::outside(ins)?);
-        let (handle, rest) = self.image(ins.get(1)?)?;
+        let (surface, rest) = self.image(ins.get(1)?)?;
+        let handle = self.handle(surface);
         let at = self.surface_place(rest, array, count)?;
         let (size, order) = (size_word(data.bits(), false)?, self.order(order));
         let modifiers = [&[M::D, M::BA, dimension], evict, size, order, outside].concat();
@@ -81,7 +82,8 @@ impl<'a> Lower<'_, 'a> {
         let (dimension, array, count) = Self::surface_geometry(ins)?;
         let (evict, order) = Self::surface_manner(ins);
         let (data, outside) = (Data::read(ins)?, Self::outside(ins)?);
-        let (handle, rest) = self.image(ins.get(0)?)?;
+        let (surface, rest) = self.image(ins.get(0)?)?;
+        let handle = self.handle(surface);
         let at = self.surface_place(rest, array, count)?;
         let value = self.gather(ins.get(1)?, data)?;
         let order = self.order(order);
@@ -132,7 +134,8 @@ impl<'a> Lower<'_, 'a> {
             "u32" | "b32" => &[],
             _ => return None,
         };
-        let (handle, rest) = self.image(ins.get(0)?)?;
+        let (surface, rest) = self.image(ins.get(0)?)?;
+        let handle = self.handle(surface);
         let at = self.surface_place(rest, array, count)?;
         let value = self.gather(ins.get(1)?, data)?;
         let bytes: &[M] = if raw { &[M::BA] } else { &[] };

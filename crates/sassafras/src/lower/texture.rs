@@ -3,10 +3,10 @@
 //! An operation reads two groups of registers: the coordinates, and what else it needs (level, offsets, the value to
 //! compare with). Its results are two pairs, the second one first.
 
-use super::Lower;
 use super::build::{NOT_PT, PT, RZ};
 use super::image::{Handle, Kind as Image, Name};
 use super::instruction::Ins;
+use super::{Lower, gradient};
 use ori::{Arg, File, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -148,8 +148,15 @@ impl<'a> Lower<'_, 'a> {
         let geometry = Geometry::read(ins)?;
         let (halves, floats) = self.texture_types(ins)?;
         let with_level = ins.mnemonic() == "tex.level";
-        let (handle, rest) = self.image(ins.get(1)?)?;
+        let (handle, rest) = self.sampled_image(ins.get(1)?)?;
         let (mut coordinates, sample) = self.texture_place(rest, &geometry)?;
+        // A sampler of its own is asked even where texels have whole numbers, but on lines and with a level or sample.
+        let by_number = !floats && self.separate_samplers();
+        let by_number = by_number && !with_level && sample.is_none() && geometry.name != M::_1D;
+        if by_number {
+            let first = usize::from(geometry.array);
+            coordinates[first..].iter_mut().for_each(|word| *word = self.float_of(*word));
+        }
         let level = if with_level { Some(self.word(ins.get(2)?, Type::B32)?) } else { None };
         let first = if with_level { 3 } else { 2 };
         let (offsets, compare) = self.options(ins, first, geometry.count, 4)?;
@@ -159,8 +166,9 @@ impl<'a> Lower<'_, 'a> {
             dimension = M::_2D;
             coordinates.push(RZ);
         }
-        let (op, levels, level): (Op, &[M], Option<Arg>) = match (floats, level) {
+        let (op, levels, level): (Op, &[M], Option<Arg>) = match (floats || by_number, level) {
             (true, Some(level)) => (Op::TEX, &[M::LL], Some(level)),
+            (true, None) if self.machine.samples_without_level && by_number => (Op::TEX, &[M::LZ], None),
             (true, None) if self.machine.samples_without_level => (Op::TEX, &[], None),
             (true, None) => (Op::TEX, &[M::LL], Some(Arg::Imm(NO_LEVEL))),
             (false, Some(level)) => (Op::TLD, &[M::LL], Some(level)),
@@ -182,16 +190,28 @@ impl<'a> Lower<'_, 'a> {
         self.issue(ins.get(0)?, handle, sample)
     }
 
+    /// A whole number as a float.
+    fn float_of(&mut self, word: Arg) -> Arg {
+        match self.has(Op::I2FP) {
+            true => self.emit(Op::I2FP, &[M::F32, M::S32], 1, &[word]).into(),
+            false => self.emit(Op::I2F, &[], 1, &[word]).into(),
+        }
+    }
+
     /// Derivatives along both axes of the screen, coordinate by coordinate.
     fn sample_with_gradient(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let geometry = Geometry::read(ins).filter(|g| !g.cube && !g.samples && g.count < 3)?;
-        let (halves, floats) = self.texture_types(ins)?;
-        let (handle, rest) = self.image(ins.get(1)?)?;
+        if ins.matches(gradient::is_beyond) {
+            return self.gradient_by_driver(ins);
+        }
+        let geometry = Geometry::read(ins)?;
+        let (halves, _) = self.texture_types(ins)?;
+        let (handle, rest) = self.sampled_image(ins.get(1)?)?;
         let (mut coordinates, _) = self.texture_place(rest, &geometry)?;
         let across = self.coordinates(std::slice::from_ref(ins.get(2)?), geometry.count)?;
         let down = self.coordinates(std::slice::from_ref(ins.get(3)?), geometry.count)?;
         let (offsets, compare) = self.options(ins, 4, geometry.count, 4)?;
-        if !floats || compare.is_some() {
+        // Coordinates that are whole numbers go in as they are: ptxas doesn't make floats of them here.
+        if compare.is_some() {
             return None;
         }
         let mut rest: Vec<Arg> = across.into_iter().zip(down).flat_map(|(a, b)| [a, b]).collect();
@@ -235,7 +255,7 @@ impl<'a> Lower<'_, 'a> {
         if !floats {
             return None;
         }
-        let (handle, rest) = self.image(ins.get(1)?)?;
+        let (handle, rest) = self.sampled_image(ins.get(1)?)?;
         let (coordinates, _) = self.texture_place(rest, &geometry)?;
         let (offsets, compare) = self.options(ins, 2, geometry.count, 8)?;
         let mut modifiers: Vec<M> = offsets.map(|_| M::AOFFI).into_iter().collect();
@@ -255,7 +275,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Are the results of 16 bits, and are the coordinates floats?
-    fn texture_types(&mut self, ins: &Ins<'a>) -> Option<(bool, bool)> {
+    pub(super) fn texture_types(&mut self, ins: &Ins<'a>) -> Option<(bool, bool)> {
         // How many results there are, the destination says.
         let _ = ins.word(Kind::Vector)?;
         let [result, coordinate] = ins.types()[..] else { return None };
@@ -263,22 +283,24 @@ impl<'a> Lower<'_, 'a> {
         Some((halves, coordinate == Type::F32))
     }
 
-    fn issue(&mut self, to: &'a Operand, handle: Handle, sample: Sample) -> Option<()> {
-        // `{…} | %p`: is all of it in memory?
+    /// The destination of a texel; `{…} | %p` asks whether all of it is in memory.
+    pub(super) fn texel_and_residence(&self, to: &'a Operand) -> Option<(&'a Operand, Option<&'a Operand>)> {
+        let Operand::Pair(range) = to else { return Some((to, None)) };
         let body = self.body;
-        let (to, resident) = match to {
-            Operand::Pair(range) => match body.list(*range) {
-                [to, resident] => (to, Some(resident)),
-                _ => return None,
-            },
-            _ => (to, None),
-        };
+        match body.list(*range) {
+            [to, resident] => Some((to, Some(resident))),
+            _ => None,
+        }
+    }
+
+    fn issue(&mut self, to: &'a Operand, handle: Handle, sample: Sample) -> Option<()> {
+        let (to, resident) = self.texel_and_residence(to)?;
         self.with_image(
             handle,
             Image::Texture,
             |s, name| Some(s.texture_operation(name, &sample, resident.is_some())),
             |s, (low, high, missing)| {
-                s.set_texel(to, low, high, &sample)?;
+                s.set_texel(to, low, high, sample.halves)?;
                 match (resident, missing) {
                     (Some(to), Some(missing)) => {
                         let there = s.conjunction(Arg::not(missing), PT);
@@ -325,8 +347,8 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Words, pairs of halves, or halves, as the destination has them.
-    fn set_texel(&mut self, to: &Operand, low: Value, high: Value, sample: &Sample) -> Option<()> {
-        if !sample.halves {
+    pub(super) fn set_texel(&mut self, to: &Operand, low: Value, high: Value, halves: bool) -> Option<()> {
+        if !halves {
             let all = self.pack(&[low.into(), high.into()]);
             return self.set(to, all);
         }
@@ -351,56 +373,5 @@ impl<'a> Lower<'_, 'a> {
             self.set(element, half)?;
         }
         Some(())
-    }
-
-    /// The size of a level. What else there is to ask lies in a table of the driver's.
-    pub(super) fn image_query(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let _b32 = ins.ty()?;
-        let mask = match ins.word(Kind::Query)? {
-            "width" => 1,
-            "height" => 2,
-            "depth" => 4,
-            _ => return None,
-        };
-        let (handle, rest) = self.image(ins.get(1)?)?;
-        let level = match ins.mnemonic() {
-            "txq.level" => self.word(ins.get(2)?, Type::B32)?,
-            _ => Arg::Imm(0),
-        };
-        if !rest.is_empty() {
-            return None;
-        }
-        let to = ins.get(0)?;
-        self.with_image(
-            handle,
-            Image::Texture,
-            |s, name| {
-                let words: Vec<Arg> = name.register().into_iter().chain([level]).collect();
-                let words = s.group(&words);
-                let separate: &[M] = if name.register().is_some() { &[M::B] } else { &[] };
-                let (nothing, result) = (s.kernel.code.value(File::R, 1), s.kernel.code.value(File::R, 1));
-                let mut args = vec![words.into(), Arg::Name(M::TEX_HEADER_DIMENSION)];
-                args.extend(s.image_args(name));
-                args.push(Arg::Imm(mask));
-                s.effect(Op::TXQ, separate, &[nothing, result], &args);
-                Some(result)
-            },
-            |s, result| s.set(to, result),
-        )
-    }
-
-    /// Is an opaque handle one of this type? Its upper word has a bit for each.
-    pub(super) fn istypep(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let ty = ins.ty()?;
-        let bit = match ty.name() {
-            "texref" => 0x2000_0000,
-            "samplerref" => 0x4000_0000,
-            "surfref" => 0x8000_0000u32 as i32 as i64,
-            _ => return None,
-        };
-        let [_, high] = self.words(ins.get(1)?, Type::U64)?;
-        let masked = self.lop3(high, Arg::Imm(bit), RZ, 0xc0);
-        let value = self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, masked.into(), RZ, PT]);
-        self.set(ins.get(0)?, value)
     }
 }

@@ -101,6 +101,16 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// A constant in a uniform register.
+    pub(super) fn uniform_constant(&mut self, value: i64) -> Arg {
+        if value == 0 {
+            return Arg::Zero(File::UR);
+        }
+        let result = self.kernel.code.value(File::UR, 1);
+        self.emit_to(Op::UMOV, &[], &[result], &[Arg::Imm(value)]);
+        result.into()
+    }
+
     /// Some thread's word in a uniform register. Zero is one already.
     pub(super) fn in_uniform(&mut self, word: Arg) -> Arg {
         if let Arg::Zero(_) = word {

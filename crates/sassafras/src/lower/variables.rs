@@ -1,16 +1,17 @@
 //! Where variables lie.
 
 use super::build::RZ;
+use super::image::{self, ImageSlot};
 use super::{Linked, Lower};
 use crate::Failure;
 use crate::data::{self, Home};
-use cubin::module::{SharedHome, SharedVariable};
+use cubin::module::{ImageKind, SharedHome, SharedVariable};
 use ori::{Arg, Half, Value};
 use ptx::ast;
 use sass::{M, Op};
 
 /// The place of a variable within its space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Bytes from the beginning of the kernel's shared memory, or the number of a symbol that the linker places there.
     Shared(u64),
@@ -24,8 +25,8 @@ pub enum Place {
     LinkedConst(u32),
     /// The number of the symbol, as [`Arg::Address`] has it.
     Global(u32),
-    /// A texture, sampler or surface: bytes from the first parameter to its handle.
-    Image(u32),
+    /// A texture, sampler or surface: its name.
+    Image(String),
 }
 
 /// Bytes of the handle of a texture, sampler or surface.
@@ -44,7 +45,7 @@ impl Lower<'_, '_> {
         if let Some(offset) = self.local.get(&symbol) {
             return Some(Place::Local(*offset));
         }
-        if let Some(param) = self.kernel.params.iter().find(|p| p.symbol == symbol) {
+        if let Some(param) = self.kernel.params.iter().find(|p| p.symbol == symbol && p.image.is_none()) {
             return Some(Place::Param(param.offset));
         }
         if let ast::SymbolKind::Function { .. } = self.module.symbols[symbol.0 as usize].kind {
@@ -68,7 +69,7 @@ impl Lower<'_, '_> {
                 self.kernel.dynamic_shared = true;
                 self.kernel.entry.then(|| Place::Shared(size.next_multiple_of((*align).max(1))))
             }
-            Home::Image(name) => Some(Place::Image(self.image_handle(name))),
+            Home::Image(name) => Some(Place::Image(name.clone())),
         }
     }
 
@@ -79,11 +80,23 @@ impl Lower<'_, '_> {
         symbol
     }
 
-    /// Handles lie behind the parameters in bank 0; the loader fills them in.
-    fn image_handle(&mut self, name: &str) -> u32 {
-        let images = &mut self.kernel.images;
-        let at = images.iter().position(|i| i == name).unwrap_or_else(|| {
-            images.push(name.to_string());
+    /// Where the parameters of this kernel begin in bank 0.
+    pub(super) fn params_start(&self) -> u32 {
+        self.machine.params(self.kernel.param_bytes)
+    }
+
+    /// The place in bank 0 of a handle, behind the parameters. Device functions don't know whose parameters: for them
+    /// all kernels of the module have the same slots at the same place.
+    pub(super) fn image_slot(&mut self, slot: ImageSlot) -> u32 {
+        let images = match &self.data.common_slots {
+            Some(common) => {
+                let at = common.slots.iter().position(|known| *known == slot).unwrap_or(0);
+                return common.first + IMAGE_HANDLE * at as u32;
+            }
+            None => &mut self.kernel.images,
+        };
+        let at = images.iter().position(|known| *known == slot).unwrap_or_else(|| {
+            images.push(slot);
             images.len() - 1
         });
         self.kernel.first_image(self.machine) + IMAGE_HANDLE * at as u32
@@ -176,7 +189,14 @@ impl Lower<'_, '_> {
                 let half = |half| Arg::Address { symbol, addend: plus, half };
                 Some(self.pack(&[half(Half::Low), half(Half::High)]))
             }
-            Place::Image(_) => None,
+            Place::Image(name) => {
+                let tag = match self.data.image_kind(&name)? {
+                    ImageKind::Texture => image::IS_TEXTURE,
+                    ImageKind::Sampler { .. } => image::IS_SAMPLER,
+                    ImageKind::Surface => image::IS_SURFACE,
+                };
+                (plus == 0).then(|| self.opaque(&name, tag))
+            }
         }
     }
 

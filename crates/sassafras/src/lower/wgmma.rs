@@ -4,20 +4,22 @@
 //! `commit_group` is a mark on the last of them; `wait_group` is `WARPGROUP.DEPBAR`. In between no one may touch what is
 //! in flight. That is kept in two ways: what is in flight goes through each wait ([`Pseudo::Landed`]), so that nothing
 //! can be moved across it, and the allocated code is checked ([`crate::flight`]). If the check fails, the function is
-//! lowered anew with each product waited for at once.
+//! lowered anew with each product waited for at once. Where the PTX itself touches what is in flight, [`stages`] says
+//! what to put in.
 
 use super::Lower;
 use super::build::{RZ, constant};
-use super::graph::Graph;
+use super::call::ParamWords;
+use super::graph::{End, Graph, effects};
 use super::instruction::Ins;
 use super::matrix::{Fragment, dimensions, type_word};
+use super::stages::{self, Reason, Stages, State};
 use ori::{Arg, File, Guard, Op, Pseudo, Value};
 use ptx::Type;
-use ptx::ast::{Body, Module, Operand, Reg, Stmt};
+use ptx::ast::{Body, Inst, Module, Operand, Reg, Stmt};
 use ptx::words::Kind;
 use sass::M;
 use smallvec::smallvec;
-use std::collections::BTreeSet;
 
 /// `WARPGROUP.DEPBAR` counts up to this many groups.
 const MOST_GROUPS: u64 = 7;
@@ -25,89 +27,41 @@ const MOST_GROUPS: u64 = 7;
 /// What is in flight.
 #[derive(Default)]
 pub struct Flight {
-    /// Lowered without overlap: nothing ever is.
-    serial: bool,
-    /// The accumulators that may be at the beginning of each PTX block.
-    at_start: Vec<BTreeSet<Reg>>,
-    accumulators: BTreeSet<Reg>,
-    /// The same for the registers that products read: parts of A, and metadata.
-    sources_at_start: Vec<BTreeSet<Reg>>,
-    sources: BTreeSet<Reg>,
+    stages: Stages,
+    /// Why it is lowered without overlap, if so: then nothing ever is in flight.
+    serial: Option<Reason>,
+    now: State,
+    /// What products of this block may still read or write though no PTX register has it any more.
+    unnamed: Vec<Value>,
 }
 
 impl Flight {
-    pub fn new(module: &Module, body: &Body, graph: &Graph, serial: bool) -> Flight {
-        let mut flight = Flight { serial, ..Flight::default() };
-        let named = |name: &str| module.opcodes.iter().any(|o| o.mnemonic == name);
-        if serial || !named("wgmma.mma_async") {
-            return flight;
-        }
-        flight.at_start = in_flight(module, body, graph, |operands| operands.first().copied());
-        flight.sources_at_start = in_flight(module, body, graph, source);
-        flight
+    pub fn new(
+        module: &Module,
+        body: &Body,
+        params: &ParamWords,
+        graph: &Graph,
+        serial: Option<Reason>,
+    ) -> Flight {
+        let mut stages = Stages::new(module, body, params, graph);
+        stages.serial = stages.serial.or(serial);
+        Flight { serial: stages.serial, stages, ..Flight::default() }
     }
 
     pub fn enter(&mut self, block: usize) {
-        self.accumulators = self.at_start.get(block).cloned().unwrap_or_default();
-        self.sources = self.sources_at_start.get(block).cloned().unwrap_or_default();
-    }
-}
-
-/// The registers of an operand of products that may be in flight at the beginning of each block.
-fn in_flight(
-    module: &Module,
-    body: &Body,
-    graph: &Graph,
-    which: impl Fn(&[Operand]) -> Option<Operand>,
-) -> Vec<BTreeSet<Reg>> {
-    let mut ends = vec![BTreeSet::new(); graph.blocks.len()];
-    let mut starts = ends.clone();
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for &b in &graph.order {
-            let preds = graph.blocks[b].preds.iter();
-            let mut now: BTreeSet<Reg> = preds.flat_map(|p| ends[*p].iter().copied()).collect();
-            starts[b] = now.clone();
-            for inst in &graph.blocks[b].insts {
-                let operands = body.list(inst.operands);
-                match (module.opcodes[inst.opcode.0 as usize].mnemonic, operands.first()) {
-                    ("wgmma.mma_async", _) => {
-                        now.extend(which(operands).iter().flat_map(|o| registers(body, o)))
-                    }
-                    ("wgmma.wait_group", Some(Operand::Int { value: 0, .. })) if inst.guard.is_none() => {
-                        now.clear();
-                    }
-                    _ => {}
-                }
-            }
-            changed |= now != ends[b];
-            ends[b] = now;
+        self.unnamed.clear();
+        if self.serial.is_none() {
+            self.now = self.stages.start(block);
         }
     }
-    starts
-}
-
-/// A, where it is in registers.
-fn source(operands: &[Operand]) -> Option<Operand> {
-    operands.get(1).copied().filter(|a| matches!(a, Operand::Vector(_)))
 }
 
 /// The registers that the asynchronous products of a body read: a wait for them reads them, too.
 pub fn sources(module: &Module, body: &Body) -> Vec<Reg> {
     let inst = |s: &Stmt| if let Stmt::Inst(inst) = s { Some(*inst) } else { None };
-    let products = body
-        .stmts
-        .iter()
-        .filter_map(inst)
-        .filter(|i| module.opcodes[i.opcode.0 as usize].mnemonic == "wgmma.mma_async");
-    let all = products.filter_map(|i| source(body.list(i.operands)));
-    all.flat_map(|a| registers(body, &a).collect::<Vec<_>>()).collect()
-}
-
-fn registers<'a>(body: &'a Body, vector: &Operand) -> impl Iterator<Item = Reg> + 'a {
-    let elements = if let Operand::Vector(range) = vector { body.list(*range) } else { &[] };
-    elements.iter().filter_map(|e| if let Operand::Reg(reg) = e { Some(*reg) } else { None })
+    let insts = body.stmts.iter().filter_map(inst);
+    let products = insts.filter(|i| module.opcodes[i.opcode.0 as usize].mnemonic == "wgmma.mma_async");
+    products.flat_map(|i| stages::operands(body, &i).1).collect()
 }
 
 /// Is it a product that goes on while the warpgroup does?
@@ -123,11 +77,11 @@ impl<'a> Lower<'_, 'a> {
         ins.flag("aligned");
         match ins.mnemonic() {
             "wgmma.mma_async" => return self.mma_async(ins),
-            "wgmma.fence" if !self.flight.serial => self.arrive(),
-            "wgmma.commit_group" if !self.flight.serial => self.commit(),
+            "wgmma.fence" if self.flight.serial.is_none() => self.arrive(),
+            "wgmma.commit_group" if self.flight.serial.is_none() => self.commit(),
             "wgmma.wait_group" => {
                 let groups = constant(ins.get(0)?, Type::U32)?;
-                if !self.flight.serial {
+                if self.flight.serial.is_none() {
                     self.wait(groups);
                 }
             }
@@ -136,12 +90,67 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
+    /// Tells what is put in, and why products don't overlap.
+    pub(super) fn advise(&mut self) {
+        let lines = self.lines;
+        let messages = self.flight.stages.messages(&self.kernel.code.name, |at| lines.line(at));
+        self.kernel.advice.extend(messages);
+    }
+
+    /// Puts in what has to stand before an instruction. Is that all there is to do for it?
+    pub(super) fn before(&mut self, inst: &Inst) -> bool {
+        if self.flight.serial.is_some() || self.routine.is_some() {
+            return false;
+        }
+        if self.flight.stages.arrives_before(inst.span.start) {
+            self.arrive();
+        }
+        if self.flight.stages.waits_before(inst.span.start) {
+            self.land();
+        }
+        let opcode = &self.module.opcodes[inst.opcode.0 as usize];
+        if opcode.mnemonic.starts_with("wgmma.") {
+            return false;
+        }
+        let (written, _) = effects(self.body, &self.params, opcode, inst);
+        self.lose_names(&written);
+        let copy = stages::renaming(self.module, self.body, inst);
+        let Some((to, from)) = copy.filter(|copy| self.flight.now.rename(Some(*copy))) else { return false };
+        let value = self.read(from);
+        self.now.insert(to, value);
+        true
+    }
+
+    /// The same for the end of a block.
+    pub(super) fn before_end(&mut self, block: usize) {
+        let end = &self.graph.blocks[block];
+        let leaves = matches!(end.end, End::Exit | End::Return) && self.flight.serial.is_none();
+        if leaves && self.flight.stages.waits_before(end.span.start) {
+            self.land();
+        }
+    }
+
+    /// Registers in flight are written by others: what they were must stay where it is until someone has waited.
+    fn lose_names(&mut self, written: &[Reg]) {
+        let (accumulators, sources) = (self.flight.now.accumulators(), self.flight.now.sources());
+        let in_flight = |r: &&Reg| accumulators.contains(r) || sources.contains(r);
+        let lost = written.iter().filter(in_flight).filter_map(|r| self.now.get(r).copied());
+        self.flight.unnamed.extend(lost);
+        self.flight.now.overwrite(written);
+    }
+
+    /// Waits for all that is in flight.
+    fn land(&mut self) {
+        self.wait(0);
+    }
+
     fn arrive(&mut self) {
         self.effect(sass::Op::WARPGROUP, &[M::ARRIVE], &[], &[]);
     }
 
     /// Marks the last product of the block as the end of its group, or an empty one if there is none.
     fn commit(&mut self) {
+        self.flight.now.commit();
         let code = &mut self.kernel.code;
         let last = code.blocks[self.block].insts.iter().rev().find(|i| is_asynchronous(code.insts[**i].op));
         let end = Arg::Name(M::gsb0);
@@ -158,28 +167,38 @@ impl<'a> Lower<'_, 'a> {
 
     /// Waits until no more than so many groups are in flight.
     fn wait(&mut self, groups: u64) {
+        if self.flight.now.is_open() && self.guard.is_none() {
+            self.commit();
+        }
         let most = Arg::Imm(groups.min(MOST_GROUPS) as i64);
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), most]);
-        let value = |reg: &Reg| self.now.get(reg).map(|value| (*reg, *value));
-        let known: Vec<(Reg, Value)> = self.flight.accumulators.iter().filter_map(value).collect();
-        let sources: Vec<Value> = self.flight.sources.iter().filter_map(value).map(|(_, v)| v).collect();
+        let value = |reg: Reg| self.now.get(&reg).map(|value| (reg, *value));
+        let known: Vec<(Reg, Value)> = self.flight.now.accumulators().into_iter().filter_map(value).collect();
+        let sources = self.flight.now.sources().into_iter().filter_map(value).map(|(_, v)| v);
+        let sources: Vec<Value> = sources.chain(self.flight.unnamed.iter().copied()).collect();
+        if self.guard.is_none() {
+            self.flight.now.wait(groups);
+        }
+        if self.guard.is_none() && groups == 0 {
+            self.flight.unnamed.clear();
+        }
         if known.is_empty() && sources.is_empty() {
             return;
         }
-        let mut landed = Vec::new();
-        for (reg, value) in &known {
-            let data = self.kernel.code.values[*value];
-            let result = self.kernel.code.value(data.file, data.words);
-            self.now.insert(*reg, result);
-            landed.push(result);
+        let (mut args, mut landed): (Vec<Value>, Vec<Value>) = Default::default();
+        for (reg, value) in known {
+            // Registers with the same value have the same behind the wait.
+            let at = args.iter().position(|v| *v == value).unwrap_or_else(|| {
+                let data = self.kernel.code.values[value];
+                landed.push(self.kernel.code.value(data.file, data.words));
+                args.push(value);
+                args.len() - 1
+            });
+            self.now.insert(reg, landed[at]);
         }
-        let args: Vec<Arg> = known.iter().map(|(_, v)| *v).chain(sources).map(Arg::from).collect();
+        let args: Vec<Arg> = args.into_iter().chain(sources).map(Arg::from).collect();
         let data = self.data(Op::Pseudo(Pseudo::Landed), &[], &landed, &args);
         self.kernel.code.append(self.block, data);
-        if groups == 0 && self.guard.is_none() {
-            self.flight.accumulators.clear();
-            self.flight.sources.clear();
-        }
     }
 
     fn mma_async(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -206,13 +225,15 @@ impl<'a> Lower<'_, 'a> {
         // What the product reads until it is finished: those of its arguments that are general registers.
         let fragment = args[0].value().filter(|v| self.kernel.code.values[*v].file == File::R);
         let result = self.start(op, &modifiers, accumulator, args, fragment);
-        self.flight.accumulators.extend(registers(self.body, ins.get(0)?));
         // The guard has been obeyed.
         let guard = self.guard.take();
-        if let (Some(fragment), false) = (fragment, self.flight.serial) {
+        if self.flight.serial.is_none() {
+            let a = stages::elements(self.body, ins.get(1)?);
+            self.flight.now.product(&stages::elements(self.body, ins.get(0)?), &a);
             // From here on A's registers are the fragment's words: they stay until someone has waited.
-            self.flight.sources.extend(registers(self.body, ins.get(1)?));
-            self.set(ins.get(1)?, fragment)?;
+            if let Some(fragment) = fragment {
+                self.set(ins.get(1)?, fragment)?;
+            }
         }
         let done = self.set(ins.get(0)?, result);
         self.guard = guard;
@@ -254,7 +275,7 @@ impl<'a> Lower<'_, 'a> {
         mut args: Vec<Arg>,
         fragment: Option<Value>,
     ) -> Value {
-        if self.flight.serial {
+        if self.flight.serial.is_some() {
             self.arrive();
             args.push(Arg::Name(M::gsb0));
         }
@@ -264,7 +285,7 @@ impl<'a> Lower<'_, 'a> {
         let kept = smallvec![accumulator];
         data.guard = self.guard.map(|(predicate, negated)| Guard { predicate, negated, kept });
         self.kernel.code.append(self.block, data);
-        if !self.flight.serial {
+        if self.flight.serial.is_none() {
             return result;
         }
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), Arg::Imm(0)]);

@@ -229,7 +229,22 @@ impl<'a> Lower<'_, 'a> {
             _ => return None,
         };
         let [m, n, k] = shape;
-        let mma = Mma { m, n, k, columns: [false, true], d, a, b, c, saturate, rounding, bits, sparse: None };
+        let mma = Mma {
+            m,
+            n,
+            k,
+            columns: [false, true],
+            d,
+            a,
+            b,
+            c,
+            saturate,
+            rounding,
+            bits,
+            sparse: None,
+            scales: None,
+            nibbles: false,
+        };
         let a = self.fragment(ins.get(1)?)?;
         let b = self.fragment(ins.get(2)?)?;
         let c = self.fragment(ins.get(3)?)?;

@@ -60,7 +60,15 @@ impl Access {
     }
 }
 
-fn kind(data: &InstData) -> Kind {
+fn kind(function: &Function, data: &InstData) -> Kind {
+    let named = |a: &Arg| matches!(a, Arg::Fixed { .. } | Arg::StackTop);
+    if data.args.iter().any(named) {
+        return Kind::Wall;
+    }
+    // Strong reads of shared memory look like others.
+    if data.results.iter().any(|r| function.awaited.contains(r)) {
+        return Kind::Order;
+    }
     let Op::Machine(op) = data.op else {
         let free =
             matches!(data.op, Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef));
@@ -136,7 +144,7 @@ fn ordered(first: Kind, second: Kind) -> bool {
 
 /// The runs of instructions between walls, and the walls, cut to a length.
 pub fn windows<'a>(function: &Function, insts: &'a [Inst], most: usize) -> Vec<&'a [Inst]> {
-    let wall = |i: &Inst| kind(&function.insts[*i]) == Kind::Wall;
+    let wall = |i: &Inst| kind(function, &function.insts[*i]) == Kind::Wall;
     let runs = insts.chunk_by(|a, b| wall(a) == wall(b) && !wall(a));
     runs.flat_map(|run| run.chunks(most)).collect()
 }
@@ -196,7 +204,7 @@ impl Graph {
 
     fn effects(&mut self, function: &Function) {
         let bound: Vec<(usize, Kind)> = (0..self.insts.len())
-            .map(|node| (node, kind(&function.insts[self.insts[node]])))
+            .map(|node| (node, kind(function, &function.insts[self.insts[node]])))
             .filter(|(_, kind)| *kind != Kind::Free)
             .collect();
         for (i, (node, second)) in bound.iter().enumerate() {

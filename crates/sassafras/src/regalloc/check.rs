@@ -4,6 +4,7 @@
 //! allocator nothing but where it says the values are when a block begins, and checks that against the end of every
 //! predecessor.
 
+use super::{Limits, ceilings};
 use crate::abi;
 use crate::mir::{Code, Line, Origin};
 use ori::entity::Entity;
@@ -25,7 +26,8 @@ pub struct Claims {
     pub in_memory: Vec<Value>,
 }
 
-pub fn check(function: &Function, code: &Code, isa: sass::Isa) -> Result<(), String> {
+pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) -> Result<(), String> {
+    ceilings::check(function, code, limits, isa)?;
     let stored = code.blocks.iter().flatten().flat_map(|line| match line.origin {
         Origin::Spill(slot) => (0..width(line)).map(|w| slot + 4 * u32::from(w)).collect(),
         _ => Vec::new(),
@@ -257,6 +259,8 @@ impl Checker<'_> {
             sass::Inst::new(self.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
         let words = |arg: &Arg| match arg {
             Arg::Use(u) => u.part.map_or(self.function.values[u.value].words, |p| p.count),
+            // Nobody else has the fixed registers, nor those beside them that were written one by one.
+            Arg::Fixed { .. } => u8::MAX,
             _ => 1,
         };
         let results = data.results.iter().map(|r| self.function.values[*r].words);

@@ -1,21 +1,32 @@
 //! Calls: values that live on leave the registers that a call destroys, parameters go to theirs.
 
-use super::{Allocator, move_line};
+use super::{Allocator, fixed_registers, move_line};
 use crate::abi;
 use crate::mir::{Address, Line, Origin};
 use crate::moves;
 use ori::entity::Entity;
-use ori::{Arg, File, Half, Inst, Op, Pseudo, Value};
+use ori::{Arg, File, Function, Half, Inst, Op, Pseudo, Value};
 use sass::{M, operands as machine};
 
 impl Allocator<'_> {
-    /// Registers that values may not have: the return address in a device function, barriers that a call destroys.
+    /// Registers that values may not have: the return address in a device function, barriers that a call destroys, and
+    /// what instructions name themselves.
     pub(super) fn reserve(&mut self) {
+        for (file, number) in fixed_registers(self.function) {
+            let places = self.file(file);
+            self.files[places].reserve(number);
+            self.code.touch(file, number);
+        }
         let has = |op: Pseudo| {
             let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
             insts.any(|i| self.function.insts[*i].op == Op::Pseudo(op))
         };
         let (calls, device) = (has(Pseudo::Call), has(Pseudo::Entry));
+        if self.function.moving_stack {
+            let r = self.file(File::R);
+            self.files[r].reserve(Function::FRAME_POINTER);
+            self.code.touch(File::R, Function::FRAME_POINTER);
+        }
         if device {
             let r = self.file(File::R);
             self.files[r].reserve(abi::RETURN_ADDRESS);
@@ -60,7 +71,7 @@ impl Allocator<'_> {
         for (value, place) in self.snapshot() {
             let data = self.function.values[value];
             let survives = match data.file {
-                File::R => (place..place + data.words).all(survives),
+                File::R => (place..place + data.words).all(|p| self.survives(p)),
                 File::B => place >= abi::FIRST_SAVED_BARRIER,
                 _ => false,
             };
@@ -87,7 +98,9 @@ impl Allocator<'_> {
     fn safe_place(&self, file: File, words: u8) -> Option<u8> {
         let places = &self.files[self.file(file)];
         let mut windows = places.windows(words).filter(|_| file == File::R);
-        windows.find(|w| w.clone().all(|p| survives(p as u8) && places.is_free(p))).map(|w| w.start as u8)
+        windows
+            .find(|w| w.clone().all(|p| self.survives(p as u8) && places.is_free(p)))
+            .map(|w| w.start as u8)
     }
 
     /// Everything that the convention wants in a register goes there.
@@ -131,16 +144,17 @@ impl Allocator<'_> {
         }
         let (operand, address) = match data.args.first() {
             Some(Arg::Address { symbol, .. }) => (machine::imm(0), Some(Address::Call { symbol: *symbol })),
-            _ => (machine::r(abi::CALLEE), None),
+            _ => (machine::r(abi::callee(self.function)), None),
         };
         let mut call = Line::new(sass::Op::CALL, &[M::ABS, M::NOINC], &[operand], Origin::Inst(inst));
         (call.address, call.at) = (address, data.at);
         self.lines.push(call);
         Ok(())
     }
-}
 
-/// Does a register keep its value over a call? The address of the callee may be put into one that would.
-fn survives(register: u8) -> bool {
-    abi::is_saved(register) && register != abi::CALLEE
+    /// Does a register keep its value over a call? The address of the callee may be put into two that would.
+    fn survives(&self, register: u8) -> bool {
+        let callee = abi::callee(self.function);
+        abi::is_saved(register) && !(callee..callee + 2).contains(&register)
+    }
 }

@@ -3,7 +3,7 @@
 //! After critical edges are split, what an edge needs stands at the end of its block. First words go to memory, then
 //! registers move, all at once, then loads fill the rest.
 
-use super::{Allocator, Snapshot, frame_access, move_line};
+use super::{Allocator, Snapshot, move_line};
 use crate::mir::{Line, Origin};
 use crate::moves;
 use ori::entity::Entity;
@@ -108,7 +108,7 @@ impl Allocator<'_> {
         lines: &mut Vec<Line>,
     ) -> Result<Option<File>, String> {
         for (slot, place, words) in &work.stores {
-            lines.extend(frame_access(sass::Op::STL, *slot, *place, *words));
+            lines.extend(self.frame_access(sass::Op::STL, *slot, *place, *words));
             self.code.spill_stores += 4 * u32::from(*words);
         }
         if !self.across(block, edge, &work, lines)? {
@@ -150,7 +150,7 @@ impl Allocator<'_> {
         self.frame = spare + 4;
         // With a spare slot there is always an order.
         for (to, from) in moves::sequence(&wanted, Some(spare)).unwrap_or_default() {
-            let mut load = frame_access(sass::Op::LDL, from, scratch, 1);
+            let mut load = self.frame_access(sass::Op::LDL, from, scratch, 1);
             let own = work.across.iter().find(|(_, at, value)| {
                 let words = u32::from(self.function.values[*value].words);
                 (*at..at + 4 * words).contains(&from)
@@ -159,7 +159,7 @@ impl Allocator<'_> {
                 load[0].origin = Origin::Bring(*value, ((from - at) / 4) as u8);
             }
             lines.extend(load);
-            lines.extend(frame_access(sass::Op::STL, to, scratch, 1));
+            lines.extend(self.frame_access(sass::Op::STL, to, scratch, 1));
             self.code.spill_loads += 4;
             self.code.spill_stores += 4;
         }
@@ -169,7 +169,7 @@ impl Allocator<'_> {
                 return Err("a wide constant on its way to memory".into());
             }
             lines.extend(self.load(*value, scratch)?);
-            lines.extend(frame_access(sass::Op::STL, *slot, scratch, words));
+            lines.extend(self.frame_access(sass::Op::STL, *slot, scratch, words));
             self.code.spill_stores += 4;
         }
         Ok(true)
@@ -187,7 +187,11 @@ impl Allocator<'_> {
         for (to, from) in &work.moves[usize::from(file == File::P)] {
             (used[usize::from(*to)], used[usize::from(*from)]) = (true, true);
         }
-        (0..self.most.of(file)).find(|p| !(used[usize::from(*p)] || file == File::R && *p == 1))
+        let there = match file {
+            File::R => self.most.usable(self.ceilings.on_edge(block, edge.to)),
+            _ => self.most.predicates(),
+        };
+        (0..there).find(|p| !(used[usize::from(*p)] || file == File::R && *p == 1))
     }
 }
 

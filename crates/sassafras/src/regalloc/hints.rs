@@ -39,7 +39,7 @@ impl Hints {
                 let mut offset = 0;
                 for arg in &inst.args {
                     let Arg::Use(u) = arg else { continue };
-                    if u.part.is_none() {
+                    if u.part.is_none_or(|p| p.count == function.values[u.value].words) {
                         hints.wants[u.value.index()] = Some(Want::Packed { whole: inst.results[0], offset });
                     }
                     offset += u.part.map_or(function.values[u.value].words, |p| p.count);
@@ -61,9 +61,7 @@ impl Hints {
 impl Allocator<'_> {
     /// A free place that saves a move, if there is one.
     pub(super) fn hinted(&mut self, value: Value) -> Option<u8> {
-        let data = self.function.values[value];
-        let file = self.file(data.file);
-        let fits = |a: &Self, place: u8| a.files[file].fits(place, data.words).then_some(place);
+        let fits = |a: &Self, place: u8| a.suits(value, place).then_some(place);
         match self.hints.wants[value.index()]? {
             Want::Param(param) => {
                 let start = self.born[param.index()].map(|(_, _, place)| place);
@@ -73,8 +71,7 @@ impl Allocator<'_> {
                 if let Some(meant) = self.hints.meant[whole.index()] {
                     return fits(self, meant.checked_add(offset)?);
                 }
-                let words = self.function.values[whole].words;
-                let window = self.files[file].find(words, 0..0)?;
+                let window = self.free_place(whole)?;
                 self.hints.meant[whole.index()] = Some(window);
                 fits(self, window + offset)
             }

@@ -5,24 +5,36 @@ use ori::{File, Value};
 /// How many registers of each file a function may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    pub r: u8,
-    pub p: u8,
+    /// The general registers that a thread starts with.
+    pub registers: u32,
+    /// How many of the general registers, and of the predicates, are kept for moves.
+    pub kept: u8,
+    pub kept_predicates: u8,
 }
 
 impl Limits {
-    /// Of the registers of a thread two belong to the system, and R255 is RZ.
-    pub fn registers(most: u32) -> Limits {
-        Limits { r: most.clamp(16, 255) as u8 - 2, p: 7 }
+    pub fn registers(registers: u32) -> Limits {
+        Limits { registers, kept: 0, kept_predicates: 0 }
     }
 
-    pub fn of(&self, file: File) -> u8 {
+    /// How many general registers values may have where a thread has so many: two belong to the system, and R255 is RZ.
+    pub fn usable(&self, registers: u32) -> u8 {
+        (registers.clamp(16, 255) as u8 - 2).saturating_sub(self.kept)
+    }
+
+    /// How many places a file has; `most` is the most general registers that a thread ever has.
+    fn places(&self, file: File, most: u32) -> u8 {
         match file {
-            File::R => self.r,
+            File::R => self.usable(most),
             File::UR => 63,
-            File::P => self.p,
+            File::P => self.predicates(),
             File::UP => 7,
             File::B => 16,
         }
+    }
+
+    pub fn predicates(&self) -> u8 {
+        7u8.saturating_sub(self.kept_predicates)
     }
 }
 
@@ -35,6 +47,8 @@ pub struct Places {
     owner: Vec<Option<Value>>,
     /// Never handed out: the stack pointer, the return address.
     reserved: Vec<bool>,
+    /// Places from this one on are not there just now.
+    ceiling: usize,
 }
 
 /// The multiple that a value of so many words starts at. The fragments of `DMMA` are aligned to their size (seen in
@@ -49,13 +63,13 @@ pub fn alignment(file: File, words: u8) -> usize {
 }
 
 impl Places {
-    pub fn new(file: File, limits: &Limits) -> Places {
-        let size = usize::from(limits.of(file));
+    pub fn new(file: File, limits: &Limits, most: u32) -> Places {
+        let size = usize::from(limits.places(file, most));
         let mut reserved = vec![false; size];
         if file == File::R {
             reserved[STACK_POINTER] = true;
         }
-        Places { file, owner: vec![None; size], reserved }
+        Places { file, owner: vec![None; size], reserved, ceiling: size }
     }
 
     pub fn file(&self) -> File {
@@ -64,6 +78,14 @@ impl Places {
 
     pub fn len(&self) -> usize {
         self.owner.len()
+    }
+
+    pub fn ceiling(&self) -> usize {
+        self.ceiling
+    }
+
+    pub fn set_ceiling(&mut self, ceiling: u8) {
+        self.ceiling = usize::from(ceiling).min(self.owner.len());
     }
 
     pub fn reserve(&mut self, place: u8) {
@@ -77,7 +99,7 @@ impl Places {
     }
 
     pub fn is_free(&self, place: usize) -> bool {
-        self.owner.get(place).is_some_and(Option::is_none) && !self.reserved[place]
+        place < self.ceiling && self.owner[place].is_none() && !self.reserved[place]
     }
 
     pub fn is_reserved(&self, place: usize) -> bool {
@@ -90,16 +112,9 @@ impl Places {
             && (at..at + usize::from(words)).all(|p| self.is_free(p))
     }
 
-    /// The first free window, outside of `but`.
-    pub fn find(&self, words: u8, but: std::ops::Range<usize>) -> Option<u8> {
-        self.windows(words)
-            .find(|w| (w.end <= but.start || w.start >= but.end) && w.clone().all(|p| self.is_free(p)))
-            .map(|w| w.start as u8)
-    }
-
     /// All places where a value of so many words may lie, as far as alignment goes.
     pub fn windows(&self, words: u8) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
-        let (words, len) = (usize::from(words), self.owner.len());
+        let (words, len) = (usize::from(words), self.ceiling);
         (0..len)
             .step_by(alignment(self.file, words as u8))
             .map(move |at| at..at + words)

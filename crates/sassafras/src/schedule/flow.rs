@@ -6,7 +6,7 @@
 //! the one before it the cycles, that are missing. Codes only become stricter on the way, so it ends.
 
 use super::{LONGEST, Step, Timed, announced, ends_stretch, falls_through, fillers, is_arrival};
-use super::{orders_memory, touches, yields};
+use super::{touches, waits_for_all, yields};
 use sass::model::{Model, Port, VISIBLE};
 use sass::{Guard, Role};
 use std::collections::BTreeSet;
@@ -24,8 +24,6 @@ pub struct Event {
     /// Cycles since the issue, and until nobody has to wait any more, scoreboards aside.
     pub age: u16,
     pub settles: u16,
-    /// The results take at least so long, whatever the model says.
-    pub least: u16,
     /// The scoreboards that have still to be waited for.
     pub by: u8,
 }
@@ -33,7 +31,7 @@ pub struct Event {
 impl Event {
     /// Whatever comes next waits for this scoreboard.
     pub fn awaited(by: u8, port: Port, age: u16) -> Event {
-        Event { register: ANY, role: Role::Def, port, age, settles: VISIBLE, least: 0, by }
+        Event { register: ANY, role: Role::Def, port, age, settles: VISIBLE, by }
     }
 
     fn key(&self) -> (u16, bool, Port) {
@@ -75,7 +73,7 @@ impl Pending {
     /// Nobody asks how old an event is beyond what it takes to settle; so it comes to an end around loops.
     fn grow_older(&mut self, cycles: u16) {
         for event in &mut self.0 {
-            let oldest = event.settles.max(event.least).max(VISIBLE);
+            let oldest = event.settles.max(VISIBLE);
             event.age = event.age.saturating_add(cycles).min(oldest);
         }
     }
@@ -88,7 +86,7 @@ impl Pending {
 }
 
 fn worse(a: &Event, b: &Event) -> Event {
-    Event { age: a.age.min(b.age), least: a.least.max(b.least), by: a.by | b.by, ..*a }
+    Event { age: a.age.min(b.age), by: a.by | b.by, ..*a }
 }
 
 /// A stretch of straight code: its steps, and what it leaves behind by itself.
@@ -181,7 +179,7 @@ impl<'a> Flow<'a> {
         let inst = &self.steps[i].inst;
         let (mut cycles, mut wait) = (0u16, all[i].control.wait);
         let mut obey = |event: &Event, need: u16, signal: bool| {
-            cycles = cycles.max(need.max(event.least).saturating_sub(event.age));
+            cycles = cycles.max(need.saturating_sub(event.age));
             if signal {
                 wait |= event.by;
             }
@@ -206,7 +204,7 @@ impl<'a> Flow<'a> {
         for event in events.of(ANY) {
             obey(event, 0, true);
         }
-        let everything = orders_memory(inst) || self.drains[i];
+        let everything = waits_for_all(inst) || self.drains[i];
         for event in events.0.iter().filter(|_| everything) {
             obey(event, if self.drains[i] { event.settles } else { 0 }, true);
         }

@@ -53,3 +53,8 @@ pub fn inputs(set: u64) -> Vec<u8> {
     }
     out
 }
+
+/// FNV-1a, 64 bits.
+pub fn hash<'b>(bytes: impl Iterator<Item = &'b u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}

@@ -21,7 +21,7 @@ mod convert;
 mod float;
 mod integer;
 mod layout;
-mod memory;
+pub(crate) mod memory;
 mod video;
 
 use super::memory::FUNCTIONS;

@@ -18,7 +18,7 @@
 mod access;
 mod control;
 mod registers;
-mod together;
+pub(crate) mod together;
 
 use super::block::Context;
 use super::memory::{self, Global};

@@ -123,40 +123,26 @@ impl State {
     }
 
     /// Issues an instruction: what it depends on goes to `found`, then its own accesses are under way.
-    pub fn step(&mut self, model: &Model, index: usize, inst: &Inst, found: &mut impl FnMut(Dependence)) {
-        self.wait(inst);
+    pub fn step(&mut self, model: &Model, issue: &Issue, found: &mut impl FnMut(Dependence)) {
+        self.wait(issue);
         let horizon = self.horizon;
         self.events.retain(|event| !event.ended(model, horizon));
-        let issue = Issue::of(model, index, inst);
-        self.depend(&issue, found);
-        self.overwrite(&issue);
-        self.count(&issue);
-        self.add(&issue);
-        let stall = inst.control.stall.max(1);
-        self.events.iter_mut().for_each(|event| event.advance(stall));
+        self.depend(issue, found);
+        self.overwrite(issue);
+        self.count(issue);
+        self.add(issue);
+        self.events.iter_mut().for_each(|event| event.advance(issue.stall));
     }
 
     /// What the instruction waits for before it issues.
-    fn wait(&mut self, inst: &Inst) {
-        let mut waits = 0;
-        let number = |position: usize| inst.operands().nth(position).map_or(0, |(_, operand)| operand.value);
-        match inst.op() {
-            // DEPBAR.LE SBn, count, {set}: n down to count, the set down to zero.
-            Op::DEPBAR if inst.has(M::LE) => {
-                waits |= if number(1) == 0 { 1 << (number(0) & 7) } else { 0 };
-                waits |= number(2) as u8 & 0x3f;
-            }
-            Op::DEPBAR => waits |= number(0) as u8 & 0x3f,
-            Op::WARPGROUP if inst.has(M::DEPBAR) => {
-                let left = number(1);
-                let closed = |event: &&mut Event| event.by & GSB != 0 && i64::from(event.groups) >= left;
-                self.events.iter_mut().filter(closed).for_each(|event| event.done = true);
-            }
-            _ => (),
+    fn wait(&mut self, issue: &Issue) {
+        if let Some(left) = issue.groups_left {
+            let closed = |event: &&mut Event| event.by & GSB != 0 && i64::from(event.groups) >= left;
+            self.events.iter_mut().filter(closed).for_each(|event| event.done = true);
         }
         // DEPBAR looks a cycle later than a wait mask: ptxas puts it right behind the instruction that counts.
         let ends =
-            |event: &Event| event.by & inst.control.wait != 0 || (event.by | event.by_soon) & waits != 0;
+            |event: &Event| event.by & issue.waits != 0 || (event.by | event.by_soon) & issue.waits_late != 0;
         self.events.iter_mut().filter(|event| ends(event)).for_each(|event| event.done = true);
     }
 
@@ -256,7 +242,7 @@ impl State {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct RegisterAccess {
     register: u16,
     role: Role,
@@ -264,8 +250,16 @@ struct RegisterAccess {
 }
 
 /// An instruction as the state sees it.
-struct Issue {
+#[derive(Clone, Debug)]
+pub struct Issue {
     index: usize,
+    /// Cycles until the next one may issue.
+    stall: u8,
+    /// Scoreboards that must be zero before it issues; those that it looks at a cycle later.
+    waits: u8,
+    waits_late: u8,
+    /// It waits until so many groups of `gsb0` are left.
+    groups_left: Option<i64>,
     unit: Unit,
     accesses: Vec<RegisterAccess>,
     guard: Option<Guarded>,
@@ -277,7 +271,7 @@ struct Issue {
 }
 
 impl Issue {
-    fn of(model: &Model, index: usize, inst: &Inst) -> Issue {
+    pub fn of(model: &Model, index: usize, inst: &Inst) -> Issue {
         let mut accesses = Vec::new();
         for touch in model.touches(inst) {
             let of =
@@ -290,8 +284,23 @@ impl Issue {
             Guarded { register: base + u16::from(inst.guard.predicate), not: inst.guard.not }
         });
         let unit = model.unit(inst);
+        let number = |position: usize| inst.operands().nth(position).map_or(0, |(_, operand)| operand.value);
+        let waits_late = match inst.op() {
+            // DEPBAR.LE SBn, count, {set}: n down to count, the set down to zero.
+            Op::DEPBAR if inst.has(M::LE) => {
+                let counted = if number(1) == 0 { 1 << (number(0) & 7) } else { 0 };
+                counted | number(2) as u8 & 0x3f
+            }
+            Op::DEPBAR => number(0) as u8 & 0x3f,
+            _ => 0,
+        };
+        let drains_groups = inst.op() == Op::WARPGROUP && inst.has(M::DEPBAR);
         Issue {
             index,
+            stall: inst.control.stall.max(1),
+            waits: inst.control.wait,
+            waits_late,
+            groups_left: drains_groups.then(|| number(1)),
             unit,
             accesses,
             guard,
@@ -301,6 +310,11 @@ impl Issue {
             // ptxas relies on it on sm_75 alone.
             drains_reads: inst.op() == Op::BAR && model.isa() == Isa::Sm75 && inst.has(M::SYNC),
         }
+    }
+
+    /// Cycles until the next instruction may issue.
+    pub fn stall(&self) -> u8 {
+        self.stall
     }
 
     /// The event's instruction runs only where this one does not.

@@ -15,15 +15,7 @@ use std::collections::BTreeMap;
 const TEXT_BAR: usize = 99;
 
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
-    let path = options.forms();
-    let text = shell::read(&path)?;
-    let mut forms = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let form = Form::read(line).map_err(|e| format!("{}:{}: {e}", path.display(), number + 1))?;
-        if options.family.as_ref().is_none_or(|family| *family == form.family) {
-            forms.push(form);
-        }
-    }
+    let forms = read(options)?;
 
     // Parallel over forms, gathered in the order of the file.
     let tallies = forms.par_iter().map(measure).collect::<Vec<Tally>>();
@@ -48,14 +40,33 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     ])
 }
 
-struct Form {
-    family: String,
-    ptx: String,
+/// The recorded forms, those of one family if only that is wanted.
+pub fn read(options: &Options) -> Result<Vec<Form>> {
+    let path = options.forms();
+    let text = shell::read(&path)?;
+    let mut forms = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let form = Form::read(line).map_err(|e| format!("{}:{}: {e}", path.display(), number + 1))?;
+        if options.family.as_ref().is_none_or(|family| *family == form.family) {
+            forms.push(form);
+        }
+    }
+    Ok(forms)
+}
+
+pub struct Form {
+    pub family: String,
+    pub ptx: String,
     /// For each target, `None` if ptxas accepts the form, else the text of its error.
     verdicts: Vec<(String, Option<String>)>,
 }
 
 impl Form {
+    /// The targets on which ptxas takes it.
+    pub fn accepted(&self) -> impl Iterator<Item = &str> {
+        self.verdicts.iter().filter(|(_, error)| error.is_none()).map(|(target, _)| target.as_str())
+    }
+
     fn read(line: &str) -> Result<Form> {
         let json = Json::parse(line)?;
         let mut verdicts = Vec::new();
@@ -74,8 +85,11 @@ impl Form {
 
 /// The module that the form was recorded in.
 fn frame(target: &str, form: &str) -> String {
-    let q = if form.contains("%q") { " .reg .b128 %q<5>;" } else { "" };
-    let b8 = if form.contains("%b") { " .reg .b8 %b<10>;" } else { "" };
+    declarations(target) + &entry("k", form)
+}
+
+/// What stands before the kernel.
+pub fn declarations(target: &str) -> String {
     format!(
         "\
 .version 9.0
@@ -86,7 +100,17 @@ fn frame(target: &str, form: &str) -> String {
 .global .texref tref;
 .global .surfref sref;
 .func (.param .b32 fo) ffun (.param .b32 fi) {{ .reg .b32 %r<3>; ld.param.b32 %r1,[fi]; st.param.b32 [fo],%r1; ret; }}
-.entry k(.param .b64 kp) {{ .reg .b16 %h<20>; .reg .b32 %r<300>; .reg .b64 %rd<20>; .reg .pred %p<8>; \
+"
+    )
+}
+
+/// The kernel around a form.
+pub fn entry(name: &str, form: &str) -> String {
+    let q = if form.contains("%q") { " .reg .b128 %q<5>;" } else { "" };
+    let b8 = if form.contains("%b") { " .reg .b8 %b<10>;" } else { "" };
+    format!(
+        "\
+.entry {name}(.param .b64 kp) {{ .reg .b16 %h<20>; .reg .b32 %r<300>; .reg .b64 %rd<20>; .reg .pred %p<8>; \
 .reg .f32 %f<300>; .reg .f64 %d<80>; .shared .align 16 .b8 svar[64]; .local .align 16 .b8 lvar[64];{q}{b8}
 {form}
 ret; }}

@@ -7,6 +7,7 @@ use crate::{Result, shell};
 use std::path::PathBuf;
 
 mod commands;
+mod compile_forms;
 mod corpus;
 mod cubin_diff;
 mod forms;
@@ -15,8 +16,9 @@ mod mistakes;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     ("forms", forms::run),
+    ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
     ("mistakes", mistakes::run),
     ("commands", commands::run),

@@ -3,7 +3,7 @@
 
 /// A form: the lowest target that has it, and its text. `D` is a new 32-bit value, `A B C` are old ones; `L` a new
 /// 64-bit value, `X Y Z` old ones; `P` a new predicate, `Q S` old ones; `T` a 32-bit and `U` a 64-bit temporary.
-const FORMS: [(u32, &str); 96] = [
+const FORMS: [(u32, &str); 98] = [
     (75, "add.s32 D,A,B;"),
     (75, "sub.s32 D,A,B;"),
     (75, "mul.lo.s32 D,A,B;"),
@@ -59,6 +59,8 @@ const FORMS: [(u32, &str); 96] = [
     (75, "match.any.sync.b32 D,A,-1;"),
     (80, "redux.sync.add.s32 D,A,-1;"),
     (75, "mov.u32 T,%clock; add.s32 D,T,A;"),
+    (75, "mov.u64 U,%clock64; add.s64 L,U,X;"),
+    (75, "mov.u64 U,%clock64; setp.lt.u64 P,U,X;"),
     (75, "and.b32 T,A,0x3fc; ld.shared.b32 D,[T];"),
     (75, "and.b32 T,A,0x3fc; ld.const.b32 D,[T];"),
     (75, "st.shared.b32 [T],A; ld.shared.b32 D,[T];"),

@@ -295,7 +295,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-fn atomic_function(operation: &str, ty: Type) -> Option<AtomicFunction> {
+pub(crate) fn atomic_function(operation: &str, ty: Type) -> Option<AtomicFunction> {
     match (operation, Number::of(ty)) {
         ("exch", _) => return Some(Box::new(|_, _, operands| operands[0])),
         ("cas", _) => {

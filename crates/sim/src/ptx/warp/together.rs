@@ -88,7 +88,7 @@ impl Warp {
     }
 }
 
-fn operate(operation: WarpOperation, [a, b, c]: &[Lanes; 3], set: u32) -> [Lanes; 2] {
+pub(crate) fn operate(operation: WarpOperation, [a, b, c]: &[Lanes; 3], set: u32) -> [Lanes; 2] {
     let count =
         |f: &dyn Fn(usize) -> bool| lanes(set).filter(|lane| f(*lane)).fold(0u32, |m, lane| m | 1 << lane);
     let same = |value: u64| [value; LANES];

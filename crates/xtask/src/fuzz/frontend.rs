@@ -1,5 +1,4 @@
-//! `cargo xtask fuzz frontend`: bad bytes for the front end, made from good files. `cargo xtask fuzz disasm` runs the
-//! damage test of the `sassafras` command for as long as it is told.
+//! `cargo xtask fuzz frontend`: bad bytes for the front end, made from good files.
 //!
 //! Each round takes a file of the repository's corpus or a recorded mistake, damages it in a few places, and
 //! parses it. A panic, a parse that takes out of proportion to the input, and memory out of proportion to the
@@ -81,35 +80,7 @@ const DICTIONARY: &[&str] = &[
     "\r\n",
 ];
 
-pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
-    use lexopt::prelude::*;
-    let (mut seconds, mut seed) = (600u64, 1u64);
-    let mut listings = false;
-    while let Some(argument) = arguments.next()? {
-        match argument {
-            Value(part) if part == "frontend" => {}
-            Value(part) if part == "disasm" => listings = true,
-            Long("seconds") => seconds = arguments.value()?.parse()?,
-            Long("seed") => seed = arguments.value()?.parse()?,
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    match listings {
-        true => disasm(seconds, seed),
-        false => frontend(Duration::from_secs(seconds), seed),
-    }
-}
-
-/// Damaged cubins and images for `sassafras disasm`: the test of the command, which says what must hold.
-fn disasm(seconds: u64, seed: u64) -> Result<()> {
-    let test = "damaged_files_are_listed_or_refused";
-    let mut command = shell::cargo(["test", "--release", "-p", "cli", "--test", "disasm", test]);
-    command.args(["--", "--exact", "--nocapture"]);
-    command.env("SASSAFRAS_FUZZ_SECONDS", seconds.to_string()).env("SASSAFRAS_FUZZ_SEED", seed.to_string());
-    shell::run(&mut command)
-}
-
-pub fn frontend(time: Duration, seed: u64) -> Result<()> {
+pub fn run(time: Duration, seed: u64) -> Result<()> {
     let seeds = seeds()?;
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let start = Instant::now();

@@ -1,162 +1,160 @@
-//! Reads the text of the table. Errors name file and line; a test reads all of it.
-//!
-//! Definitions and rules are read at once; rows only when an opcode asks for them, because a module uses few.
+//! Reads the lines of the table. What is wrong with one is told with its file and number.
 
-use super::*;
+use crate::form::*;
+use crate::target::{Target, Version};
 use crate::types::Type;
+use crate::words::{Kind, Word};
+use std::collections::BTreeMap;
 
-/// What `set`, `arch` and `limit` lines define. A name is defined once.
+pub type Result<T> = std::result::Result<T, String>;
+
+/// A line of the table and its place.
+#[derive(Clone, Copy)]
+pub struct Line {
+    pub file: &'static str,
+    pub number: usize,
+    pub text: &'static str,
+}
+
+impl Line {
+    /// Reads it, and adds its place to what is wrong with it.
+    pub fn read<T>(self, read: impl FnOnce(&'static str) -> Result<T>) -> Result<T> {
+        read(self.text).map_err(|e| format!("{}:{}: {e}", self.file, self.number))
+    }
+}
+
+/// What `set`, `arch` and `limit` lines define: the texts behind the names. They may stand after their uses.
 #[derive(Default)]
 pub struct Definitions {
-    sets: FxHashMap<&'static str, Vec<Word>>,
-    archs: FxHashMap<&'static str, Vec<Target>>,
-    limits: FxHashMap<&'static str, Limit>,
+    sets: BTreeMap<&'static str, &'static str>,
+    archs: BTreeMap<&'static str, &'static str>,
+    limits: BTreeMap<&'static str, &'static str>,
 }
 
-type Result<T> = std::result::Result<T, String>;
-
-pub fn table(files: &[(&'static str, &'static str)]) -> Result<Table> {
-    let mut table = Table::default();
-    for (file, text) in files {
-        for (i, line) in text.lines().enumerate() {
-            let line = line.split(" #").next().unwrap_or("").trim();
-            if !line.is_empty() && !line.starts_with('#') {
-                let place = (*file, i + 1);
-                table.line(line, place).map_err(|e| format!("{file}:{}: {e}", place.1))?;
-            }
+impl Definitions {
+    /// Takes the line if it is a definition: `set NAME = TEXT`.
+    pub fn take(&mut self, line: &'static str) -> Result<bool> {
+        let (head, rest) = first_word(line);
+        let (name, text) = first_word(rest);
+        let all = match head {
+            // `set` is an instruction as well.
+            "set" if text.starts_with("= ") => &mut self.sets,
+            "arch" => &mut self.archs,
+            "limit" => &mut self.limits,
+            _ => return Ok(false),
+        };
+        let text = text.strip_prefix('=').ok_or("NAME = TEXT")?.trim();
+        match all.insert(name, text) {
+            None => Ok(true),
+            Some(_) => Err(format!("{name} is defined twice")),
         }
     }
-    Ok(table)
 }
 
-/// Defines a name; a second definition is an error, because rows are read after all definitions.
-fn define<T>(all: &mut FxHashMap<&'static str, T>, name: &'static str, value: T) -> Result<()> {
-    match all.insert(name, value) {
-        None => Ok(()),
-        Some(_) => Err(format!("{name} is defined twice")),
+/// The text before the first `|` with blanks around it, and the text behind.
+fn column(line: &'static str) -> (&'static str, &'static str) {
+    let bytes = line.as_bytes();
+    let bar = |i: &usize| bytes[*i - 1] == b' ' && bytes.get(*i + 1).is_none_or(|b| *b == b' ');
+    match line.match_indices('|').map(|(i, _)| i).filter(|i| *i > 0).find(bar) {
+        Some(i) => (line[..i].trim_end(), line[i + 1..].trim_start()),
+        None => (line.trim_end(), ""),
     }
 }
 
-impl Table {
-    fn line(&mut self, line: &'static str, place: (&'static str, usize)) -> Result<()> {
-        let (head, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let rest = rest.trim();
-        // `set` is an instruction as well.
-        let defines = rest.split_whitespace().nth(1) == Some("=");
-        match head {
-            "set" if defines => {
-                let (name, words) = rest.split_once('=').ok_or("set NAME = WORDS")?;
-                let mut all = Vec::new();
-                for w in words.split_whitespace() {
-                    all.extend(self.definitions.words(w)?);
-                }
-                define(&mut self.definitions.sets, name.trim(), all)?;
-            }
-            "arch" => {
-                let (name, targets) = rest.split_once('=').ok_or("arch NAME = TARGETS")?;
-                let find = |t: &str| Target::find(&format!("sm_{t}")).ok_or(format!("no target {t}"));
-                let targets = targets.split_whitespace().map(find).collect::<Result<_>>()?;
-                define(&mut self.definitions.archs, name.trim(), targets)?;
-            }
-            "limit" => {
-                let (name, limit) = rest.split_once('=').ok_or("limit NAME = TEST : 'TEXT'")?;
-                let (test, text) = limit.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
-                let text = quoted(text.trim())?.to_string();
-                let limit = Limit { test: limit_test(test.trim())?, text };
-                define(&mut self.definitions.limits, name.trim(), limit)?;
-            }
-            "word" => self.rules.push(self.definitions.rule(Step::Word, &["*"], rest)?),
-            "rule" | "amid" | "late" => {
-                let step = match head {
-                    "rule" => Step::Rule,
-                    "amid" => Step::Amid,
-                    _ => Step::Late,
-                };
-                let (mnemonics, rest) =
-                    rest.split_once(' ').ok_or(format!("{head} MNEMONICS WORDS : THEN"))?;
-                let mnemonics: Vec<_> = mnemonics.split('/').collect();
-                self.rules.push(self.definitions.rule(step, &mnemonics, rest)?);
-            }
-            _ => {
-                for mnemonic in head.split('/') {
-                    self.by_mnemonic.entry(mnemonic).or_default().push(self.rows.len() as u16);
-                    self.rows.push(Row { line, place, form: OnceLock::new() });
-                }
-            }
-        }
-        Ok(())
-    }
+/// The first word and what follows it.
+pub fn first_word(text: &str) -> (&str, &str) {
+    text.split_once(' ').map_or((text, ""), |(word, rest)| (word, rest.trim_start()))
 }
 
 impl Definitions {
     /// `mnemonics modifiers | operands | gates`
     pub fn form(&self, line: &'static str) -> Result<Form> {
-        let mut columns = line.split(" | ");
-        let opcode = columns.next().unwrap_or("").trim_end_matches(" |");
-        let (_, modifiers) = opcode.split_once(char::is_whitespace).unwrap_or((opcode, ""));
-        let operands = columns.next().unwrap_or("").trim();
+        let (opcode, rest) = column(line);
+        let (operands, rest) = column(rest);
         let (mut gates, mut error) = (Vec::new(), None);
-        for text in columns.next().unwrap_or("").split(';').map(str::trim).filter(|g| !g.is_empty()) {
+        for text in rest.split(';').map(str::trim).filter(|g| !g.is_empty()) {
             match text.strip_prefix("error ") {
-                Some(text) => error = Some(quoted(text)?.to_string()),
+                Some(text) => error = Some(quoted(text)?),
                 None => gates.push(self.gate(text)?),
             }
         }
-        let slots = self.slots(&modifiers.split_whitespace().collect::<String>())?;
-        Ok(Form { slots, operands: self.specs(operands)?, gates, error })
+        let slots = self.slots(first_word(opcode).1)?;
+        Ok(Form { slots, operands: self.specs(operands)?, gates: gates.leak(), error })
     }
 
     /// `<set>`, `.x`, `.x*y`, or several with `/` between: the words that may stand there.
-    fn words(&self, text: &str) -> Result<Vec<Word>> {
+    fn words(&self, text: &str) -> Result<Words> {
         let mut words = Vec::new();
         for part in text.split('/') {
             if let Some(set) = part.strip_prefix('<').and_then(|p| p.strip_suffix('>')) {
-                words.extend(self.sets.get(set).ok_or(format!("no set <{set}>"))?);
+                words.extend(self.set(set)?);
             } else {
-                let word = part.strip_prefix('.').ok_or(format!("'{part}' is no word"))?;
+                let word = part.strip_prefix('.').ok_or_else(|| format!("'{part}' is no word"))?;
                 match word.split_once('*') {
                     Some((start, end)) => words.extend(Word::matching(start, end)),
-                    None => words.push(Word::find(word).ok_or(format!("no word .{word}"))?),
+                    None => words.push(Word::find(word).ok_or_else(|| format!("no word .{word}"))?),
                 }
             }
         }
-        Ok(words)
+        Ok(words.leak())
     }
 
-    fn slots(&self, text: &str) -> Result<Vec<Slot>> {
+    fn set(&self, name: &str) -> Result<Vec<Word>> {
+        let text = self.sets.get(name).ok_or_else(|| format!("no set <{name}>"))?;
+        let parts: Result<Vec<Words>> = text.split_whitespace().map(|part| self.words(part)).collect();
+        Ok(parts?.concat())
+    }
+
+    fn arch(&self, name: &str) -> Result<Vec<Target>> {
+        let text = self.archs.get(name).ok_or_else(|| format!("no arch {name}"))?;
+        text.split_whitespace().map(target).collect()
+    }
+
+    fn limit(&self, name: &str) -> Result<Limit> {
+        named_limit(self.limits.get(name).ok_or_else(|| format!("no limit {name}"))?)
+    }
+
+    fn slots(&self, text: &str) -> Result<&'static [Slot]> {
         let mut slots = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
-            if let Some(inner) = rest.strip_prefix('{') {
-                let end = inner.find('}').ok_or("'{' without '}'")?;
-                slots.push(Slot { words: self.words(&inner[..end])?, optional: true });
-                rest = &inner[end + 1..];
-            } else {
-                let end = slot_end(rest);
-                slots.push(Slot { words: self.words(&rest[..end])?, optional: false });
-                rest = &rest[end..];
-            }
+            let optional = rest.starts_with('{');
+            let (words, others) = match rest.strip_prefix('{') {
+                Some(inner) => inner.split_once('}').ok_or("'{' without '}'")?,
+                None => rest.split_at(slot_end(rest)),
+            };
+            let words = self.words(words.trim_end())?;
+            slots.push(Slot { kind: words.first().map_or(Kind::Flag, |w| w.kind()), words, optional });
+            rest = others.trim_start();
         }
-        Ok(slots)
+        Ok(slots.leak())
     }
 
-    fn specs(&self, text: &str) -> Result<Vec<Spec>> {
-        split_top(text, ',').into_iter().map(|s| self.spec(s.trim())).collect()
+    fn specs(&self, text: &'static str) -> Result<&'static [Spec]> {
+        let specs: Result<Vec<Spec>> =
+            split_top(text, ',').into_iter().map(|s| self.spec(s.trim())).collect();
+        Ok(specs?.leak())
     }
 
-    fn spec(&self, text: &str) -> Result<Spec> {
-        if let [first, second] = split_top(text, '|')[..] {
+    fn spec(&self, text: &'static str) -> Result<Spec> {
+        if text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b':') {
+            return self.plain_spec(text);
+        }
+        if text.contains('|')
+            && let [first, second] = split_top(text, '|')[..]
+        {
             let pair = (self.spec(first)?, self.spec(second)?);
-            return Ok(plain(Role::Pair(Box::new(pair)), TypeRef::Any));
+            return Ok(plain(Role::Pair(leak(pair)), TypeRef::Any));
         }
         if let Some(text) = text.strip_prefix('-') {
             return Ok(Spec { negates: true, ..self.spec(text)? });
         }
         if let Some((text, gate)) = text.split_once('@') {
-            return Ok(Spec { gate: Some(self.gate(gate)?), ..self.spec(text.trim())? });
+            return Ok(Spec { gate: Some(leak(self.gate(gate)?)), ..self.spec(text.trim())? });
         }
-        if let Some((text, word)) = text.split_once(" if ") {
-            let when = self.words(word.trim())?.first().copied();
+        if let Some((text, word)) = text.rsplit_once(' ').and_then(|(t, w)| Some((t.strip_suffix(" if")?, w)))
+        {
+            let when = self.words(word)?.first().copied();
             return Ok(Spec { when, ..self.spec(text.trim())? });
         }
         if let Some(text) = text.strip_suffix('?') {
@@ -167,9 +165,6 @@ impl Definitions {
         }
         if let Some(text) = text.strip_suffix('_') {
             return Ok(Spec { sink: true, ..self.spec(text)? });
-        }
-        if let Some(place) = place(text) {
-            return Ok(plain(Role::Base(place), TypeRef::Any));
         }
         if let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
             return self.vector(inner);
@@ -185,21 +180,21 @@ impl Definitions {
     }
 
     /// What stands in braces: `a*4`, `a*4^0`, or `a, b`.
-    fn vector(&self, text: &str) -> Result<Spec> {
+    fn vector(&self, text: &'static str) -> Result<Spec> {
         let (inner, index) = match text.split_once('^') {
             Some((inner, index)) => (inner, Some(number(index)? as u8)),
             None => (text, None),
         };
-        let specs = self.specs(inner)?;
-        let Ok([spec]) = <[Spec; 1]>::try_from(specs.clone()) else {
-            return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) });
+        let spec = match self.specs(inner)? {
+            [spec] => spec.clone(),
+            specs => return Ok(Spec { count: Count::Free, ..plain(Role::Tuple(specs), TypeRef::Any) }),
         };
         let count = if spec.count == Count::One { Count::Free } else { spec.count };
         Ok(Spec { count, index, ..spec })
     }
 
     /// `role(values)#limit:type*count`, of which only the role must be there.
-    fn simple(&self, text: &str) -> Result<Spec> {
+    fn simple(&self, text: &'static str) -> Result<Spec> {
         let (text, count) = match text.split_once('*').filter(|(before, _)| !before.is_empty()) {
             Some((before, count)) if !before.ends_with('(') => (before, self.count(count)?),
             _ => (text, Count::One),
@@ -214,15 +209,20 @@ impl Definitions {
             _ => (text, Vec::new()),
         };
         for name in names.split('#').filter(|n| !n.is_empty()) {
-            limits.push(self.limits.get(name).ok_or(format!("no limit {name}"))?.clone());
+            limits.push(self.limit(name)?);
         }
-        let ty = match role {
-            "p" | "q" => TypeRef::Fixed(Type::PRED),
-            "i" => ty.unwrap_or(TypeRef::Any),
-            _ => ty.unwrap_or(TypeRef::Slot(0)),
-        };
-        let special = matches!(role, "s" | "x");
-        Ok(Spec { count, limits, special, ..plain(named_role(role)?, ty) })
+        Ok(Spec { count, limits: limits.leak(), ..operand(role, ty)? })
+    }
+
+    /// `m`, or `role:type` without anything else, as most operands are.
+    fn plain_spec(&self, text: &str) -> Result<Spec> {
+        if let Some(place) = place(text) {
+            return Ok(plain(Role::Base(place), TypeRef::Any));
+        }
+        match text.split_once(':') {
+            Some((role, ty)) => operand(role, Some(self.type_ref(ty)?)),
+            None => operand(text, None),
+        }
     }
 
     fn count(&self, text: &str) -> Result<Count> {
@@ -273,15 +273,21 @@ impl Definitions {
         if let Some(n) = text.strip_prefix('w').and_then(index) {
             return Ok(TypeRef::Wide(n));
         }
-        Type::find(text).map(TypeRef::Fixed).ok_or(format!("no type '{text}'"))
+        Type::find(text).map(TypeRef::Fixed).ok_or_else(|| format!("no type '{text}'"))
     }
 
-    /// `.x/.y !.z : gate` or `… : error 'text'`
-    fn rule(&self, step: Step, mnemonics: &[&'static str], text: &str) -> Result<Rule> {
+    /// `word .x/.y !.z : gate` or `rule mnemonics … : error 'text'`
+    pub fn rule(&self, line: &'static str) -> Result<Rule> {
+        let (head, text) = first_word(line);
+        let (step, text) = match head {
+            "word" => (Step::Word, text),
+            "rule" => (Step::Rule, first_word(text).1),
+            "amid" => (Step::Amid, first_word(text).1),
+            _ => (Step::Late, first_word(text).1),
+        };
         let (condition, then) = text.split_once(": ").ok_or("WORDS : THEN")?;
-        let ends = |m: &&'static str| m.strip_suffix('*').map_or((*m, false), |prefix| (prefix, true));
-        let mnemonics = mnemonics.iter().map(ends).collect();
-        let mut when = Condition { mnemonics, ..Condition::default() };
+        let mut when = Condition::default();
+        let (mut present, mut absent, mut types) = (Vec::new(), Vec::new(), Vec::new());
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
             let target = |text: &str| text.parse::<u16>().map_err(|e| format!("'{part}': {e}"));
@@ -292,32 +298,34 @@ impl Definitions {
             } else if let Some(sm) = part.strip_prefix("sm") {
                 when.from_sm = Some(target(sm)?);
             } else if let Some(words) = part.strip_prefix('!') {
-                when.absent.extend(self.words(words)?);
+                absent.extend(self.words(words)?);
             } else if let Some(n) = part.strip_prefix("args=") {
                 when.operands = Some(number(n)?);
             } else if let Some((place, words)) = part.strip_prefix('t').and_then(|p| p.split_once('=')) {
-                when.types.push((number(place)?, self.words(words)?));
+                types.push((number(place)?, self.words(words)?));
             } else if let Some(version) = part.strip_prefix("ptx") {
                 when.from = Some(version_number(version)?);
             } else {
-                when.present.push(self.words(part)?);
+                present.push(self.words(part)?);
             }
         }
+        let when = Condition { present: present.leak(), absent: absent.leak(), types: types.leak(), ..when };
         let then = match then.trim().split_once(' ') {
-            Some(("error", text)) => Consequence::Error(quoted(text.trim())?.to_string()),
-            Some(("warn", text)) => Consequence::Warning(quoted(text.trim())?.to_string()),
+            Some(("error", text)) => Consequence::Error(quoted(text.trim())?),
+            Some(("warn", text)) => Consequence::Warning(quoted(text.trim())?),
             _ => Consequence::Gates(self.gates(then)?),
         };
         Ok(Rule { step, when, then })
     }
 
     /// Gates with `;` between.
-    fn gates(&self, text: &str) -> Result<Vec<Gate>> {
-        text.split(';').map(str::trim).filter(|g| !g.is_empty()).map(|g| self.gate(g)).collect()
+    fn gates(&self, text: &'static str) -> Result<&'static [Gate]> {
+        let gates = text.split(';').map(str::trim).filter(|g| !g.is_empty());
+        Ok(gates.map(|g| self.gate(g)).collect::<Result<Vec<Gate>>>()?.leak())
     }
 
     /// `F'name' >=90 in:SET ptx8.0`
-    fn gate(&self, text: &str) -> Result<Gate> {
+    fn gate(&self, text: &'static str) -> Result<Gate> {
         let end = text.rfind('\'').ok_or("a gate needs a 'name'")?;
         let subject = match text.chars().next() {
             Some('F') => Subject::Feature,
@@ -325,20 +333,20 @@ impl Definitions {
             Some('M') => Subject::Modifier,
             _ => return Err(format!("gate '{text}' must begin with F, I or M")),
         };
-        let name = text.get(1..=end).unwrap_or("").to_string();
+        let name = text.get(1..=end).unwrap_or("");
         let mut needs = Vec::new();
         for need in text[end + 1..].split_whitespace() {
             if let Some(sm) = need.strip_prefix(">=") {
                 needs.push(Need::AtLeast(sm.parse().map_err(|e| format!("'{need}': {e}"))?));
             } else if let Some(set) = need.strip_prefix("in:") {
-                needs.push(Need::OneOf(self.archs.get(set).ok_or(format!("no arch {set}"))?.clone()));
+                needs.push(Need::OneOf(self.arch(set)?.leak()));
             } else if let Some(version) = need.strip_prefix("ptx") {
                 needs.push(Need::Version(version_number(version)?));
             } else {
                 return Err(format!("'{need}' is no requirement"));
             }
         }
-        Ok(Gate { subject, name, needs })
+        Ok(Gate { subject, name, needs: needs.leak() })
     }
 }
 
@@ -353,9 +361,18 @@ fn plain(role: Role, ty: TypeRef) -> Spec {
         negates: false,
         when: None,
         gate: None,
-        limits: Vec::new(),
+        limits: &[],
         index: None,
     }
+}
+
+fn operand(role: &str, ty: Option<TypeRef>) -> Result<Spec> {
+    let ty = match role {
+        "p" | "q" => TypeRef::Fixed(Type::PRED),
+        "i" => ty.unwrap_or(TypeRef::Any),
+        _ => ty.unwrap_or(TypeRef::Slot(0)),
+    };
+    Ok(Spec { special: matches!(role, "s" | "x"), ..plain(named_role(role)?, ty) })
 }
 
 fn place(text: &str) -> Option<Place> {
@@ -367,6 +384,11 @@ fn place(text: &str) -> Option<Place> {
         "m:any" => Some(Place::Any),
         _ => None,
     }
+}
+
+/// `90a`
+fn target(text: &str) -> Result<Target> {
+    Target::find(&format!("sm_{text}")).ok_or_else(|| format!("no target {text}"))
 }
 
 fn number(text: &str) -> Result<i64> {
@@ -395,54 +417,49 @@ fn named_role(text: &str) -> Result<Role> {
 }
 
 /// `0..15`, `0|2`, `/8`, `pow2`, `nonzero`, `fraction`
-fn limit_test(text: &str) -> Result<Test> {
+fn limit_test(text: &'static str) -> Result<Test> {
     Ok(match text {
         "no constant" => Test::Register,
         "size" => Test::Size,
         "vector" => Test::Vector,
-        "no selector" => Test::Selector(String::new()),
-        _ if text.starts_with('.') => Test::Selector(text.to_string()),
+        "no selector" => Test::Selector(""),
+        _ if text.starts_with('.') => Test::Selector(text),
         "pow2" => Test::PowerOfTwo,
         "nonzero" => Test::NonZero,
         "fraction" => Test::Fraction,
         _ => match (text.strip_prefix('/'), text.split_once("..")) {
             (Some(multiple), _) => Test::Multiple(number(multiple)?.max(1)),
             (None, Some((low, high))) => Test::Range(number(low)?, number(high)?),
-            (None, None) => Test::OneOf(text.split('|').map(number).collect::<Result<_>>()?),
+            (None, None) => Test::OneOf(text.split('|').map(number).collect::<Result<Vec<i64>>>()?.leak()),
         },
     })
 }
 
-/// The limits in `i(0..15)`, with the words that ptxas has for most instructions.
-fn usual_limits(text: &str) -> Result<Vec<Limit>> {
-    let limit = |test: Test| {
-        let words = match &test {
-            Test::Range(low, high) => {
-                format!("value '$v' out of range, expected to be in range [{low}..{high}]")
-            }
-            Test::Multiple(n) => format!("unexpected value '$v', expected to be multiple of {n}"),
-            Test::OneOf(values) => {
-                let values: Vec<String> = values.iter().map(i64::to_string).collect();
-                format!("unexpected value '$v', expected to be {}", values.join(" or "))
-            }
-            _ => return Err(format!("'{text}' needs a text")),
-        };
-        Ok(Limit { test, text: format!("Argument $n of instruction '$m': {words}") })
+/// `0..15 : 'text'`
+fn named_limit(text: &'static str) -> Result<Limit> {
+    let (test, text) = text.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
+    Ok(Limit { test: limit_test(test.trim())?, text: Some(quoted(text.trim())?) })
+}
+
+/// The limits in `i(0..15)`, which have the words that ptxas has for most instructions.
+fn usual_limits(text: &'static str) -> Result<Vec<Limit>> {
+    let (first, second) = text.split_at(text.rfind('/').unwrap_or(0));
+    let tests = [first, second].into_iter().filter(|test| !test.is_empty()).map(limit_test);
+    let limit = |test: Result<Test>| match test? {
+        test @ (Test::Range(..) | Test::Multiple(_) | Test::OneOf(_)) => Ok(Limit { test, text: None }),
+        _ => Err(format!("'{text}' needs a text")),
     };
-    match text.find('/').filter(|i| *i > 0) {
-        Some(step) => Ok(vec![limit(limit_test(&text[..step])?)?, limit(limit_test(&text[step..])?)?]),
-        None => Ok(vec![limit(limit_test(text)?)?]),
-    }
+    tests.map(limit).collect()
 }
 
 fn version_number(text: &str) -> Result<Version> {
     let number = |t: &str| t.parse::<u8>().map_err(|e| format!("'{text}': {e}"));
-    let (major, minor) = text.split_once('.').ok_or(format!("'{text}' is no version"))?;
+    let (major, minor) = text.split_once('.').ok_or_else(|| format!("'{text}' is no version"))?;
     Ok(Version::new(number(major)?, number(minor)?))
 }
 
-fn quoted(text: &str) -> Result<&str> {
-    text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')).ok_or(format!("{text} needs quotes"))
+fn quoted(text: &'static str) -> Result<&'static str> {
+    text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')).ok_or_else(|| format!("{text} needs quotes"))
 }
 
 /// Where a required slot ends: before the next `.` that doesn't follow `/`, `<` or `{`.
@@ -477,4 +494,9 @@ fn split_top(text: &str, separator: char) -> Vec<&str> {
         parts.push(&text[start..]);
     }
     parts
+}
+
+/// What the table is made of lives as long as the build.
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
 }

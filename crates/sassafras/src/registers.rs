@@ -1,0 +1,29 @@
+//! Sets of general registers.
+
+use std::ops::Range;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers([u64; 4]);
+
+impl Registers {
+    /// A run of registers; what lies beyond the file is left out.
+    pub fn of(first: u8, count: u16) -> Registers {
+        let mut set = Registers::default();
+        for register in (usize::from(first)..256).take(usize::from(count)) {
+            set.0[register / 64] |= 1 << (register % 64);
+        }
+        set
+    }
+
+    pub fn add(&mut self, other: Registers) {
+        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a |= b);
+    }
+
+    pub fn meets(self, other: Registers) -> bool {
+        self.0.iter().zip(other.0).any(|(a, b)| a & b != 0)
+    }
+
+    pub fn contains_any(self, window: Range<usize>) -> bool {
+        window.into_iter().any(|r| self.0.get(r / 64).is_some_and(|word| word >> (r % 64) & 1 != 0))
+    }
+}

@@ -1,0 +1,169 @@
+//! A SASS simulator: a cubin, a kernel, a grid, arguments and memory in, memory out.
+//!
+//! It runs the machine code itself, ours or anyone's, with the meaning that the code has on the machine:
+//!
+//! * Lanes that leave each other meet again only where the code makes them: BSYNC and WARPSYNC. Votes, shuffles and
+//!   uniform registers see the lanes that are together, and no others.
+//! * Uniform registers and predicates are one per warp: a path that overwrites what another one needs is found.
+//! * Time passes as the control codes say. An instruction that reads a result before it is there reads
+//!   [`POISON`], and the run ends with a [`Fault`] that names both instructions. The rules are those of
+//!   [`crate::verify`], on the path that was taken.
+//! * Arithmetic is [`ori::eval`]. What that does not know is a fault that names the instruction.
+//! * Memory has bounds and alignment; launches, memory and reasons of faults are those of [`crate::ptx`], so that one
+//!   test can run both.
+//!
+//! | question | file |
+//! |---|---|
+//! | what does the driver make of the file? | [`image`] |
+//! | what does an instruction do? | [`decode`] makes a step of [`program`] |
+//! | which lanes run next? | [`warp`] |
+//! | barriers and shared memory of a block | [`block`] |
+
+mod block;
+mod decode;
+mod fault;
+mod image;
+mod program;
+mod warp;
+
+pub use fault::{Fault, Place};
+pub use image::LoadError;
+
+use crate::ptx::memory::Global;
+use crate::ptx::{BLOCK_TURN, FaultKind, Launch, SHARED_LIMIT, Statistics, coordinates};
+use crate::verify::Report;
+use block::Block;
+use fault::Hazards;
+use image::{Image, Kernel};
+use program::{Action, Step};
+use std::collections::VecDeque;
+
+/// What a register holds that is read before its value is there.
+pub const POISON: u32 = 0xdead_beef;
+
+/// A cubin, decoded.
+pub struct Program {
+    image: Image,
+    steps: Vec<Step>,
+}
+
+impl Program {
+    /// Reads a cubin.
+    pub fn new(file: &[u8]) -> Result<Program, LoadError> {
+        let image = Image::load(file)?;
+        let steps = decode::steps(&image);
+        Ok(Program { image, steps })
+    }
+
+    /// How many instructions there are.
+    pub fn instructions(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The names of the kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.image.kernels.iter().map(|kernel| kernel.name.as_str())
+    }
+
+    /// Instructions that are certain not to be executed, with the functions that they are in. Others may turn out
+    /// to be unknown to `ori::eval`.
+    pub fn unsupported(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.steps.iter().enumerate().filter_map(|(index, step)| match &step.action {
+            Action::Unsupported(text) => Some((self.routine(index)?.name.as_str(), text.as_str())),
+            _ => None,
+        })
+    }
+
+    fn routine(&self, index: usize) -> Option<&image::Routine> {
+        self.image.routines.iter().find(|r| (r.first..r.first + r.count).contains(&index))
+    }
+}
+
+/// A program with its memory.
+pub struct Machine<'p> {
+    program: &'p Program,
+    global: Global,
+}
+
+impl<'p> Machine<'p> {
+    pub fn new(program: &'p Program) -> Machine<'p> {
+        Machine { program, global: program.image.globals.clone() }
+    }
+
+    /// Global memory that holds these bytes; its address.
+    pub fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
+        self.global.allocate(bytes)
+    }
+
+    /// Bytes of global memory, if they are all of one allocation.
+    pub fn read(&mut self, address: u64, length: usize) -> Option<&[u8]> {
+        self.global.slice(address, length).map(|bytes| &*bytes)
+    }
+
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        self.global.slice(address, bytes.len()).map(|memory| memory.copy_from_slice(bytes))
+    }
+
+    /// The address of a global variable of the module.
+    pub fn variable(&self, name: &str) -> Option<u64> {
+        self.program.image.names.iter().find(|(n, _)| n == name).map(|(_, address)| *address)
+    }
+
+    /// Runs a kernel to its end. Memory stays as it is then, or as it was when the run stopped.
+    pub fn run(&mut self, launch: &Launch) -> Result<Statistics, Fault> {
+        let mut hazards = Hazards::default();
+        let ran = self.run_blocks(launch, &mut hazards);
+        let reports: Vec<Report> = hazards.reports(self.program);
+        match ran {
+            Ok(statistics) if reports.is_empty() => Ok(statistics),
+            Ok(_) => Err(Fault::of_hazards(reports)),
+            Err(fault) => Err(Fault { hazards: reports, ..fault }),
+        }
+    }
+
+    fn run_blocks(&mut self, launch: &Launch, hazards: &mut Hazards) -> Result<Statistics, Fault> {
+        let kernel = self.kernel(launch)?;
+        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+        let mut statistics = Statistics::default();
+        let mut active: VecDeque<Block> = VecDeque::new();
+        let mut next = 0;
+        loop {
+            // A block that doesn't end in its turn may wait for one that hasn't begun.
+            if next < blocks {
+                active.push_front(Block::new(self.program, launch, kernel, coordinates(next, launch.grid)));
+                next += 1;
+            }
+            let Some(mut block) = active.pop_front() else { return Ok(statistics) };
+            let finished = block.run(&mut self.global, &mut statistics, hazards, BLOCK_TURN)?;
+            if statistics.steps > launch.step_limit {
+                return Err(Fault::new(FaultKind::StepLimit { steps: statistics.steps }));
+            }
+            if !finished {
+                active.push_back(block);
+            }
+        }
+    }
+
+    fn kernel(&self, launch: &Launch) -> Result<&'p Kernel, Fault> {
+        let refuse = |what: String| Fault::new(FaultKind::Launch { what });
+        let name = launch.kernel;
+        let found = self.program.image.kernels.iter().find(|kernel| kernel.name == name);
+        let kernel = found.ok_or_else(|| refuse(format!("there is no kernel {name}")))?;
+        let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
+        if !(1..=1024).contains(&threads) {
+            return Err(refuse(format!("a block can't have {threads} threads")));
+        }
+        if launch.grid.contains(&0) {
+            return Err(refuse("the grid is empty".into()));
+        }
+        let shared = kernel.shared.saturating_add(launch.shared);
+        if shared > SHARED_LIMIT {
+            return Err(refuse(format!("{name} has {shared} bytes of shared memory")));
+        }
+        if kernel.parameters.size != launch.parameters.len() {
+            let (want, got) = (kernel.parameters.size, launch.parameters.len());
+            return Err(refuse(format!("{name} takes {want} bytes of parameters, not {got}")));
+        }
+        Ok(kernel)
+    }
+}

@@ -1,0 +1,246 @@
+//! A block of threads: its warps, its shared memory, its barriers, and constant bank 0 as the driver fills it.
+
+use super::Program;
+use super::fault::{Fault, Hazards};
+use super::image::{BANKS, Kernel};
+use super::program::lanes_of;
+use super::warp::{Arrival, State, Warp};
+use crate::ptx::memory::{Global, Space};
+use crate::ptx::program::Reduction;
+use crate::ptx::{FaultKind, Launch, Statistics, Thread, coordinates};
+use sass::Target;
+
+/// The 16 that a program can name.
+const BARRIERS: usize = 16;
+/// How many steps a warp takes before the next one has a turn.
+const WARP_TURN: u64 = 4096;
+/// Local memory of a thread beyond what the kernel says that it needs: for calls whose depth nobody knows.
+const STACK_RESERVE: u32 = 16 << 10;
+
+/// What all warps of a block see.
+pub struct Context<'p> {
+    pub program: &'p Program,
+    pub launch: &'p Launch<'p>,
+    pub kernel: &'p Kernel,
+    pub block: [u32; 3],
+    /// From address 0, with the system's part.
+    pub shared: Vec<u8>,
+    pub bank0: Vec<u8>,
+    /// Local memory of a thread, in bytes.
+    pub stack: u32,
+    /// Threads that came to a barrier in the current turn.
+    pub arrivals: Vec<Arrival>,
+}
+
+/// Who has come to a barrier.
+#[derive(Clone, Default)]
+struct Gathering {
+    /// By warp.
+    arrived: Vec<u32>,
+    predicates: Vec<u32>,
+    threads: Option<u32>,
+}
+
+pub struct Block<'p> {
+    context: Context<'p>,
+    warps: Vec<Warp>,
+    barriers: Vec<Gathering>,
+}
+
+impl<'p> Block<'p> {
+    pub fn new(
+        program: &'p Program,
+        launch: &'p Launch<'p>,
+        kernel: &'p Kernel,
+        block: [u32; 3],
+    ) -> Block<'p> {
+        let shared = vec![0; (kernel.shared.next_multiple_of(16) + launch.shared) as usize];
+        let stack = kernel.stack.next_multiple_of(16) + STACK_RESERVE;
+        let bank0 = bank0(program.image.target, kernel, launch, stack);
+        let context = Context { program, launch, kernel, block, shared, bank0, stack, arrivals: Vec::new() };
+        let threads = launch.block.iter().product::<u32>();
+        let warps: Vec<Warp> = (0..threads.div_ceil(32))
+            .map(|warp| Warp::new(&context, warp, u32::MAX >> (32 - (threads - 32 * warp).min(32))))
+            .collect();
+        let empty = Gathering {
+            arrived: vec![0; warps.len()],
+            predicates: vec![0; warps.len()],
+            ..Gathering::default()
+        };
+        Block { context, warps, barriers: vec![empty; BARRIERS] }
+    }
+
+    /// Runs until the block is done (`true`) or has used up its turn.
+    pub fn run(
+        &mut self,
+        global: &mut Global,
+        statistics: &mut Statistics,
+        hazards: &mut Hazards,
+        turn: u64,
+    ) -> Result<bool, Fault> {
+        let end = statistics.steps.saturating_add(turn);
+        loop {
+            let before = statistics.steps;
+            for index in 0..self.warps.len() {
+                let warp = &mut self.warps[index];
+                if !warp.is_done() {
+                    warp.run(&mut self.context, global, statistics, hazards, WARP_TURN)?;
+                    self.meet(index)?;
+                }
+            }
+            if self.warps.iter().all(Warp::is_done) {
+                return Ok(true);
+            }
+            if statistics.steps == before {
+                return Err(self.deadlock());
+            }
+            if statistics.steps >= end || statistics.steps > self.context.launch.step_limit {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Counts who arrived at barriers, and lets go of those where all have.
+    fn meet(&mut self, warp: usize) -> Result<(), Fault> {
+        let exited = self.warps[warp].take_exited();
+        let arrivals = std::mem::take(&mut self.context.arrivals);
+        let changed = exited || !arrivals.is_empty();
+        for arrival in arrivals {
+            let number = arrival.number;
+            let undefined = |what: String| {
+                let place = self.context.program.place(arrival.index);
+                Fault { place, ..Fault::new(FaultKind::Undefined { what }) }
+            };
+            let barrier = self
+                .barriers
+                .get_mut(number as usize)
+                .ok_or_else(|| undefined(format!("there is no barrier {number}")))?;
+            let started = barrier.arrived.iter().any(|mask| *mask != 0);
+            if started && barrier.threads != arrival.threads {
+                return Err(undefined(format!("barrier {number} with different numbers of threads")));
+            }
+            barrier.threads = arrival.threads;
+            barrier.arrived[warp] |= arrival.mask;
+            barrier.predicates[warp] |= arrival.predicates;
+        }
+        if changed {
+            (0..BARRIERS).for_each(|number| self.release(number));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, number: usize) {
+        let barrier = &self.barriers[number];
+        let count: u32 = barrier.arrived.iter().map(|mask| mask.count_ones()).sum();
+        if count == 0 || !self.is_complete(barrier) {
+            return;
+        }
+        let voters: u32 = barrier.predicates.iter().map(|mask| mask.count_ones()).sum();
+        let result = |reduction: Reduction| match reduction {
+            Reduction::None => (0, false),
+            Reduction::Popc => (voters, voters > 0),
+            Reduction::And => (u32::from(voters == count), voters == count),
+            Reduction::Or => (u32::from(voters > 0), voters > 0),
+        };
+        for warp in &mut self.warps {
+            warp.release(&self.context, number as u32, result);
+        }
+        let barrier = &mut self.barriers[number];
+        barrier.arrived.fill(0);
+        barrier.predicates.fill(0);
+        barrier.threads = None;
+    }
+
+    /// All threads of the block, or as many as the barrier asks for. Those that have exited, or that a warp
+    /// lacks, count as arrived as soon as one thread of their warp has.
+    fn is_complete(&self, barrier: &Gathering) -> bool {
+        let each = self.warps.iter().zip(&barrier.arrived);
+        match barrier.threads {
+            None => each.clone().all(|(warp, arrived)| warp.alive & !arrived == 0),
+            Some(threads) => {
+                let counted = each.filter(|(_, arrived)| **arrived != 0);
+                counted.map(|(warp, arrived)| (arrived | !warp.alive).count_ones()).sum::<u32>() >= threads
+            }
+        }
+    }
+
+    /// Every thread waits: says for what.
+    fn deadlock(&self) -> Fault {
+        let mut waiting = self.warps.iter().flat_map(|warp| warp.waiting().map(move |group| (warp, group)));
+        let Some((warp, group)) = waiting.next() else {
+            return Fault::new(FaultKind::Deadlock { what: "no thread can go on".into() });
+        };
+        let what = match group.state {
+            State::AtBarrier(number) => {
+                let barrier = &self.barriers[number as usize];
+                let arrived: u32 = barrier.arrived.iter().map(|mask| mask.count_ones()).sum();
+                let alive = self.warps.iter().map(|warp| warp.alive.count_ones()).sum();
+                let wanted = barrier.threads.unwrap_or(alive);
+                format!("barrier {number} can't complete: {arrived} of {wanted} threads are there")
+            }
+            _ => format!("lanes {:#x} wait for lanes that never come", group.mask),
+        };
+        let lane = lanes_of(group.mask).next().unwrap_or(0);
+        Fault {
+            place: self.context.program.place(group.pc as usize),
+            thread: Some(self.context.thread(warp.index, lane as u32)),
+            ..Fault::new(FaultKind::Deadlock { what })
+        }
+    }
+}
+
+impl Context<'_> {
+    pub fn thread(&self, warp: u32, lane: u32) -> Thread {
+        let index = u64::from(32 * warp + lane);
+        Thread { block: self.block, thread: coordinates(index, self.launch.block) }
+    }
+
+    /// The bytes of a constant bank.
+    pub fn bank(&self, bank: u8) -> &[u8] {
+        match usize::from(bank) {
+            0 => &self.bank0,
+            bank if bank < BANKS => &self.kernel.banks[bank],
+            _ => &[],
+        }
+    }
+}
+
+/// Constant bank 0: what the driver puts before the parameters, and these.
+fn bank0(target: &Target, kernel: &Kernel, launch: &Launch, stack: u32) -> Vec<u8> {
+    let mut bank = kernel.banks[0].clone();
+    let mut put = |offset: usize, bytes: &[u8]| {
+        if let Some(place) = bank.get_mut(offset..offset + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    };
+    let constants = target.constants;
+    for axis in 0..3 {
+        put(usize::from(constants.ntid) + 4 * axis, &launch.block[axis].to_le_bytes());
+        put(usize::from(constants.nctaid) + 4 * axis, &launch.grid[axis].to_le_bytes());
+    }
+    put(constants.stack.into(), &stack.to_le_bytes());
+    put(constants.local_window.into(), &Space::Local.window().to_le_bytes());
+    put(constants.nsmid.into(), &1u32.to_le_bytes());
+    if let Some(offset) = constants.shared_window {
+        put(offset.into(), &Space::Shared.window().to_le_bytes());
+    }
+    if let Some(offset) = constants.dynamic_shared {
+        put(offset.into(), &launch.shared.to_le_bytes());
+    }
+    let parameters = kernel.parameters;
+    if target.sm == 90 {
+        let last = (parameters.size as u64).saturating_sub(1);
+        put(0xd0, &Space::Const.window().to_le_bytes());
+        put(0x198, &Space::Param.window().to_le_bytes());
+        put(0x1a0, &(Space::Param.window() + last).to_le_bytes());
+        // A block is a cluster of its own: sizes, their reciprocals, how many there are.
+        for axis in 0..3 {
+            put(0x144 + 4 * axis, &1u32.to_le_bytes());
+            put(0x150 + 4 * axis, &1f32.to_le_bytes());
+            put(0x15c + 4 * axis, &launch.grid[axis].to_le_bytes());
+        }
+        put(0x188, &1u32.to_le_bytes());
+    }
+    put(parameters.base, launch.parameters);
+    bank
+}

@@ -1,0 +1,293 @@
+//! A cubin in memory: what the driver's loader makes of the file.
+//!
+//! * Code sections lie one behind the other from [`CODE`] on, variables in global memory; relocations are filled in.
+//! * Each kernel has its constant banks, its static shared memory and its stack.
+//! * A relocation of a kind that is not known here is an error, not a zero.
+
+use crate::ptx::memory::{FUNCTIONS, Global, Space};
+use cubin::attr::{Attr, Code as AttrCode, Value};
+use cubin::{Body, Home, Object, Reloc, RelocType, Section, Symbol};
+use sass::{Inst, Isa, Target, WORD_BYTES, decode};
+use std::fmt;
+
+/// Where code begins.
+pub const CODE: u64 = FUNCTIONS;
+/// Constant banks that a kernel has.
+pub const BANKS: usize = 8;
+/// The bank of parameters, that of `.const` variables.
+const PARAMETERS: usize = 0;
+const VARIABLES: usize = 3;
+
+/// Why a file can't be run.
+#[derive(Debug)]
+pub enum LoadError {
+    Cubin(cubin::ReadError),
+    /// No machine of this number is known.
+    Target(u32),
+    Relocation {
+        section: String,
+        offset: u64,
+        kind: RelocType,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            LoadError::Cubin(error) => error.fmt(f),
+            LoadError::Target(sm) => write!(f, "no machine sm_{sm} is known"),
+            LoadError::Relocation { section, offset, kind } => {
+                write!(f, "{section}: the relocation {kind:?} at {offset:#x} can't be filled in")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// The code of a section, in the numbering of all instructions.
+pub struct Routine {
+    pub name: String,
+    pub first: usize,
+    pub count: usize,
+}
+
+pub struct Kernel {
+    pub name: String,
+    /// The first instruction.
+    pub start: u32,
+    pub banks: [Vec<u8>; BANKS],
+    pub parameters: Parameters,
+    /// Static shared memory, with what the system keeps below it.
+    pub shared: u32,
+    pub stack: u32,
+}
+
+/// Where parameters lie in bank 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parameters {
+    pub base: usize,
+    pub size: usize,
+}
+
+pub struct Image {
+    pub target: &'static Target,
+    pub code: Vec<Inst>,
+    pub routines: Vec<Routine>,
+    pub kernels: Vec<Kernel>,
+    pub globals: Global,
+    /// Variables in global memory.
+    pub names: Vec<(String, u64)>,
+}
+
+/// What the loader has made of a section so far.
+struct Loaded {
+    bytes: Vec<u8>,
+    /// What an offset of 0 is at.
+    base: u64,
+}
+
+impl Image {
+    pub fn load(file: &[u8]) -> Result<Image, LoadError> {
+        let object = Object::read(file).map_err(LoadError::Cubin)?;
+        let sm = u32::from(object.header.sm());
+        let target = Target::of_sm(sm).ok_or(LoadError::Target(sm))?;
+        let mut globals = Global::default();
+        let mut sections = place(&object, &mut globals);
+        relocate(&object, &mut sections)?;
+        for (section, loaded) in object.sections.iter().zip(&sections) {
+            let relocated = is_global(section).then(|| globals.slice(loaded.base, loaded.bytes.len()));
+            if let Some(memory) = relocated.flatten() {
+                memory.copy_from_slice(&loaded.bytes);
+            }
+        }
+        let (routines, code) = code(&object, &sections, target.isa);
+        let kernels = object.symbols().iter().filter(|symbol| symbol.other.is_entry());
+        let kernels = kernels.filter_map(|symbol| kernel(&object, &sections, target, symbol)).collect();
+        let names = variables(&object, &sections);
+        Ok(Image { target, code, routines, kernels, globals, names })
+    }
+}
+
+fn is_code(section: &Section) -> bool {
+    section.name.starts_with(".text.")
+}
+
+fn is_global(section: &Section) -> bool {
+    section.name == ".nv.global" || section.name == ".nv.global.init"
+}
+
+/// The bank and, for those that belong to one, the kernel of a constant section.
+fn constant_bank(section: &Section) -> Option<(usize, Option<&str>)> {
+    let rest = section.name.strip_prefix(".nv.constant")?;
+    let (bank, kernel) = match rest.split_once('.') {
+        Some((bank, kernel)) => (bank, Some(kernel)),
+        None => (rest, None),
+    };
+    bank.parse().ok().filter(|bank| *bank < BANKS).map(|bank| (bank, kernel))
+}
+
+/// Copies sections that a running kernel sees, and gives each its address.
+fn place(object: &Object, globals: &mut Global) -> Vec<Loaded> {
+    let mut next = CODE;
+    let place = |section: &Section| {
+        let bytes = match &section.body {
+            Body::Bytes(bytes) => bytes.clone(),
+            Body::Zeros(count) if is_global(section) => vec![0; usize::try_from(*count).unwrap_or(0)],
+            _ => Vec::new(),
+        };
+        let base = if is_code(section) {
+            let base = next;
+            next += bytes.len() as u64;
+            base
+        } else if is_global(section) {
+            globals.allocate(bytes.clone())
+        } else if matches!(constant_bank(section), Some((VARIABLES, _))) {
+            Space::Const.window()
+        } else {
+            0
+        };
+        Loaded { bytes, base }
+    };
+    object.sections.iter().map(place).collect()
+}
+
+fn relocate(object: &Object, sections: &mut [Loaded]) -> Result<(), LoadError> {
+    let symbols = object.symbols();
+    for table in &object.sections {
+        let Body::Relocs(relocs) = &table.body else { continue };
+        let index = table.info as usize;
+        let Some(section) = object.sections.get(index) else { continue };
+        if !(is_code(section) || is_global(section) || constant_bank(section).is_some()) {
+            continue;
+        }
+        for reloc in relocs {
+            let home = symbols.get(reloc.symbol as usize).map(|symbol| (symbol.home, symbol.value));
+            let address = match home {
+                Some((Home::Section(home), value)) => {
+                    sections.get(home as usize).map_or(0, |loaded| loaded.base).wrapping_add(value)
+                }
+                Some((_, value)) => value,
+                None => 0,
+            };
+            let value = address.wrapping_add_signed(reloc.addend);
+            let bytes = sections.get_mut(index).map(|loaded| &mut loaded.bytes[..]).unwrap_or_default();
+            fill(bytes, reloc, value).ok_or_else(|| LoadError::Relocation {
+                section: section.name.clone(),
+                offset: reloc.offset,
+                kind: reloc.kind,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a relocation's value into its field.
+fn fill(bytes: &mut [u8], reloc: &Reloc, value: u64) -> Option<()> {
+    let start = usize::try_from(reloc.offset).ok()?;
+    let place = bytes.get_mut(start..)?;
+    // Pieces of the field, lowest first: bit, width. A word of code is 128 bits, data what the kind says.
+    let (value, pieces): (u64, &[(u32, u32)]) = match reloc.kind {
+        RelocType::DATA_64 | RelocType::G64 => (value, &[(0, 64)]),
+        RelocType::DATA_32 | RelocType::G32 => (value, &[(0, 32)]),
+        RelocType::ABS32_LO_32 | RelocType::ABS32_32 => (value, &[(32, 32)]),
+        RelocType::ABS32_HI_32 => (value >> 32, &[(32, 32)]),
+        RelocType::ABS47_34 => (value >> 2, &[(34, 47)]),
+        RelocType::ABS55_16_34 => (value >> 2, &[(16, 8), (34, 47)]),
+        // Handles of textures: their instructions are refused when they are executed.
+        RelocType::TEX_HEADER_INDEX | RelocType::SAMP_HEADER_INDEX | RelocType::SURF_HEADER_INDEX => {
+            return Some(());
+        }
+        _ => return None,
+    };
+    let end = pieces.iter().map(|(bit, width)| bit + width).max()?;
+    let place = place.get_mut(..end.div_ceil(8) as usize)?;
+    let mut word = [0; 16];
+    word.get_mut(..place.len())?.copy_from_slice(place);
+    let (mut word, mut value) = (u128::from_le_bytes(word), value);
+    for (bit, width) in pieces {
+        let mask = u64::MAX >> (64 - width);
+        word = word & !(u128::from(mask) << bit) | u128::from(value & mask) << bit;
+        value = value.unbounded_shr(*width);
+    }
+    place.copy_from_slice(word.to_le_bytes().get(..place.len())?);
+    Some(())
+}
+
+fn code(object: &Object, sections: &[Loaded], isa: Isa) -> (Vec<Routine>, Vec<Inst>) {
+    let (mut routines, mut code) = (Vec::new(), Vec::new());
+    for (section, loaded) in object.sections.iter().zip(sections) {
+        let Some(name) = section.name.strip_prefix(".text.") else { continue };
+        let first = code.len();
+        let words = loaded.bytes.chunks_exact(WORD_BYTES as usize).filter_map(|word| word.try_into().ok());
+        code.extend(words.map(|word| decode(isa, u128::from_le_bytes(word))));
+        routines.push(Routine { name: name.to_string(), first, count: code.len() - first });
+    }
+    (routines, code)
+}
+
+fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol) -> Option<Kernel> {
+    let Home::Section(home) = symbol.home else { return None };
+    let start = sections.get(home as usize)?.base.wrapping_add(symbol.value).checked_sub(CODE)? / WORD_BYTES;
+    let mut banks: [Vec<u8>; BANKS] = Default::default();
+    for (section, loaded) in object.sections.iter().zip(sections) {
+        match constant_bank(section) {
+            Some((bank, owner)) if owner.is_none_or(|owner| owner == symbol.name) => {
+                banks[bank].clone_from(&loaded.bytes);
+            }
+            _ => {}
+        }
+    }
+    let parameters = parameters(object, &symbol.name)
+        .unwrap_or(Parameters { base: target.constants.parameters.into(), size: 0 });
+    let end = parameters.base + parameters.size;
+    if banks[PARAMETERS].len() < end {
+        banks[PARAMETERS].resize(end, 0);
+    }
+    let shared = object.section(&format!(".nv.shared.{}", symbol.name));
+    let shared = shared.map_or(0, |(_, section)| match section.body {
+        Body::Zeros(count) => u32::try_from(count).unwrap_or(u32::MAX),
+        _ => 0,
+    });
+    let stack = stack(object, symbol);
+    let shared = shared.max(target.shared_base);
+    Some(Kernel { name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
+}
+
+fn attributes<'o>(object: &'o Object, section: &str) -> &'o [Attr] {
+    match object.section(section).map(|(_, section)| &section.body) {
+        Some(Body::Info(attributes)) => attributes,
+        _ => &[],
+    }
+}
+
+fn parameters(object: &Object, kernel: &str) -> Option<Parameters> {
+    attributes(object, &format!(".nv.info.{kernel}")).iter().find_map(|attribute| match &attribute.value {
+        Value::ParamBank(bank) => Some(Parameters { base: bank.base.into(), size: bank.size.into() }),
+        _ => None,
+    })
+}
+
+/// MIN_STACK_SIZE of the kernel.
+fn stack(object: &Object, symbol: &Symbol) -> u32 {
+    let symbols = object.symbols();
+    let sizes = attributes(object, ".nv.info").iter().filter_map(|attribute| match attribute.value {
+        Value::PerSymbol { symbol: index, value } if attribute.code == AttrCode::MIN_STACK_SIZE => {
+            symbols.get(index as usize).filter(|s| s.name == symbol.name).map(|_| value)
+        }
+        _ => None,
+    });
+    sizes.max().unwrap_or(0)
+}
+
+fn variables(object: &Object, sections: &[Loaded]) -> Vec<(String, u64)> {
+    let variable = |symbol: &Symbol| match symbol.home {
+        Home::Section(home) => {
+            let section = object.sections.get(home as usize).filter(|section| is_global(section))?;
+            let base = sections.get(home as usize)?.base;
+            (symbol.name != section.name).then(|| (symbol.name.clone(), base.wrapping_add(symbol.value)))
+        }
+        _ => None,
+    };
+    object.symbols().iter().filter_map(variable).collect()
+}

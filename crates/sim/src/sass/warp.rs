@@ -1,0 +1,313 @@
+//! A warp: 32 lanes, the places where they are, and one step of those that are together.
+//!
+//! Lanes that are together form a group. A branch splits it; BSYNC and WARPSYNC make one of several. Groups take
+//! turns: one runs until it waits, yields or has run for long, then the one that has waited longest.
+//!
+//! Lanes that wait at BSYNC for others which yield again and again go on without them: a lane that yields says that it
+//! may be waiting for those. Without this, a lock that a lane takes in a loop would never be given back. How long
+//! the machine waits is not known.
+//!
+//! A group carries what is under way on its path ([`crate::verify`]'s state): groups that meet keep the worse of
+//! theirs. Registers of the convergence unit hold a mask for each lane, so that one number can serve both arms of a
+//! branch at a time, as in code of ptxas.
+//!
+//! | question | file |
+//! |---|---|
+//! | values of registers, and what is computed from them | [`registers`] |
+//! | loads, stores, atomics | [`access`] |
+//! | branches, convergence, barriers | [`control`] |
+
+mod access;
+mod control;
+mod registers;
+
+use super::POISON;
+use super::block::Context;
+use super::fault::{Fault, Hazards};
+use super::program::{Action, Condition, LANES, Source, Step, lanes_of};
+use crate::ptx::memory::Global;
+use crate::ptx::{FaultKind, Statistics};
+use crate::verify::{self, Dependence, Relation, Short};
+use registers::Registers;
+use sass::{Model, PT};
+
+/// Steps that a group takes while others wait, before they have a turn.
+const PATIENCE: u32 = 128;
+/// Lanes that have yielded so often are not waited for any more.
+const YIELDS: u32 = 16;
+/// Registers of the convergence unit.
+const CONVERGENCE: usize = 16;
+
+/// Threads that have come to a barrier of the block.
+pub struct Arrival {
+    pub number: u32,
+    pub threads: Option<u32>,
+    pub mask: u32,
+    pub predicates: u32,
+    /// The instruction.
+    pub index: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Ready,
+    /// At a barrier of the block.
+    AtBarrier(u32),
+    /// At BSYNC, with this register.
+    AtMeeting(u8),
+    /// At WARPSYNC.
+    AtSync,
+}
+
+/// Lanes that are together.
+pub struct Group {
+    pub mask: u32,
+    pub pc: u32,
+    pub state: State,
+    /// When it last had a turn.
+    stamp: u64,
+    timing: verify::State,
+}
+
+pub struct Warp {
+    pub index: u32,
+    /// Lanes that have not exited.
+    pub alive: u32,
+    groups: Vec<Group>,
+    registers: Registers,
+    /// For each register of the convergence unit, the lanes that each lane waits for.
+    convergence: [[u32; LANES]; CONVERGENCE],
+    /// For lanes at WARPSYNC, whom they wait for.
+    members: [u32; LANES],
+    /// How often each lane has yielded since it last came to BSYNC.
+    yields: [u32; LANES],
+    /// What the last barrier with a reduction gave.
+    reduced: [(u32, bool); LANES],
+    local: Vec<Vec<u8>>,
+    /// Cycles of issue.
+    clock: u64,
+    stamp: u64,
+    exited: bool,
+    /// Dependences of the current instruction that were not covered.
+    short: Vec<(Dependence, Short)>,
+}
+
+/// What a group does after a step.
+enum Next {
+    Go(u32),
+    /// Lets others go first.
+    Yield,
+    /// The group is gone from its place: it waits, has split or exited.
+    Elsewhere,
+}
+
+/// Where a step happens: the block and global memory.
+struct Now<'n, 'p> {
+    context: &'n mut Context<'p>,
+    global: &'n mut Global,
+    /// The lanes that take part.
+    mask: u32,
+}
+
+/// Why a lane can't go on.
+type Stop = (FaultKind, usize);
+
+impl Warp {
+    pub fn new(context: &Context, index: u32, mask: u32) -> Warp {
+        let timing = verify::State::new(0);
+        Warp {
+            index,
+            alive: mask,
+            groups: vec![Group { mask, pc: context.kernel.start, state: State::Ready, stamp: 0, timing }],
+            registers: Registers::new(context.launch.check_registers),
+            convergence: [[0; LANES]; CONVERGENCE],
+            members: [0; LANES],
+            yields: [0; LANES],
+            reduced: [(0, false); LANES],
+            local: vec![Vec::new(); LANES],
+            clock: 0,
+            stamp: 0,
+            exited: false,
+            short: Vec::new(),
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Has a lane exited since this was asked last?
+    pub fn take_exited(&mut self) -> bool {
+        std::mem::take(&mut self.exited)
+    }
+
+    pub fn waiting(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().filter(|group| group.state != State::Ready)
+    }
+
+    /// Runs until all lanes wait or are done, or for so many steps.
+    pub fn run(
+        &mut self,
+        context: &mut Context,
+        global: &mut Global,
+        statistics: &mut Statistics,
+        hazards: &mut Hazards,
+        turn: u64,
+    ) -> Result<(), Fault> {
+        let end = statistics.steps + turn;
+        while statistics.steps < end {
+            let ready = self.groups.iter().enumerate().filter(|(_, group)| group.state == State::Ready);
+            let Some((index, _)) = ready.min_by_key(|(_, group)| group.stamp) else { return Ok(()) };
+            let group = self.groups.swap_remove(index);
+            self.advance(context, global, statistics, hazards, group, end)?;
+        }
+        Ok(())
+    }
+
+    /// Runs one group until it waits, splits or has had its turn.
+    fn advance(
+        &mut self,
+        context: &mut Context,
+        global: &mut Global,
+        statistics: &mut Statistics,
+        hazards: &mut Hazards,
+        mut group: Group,
+        end: u64,
+    ) -> Result<(), Fault> {
+        let program = context.program;
+        let mut patience = PATIENCE;
+        loop {
+            let index = group.pc as usize;
+            let Some(step) = program.steps.get(index) else {
+                let what = FaultKind::BadCall { target: format!("the instruction {index}") };
+                return Err(Fault::new(what));
+            };
+            self.issue(context, &mut group, step, hazards);
+            let mask = self.registers.holds(step.guard, group.mask);
+            statistics.steps += 1;
+            statistics.lane_steps += u64::from(mask.count_ones());
+            let next = if mask == 0 && !matches!(step.action, Action::Branch { any: true, .. }) {
+                Next::Go(group.pc + 1)
+            } else {
+                let mut now = Now { context, global, mask };
+                self.act(&mut now, &mut group, step).map_err(|(kind, lane)| Fault {
+                    place: program.place(index),
+                    thread: Some(now.context.thread(self.index, lane as u32)),
+                    ..Fault::new(kind)
+                })?
+            };
+            match next {
+                Next::Elsewhere => return Ok(()),
+                Next::Yield => {
+                    group.pc += 1;
+                    self.park(group);
+                    return Ok(());
+                }
+                Next::Go(pc) => group.pc = pc,
+            }
+            patience -= u32::from(!self.groups.is_empty());
+            if statistics.steps >= end || patience == 0 {
+                self.park(group);
+                return Ok(());
+            }
+        }
+    }
+
+    fn park(&mut self, group: Group) {
+        self.stamp += 1;
+        self.groups.push(Group { stamp: self.stamp, ..group });
+    }
+
+    /// Issues an instruction in time: registers that it reads too early hold poison.
+    fn issue(&mut self, context: &Context, group: &mut Group, step: &Step, hazards: &mut Hazards) {
+        let model = Model::of(context.program.image.target.isa);
+        self.clock += u64::from(step.issue.stall());
+        let short = &mut self.short;
+        group.timing.step(model, &step.issue, &mut |dependence| {
+            if let Some(what) = dependence.short(model) {
+                short.push((dependence, what));
+            }
+        });
+        for (dependence, what) in self.short.drain(..) {
+            hazards.add(&dependence, what);
+            if dependence.relation == Relation::Raw {
+                self.registers.poison(dependence.register.into(), group.mask);
+            }
+        }
+    }
+
+    fn act(&mut self, now: &mut Now, group: &mut Group, step: &Step) -> Result<Next, Stop> {
+        let next = Next::Go(group.pc + 1);
+        let first = now.mask.trailing_zeros() as usize;
+        let mask = now.mask;
+        match &step.action {
+            Action::Nothing => {}
+            Action::Compute(compute) => self.compute(now, compute)?,
+            Action::Special { register, dest, words } => self.special(now, *register, *dest, *words)?,
+            Action::LoadConstant { source, signed, dest, words } => {
+                self.load_constant(now, *source, *signed, *dest, *words)?;
+            }
+            Action::ToUniform { dest, source, differs, or } => {
+                self.make_uniform(now, *dest, *source, *differs, *or)?;
+            }
+            Action::Load(load) => self.load(now, load)?,
+            Action::Store { address, bytes, data } => self.store(now, address, *bytes, *data)?,
+            Action::Atomic(atomic) => self.atomic(now, atomic)?,
+            Action::Copy { to, from, bytes, valid, fills } => {
+                let valid = self.registers.holds(*valid, mask);
+                self.copy(now, (to, from), *bytes, valid, *fills)?;
+            }
+            Action::QuerySpace { space, address, truth } => self.query_space(now, *space, address, *truth)?,
+            Action::Together(together) => self.together(now, together)?,
+            Action::Branch { taken, target, any } => {
+                let wanting = self.registers.holds(*taken, mask);
+                let going = if *any && wanting != 0 { group.mask } else { wanting };
+                return Ok(self.split(group, going, *target));
+            }
+            Action::Jump { taken, base, register } => {
+                return self.jump(now, group, *taken, *base, *register);
+            }
+            Action::Exit { taken } => {
+                let leaving = self.registers.holds(*taken, mask);
+                return Ok(self.exit(group, leaving));
+            }
+            Action::Trap => return Err((FaultKind::Trap, first)),
+            Action::Yield => {
+                self.give_way(mask);
+                return Ok(Next::Yield);
+            }
+            Action::Gather { taken, barrier } => {
+                let gathering = self.registers.holds(*taken, mask);
+                self.gather(gathering, *barrier);
+            }
+            Action::Leave { taken, barrier } => {
+                let leaving = self.registers.holds(*taken, mask);
+                self.leave(leaving, *barrier);
+            }
+            Action::Meet { taken, barrier } => {
+                let meeting = self.registers.holds(*taken, mask);
+                return Ok(self.meet(group, meeting, *barrier));
+            }
+            Action::ReadBarrier { barrier, dest, clear } => {
+                self.read_convergence(mask, *barrier, *dest, *clear);
+            }
+            Action::WriteBarrier { barrier, source } => {
+                let masks = self.registers.fetch(now.context, *source)?;
+                lanes_of(mask)
+                    .for_each(|lane| self.convergence[usize::from(*barrier)][lane] = masks[lane] as u32);
+            }
+            Action::Sync { members } => return self.sync(now, group, *members),
+            Action::Barrier(barrier) => return self.arrive(now, group, barrier),
+            Action::BarrierResult { dest, truth } => {
+                let counts = self.reduced.map(|(count, _)| u64::from(count));
+                let truths = self.reduced.map(|(_, holds)| u64::from(holds));
+                self.registers.write(mask, *dest, 1, &counts);
+                self.registers.write_truth(mask, *truth, &truths);
+            }
+            Action::Unsupported(what) => {
+                return Err((FaultKind::Unsupported { what: what.clone() }, first));
+            }
+        }
+        Ok(next)
+    }
+}

@@ -1,0 +1,230 @@
+//! Loads, stores, atomics and copies: the bytes behind an address, lane by lane.
+
+use super::{LANES, Now, Stop, Warp, lanes_of};
+use crate::ptx::FaultKind;
+use crate::ptx::memory::{self, Space, aligned};
+use crate::ptx::program::Lanes;
+use crate::sass::program::{Address, Atomic, Dest, Load, Truth};
+use ori::arith::Int;
+
+/// Bytes of the largest access.
+const LARGEST: usize = 16;
+
+impl Warp {
+    fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
+        let base = self.registers.fetch(now.context, address.base)?;
+        let uniform = self.registers.fetch_uniform(now.context, address.uniform)?;
+        let scale = u64::from(address.scale);
+        let mask = if address.wide { u64::MAX } else { u32::MAX.into() };
+        Ok(base.map(|base| {
+            base.wrapping_mul(scale).wrapping_add(uniform).wrapping_add_signed(address.offset) & mask
+        }))
+    }
+
+    /// The bytes at an address.
+    #[inline]
+    fn bytes<'m>(
+        &'m mut self,
+        now: &'m mut Now,
+        lane: usize,
+        (space, address): (Space, u64),
+        length: u8,
+    ) -> Result<&'m mut [u8], FaultKind> {
+        let (space, offset) = match space {
+            Space::Generic => {
+                let space = Space::of_generic(address);
+                (space, address.wrapping_sub(space.window()))
+            }
+            space => (space, address),
+        };
+        aligned(space, offset, length.into())?;
+        let bytes = usize::from(length);
+        let found = match space {
+            Space::Global | Space::Generic => now.global.slice(offset, bytes),
+            // What lies below is the system's.
+            Space::Shared if offset < u64::from(now.context.program.image.target.shared_base) => None,
+            Space::Shared => memory::slice(&mut now.context.shared, offset, bytes),
+            Space::Local => {
+                let local = &mut self.local[lane];
+                if local.is_empty() {
+                    local.resize(now.context.stack as usize, 0);
+                }
+                memory::slice(local, offset, bytes)
+            }
+            // Nobody can write there; reading is `constant_bytes`.
+            Space::Const | Space::Param => None,
+        };
+        found.ok_or(FaultKind::OutOfBounds { space: space.name(), address, bytes: length.into() })
+    }
+
+    /// The bytes at an address, for reading: constants and parameters have generic addresses, too.
+    fn bytes_to_read<'m>(
+        &'m mut self,
+        now: &'m mut Now,
+        lane: usize,
+        (space, address): (Space, u64),
+        length: u8,
+    ) -> Result<&'m [u8], FaultKind> {
+        let constant = match (space, Space::of_generic(address)) {
+            (Space::Generic, window @ (Space::Const | Space::Param)) => window,
+            _ => return self.bytes(now, lane, (space, address), length).map(|bytes| &*bytes),
+        };
+        let offset = address.wrapping_sub(constant.window());
+        aligned(constant, offset, length.into())?;
+        let (bank, base) = match constant {
+            Space::Param => (now.context.bank(0), now.context.kernel.parameters.base),
+            _ => (now.context.bank(3), 0),
+        };
+        let start = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(base));
+        let found = start.and_then(|start| bank.get(start..start.checked_add(length.into())?));
+        found.ok_or(FaultKind::OutOfBounds { space: constant.name(), address, bytes: length.into() })
+    }
+
+    pub(super) fn load(&mut self, now: &mut Now, load: &Load) -> Result<(), Stop> {
+        let addresses = self.addresses(now, &load.address)?;
+        let words = load.bytes.div_ceil(4);
+        let int = Int { bits: 8 * u32::from(load.bytes.min(4)), signed: load.signed };
+        let mut values = [[0; LANES]; LARGEST / 4];
+        for lane in lanes_of(now.mask) {
+            let place = (load.address.space, addresses[lane]);
+            let data = self.bytes_to_read(now, lane, place, load.bytes).map_err(|kind| (kind, lane))?;
+            for (value, chunk) in values.iter_mut().zip(data.chunks(4)) {
+                value[lane] = int.extended(memory::load(chunk));
+            }
+        }
+        for (word, values) in (0..words).zip(&values) {
+            self.registers.write(now.mask, word_of(load.dest, word), 1, values);
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(
+        &mut self,
+        now: &mut Now,
+        address: &Address,
+        bytes: u8,
+        data: u8,
+    ) -> Result<(), Stop> {
+        let addresses = self.addresses(now, address)?;
+        for lane in lanes_of(now.mask) {
+            let word = |word: usize| self.registers.general(data, word)[lane];
+            let words = [word(0), if bytes > 4 { word(1) } else { 0 }];
+            let more = if bytes > 8 { [word(2), word(3)] } else { [0; 2] };
+            let place = self.bytes(now, lane, (address.space, addresses[lane]), bytes);
+            let place = place.map_err(|kind| (kind, lane))?;
+            for (chunk, word) in place.chunks_mut(4).zip(words.into_iter().chain(more)) {
+                memory::store(chunk, word.into());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn atomic(&mut self, now: &mut Now, atomic: &Atomic) -> Result<(), Stop> {
+        let addresses = self.addresses(now, &atomic.address)?;
+        let words = atomic.bytes.div_ceil(4);
+        let mut results = [[0; LANES]; LARGEST / 4];
+        let mut done = [1; LANES];
+        for lane in lanes_of(now.mask) {
+            let address = addresses[lane];
+            let length = atomic.bytes * atomic.elements;
+            let space = match atomic.address.space {
+                Space::Generic => Space::of_generic(address),
+                space => space,
+            };
+            let works = match space {
+                Space::Global => true,
+                Space::Shared => atomic.works_on_shared || atomic.address.space == Space::Shared,
+                Space::Local => atomic.works_on_local,
+                _ => false,
+            };
+            if !works {
+                if atomic.done == Truth::None {
+                    let what = format!("an atomic operation of this kind on {} memory", space.name());
+                    return Err((FaultKind::Unsupported { what }, lane));
+                }
+                done[lane] = 0;
+                continue;
+            }
+            // All of a vector is there, or none of it is touched.
+            self.bytes(now, lane, (atomic.address.space, address), length).map_err(|kind| (kind, lane))?;
+            for element in 0..atomic.elements {
+                let first = usize::from(element * words);
+                let mut operands = [0; 2];
+                for (operand, register) in operands.iter_mut().zip(&atomic.operands) {
+                    *operand = (0..usize::from(words)).rev().fold(0u128, |value, word| {
+                        value << 32 | u128::from(self.registers.general(*register, first + word)[lane])
+                    });
+                }
+                let at = address.wrapping_add(u64::from(element * atomic.bytes));
+                let place = self.bytes(now, lane, (atomic.address.space, at), atomic.bytes);
+                let place = place.map_err(|kind| (kind, lane))?;
+                let old = place.iter().rev().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
+                let new = (atomic.function)(space, old, &operands);
+                for (place, byte) in place.iter_mut().zip(new.to_le_bytes()) {
+                    *place = byte;
+                }
+                let result = if atomic.tells_success { u128::from(old == operands[0]) } else { old };
+                for word in 0..usize::from(words) {
+                    results[first + word][lane] = (result >> (32 * word)) as u32 as u64;
+                }
+            }
+        }
+        self.registers.write_truth(now.mask, atomic.done, &done);
+        for (word, values) in (0..words * atomic.elements).zip(&results) {
+            self.registers.write(now.mask, word_of(atomic.dest, word), 1, values);
+        }
+        Ok(())
+    }
+
+    /// From global to shared memory; zeros in lanes that are not valid, and at the end where the address says so.
+    pub(super) fn copy(
+        &mut self,
+        now: &mut Now,
+        (to, from): (&Address, &Address),
+        bytes: u8,
+        valid: u32,
+        fills: bool,
+    ) -> Result<(), Stop> {
+        let (targets, sources) = (self.addresses(now, to)?, self.addresses(now, from)?);
+        for lane in lanes_of(now.mask) {
+            let mut data = [0; LARGEST];
+            let data = &mut data[..usize::from(bytes).min(LARGEST)];
+            let zeros = if fills { sources[lane] & u64::from(bytes - 1) } else { 0 };
+            if valid >> lane & 1 == 1 {
+                let source = self.bytes(now, lane, (from.space, sources[lane] - zeros), bytes);
+                data.copy_from_slice(source.map_err(|kind| (kind, lane))?);
+                data.iter_mut().rev().take(zeros as usize).for_each(|byte| *byte = 0);
+            }
+            let target = self.bytes(now, lane, (to.space, targets[lane]), bytes);
+            target.map_err(|kind| (kind, lane))?.copy_from_slice(data);
+        }
+        Ok(())
+    }
+
+    pub(super) fn query_space(
+        &mut self,
+        now: &mut Now,
+        space: Space,
+        address: &Address,
+        truth: Truth,
+    ) -> Result<(), Stop> {
+        // The machine knows no constants: they lie in global memory.
+        let is_there = |address: u64| match Space::of_generic(address) {
+            Space::Shared => space == Space::Shared,
+            Space::Local => space == Space::Local,
+            _ => space == Space::Global,
+        };
+        let values = self.addresses(now, address)?.map(|address| u64::from(is_there(address)));
+        self.registers.write_truth(now.mask, truth, &values);
+        Ok(())
+    }
+}
+
+/// The place of a word of a result.
+fn word_of(dest: Dest, word: u8) -> Dest {
+    match dest {
+        Dest::General(first) => Dest::General(first.saturating_add(word)),
+        Dest::Uniform(first) => Dest::Uniform(first.saturating_add(word)),
+        Dest::None => Dest::None,
+    }
+}
