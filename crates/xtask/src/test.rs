@@ -16,7 +16,7 @@ const FUZZ_PROGRAMS: u64 = 1000;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 10] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -32,6 +32,7 @@ const STEPS: [Step; 8] = [
         )
     }),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
+    ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
     ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),
     ("fuzz: programs", || fuzz::programs::run(0, FUZZ_PROGRAMS)),
 ];

@@ -2,6 +2,7 @@
 
 use crate::Result;
 
+mod code;
 mod frontend;
 mod generate;
 mod measure;
@@ -9,17 +10,21 @@ mod measure;
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
     let mut what = None;
-    let mut sizes: Vec<usize> = Vec::new();
+    let mut rest: Vec<String> = Vec::new();
     while let Some(argument) = arguments.next()? {
         match argument {
             Value(name) if what.is_none() => what = Some(name.string()?),
-            Value(size) => sizes.push(size.parse()?),
+            Value(word) => rest.push(word.string()?),
             other => return Err(other.unexpected().into()),
         }
     }
     match what.as_deref() {
-        Some("frontend") => frontend::run(&sizes),
-        Some(other) => Err(format!("no benchmark '{other}': there is 'frontend'").into()),
-        None => Err("which benchmark? There is 'frontend'".into()),
+        Some("code") => code::run(&rest),
+        Some("frontend") => {
+            let sizes: std::result::Result<Vec<usize>, _> = rest.iter().map(|size| size.parse()).collect();
+            frontend::run(&sizes?)
+        }
+        Some(other) => Err(format!("no benchmark '{other}': there are 'code' and 'frontend'").into()),
+        None => Err("which benchmark? There are 'code' and 'frontend'".into()),
     }
 }

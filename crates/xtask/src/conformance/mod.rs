@@ -13,15 +13,17 @@ mod cubin_diff;
 mod forms;
 mod json;
 mod mistakes;
+mod reproducible;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
     ("mistakes", mistakes::run),
     ("commands", commands::run),
+    ("reproducible", reproducible::run),
 ];
 
 pub struct Options {
