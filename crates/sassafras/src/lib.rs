@@ -20,6 +20,7 @@ mod edges;
 mod emit;
 mod flight;
 mod launch;
+mod layout;
 mod legalize;
 mod limits;
 mod lines;
@@ -34,6 +35,7 @@ mod reconfigure;
 mod regalloc;
 mod registers;
 mod schedule;
+mod select;
 mod simplify;
 mod uniform;
 mod usage;
@@ -336,6 +338,9 @@ fn overlapping<'a>(
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
+    if options.level > 0 {
+        layout::arrange(&kernel.code, &mut code);
+    }
     Ok(settled.then_some(container::Compiled {
         source: function,
         kernel,
