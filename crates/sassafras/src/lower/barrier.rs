@@ -27,9 +27,7 @@ impl<'a> Lower<'_, 'a> {
         };
         if name.ends_with("arrive") {
             let operands = self.barrier_operands(ins, 0, Some(1))?;
-            self.make_whole(aligned);
-            self.effect(Op::BAR, &[M::ARV], &[], &operands);
-            return Some(());
+            return self.arrive_at(aligned, &[M::ARV], &operands);
         }
         if name.ends_with("red") {
             return self.barrier_reduction(ins, aligned, defer);
@@ -38,17 +36,19 @@ impl<'a> Lower<'_, 'a> {
             return None;
         }
         let operands = self.barrier_operands(ins, 0, (ins.len() > 1).then_some(1))?;
-        self.make_whole(aligned);
-        self.effect(Op::BAR, &[&[M::SYNC], defer].concat(), &[], &operands);
-        Some(())
+        self.arrive_at(aligned, &[&[M::SYNC], defer].concat(), &operands)
     }
 
-    /// The machine counts warps at a barrier, so those that come with all their threads come whole. (Where a warp is
-    /// whole anyway, the pass `convergence` takes this away.) sm_75 wants it of all.
-    fn make_whole(&mut self, aligned: bool) {
-        if aligned || self.machine.sm < 80 {
+    /// A warp comes to a barrier. The machine counts warps there, so it comes whole. Threads of one warp that come from
+    /// different places are gathered as ptxas does it; before sm_90, only those at the same place. (Where the warp is
+    /// whole anyway, the pass `convergence` takes the wait away.)
+    fn arrive_at(&mut self, aligned: bool, modifiers: &[M], operands: &[Arg]) -> Option<()> {
+        if aligned || self.machine.sm < 90 {
             self.wait_for_warp();
+            self.effect(Op::BAR, modifiers, &[], operands);
+            return Some(());
         }
+        self.under_branch(|l| l.collect_warp(Op::BAR, modifiers, operands))
     }
 
     fn barrier_reduction(&mut self, ins: &Ins<'a>, aligned: bool, defer: &[M]) -> Option<()> {
@@ -62,8 +62,7 @@ impl<'a> Lower<'_, 'a> {
         let predicate = self.predicate(ins.get(last)?)?;
         let mut operands = self.barrier_operands(ins, 1, (last > 2).then_some(2))?;
         operands.push(predicate);
-        self.make_whole(aligned);
-        self.effect(Op::BAR, &[&[M::RED, op], defer].concat(), &[], &operands);
+        self.arrive_at(aligned, &[&[M::RED, op], defer].concat(), &operands)?;
         let (count, truth) = (self.kernel.code.value(File::R, 1), self.kernel.code.value(File::P, 1));
         if counts {
             self.effect(Op::B2R, &[M::RESULT], &[count], &[]);

@@ -242,6 +242,40 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
+    /// Gathers all threads of the warp for an operation without results. Constants are taken to be the same wherever
+    /// they come from.
+    pub(super) fn collect_warp(&mut self, op: Op, modifiers: &[M], args: &[Arg]) -> Option<()> {
+        let mut next = FIRST;
+        let mut known: Vec<(Arg, Arg)> = Vec::new();
+        let mut operands = Vec::new();
+        for arg in args {
+            let file = arg.value().map(|v| self.kernel.code.values[v].file);
+            let to = match (file, known.iter().find(|(from, _)| from == arg)) {
+                (_, Some((_, to))) => *to,
+                (None, _) if !matches!(arg, Arg::True(_)) => *arg,
+                (Some(File::R), _) => {
+                    let to = Arg::Fixed { file: File::R, number: next };
+                    self.emit_to(Op::MOV, &[], &[], &[to, *arg]);
+                    next += 1;
+                    to
+                }
+                _ => {
+                    let logic = [TRUTH, PT, *arg, PT, PT, Arg::Imm(0x80), Arg::Imm(0)];
+                    self.emit_to(Op::PLOP3, &[M::LUT], &[], &logic);
+                    TRUTH
+                }
+            };
+            known.push((*arg, to));
+            operands.push(to);
+        }
+        self.until_together(|l, after| {
+            l.effect(Op::WARPSYNC, &[M::COLLECTIVE, M::ALL], &[], &[Arg::Target(after)]);
+            l.emit_to(op, modifiers, &[], &operands);
+            l.effect(Op::ENDCOLLECTIVE, &[], &[], &[]);
+            Some(())
+        })
+    }
+
     /// Arguments in fixed registers: words one after the other, and the predicate. Constants, too, since the threads
     /// may come from places with others.
     fn move_to_fixed(&mut self, op: Op, args: &[Arg]) -> Vec<Arg> {
