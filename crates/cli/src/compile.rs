@@ -155,10 +155,10 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     let mut diagnostics = output.diagnostics;
     // A line of the joined text is no line of any input.
     diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
-    report(given, program, &diagnostics, log)?;
     let is_told = |note: &ptx::Diagnostic| note.severity > Severity::Info || given.has(Id::Verbose);
     let notes: Vec<_> = output.notes.into_iter().filter(is_told).collect();
     log.diagnostics(&program.name, &notes);
+    report(given, program, &diagnostics, log)?;
     let functions = output.functions;
     output.cubin.map(|cubin| Generated { cubin, functions }).ok_or(Stop)
 }

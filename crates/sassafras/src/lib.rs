@@ -253,15 +253,15 @@ fn cubin(
         output.log.push_str(&dumps);
         compiled.push(outcome?);
     }
+    // ptxas compiles from last to first.
+    let notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark);
+    output.notes = notes.collect();
     let errors = limits::check_memory(&compiled, &data, options.relocatable);
     if !errors.is_empty() {
         output.diagnostics.extend(errors);
         return Ok(None);
     }
     output.diagnostics.extend(compiled.iter().flat_map(advice));
-    // ptxas compiles from last to first. Warnings have been given before anything was compiled.
-    let notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark);
-    output.notes = notes.filter(|note| note.severity == Severity::Info).collect();
     let input = Input { source, lines: &lines, module };
     let (bytes, functions) =
         times.of("emit", || container::module(compiled, data, &input, machine, threads, options))?;

@@ -4,7 +4,6 @@
 use crate::bank0::Machine;
 use crate::container::Compiled;
 use crate::data::{self, Data};
-use crate::launch::Launch;
 use crate::{Failure, Options};
 use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
 use ptx::diag::{Diagnostic, Severity, Span};
@@ -50,17 +49,6 @@ pub fn check_module(
     if !options.relocatable {
         check_functions(module)?;
         out.extend(outside_variables(module));
-    }
-    let entries = module.items.iter().rev().filter_map(|item| match item {
-        Item::Function(f) if f.entry && f.body.is_some() => Some(f),
-        _ => None,
-    });
-    for entry in entries {
-        // A directive that is not known is refused when its kernel is compiled.
-        let name = data::name(module, entry.symbol);
-        let Ok(launch) = Launch::new(entry, &name, &options.launch, machine.sm) else { continue };
-        let warnings = launch.notes.into_iter().filter(|(severity, _)| *severity == Severity::Warning);
-        out.extend(warnings.map(|(severity, message)| plain(severity, message)));
     }
     Ok(())
 }
