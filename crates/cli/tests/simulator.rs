@@ -179,7 +179,7 @@ fn is_noticed(mutant: &[u8], run: &runline::Run) -> bool {
     for hazard in &fault.hazards {
         let places = |report: &sim::verify::Report| (report.first.address, report.second.address);
         let known = proven.iter().any(|report| places(report) == places(hazard));
-        assert!(known, "only the simulator says: {hazard}");
+        assert!(known, "only the simulator says: {hazard}\nproven: {proven:?}");
     }
     true
 }

@@ -28,8 +28,8 @@ impl CallGraph {
         }
     }
 
-    /// All functions that can be running when this one is, itself among them.
-    fn reach(&self, from: usize) -> Vec<usize> {
+    /// All functions that can be running when this one is, itself first.
+    pub fn reach(&self, from: usize) -> Vec<usize> {
         let mut seen = vec![false; self.callees.len()];
         let mut work = vec![from];
         let mut all = Vec::new();
@@ -50,9 +50,9 @@ impl CallGraph {
         self.reach(of).into_iter().map(|f| self.barriers[f]).max().unwrap_or(0)
     }
 
-    /// Bytes of stack; 0 where recursion makes it unknown, as ptxas has it.
-    pub fn stack(&self, of: usize) -> u32 {
-        self.deepest(of, &mut vec![false; self.callees.len()]).unwrap_or(0)
+    /// Bytes of stack; `None` where recursion makes it unknown.
+    pub fn stack(&self, of: usize) -> Option<u32> {
+        self.deepest(of, &mut vec![false; self.callees.len()])
     }
 
     fn deepest(&self, of: usize, active: &mut Vec<bool>) -> Option<u32> {
@@ -94,6 +94,13 @@ pub fn externals(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<String>
     let is_here = |name: &&String| compiled.iter().any(|c| c.kernel.code.name == **name);
     let of_code = compiled.iter().flat_map(|c| c.kernel.externs.iter().chain(&c.kernel.takes));
     sorted(of_code.chain(taken_by_data).filter(|name| !is_here(name)).cloned().collect())
+}
+
+/// Functions that the driver has, so that an executable may call them: all that ptxas was found to accept.
+const SYSTEM_FUNCTIONS: [&str; 5] = ["__assertfail", "free", "malloc", "vfprintf", "vprintf"];
+
+pub fn is_system(name: &str) -> bool {
+    SYSTEM_FUNCTIONS.contains(&name)
 }
 
 /// The lists of `.nv.callgraph` and `.nv.prototype`. Only a linker reads more of them than the direct calls.

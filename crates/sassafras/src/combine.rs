@@ -347,6 +347,9 @@ impl<'a> Combine<'a> {
 /// Are its results the same wherever it has the same arguments?
 fn is_function(data: &InstData) -> bool {
     use sass::Op::*;
+    if !simplify::is_pure(data) {
+        return false;
+    }
     let Op::Machine(op) = data.op else {
         return matches!(data.op, Op::Pseudo(Pseudo::Pack));
     };

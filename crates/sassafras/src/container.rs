@@ -8,19 +8,23 @@ use crate::lines::{self, Coded};
 use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
 use crate::mir::Code;
 use crate::reconfigure::Reconfiguration;
-use crate::{Failure, Input, Options, abi};
+use crate::{DebugInfo, Failure, Input, Options, Usage, abi, debug, parallel};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
     DebugSection, Features, Function, Image, ImageKind, Kernel as CubinKernel, Linkage, Module, Param,
     Params, Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
+use std::time::{Duration, Instant};
 
 /// A function up to its words.
 pub struct Compiled<'a> {
     pub source: &'a ptx::ast::Function<'a>,
     pub kernel: Kernel,
     pub code: Code,
+    /// When it was begun, and how long it took.
+    pub start: Instant,
+    pub time: Duration,
 }
 
 pub fn module(
@@ -28,26 +32,28 @@ pub fn module(
     data: Data,
     input: &Input,
     machine: &'static Machine,
+    threads: usize,
     options: &Options,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
     let table = address_table(&compiled);
     let place = |name: &str| table.iter().position(|n| n == name).map_or(0, |i| 8 * i as u32);
-    let mut words = Vec::new();
-    for c in &compiled {
-        let name = &c.kernel.code.name;
-        words.push(
-            emit::words(&c.kernel, &c.code, machine, &place, options)
-                .map_err(|e| Failure::internal("emit", name, e))?,
-        );
-    }
+    let emitted = parallel::map(&compiled, threads, |c| {
+        emit::words(&c.kernel, &c.code, machine, &place, options)
+            .map_err(|e| Failure::internal("emit", &c.kernel.code.name, e))
+    });
+    let words = emitted.into_iter().collect::<Result<Vec<Words>, Failure>>()?;
     let externals = callgraph::externals(&compiled, &data.functions);
+    if let Some(name) = externals.iter().find(|name| !options.relocatable && !callgraph::is_system(name)) {
+        return Err(Failure::of_module(format!("Unresolved extern function '{name}'")));
+    }
     let graph = CallGraph::new(&compiled, &words, options.relocatable);
     let writer = Writer { graph: &graph, externals: &externals, data: &data, machine, options };
     let mut functions: Vec<Function> =
         compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
+    let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i], &words[i])).collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
-    let debug = if options.line_info { line_tables(&compiled, &words, input)? } else { Vec::new() };
+    let debug = debug_sections(&compiled, &words, &data, input, machine, options)?;
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
@@ -71,7 +77,8 @@ pub fn module(
         ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
-    write(module).map_err(|e| Failure::internal("container", "module", e))
+    let bytes = write(module).map_err(|e| Failure::internal("container", "module", e))?;
+    Ok((bytes, usage))
 }
 
 /// Each image that is a parameter gets its kernel, by its place among the functions of the file.
@@ -140,13 +147,30 @@ fn system_variables(compiled: &[Compiled]) -> Vec<SharedVariable> {
     if compiled.iter().any(|c| c.kernel.uses.tensor_partition) { vec![variable] } else { Vec::new() }
 }
 
-fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<Vec<DebugSection>, Failure> {
-    let coded = compiled.iter().zip(words).rev().map(|(compiled, words)| Coded {
+fn debug_sections(
+    compiled: &[Compiled],
+    words: &[Words],
+    data: &Data,
+    input: &Input,
+    machine: &'static Machine,
+    options: &Options,
+) -> Result<Vec<DebugSection>, Failure> {
+    match options.debug_info {
+        DebugInfo::None => return Ok(Vec::new()),
+        DebugInfo::Locs if !lines::has_locs(input.module) => return Ok(Vec::new()),
+        _ => {}
+    }
+    let functions: Vec<(&Compiled, &Words)> = compiled.iter().zip(words).rev().collect();
+    let coded = functions.iter().map(|(compiled, words)| Coded {
         name: &compiled.kernel.code.name,
         source: compiled.source,
         words,
     });
-    lines::sections(input, &coded.collect::<Vec<_>>())
+    let mut all = lines::sections(input, &coded.collect::<Vec<_>>(), options.relocatable)?;
+    if options.debug_info == DebugInfo::Full {
+        all.extend(debug::sections(&debug::Context { input, functions, data, machine, options })?);
+    }
+    Ok(all)
 }
 
 /// The shared variables of the system, and those that the linker places: the module's, then those of kernels.
@@ -188,7 +212,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn function(&self, index: usize, compiled: &Compiled, words: &Words) -> Function {
-        let Writer { graph, data, machine, options, .. } = *self;
+        let Writer { data, machine, options, .. } = *self;
         let Compiled { kernel, .. } = compiled;
         let mut attrs = kernel.launch.attrs();
         if kernel.calls {
@@ -212,16 +236,11 @@ impl Writer<'_> {
         if options.relocatable && !kernel.entry && kernel.barriers > 0 {
             attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
         }
-        // Whoever calls, or is called, uses the registers of the convention.
-        let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
         Function {
-            registers: match kernel.reconfiguration {
-                Reconfiguration::From(start) => start as u8,
-                // Two registers more than are named belong to the system.
-                _ => (graph.registers(index) + 2).clamp(least, 255) as u8,
-            },
+            registers: self.registers(index, kernel),
             exits: words.exits.clone(),
             frame_size: words.frame,
+            frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
             relocs: words.relocs.clone(),
             constant0_relocs: images,
             externs: callgraph::sorted(
@@ -236,6 +255,35 @@ impl Writer<'_> {
             attrs,
             kernel: kernel.entry.then(|| self.kernel(index, kernel)),
             ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
+        }
+    }
+
+    /// Two registers more than are named belong to the system. Whoever calls, or is called, uses those of the
+    /// convention.
+    fn registers(&self, index: usize, kernel: &Kernel) -> u8 {
+        if let Reconfiguration::From(start) = kernel.reconfiguration {
+            return start as u8;
+        }
+        let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
+        (self.graph.registers(index) + 2).clamp(least, 255) as u8
+    }
+
+    fn usage(&self, index: usize, compiled: &Compiled, words: &Words) -> Usage {
+        let Compiled { kernel, code, start, time, .. } = compiled;
+        Usage {
+            name: kernel.code.name.clone(),
+            entry: kernel.entry,
+            registers: self.registers(index, kernel).into(),
+            max_registers: kernel.launch.registers(),
+            barriers: self.graph.barriers(index),
+            frame_bytes: words.frame,
+            stack_bytes: self.graph.stack(index),
+            spill_stores: code.spill_stores + words.saves,
+            spill_loads: code.spill_loads + words.restores,
+            shared_bytes: if kernel.entry { kernel.shared(self.data).0 } else { 0 },
+            callees: self.graph.reach(index).into_iter().filter(|f| *f != index).collect(),
+            start: *start,
+            time: *time,
         }
     }
 
@@ -267,10 +315,11 @@ impl Writer<'_> {
         let uses_shared = size > 0 || kernel.dynamic_shared && !options.relocatable;
         CubinKernel {
             params,
-            min_stack_size: graph.stack(index),
+            // ptxas has 0 where recursion makes it unknown.
+            min_stack_size: graph.stack(index).unwrap_or(0),
             barriers: graph.barriers(index),
             shared: uses_shared.then_some(Shared { size, align }),
-            max_registers: kernel.launch.registers(options.max_registers) as u16,
+            max_registers: kernel.launch.registers() as u16,
             max_threads: kernel.launch.max_threads,
             required_threads: kernel.launch.required_threads,
         }

@@ -69,7 +69,7 @@ pub use variables::IMAGE_HANDLE;
 use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
-use crate::launch::Launch;
+use crate::launch::{Bounds, Launch};
 use crate::reconfigure::Reconfiguration;
 use call::ParamWords;
 use cubin::module::SharedVariable;
@@ -111,6 +111,21 @@ pub struct Kernel {
     pub linked_shared: Vec<SharedVariable>,
     /// What ptxas tells the user about asynchronous products.
     pub advice: Vec<String>,
+    /// Its own variables: bytes from the stack pointer, and from the beginning of its shared memory.
+    pub local: Vec<(ast::Symbol, u32)>,
+    pub shared: Vec<(ast::Symbol, u64)>,
+    /// What its registers are, if that was asked for, in the order of the blocks' instructions.
+    pub bindings: Vec<Binding>,
+}
+
+/// From a place on, a PTX register is this value.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    pub reg: ast::Reg,
+    pub value: Value,
+    pub block: Block,
+    /// The byte of the PTX text at which the instruction begins that writes it; 0: the block begins so.
+    pub at: u32,
 }
 
 /// What a symbol is for the linker.
@@ -139,7 +154,7 @@ pub struct Uses {
 }
 
 pub struct KernelParam {
-    symbol: ast::Symbol,
+    pub symbol: ast::Symbol,
     pub offset: u32,
     pub size: u32,
     /// A texture, sampler or surface: this one of the module's. It takes no bytes.
@@ -208,10 +223,11 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
-    /// No kernel may use more registers.
-    pub max_registers: Option<u32>,
+    pub bounds: &'a Bounds,
     /// Why each product of a warpgroup has to be waited for at once, if so.
     pub serial: Option<Reason>,
+    /// Keep book of what each PTX register is.
+    pub debug: bool,
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -222,10 +238,12 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         message: format!("{what} is not supported yet"),
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
-    let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    let name = data::name(module, function.symbol);
+    let launch = Launch::new(function, &name, env.bounds, env.machine.sm)
+        .map_err(|d| refuse(&format!("Directive '{d}'")))?;
     let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
-        code: Function::new(&data::name(module, function.symbol)),
+        code: Function::new(&name),
         entry: function.entry,
         binding: match function.linkage {
             ast::Linkage { weak: true, .. } => cubin::Binding::WEAK,
@@ -251,6 +269,9 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         linked: FxHashMap::default(),
         linked_shared: Vec::new(),
         advice: Vec::new(),
+        local: Vec::new(),
+        shared: Vec::new(),
+        bindings: Vec::new(),
     };
     kernel.code.block();
     kernel.code.frame = call::outgoing(module, body);
@@ -270,8 +291,16 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     lower.variables()?;
     lower.advise();
     let (first, _) = lower.run()?;
+    let (local, shared) = (sorted(&lower.local), sorted(&lower.shared));
+    (kernel.local, kernel.shared) = (local, shared);
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
     Ok(kernel)
+}
+
+fn sorted<T: Copy>(places: &FxHashMap<ast::Symbol, T>) -> Vec<(ast::Symbol, T)> {
+    let mut all: Vec<(ast::Symbol, T)> = places.iter().map(|(symbol, place)| (*symbol, *place)).collect();
+    all.sort_by_key(|(symbol, _)| *symbol);
+    all
 }
 
 /// The registers that a formal result is.
@@ -322,6 +351,8 @@ struct Lower<'k, 'a> {
     descriptor: Option<Value>,
     /// What products of a warpgroup have not finished yet.
     flight: wgmma::Flight,
+    /// Keep book in [`Kernel::bindings`].
+    debug: bool,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -362,6 +393,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             unguarded: 0,
             descriptor: None,
             flight,
+            debug: env.debug,
         }
     }
 
@@ -428,8 +460,16 @@ impl<'k, 'a> Lower<'k, 'a> {
                     let param = self.kernel.code.value(file, words);
                     self.kernel.code.blocks[self.block].params.push(param);
                     self.now.insert(reg, param);
+                    self.bind(reg, param, 0);
                 }
             }
+        }
+    }
+
+    fn bind(&mut self, reg: ast::Reg, value: Value, at: u32) {
+        let is_named = reg != graph::CARRY && !self.params.contains(reg);
+        if self.debug && is_named {
+            self.kernel.bindings.push(Binding { reg, value, block: self.block, at });
         }
     }
 

@@ -58,6 +58,8 @@ const PASSES: &[Pass] = &[
     Pass { name: "order", level: 1, run: order::run },
 ];
 
+/// Passes that code for a debugger does without: every write of a PTX register stays, whoever needs it.
+const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
 /// Which pass must come before which, and why. A test holds the list to it.
 #[cfg(test)]
 const ORDER: &[(&str, &str, &str)] = &[
@@ -88,6 +90,18 @@ impl Times {
     }
 }
 
+impl Times {
+    /// Adds what other functions took.
+    pub fn add(&mut self, other: Times) {
+        for (name, took) in other.0 {
+            match self.0.iter_mut().find(|(own, _)| *own == name) {
+                Some((_, sum)) => *sum += took,
+                None => self.0.push((name, took)),
+            }
+        }
+    }
+}
+
 impl std::fmt::Display for Times {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let milliseconds = |d: &Duration| d.as_secs_f64() * 1e3;
@@ -108,7 +122,10 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut context = Context { machine, fuel: Fuel::new(options.fuel) };
     check("lower", function, options, log)?;
-    for pass in PASSES.iter().filter(|p| p.level <= options.level) {
+    let is_wanted = |p: &&Pass| {
+        p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name))
+    };
+    for pass in PASSES.iter().filter(is_wanted) {
         let done = times.of(pass.name, || (pass.run)(function, &mut context));
         done.map_err(|e| Failure::internal(pass.name, &function.name, e))?;
         check(pass.name, function, options, log)?;

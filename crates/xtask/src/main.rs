@@ -32,6 +32,7 @@ cargo xtask <task>
       corpus                     real PTX parses, prints back to the same tree and the same cubin
       mistakes                   bad inputs: the same messages as ptxas
       commands                   command lines: the same exit code, messages and outputs as ptxas
+      reproducible               the same code whatever the threads, path, date and kernel's name
       simulator                  ptxas's code in the simulator leaves the memory that the interpreter leaves
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
@@ -39,6 +40,7 @@ cargo xtask <task>
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
       --record                   commands: write down ptxas's answers anew
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
+  bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas
   bench simulator                lane instructions a second (bar: 20 million)
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
   fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message

@@ -33,6 +33,7 @@ const STEPS: [Step; 10] = [
     }),
     ("conformance: simulator", || conformance::run_part("simulator", &Default::default())),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
+    ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
     ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),
     ("fuzz: programs", || fuzz::programs::run(0, FUZZ_PROGRAMS, false)),
 ];

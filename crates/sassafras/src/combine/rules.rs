@@ -426,7 +426,10 @@ fn offset_in_base(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         if OFFSETS.contains(&(offset + more)) {
             let mut new = data.clone();
             (new.args[at], new.args[at + 1]) = (base.into(), Arg::Imm(offset + more));
-            return Some(Rewrite::Become(Box::new(new)));
+            // Some have less room for the number. What needs a register for another argument still gets it later.
+            if c.is_legal(&new) || !c.is_legal(data) {
+                return Some(Rewrite::Become(Box::new(new)));
+            }
         }
     }
     None

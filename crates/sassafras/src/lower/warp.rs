@@ -141,10 +141,7 @@ impl<'a> Lower<'_, 'a> {
     ) -> Option<()> {
         let everyone = constant(mask, Type::U32).is_some_and(|m| m as u32 == u32::MAX);
         if everyone {
-            match self.has_modifiers(Op::WARPSYNC, &[M::ALL]) {
-                true => self.effect(Op::WARPSYNC, &[M::ALL], &[], &[]),
-                false => self.effect(Op::WARPSYNC, &[], &[], &[Arg::Imm(0xffff_ffff)]),
-            }
+            self.wait_for_warp();
             return lower(self, Gathered::Here);
         }
         let mask = self.word(mask, Type::U32)?;
@@ -162,6 +159,14 @@ impl<'a> Lower<'_, 'a> {
             l.effect(Op::WARPSYNC, exclusive, &[], &[mask]);
             lower(l, Gathered::Here)
         })
+    }
+
+    /// All threads of the warp that are still there come together.
+    pub(super) fn wait_for_warp(&mut self) {
+        match self.has_modifiers(Op::WARPSYNC, &[M::ALL]) {
+            true => self.effect(Op::WARPSYNC, &[M::ALL], &[], &[]),
+            false => self.effect(Op::WARPSYNC, &[], &[], &[Arg::Imm(0xffff_ffff)]),
+        }
     }
 
     /// Between `BSSY` and `BSYNC`; what stands between gets the block that begins with the latter.

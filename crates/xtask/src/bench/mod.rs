@@ -7,6 +7,9 @@ mod frontend;
 mod generate;
 mod measure;
 mod simulator;
+mod startup;
+
+const BENCHMARKS: &str = "'frontend', 'simulator' and 'startup'";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -21,8 +24,10 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     }
     match what.as_deref() {
         Some("frontend") => frontend::run(&sizes),
-        Some("simulator") => simulator::run(),
-        Some(other) => Err(format!("no benchmark '{other}': there are 'frontend' and 'simulator'").into()),
-        None => Err("which benchmark? There are 'frontend' and 'simulator'".into()),
+        Some("simulator") if sizes.is_empty() => simulator::run(),
+        Some("startup") if sizes.is_empty() => startup::run(),
+        Some(one @ ("simulator" | "startup")) => Err(format!("bench {one} has one size").into()),
+        Some(other) => Err(format!("no benchmark '{other}': there are {BENCHMARKS}").into()),
+        None => Err(format!("which benchmark? There are {BENCHMARKS}").into()),
     }
 }

@@ -13,16 +13,18 @@ mod cubin_diff;
 mod forms;
 mod json;
 mod mistakes;
+mod reproducible;
 mod simulator;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
     ("mistakes", mistakes::run),
     ("commands", commands::run),
+    ("reproducible", reproducible::run),
     ("simulator", simulator::run),
 ];
 

@@ -241,7 +241,7 @@ pub fn compile(source: &str, way: &Way) -> std::result::Result<Vec<u8>, Failure>
     let target = ptx::Target::find(TARGET).ok_or_else(|| failure("compile", "no target"))?;
     let mut options = sassafras::Options::new(target);
     options.level = way.level;
-    options.max_registers = way.max_registers;
+    options.launch.max_registers = way.max_registers;
     options.verify = true;
     let module = parse(source)?;
     let output = catch_unwind(AssertUnwindSafe(|| sassafras::compile(source, &module, &options)))
