@@ -362,6 +362,17 @@ impl<'a> Lower<'_, 'a> {
         self.set_pair(ins.get(0)?, mask, same)
     }
 
+    /// Some machines have a faster way to the least and the greatest value, which ptxas takes.
+    fn short_reduction(&self, operation: &str) -> Option<M> {
+        let op = match operation {
+            "min" => M::MIN,
+            "max" => M::MAX,
+            _ => return None,
+        };
+        let operands = [sass::operands::ur(2), sass::operands::r(2)];
+        self.takes(Op::CREDUX, &[op], &operands).then_some(op)
+    }
+
     fn redux(&mut self, ins: &Ins<'a>, gathered: Gathered) -> Option<()> {
         let operation = ins.one_of(&["add", "min", "max", "and", "or", "xor"])?;
         let (absolute, nan) = (ins.flag("abs"), ins.flag("NaN"));
@@ -380,6 +391,8 @@ impl<'a> Lower<'_, 'a> {
             };
             let modifiers: &[M] = if nan { &[op, M::F32, M::NAN] } else { &[op, M::F32] };
             self.warp_wide(gathered, Op::CREDUX, modifiers, &[result], &[value])?;
+        } else if let Some(op) = self.short_reduction(operation) {
+            self.warp_wide(gathered, Op::CREDUX, &[&[op], signed].concat(), &[result], &[value])?;
         } else {
             let op: &[M] = match operation {
                 "add" => &[M::SUM],
