@@ -8,7 +8,7 @@
 //! run with exit status 3 and the number to go on from.
 
 use sim::Machine;
-use sim::ops::{BYTES, Outcome, THREADS, inputs, outcome, parameters};
+use sim::ops::{BYTES, Outcome, THREADS, hash, inputs, outcome, parameters};
 use std::collections::BTreeMap;
 use std::error::Error;
 
@@ -141,9 +141,4 @@ fn on_gpu(
         Ok(memory)
     };
     (0..sets).map(run).collect()
-}
-
-/// FNV-1a, 64 bits.
-fn hash<'b>(bytes: impl Iterator<Item = &'b u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -12,7 +12,8 @@ pub fn dot((a, b): (Format, Format), to: Format, pairs: impl Iterator<Item = (u6
     let wide = |from: Format, bits: u64| float_to_float(from, F64, Flow::NEAREST, bits);
     let sum =
         pairs.fold(wide(to, c), |sum, (x, y)| float::fma(F64, Flow::NEAREST, wide(a, x), wide(b, y), sum));
-    float_to_float(F64, to, Flow::NEAREST, sum)
+    // There is one NaN, whatever came in: seen on an H200.
+    if F64.is_nan(sum) { to.nan } else { float_to_float(F64, to, Flow::NEAREST, sum) }
 }
 
 /// The same for f64, where every step rounds.

@@ -319,9 +319,14 @@ impl Decoder<'_> {
         if !self.condition().is_always() {
             return None;
         }
-        let members = self.sources()?.into_iter().map(|argument| argument.source);
-        let mut members = members.filter(|source| !matches!(source, Source::Predicate(_)));
-        Some(Action::Sync { members: members.next().unwrap_or(Source::Immediate(u32::MAX.into())) })
+        // Where the lanes go on behind ENDCOLLECTIVE is the next instruction there.
+        let mut operands = self.inst.operands().enumerate();
+        let members = operands.find(|(_, (_, o))| !matches!(o.kind, Kind::P | Kind::Relative));
+        let members = match members {
+            Some((index, (_, operand))) => self.source(index, operand)?,
+            None => Source::Immediate(u32::MAX.into()),
+        };
+        Some(Action::Sync { members })
     }
 
     fn block_barrier(&self) -> Option<Action> {

@@ -237,3 +237,39 @@ fn words_of(lane: usize, transposed: bool, half: impl Fn(usize, usize) -> u64) -
         true => half(column, row) | half(column + 1, row) << 16,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A barrier that expects so many threads, as code writes it.
+    fn barrier(count: u64) -> u64 {
+        let left = (1 << PENDING.1) - count;
+        with(with(0, EXPECTED, left), PENDING, left)
+    }
+
+    #[test]
+    fn phases() {
+        let one = arrived(barrier(2), 1, 0, false).unwrap();
+        assert_eq!(one & PHASE, 0);
+        let two = arrived(one, 1, 0, false).unwrap();
+        assert_eq!(two, barrier(2) | PHASE);
+        assert_eq!(arrived(barrier(1), 2, 0, false), None);
+        assert_eq!(arrived(0, 1, 0, false), None, "what is no barrier expects no one");
+    }
+
+    #[test]
+    fn transactions() {
+        let waiting = arrived(barrier(1), 1, 64, false).unwrap();
+        assert_eq!(waiting & PHASE, 0);
+        let half = arrived(waiting, 0, 48u64.wrapping_neg(), false).unwrap();
+        assert_eq!(half & PHASE, 0);
+        assert_eq!(arrived(half, 0, 16u64.wrapping_neg(), false), Some(barrier(1) | PHASE));
+    }
+
+    #[test]
+    fn threads_that_drop_out() {
+        let one = arrived(barrier(2), 1, 0, true).unwrap();
+        assert_eq!(arrived(one, 1, 0, false), Some(barrier(1) | PHASE));
+    }
+}
