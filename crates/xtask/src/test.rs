@@ -16,7 +16,7 @@ const FUZZ_PROGRAMS: u64 = 300;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -31,6 +31,7 @@ const STEPS: [Step; 10] = [
             &conformance::Options { ptxas_same: PTXAS_SAME, ..Default::default() },
         )
     }),
+    ("conformance: simulator", || conformance::run_part("simulator", &Default::default())),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
     ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
     ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),

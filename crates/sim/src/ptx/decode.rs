@@ -24,7 +24,7 @@ mod convert;
 mod float;
 mod integer;
 mod layout;
-mod matrix;
+pub(crate) mod matrix;
 pub(crate) mod memory;
 mod video;
 

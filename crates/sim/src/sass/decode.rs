@@ -4,6 +4,7 @@
 //! understood in part is not understood: it becomes `Unsupported`, with its text.
 
 mod asynchronous;
+mod matrix;
 mod memory;
 
 use super::image::{CODE, Image};
@@ -47,6 +48,8 @@ impl Decoder<'_> {
         Some(match self.inst.op() {
             Op::RAW => return None,
             Op::NOP | Op::DEPBAR | Op::PMTRIG | Op::ACQBULK | Op::PREEXIT => Action::Nothing,
+            // The lanes that WARPSYNC.COLLECTIVE has brought together part at the next BSYNC.
+            Op::ENDCOLLECTIVE => Action::Nothing,
             // Memory is written at once and in order: nothing has to be waited for.
             Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::CCTLL | Op::LDGDEPBAR | Op::FENCE => {
                 Action::Nothing
@@ -81,6 +84,7 @@ impl Decoder<'_> {
             Op::ARRIVES => self.arrive_after_copies()?,
             Op::UBLKCP | Op::UBLKRED => self.bulk_copy()?,
             Op::UTMACMDFLUSH | Op::UTMACCTL | Op::UBLKPF | Op::UTMAPF => Action::Nothing,
+            Op::HMMA | Op::IMMA | Op::BMMA | Op::DMMA => self.product()?,
             Op::LDSM | Op::STSM | Op::MOVM => self.matrices()?,
             Op::QSPC => self.query_space()?,
             _ => Action::Compute(Box::new(self.compute()?)),
@@ -256,11 +260,17 @@ impl Decoder<'_> {
     }
 
     fn branch(&self) -> Option<Action> {
-        // Whether the warp is whole: written by ptxas before sm_90 alone.
-        if self.inst.has(M::DIV) || self.inst.has(M::CONV) {
-            return None;
-        }
         let target = u32::try_from(self.relative()?).ok()?;
+        let mut operands = self.inst.operands().enumerate();
+        let members = operands.find(|(_, (_, operand))| operand.kind == Kind::U);
+        match (self.inst.has(M::DIV), self.inst.has(M::CONV), members) {
+            (false, false, _) => {}
+            (divergent, _, Some((index, (_, operand)))) if self.condition().is_always() => {
+                let (members, inverted) = (self.source(index, operand)?, operand.is_neg());
+                return Some(Action::BranchIfTogether { members, inverted, together: !divergent, target });
+            }
+            _ => return None,
+        }
         Some(Action::Branch { taken: self.only_condition()?, target, any: self.inst.has(M::ANY) })
     }
 
@@ -306,7 +316,7 @@ impl Decoder<'_> {
     }
 
     fn sync(&self) -> Option<Action> {
-        if self.inst.has(M::COLLECTIVE) || !self.condition().is_always() {
+        if !self.condition().is_always() {
             return None;
         }
         let members = self.sources()?.into_iter().map(|argument| argument.source);

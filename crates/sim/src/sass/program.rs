@@ -1,7 +1,7 @@
 //! Decoded code: each instruction once, with its operands looked up, its touches of registers and its waits.
 
 use crate::ptx::memory::Space;
-use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation};
+use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation, WholeFunction};
 use crate::verify::Issue;
 use ori::eval::Meaning;
 use sass::{M, Op};
@@ -173,6 +173,7 @@ pub enum Action {
         source: Source,
         dest: Dest,
     },
+    Multiply(Box<Multiply>),
     QuerySpace {
         space: Space,
         address: Address,
@@ -183,6 +184,13 @@ pub enum Action {
         target: u32,
         /// All lanes go if one wants to.
         any: bool,
+    },
+    /// BRA.CONV and BRA.DIV: where the lanes of a mask are all here, or are not.
+    BranchIfTogether {
+        members: Source,
+        inverted: bool,
+        together: bool,
+        target: u32,
     },
     /// To an address in registers.
     Jump {
@@ -293,6 +301,16 @@ pub struct BulkCopy {
     pub size: u8,
     /// Combines what is there with what comes, in elements of so many bytes.
     pub reduction: Option<(u8, AtomicFunction)>,
+}
+
+/// A product of matrices that the lanes of a warp share.
+pub struct Multiply {
+    /// Registers of the factors and of the addend.
+    pub sources: Box<[Source]>,
+    pub function: WholeFunction,
+    /// The first register of the sum, and how many words an element has there.
+    pub dest: u8,
+    pub words: u8,
 }
 
 /// What the lanes that are here do together.

@@ -282,11 +282,18 @@ impl Warp {
                 self.store_matrices(now, address, *count, *transposed, *data)?;
             }
             Action::Transpose { source, dest } => self.transpose(now, *source, *dest)?,
+            Action::Multiply(multiply) => self.multiply(now, multiply)?,
             Action::QuerySpace { space, address, truth } => self.query_space(now, *space, address, *truth)?,
             Action::Together(together) => self.together(now, together)?,
             Action::Branch { taken, target, any } => {
                 let wanting = self.registers.holds(*taken, mask);
                 let going = if *any && wanting != 0 { group.mask } else { wanting };
+                return Ok(self.split(group, going, *target));
+            }
+            Action::BranchIfTogether { members, inverted, together, target } => {
+                let members = self.registers.fetch_uniform(now.context, *members)? as u32;
+                let members = if *inverted { !members } else { members } & self.alive;
+                let going = if (members & !mask == 0) == *together { mask } else { 0 };
                 return Ok(self.split(group, going, *target));
             }
             Action::Jump { taken, base, register } => {

@@ -28,15 +28,18 @@ pub struct Way {
     pub name: &'static str,
     pub level: u8,
     pub max_registers: Option<u32>,
+    /// For a debugger, with all that it is told.
+    pub debug: bool,
 }
 
 pub const TARGET: &str = "sm_90";
 
-pub const WAYS: [Way; 4] = [
-    Way { name: "O0", level: 0, max_registers: None },
-    Way { name: "O1", level: 1, max_registers: None },
-    Way { name: "O3", level: 3, max_registers: None },
-    Way { name: "O3-32", level: 3, max_registers: Some(32) },
+pub const WAYS: [Way; 5] = [
+    Way { name: "O0", level: 0, max_registers: None, debug: false },
+    Way { name: "O1", level: 1, max_registers: None, debug: false },
+    Way { name: "O3", level: 3, max_registers: None, debug: false },
+    Way { name: "O3-32", level: 3, max_registers: Some(32), debug: false },
+    Way { name: "g", level: 0, max_registers: None, debug: true },
 ];
 
 /// What failed. Reduction keeps the stage and lets the rest change.
@@ -242,6 +245,9 @@ pub fn compile(source: &str, way: &Way) -> std::result::Result<Vec<u8>, Failure>
     let mut options = sassafras::Options::new(target);
     options.level = way.level;
     options.launch.max_registers = way.max_registers;
+    if way.debug {
+        (options.debug_code, options.debug_info) = (true, sassafras::DebugInfo::Full);
+    }
     options.verify = true;
     let module = parse(source)?;
     let output = catch_unwind(AssertUnwindSafe(|| sassafras::compile(source, &module, &options)))

@@ -14,7 +14,7 @@ use ori::arith::{Int, matrix};
 
 /// The elements of an operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Element {
+pub(crate) enum Element {
     Float(Format),
     /// f32 without its low bits.
     Tf32,
@@ -44,7 +44,7 @@ impl Element {
         })
     }
 
-    fn bits(self) -> usize {
+    pub(crate) fn bits(self) -> usize {
         match self {
             Element::Float(format) => format.width() as usize,
             Element::Tf32 => 32,
@@ -65,10 +65,10 @@ impl Element {
 }
 
 #[derive(Clone, Copy)]
-struct Shape {
-    m: usize,
-    n: usize,
-    k: usize,
+pub(crate) struct Shape {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
 }
 
 impl Shape {
@@ -82,7 +82,7 @@ impl Shape {
 
 /// What a product does with a row and a column.
 #[derive(Clone, Copy)]
-enum Sum {
+pub(crate) enum Sum {
     Float(Format, Format, Format),
     F64(Flow),
     Int(Int, Int, bool),
@@ -169,7 +169,7 @@ impl<'a> Decoder<'a> {
 }
 
 /// Registers of all three operands.
-fn registers(shape: Shape, a: Element, b: Element, c: Element) -> usize {
+pub(crate) fn registers(shape: Shape, a: Element, b: Element, c: Element) -> usize {
     let of = |elements: usize, element: Element| elements / LANES / element.count();
     of(shape.m * shape.k, a) + of(shape.k * shape.n, b) + of(shape.m * shape.n, c)
 }
@@ -194,7 +194,7 @@ fn place_in_c(element: Element, row: usize, column: usize) -> Place {
     (row % 8 * 4 + column / 2, index / element.count(), index % element.count())
 }
 
-fn multiply(shape: Shape, [a, b, c]: [Element; 3], sum: Sum) -> WholeFunction {
+pub(crate) fn multiply(shape: Shape, [a, b, c]: [Element; 3], sum: Sum) -> WholeFunction {
     let of = move |elements: usize, element: Element| elements / LANES / element.count();
     let (first_b, first_c) = (of(shape.m * shape.k, a), of(shape.m * shape.k, a) + of(shape.k * shape.n, b));
     Box::new(move |inputs| {

@@ -9,7 +9,7 @@ use super::{LANES, Next, Now, Stop, Warp, lanes_of};
 use crate::ptx::FaultKind;
 use crate::ptx::memory::{self, Space};
 use crate::ptx::program::Lanes;
-use crate::sass::program::{Address, Arrive, BulkCopy, Dest, Source, Truth};
+use crate::sass::program::{Address, Arrive, BulkCopy, Dest, Multiply, Source, Truth};
 
 /// Fields of a barrier: lowest bit, width.
 const EXPECTED: (u32, u32) = (1, 20);
@@ -201,6 +201,20 @@ impl Warp {
                     place.copy_from_slice(&half.to_le_bytes());
                 }
             }
+        }
+        Ok(())
+    }
+
+    pub(super) fn multiply(&mut self, now: &mut Now, multiply: &Multiply) -> Result<(), Stop> {
+        if now.mask != u32::MAX {
+            let what = "a product of matrices without all lanes".to_string();
+            return Err((FaultKind::Undefined { what }, now.mask.trailing_zeros() as usize));
+        }
+        let fetch = |source: &Source| self.registers.fetch(now.context, *source);
+        let inputs = multiply.sources.iter().map(fetch).collect::<Result<Vec<Lanes>, Stop>>()?;
+        for (index, values) in (multiply.function)(&inputs).iter().enumerate() {
+            let dest = word_of(Dest::General(multiply.dest), index as u8 * multiply.words);
+            self.registers.write(now.mask, dest, multiply.words, values);
         }
         Ok(())
     }

@@ -239,7 +239,7 @@ impl Warp {
                 arg.bits = column[lane];
             }
             let results = compute.meaning.eval(&compute.modifiers, &args[..count]);
-            let results = results.ok_or_else(|| (compute.unknown(), first))?;
+            let Some(results) = &results else { return Err((compute.unknown(), first)) };
             words = results.words();
             self.values[lane] = results.bits();
             for (index, (truths, place)) in self.truths.iter_mut().zip(&compute.truths).enumerate() {
@@ -314,7 +314,8 @@ impl Warp {
         let tid = |axis: usize| each(&|lane| context.thread(self.index, lane).thread[axis]);
         let warps = context.launch.block.iter().product::<u32>().div_ceil(32);
         let values: Lanes = match register {
-            M::SRZ => same(0),
+            // The stack may grow down to the beginning of local memory.
+            M::SRZ | M::SR_LMEMHIOFF => same(0),
             M::SR_TID_X => tid(0),
             M::SR_TID_Y => tid(1),
             M::SR_TID_Z => tid(2),
