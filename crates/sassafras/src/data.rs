@@ -156,6 +156,9 @@ impl Data {
             || module.items.iter().filter_map(|i| if let Item::Function(f) = i { Some(f) } else { None });
         let names_image =
             |o: &ast::Operand| matches!(o, ast::Operand::Symbol(s) if self.image_of(*s).is_some());
+        if self.images.is_empty() {
+            return None;
+        }
         let mut bodies = functions().filter(|f| !f.entry).filter_map(|f| f.body.as_ref());
         if !bodies.any(|body| body.operands.iter().any(names_image)) {
             return None;

@@ -419,10 +419,10 @@ impl Emitter<'_> {
             }
             Op::S2R | Op::S2UR | Op::CS2R => words.reads_ctaid_z |= reads(M::SR_CTAID_Z),
             Op::SHFL | Op::VOTE | Op::VOTEU | Op::MATCH | Op::REDUX | Op::CREDUX => {
-                if self.kernel.collectives.contains(&line.at) {
+                if self.kernel.collectives.binary_search(&line.at).is_ok() {
                     let register = mask.filter(|(of, _)| *of == line.at).map(|(_, register)| register);
                     words.collectives.push((at, register));
-                } else if !self.kernel.observers.contains(&line.at) {
+                } else if self.kernel.observers.binary_search(&line.at).is_err() {
                     words.warp_wide.push(at);
                 }
             }

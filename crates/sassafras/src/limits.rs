@@ -78,8 +78,8 @@ fn check_functions(module: &Module) -> Result<(), Failure> {
     let missing = |operand: &Operand| match operand {
         Operand::Symbol(s) => {
             let is_function = matches!(module.symbols.get(s.0 as usize)?.kind, SymbolKind::Function { .. });
-            let name = data::name(module, *s);
-            (is_function && !is_defined(*s) && !is_drivers(&name)).then_some(name)
+            let outside = is_function && !is_defined(*s);
+            outside.then(|| data::name(module, *s)).filter(|name| !is_drivers(name))
         }
         _ => None,
     };

@@ -96,7 +96,8 @@ pub struct Kernel {
     pub images: Vec<ImageSlot>,
     pub barriers: u8,
     pub uses: Uses,
-    /// Where in the source something is that threads of a warp do together, and what asks for the others' state only.
+    /// Where in the source something is that threads of a warp do together, and what asks for the others' state only, in
+    /// order.
     pub collectives: Vec<u32>,
     pub observers: Vec<u32>,
     pub launch: Launch,
@@ -308,6 +309,8 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     let (local, shared) = (sorted(&lower.local), sorted(&lower.shared));
     (kernel.local, kernel.shared) = (local, shared);
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
+    kernel.collectives.sort_unstable();
+    kernel.observers.sort_unstable();
     Ok(kernel)
 }
 
