@@ -122,9 +122,8 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut context = Context { machine, fuel: Fuel::new(options.fuel) };
     check("lower", function, options, log)?;
-    let is_wanted = |p: &&Pass| {
-        p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name))
-    };
+    let is_wanted =
+        |p: &&Pass| p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name));
     for pass in PASSES.iter().filter(is_wanted) {
         let done = times.of(pass.name, || (pass.run)(function, &mut context));
         done.map_err(|e| Failure::internal(pass.name, &function.name, e))?;
