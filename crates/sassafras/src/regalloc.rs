@@ -33,7 +33,7 @@ mod rewrite;
 
 use crate::mir::{Address, Code, Line, Origin};
 use crate::{legalize, moves};
-use ceilings::Ceilings;
+pub use ceilings::Ceilings;
 pub use check::{Checker, Claims, check};
 use hints::Hints;
 use next_use::NextUse;
