@@ -227,6 +227,7 @@ fn cubin(
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
+    let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
     let env = lower::Env {
         module,
         machine,
@@ -235,6 +236,7 @@ fn cubin(
         bounds: &options.launch,
         serial: None,
         debug: options.debug_code,
+        watched: &watched,
     };
     let functions = functions(module)?;
     let threads = threads(options, functions.len());
