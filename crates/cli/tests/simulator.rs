@@ -29,8 +29,7 @@ const NOT_YET: [(&str, &str, &str); 1] = [("calls.ptx", "-O", "The address of a 
 
 /// PTX files with run lines, in the folders that have such.
 fn files_with_run_lines() -> Vec<PathBuf> {
-    let folders =
-        ["examples", "crates/sim/tests/kernels", "crates/sassafras/tests/kernels", "crates/cli/tests/run"];
+    let folders = ["examples", "crates/sim/tests/kernels", "crates/sassafras/tests/kernels"];
     let mut files = Vec::new();
     for folder in folders {
         let entries = std::fs::read_dir(repository().join(folder)).unwrap();

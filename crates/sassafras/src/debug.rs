@@ -64,6 +64,34 @@ fn written<'a>(module: &'a ast::Module) -> impl Iterator<Item = &'a ast::Section
         .filter_map(|item| if let Item::Section(section) = item { Some(section) } else { None })
 }
 
+/// The registers that the sections name (`DW_OP_regx`): those that a user may ask for. The number of such a register
+/// has the characters of its name for digits.
+pub fn watched(module: &ast::Module) -> Vec<String> {
+    const OP_REGX: u8 = 0x90;
+    let mut names = Vec::new();
+    for section in written(module) {
+        let lines = section.lines.iter().filter_map(|line| match line {
+            SectionLine::Data(ty, values) if ty.bytes() == 1 => Some(values),
+            _ => None,
+        });
+        let bytes: Vec<u8> = lines.flatten().filter_map(|value| number(value)).map(|n| n as u8).collect();
+        let operands =
+            bytes.iter().enumerate().filter(|(_, byte)| **byte == OP_REGX).map(|(at, _)| &bytes[at + 1..]);
+        names.extend(operands.filter_map(register_name));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn register_name(operand: &[u8]) -> Option<String> {
+    let length = operand.iter().position(|byte| byte & 0x80 == 0)? + 1;
+    let groups = operand[..length.min(9)].iter().enumerate();
+    let number = groups.fold(0, |number, (i, byte)| number | u64::from(byte & 0x7f) << (7 * i));
+    let digits: Vec<u8> = number.to_be_bytes().into_iter().skip_while(|byte| *byte == 0).collect();
+    String::from_utf8(digits).ok().filter(|name| name.starts_with('%'))
+}
+
 /// What a name in a section means.
 #[derive(Clone, Debug)]
 enum Meaning {

@@ -232,6 +232,7 @@ fn cubin(
     limits::check_module(module, machine, options, &mut output.diagnostics)?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
+    let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
     let env = lower::Env {
         module,
         machine,
@@ -240,6 +241,7 @@ fn cubin(
         bounds: &options.launch,
         serial: None,
         debug: options.debug_code,
+        watched: &watched,
     };
     let functions = functions(module)?;
     let threads = threads(options, functions.len());

@@ -241,6 +241,8 @@ pub struct Env<'a> {
     pub serial: Option<Reason>,
     /// Keep book of what each PTX register is.
     pub debug: bool,
+    /// Registers that live until a kernel ends.
+    pub watched: &'a [String],
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -293,11 +295,12 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     kernel.code.moving_stack = stack::moves(module, body);
     let params = ParamWords::new(module, body, Some(function));
     let results: Vec<ast::Reg> = match function.entry {
-        true => Vec::new(),
+        true => watched(module, body, env.watched),
         false => function.returns.iter().flat_map(|r| returned(&params, r)).collect(),
     };
     let mut lower = Lower::new(&mut kernel, env, body, params, &results);
     if function.entry {
+        lower.watched = results;
         (lower.kernel.params, lower.kernel.param_bytes) = kernel_params(function, env.data, env.machine);
     } else {
         lower.device = Some(function);
@@ -318,6 +321,27 @@ fn sorted<T: Copy>(places: &FxHashMap<ast::Symbol, T>) -> Vec<(ast::Symbol, T)> 
     let mut all: Vec<(ast::Symbol, T)> = places.iter().map(|(symbol, place)| (*symbol, *place)).collect();
     all.sort_by_key(|(symbol, _)| *symbol);
     all
+}
+
+/// The registers of a body that have one of these names.
+fn watched(module: &ast::Module, body: &ast::Body, names: &[String]) -> Vec<ast::Reg> {
+    let mut regs = Vec::new();
+    for decl in &body.regs {
+        let base = module.names[decl.name.0 as usize];
+        for name in names {
+            let index = match decl.range {
+                None => (name == base).then_some(0),
+                Some(count) => {
+                    let number = name.strip_prefix(base).and_then(|number| number.parse().ok());
+                    number.filter(|number| *number < count)
+                }
+            };
+            regs.extend(index.map(|index| ast::Reg(decl.first.0 + index)));
+        }
+    }
+    regs.sort_unstable();
+    regs.dedup();
+    regs
 }
 
 /// The registers that a formal result is.
@@ -368,8 +392,9 @@ struct Lower<'k, 'a> {
     descriptor: Option<Value>,
     /// What products of a warpgroup have not finished yet.
     flight: wgmma::Flight,
-    /// Keep book in [`Kernel::bindings`].
+    /// Keep book in [`Kernel::bindings`]; registers that live until the kernel ends.
     debug: bool,
+    watched: Vec<ast::Reg>,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -411,6 +436,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             descriptor: None,
             flight,
             debug: env.debug,
+            watched: Vec::new(),
         }
     }
 
@@ -519,6 +545,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
             End::Return if self.device.is_some() => Terminator::Jump(self.return_edge()),
+            End::Return if !self.watched.is_empty() => Terminator::Jump(self.exit_edge()),
             // A kernel has no caller.
             End::Return => Terminator::Exit,
             End::Jump(to) => Terminator::Jump(self.edge(to)),
@@ -533,6 +560,31 @@ impl<'k, 'a> Lower<'k, 'a> {
         (block.end, block.end_at) = (end, self.at);
         self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
+    }
+
+    /// The way to the one block in which a kernel ends under a debugger: what may be asked for lives until there.
+    fn exit_edge(&mut self) -> Edge {
+        let regs = self.watched.clone();
+        let args = regs.iter().map(|reg| self.read(*reg)).collect();
+        let to = match self.return_block {
+            Some(block) => block,
+            None => {
+                let block = self.kernel.code.block();
+                let here = std::mem::replace(&mut self.block, block);
+                for reg in regs {
+                    let (file, words) = self.shape(reg);
+                    let param = self.kernel.code.value(file, words);
+                    self.kernel.code.blocks[block].params.push(param);
+                    self.bind(reg, param, 0);
+                }
+                let last = &mut self.kernel.code.blocks[block];
+                (last.end, last.end_at) = (Terminator::Exit, self.at);
+                self.block = here;
+                self.return_block = Some(block);
+                block
+            }
+        };
+        Edge { to, args }
     }
 
     /// The way to the one block that a device function returns from, so that its threads meet there.

@@ -161,6 +161,12 @@ fn registers_are_where_the_table_says() {
         let found = entries.iter().find(|e| e.name == register && (e.first..=e.last).contains(&behind));
         assert_eq!(found.map(|e| (e.place, e.word)), Some((kind | number, 0)), "{text}: {entries:?}");
     }
+    // What the DWARF sections name lives to the end: `f`, which the last line does not read, and `i`.
+    let end = listing.iter().rev().find(|(_, text)| text.starts_with("MEMBAR")).expect("the end").0;
+    for register in ["%f1", "%r1"] {
+        let is_there = entries.iter().any(|e| e.name == register && (e.first..=e.last).contains(&end));
+        assert!(is_there, "{register} at {end:#x}: {entries:?}");
+    }
     let call = listing.iter().find(|(_, text)| text.starts_with("CALL")).expect("a call").0;
     for register in ["%r1", "%r3", "%f1", "%rd1"] {
         let is_there = |at: u32| {

@@ -86,8 +86,8 @@ impl Lower<'_, '_> {
         let (after, ways, first) = {
             let params_of_calls = ParamWords::new(module, body, None);
             let data = DATA.get_or_init(Data::default);
-            let bounds = &Bounds::NONE;
-            let env = Env { module, machine: self.machine, lines, data, bounds, serial: None, debug: false };
+            let (bounds, machine, watched) = (&Bounds::NONE, self.machine, &[]);
+            let env = Env { module, machine, lines, data, bounds, serial: None, debug: false, watched };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
             inner.at = self.at;
