@@ -151,7 +151,10 @@ impl Names {
         let own = &kernel.code.name;
         let name = |symbol: ast::Symbol| data::name(input.module, symbol);
         for param in &kernel.params {
-            self.set(name(param.symbol), Meaning::Number(i64::from(machine.params(kernel.param_bytes) + param.offset)));
+            self.set(
+                name(param.symbol),
+                Meaning::Number(i64::from(machine.params(kernel.param_bytes) + param.offset)),
+            );
         }
         for (symbol, offset) in &kernel.local {
             self.set(name(*symbol), Meaning::Frame(i64::from(*offset) - i64::from(words.frame)));

@@ -6,7 +6,8 @@
 
 use crate::bank0::Machine;
 use crate::{
-    Failure, Options, bundles, combine, convergence, edges, legalize, order, progress, select, simplify, uniform,
+    Failure, Options, bundles, combine, convergence, edges, legalize, order, progress, select, simplify,
+    uniform,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -125,9 +126,8 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut context = Context { machine, fuel: Fuel::new(options.fuel) };
     check("lower", function, options, log)?;
-    let is_wanted = |p: &&Pass| {
-        p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name))
-    };
+    let is_wanted =
+        |p: &&Pass| p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name));
     for pass in PASSES.iter().filter(is_wanted) {
         let done = times.of(pass.name, || (pass.run)(function, &mut context));
         done.map_err(|e| Failure::internal(pass.name, &function.name, e))?;

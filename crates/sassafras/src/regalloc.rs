@@ -649,7 +649,8 @@ impl<'a> Allocator<'a> {
         let free = |w: &std::ops::Range<usize>| w.clone().all(|p| places.is_free(p));
         let mut windows = places.windows(data.words).filter(free);
         let first = windows.next()?;
-        let lasting = std::iter::once(first.clone()).chain(windows).find(|w| !self.is_closed(value, w.clone()));
+        let lasting =
+            std::iter::once(first.clone()).chain(windows).find(|w| !self.is_closed(value, w.clone()));
         Some(lasting.unwrap_or(first).start as u8)
     }
 

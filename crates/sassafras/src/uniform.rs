@@ -35,7 +35,8 @@ const TWINS: &[(Name, Name)] = &[
 ];
 
 pub fn run(function: &mut Function, machine: &'static Machine) -> Result<(), String> {
-    let is_product = |i: &Inst| function.tied(&function.insts[*i]).is_some() || is_product(&function.insts[*i]);
+    let is_product =
+        |i: &Inst| function.tied(&function.insts[*i]).is_some() || is_product(&function.insts[*i]);
     let cfg = Cfg::new(function);
     let has_product = |b: &Block| function.blocks[*b].insts.iter().any(is_product);
     let blocks: Vec<Block> = cfg.order.iter().copied().filter(has_product).collect();
@@ -172,7 +173,9 @@ impl<'a> Here<'a> {
                 let (_, data) = self.definition(self.word(arg)?.0)?;
                 match data.op {
                     Op::Machine(Name::MOV) => self.constant(&data.args[0], depth - 1),
-                    Op::Machine(Name::IADD3 | Name::LOP3) => Some(self.evaluate(data, 0, depth)?.bits() as u32),
+                    Op::Machine(Name::IADD3 | Name::LOP3) => {
+                        Some(self.evaluate(data, 0, depth)?.bits() as u32)
+                    }
                     _ => None,
                 }
             }
@@ -251,7 +254,8 @@ impl<'a> Here<'a> {
             _ => (File::UR, self.function.values[v].words),
         };
         let shapes: Vec<(File, u8)> = data.results.iter().map(|r| like(*r)).collect();
-        let results: SmallVec<[Value; 2]> = shapes.into_iter().map(|(f, w)| self.function.value(f, w)).collect();
+        let results: SmallVec<[Value; 2]> =
+            shapes.into_iter().map(|(f, w)| self.function.value(f, w)).collect();
         let new = InstData { op: Op::Machine(twin), results, args, at, ..data.clone() };
         if !legalize::is_legal(self.function, self.machine, &new) {
             return None;

@@ -99,7 +99,9 @@ impl<'a> Lower<'_, 'a> {
             Arg::Imm(size) => size == 0 || size == bytes,
             Arg::Use(u) if u.is_plain() => match self.definition_here(u.value) {
                 Some(data) if data.guard.is_none() => match data.op {
-                    ori::Op::Machine(Op::SEL) => data.args[..2].iter().all(|a| self.all_or_nothing(*a, bytes)),
+                    ori::Op::Machine(Op::SEL) => {
+                        data.args[..2].iter().all(|a| self.all_or_nothing(*a, bytes))
+                    }
                     ori::Op::Machine(Op::MOV) => self.all_or_nothing(data.args[0], bytes),
                     _ => false,
                 },

@@ -161,7 +161,9 @@ fn links_of(function: &Function, data: &InstData) -> Vec<Link> {
     match (data.op, &data.guard) {
         (_, Some(guard)) => data.results.iter().zip(guard.kept.iter().copied()).map(same).collect(),
         (Op::Machine(_), None) => data.results.iter().zip(function.tied(data)).map(same).collect(),
-        (Op::Pseudo(Pseudo::Landed | Pseudo::Copy), None) => data.results.iter().zip(args()).map(same).collect(),
+        (Op::Pseudo(Pseudo::Landed | Pseudo::Copy), None) => {
+            data.results.iter().zip(args()).map(same).collect()
+        }
         (Op::Pseudo(Pseudo::Pack), None) => packed(function, data),
         (Op::Pseudo(Pseudo::Unpack), None) => unpacked(function, data),
         _ => Vec::new(),
@@ -330,7 +332,9 @@ impl<'a> Classes<'a> {
             }
             let most = usize::from(limits.usable(limits.registers));
             let fits = |start: &usize| {
-                start + words <= most && self.is_aligned(class, *start) && !taken.contains_any(*start..start + words)
+                start + words <= most
+                    && self.is_aligned(class, *start)
+                    && !taken.contains_any(*start..start + words)
             };
             starts[class] = (FIRST..most).chain(0..FIRST).find(fits);
             if let Some(start) = starts[class] {

@@ -28,7 +28,7 @@ pub fn run(folders: &[String]) -> Result<()> {
     let mut rows = Vec::new();
     for file in files(folders)? {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let mut count = |program: &Path| count(program, &ours, &file, &dir.join("code.cubin"));
+        let count = |program: &Path| count(program, &ours, &file, &dir.join("code.cubin"));
         let (new, reference) = (count(&ours)?, count(&tools.bin().join("ptxas"))?);
         match (new, reference) {
             (Some(new), Some(reference)) => rows.push((name, new, reference)),
