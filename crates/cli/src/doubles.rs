@@ -5,9 +5,14 @@ use ptx::diag::{Diagnostic, Severity, Span};
 
 const MESSAGE: &str = "Program is doing double precision computations.";
 
-/// Puts the warnings among the front end's diagnostics: each before what is said about a later line.
-pub fn warn(source: &str, module: &Module, diagnostics: &mut Vec<Diagnostic>) {
-    let mut warnings = warnings(source, module).into_iter().peekable();
+/// Puts the warnings among the front end's diagnostics: each before what is said about a later line. As an error ptxas
+/// says it once a line.
+pub fn warn(source: &str, module: &Module, is_error: bool, diagnostics: &mut Vec<Diagnostic>) {
+    let mut warnings = warnings(source, module);
+    if is_error {
+        warnings.dedup_by_key(|warning| warning.line);
+    }
+    let mut warnings = warnings.into_iter().peekable();
     let mut all = Vec::new();
     for diagnostic in std::mem::take(diagnostics) {
         while let Some(warning) = warnings.next_if(|w| w.line <= diagnostic.line) {
@@ -19,6 +24,9 @@ pub fn warn(source: &str, module: &Module, diagnostics: &mut Vec<Diagnostic>) {
     *diagnostics = all;
 }
 
+/// Instructions for which ptxas says it twice.
+const TWICE: [&str; 2] = ["cvt", "testp"];
+
 /// ptxas goes by the modifier: loads and moves count too.
 fn warnings(source: &str, module: &Module) -> Vec<Diagnostic> {
     let functions = module.items.iter().filter_map(|item| match item {
@@ -28,7 +36,9 @@ fn warnings(source: &str, module: &Module) -> Vec<Diagnostic> {
     let is_double = |stmt: &Stmt| match stmt {
         Stmt::Inst(inst) => {
             let opcode = module.opcodes.get(inst.opcode.0 as usize)?;
-            opcode.spelling.split('.').any(|word| word == "f64").then_some(inst.span)
+            let is_double = opcode.spelling.split('.').any(|word| word == "f64");
+            let times = if TWICE.contains(&opcode.mnemonic) { 2 } else { 1 };
+            is_double.then_some(std::iter::repeat_n(inst.span, times))
         }
         _ => None,
     };
@@ -40,7 +50,7 @@ fn warnings(source: &str, module: &Module) -> Vec<Diagnostic> {
         span,
         message: MESSAGE.to_string(),
     };
-    functions.flat_map(|body| &body.stmts).filter_map(is_double).map(warning).collect()
+    functions.flat_map(|body| &body.stmts).filter_map(is_double).flatten().map(warning).collect()
 }
 
 /// How far lines have been counted.

@@ -49,7 +49,9 @@ pub struct Launch {
     max_cluster: Option<u32>,
     explicit_cluster: bool,
     blocks_are_clusters: bool,
-    /// What there is to say about it.
+    /// There are more threads than a multiprocessor takes: they say nothing about registers.
+    impossible: bool,
+    /// What is wrong with it, and which limit on registers counts.
     pub notes: Vec<(Severity, String)>,
 }
 
@@ -73,8 +75,8 @@ impl Launch {
         };
         if function.entry {
             launch.bound(bounds);
-            launch.check_blocks(name, sm);
             launch.check_registers(name);
+            launch.check_blocks(name, sm);
             launch.note_limit(name, bounds.overrides);
             if bounds.overrides && launch.option.is_some() {
                 (launch.max_registers, launch.min_blocks) = (None, None);
@@ -122,6 +124,12 @@ impl Launch {
     /// More blocks than a multiprocessor takes are no bound at all.
     fn check_blocks(&mut self, name: &str, sm: u16) {
         let (threads, blocks) = capacity(sm);
+        if self.threads().is_some_and(|each| each > threads) {
+            let what = if self.min_blocks.is_some() { "maxntid," } else { "threads per SM" };
+            let ignored = "is out of range. .minnctapersm and .maxntid will be ignored";
+            self.warn(format!("Value of {what} for entry {name} {ignored}"));
+            (self.impossible, self.min_blocks) = (true, None);
+        }
         let Some(wanted) = self.min_blocks else { return };
         let (what, ignored) = match () {
             _ if wanted > blocks => ("minnctapersm", "minnctapersm"),
@@ -137,10 +145,11 @@ impl Launch {
     fn check_registers(&mut self, name: &str) {
         match self.max_registers {
             Some(count) if count > MOST => {
-                self.max_registers = None;
+                self.max_registers = Some(MOST);
                 self.warn(format!("Too many maxnreg specified for entry {name}, will be ignored"));
             }
             Some(count) if count < LEAST => {
+                self.max_registers = Some(LEAST);
                 let change = format!("register count of {count} to lower bound of {LEAST}");
                 self.warn(format!("For entry {name} adjusting per thread {change}"));
             }
@@ -160,7 +169,7 @@ impl Launch {
             (None, Some(cap)) => Some(format!("{cap} computed using thread count")),
             _ => None,
         };
-        let is_capped = own.is_some() || self.cap().is_some_and(|cap| cap <= option);
+        let is_capped = own.is_some() || self.cap().is_some();
         if let Some(own) = own {
             let message = format!("Overriding global maxrregcount {option} with entry-specific value {own}");
             self.notes.push((Severity::Info, message));
@@ -181,7 +190,8 @@ impl Launch {
 
     /// The registers that the number of threads leaves to each.
     fn cap(&self) -> Option<u32> {
-        let warps = self.threads()?.div_ceil(32).max(1).saturating_mul(self.min_blocks.unwrap_or(1).max(1));
+        let warps = self.threads().filter(|_| !self.impossible)?.div_ceil(32).max(1);
+        let warps = warps.saturating_mul(self.min_blocks.unwrap_or(1).max(1));
         let cap = REGISTERS / warps.div_ceil(4).saturating_mul(32) / 8 * 8;
         Some(cap.clamp(LEAST, MOST))
     }
@@ -190,6 +200,7 @@ impl Launch {
     pub fn registers(&self) -> u32 {
         let option = self.option.unwrap_or(MOST);
         let limit = match (self.max_registers, self.cap(), self.min_blocks) {
+            (Some(limit), Some(cap), Some(_)) => limit.min(cap),
             (Some(limit), _, _) => limit,
             (None, Some(cap), Some(_)) => cap,
             (None, cap, _) => cap.unwrap_or(MOST).min(option),
@@ -253,6 +264,9 @@ mod tests {
         assert_eq!((bounded(Some(32)).registers(), bounded(None).registers()), (32, 64));
         let own = Launch { max_registers: Some(40), ..bounded(Some(32)) };
         assert_eq!(own.registers(), 40);
+        let at_start = |option| bounded(option).registers_at_start();
+        assert_eq!((at_start(None), at_start(Some(48))), (None, Some(48)));
+        assert_eq!(own.registers_at_start(), Some(40));
     }
 
     /// The directives, the options, and the limit and number of notes that ptxas has for them on sm_90.
@@ -291,12 +305,5 @@ mod tests {
                 "{directives} {bounds:?}"
             );
         }
-        let own = Launch { max_registers: Some(40), ..Launch::default() };
-        let bounded = |option| Launch { max_threads: Some([1024, 1, 1]), option, ..Launch::default() };
-        assert_eq!(
-            (bounded(None).registers_at_start(), bounded(Some(48)).registers_at_start()),
-            (None, Some(48))
-        );
-        assert_eq!(own.registers_at_start(), Some(40));
     }
 }

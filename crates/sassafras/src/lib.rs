@@ -22,6 +22,7 @@ mod flight;
 mod launch;
 mod layout;
 mod legalize;
+mod limits;
 mod lines;
 mod lower;
 mod mir;
@@ -119,8 +120,8 @@ pub struct Output {
     pub cubin: Option<Vec<u8>>,
     /// Why there is no cubin, or what the user should know about it.
     pub diagnostics: Vec<Diagnostic>,
-    /// What only who asks for more (`-v`) wants to know.
-    pub remarks: Vec<Diagnostic>,
+    /// About the launch bounds of kernels; those of severity `Info` are for who asks for more (`-v`).
+    pub notes: Vec<Diagnostic>,
     /// What each function uses, in the order of the PTX text.
     pub functions: Vec<Usage>,
     /// Dumps that were asked for.
@@ -204,7 +205,7 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
         output.log += &times.to_string();
     }
     match result {
-        Ok(bytes) => output.cubin = Some(bytes),
+        Ok(cubin) => output.cubin = cubin,
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
@@ -220,13 +221,15 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
     output
 }
 
+/// `None` if something was wrong and has been said.
 fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
     (times, output): (&mut passes::Times, &mut Output),
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Option<Vec<u8>>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
+    limits::check_module(module, machine, options, &mut output.diagnostics)?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let env = lower::Env {
@@ -250,16 +253,20 @@ fn cubin(
         output.log.push_str(&dumps);
         compiled.push(outcome?);
     }
+    let errors = limits::check_memory(&compiled, &data, options.relocatable);
+    if !errors.is_empty() {
+        output.diagnostics.extend(errors);
+        return Ok(None);
+    }
     output.diagnostics.extend(compiled.iter().flat_map(advice));
+    // ptxas compiles from last to first. Warnings have been given before anything was compiled.
     let notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark);
-    let (remarks, warnings) = notes.partition::<Vec<_>, _>(|note| note.severity == Severity::Info);
-    output.diagnostics.extend(warnings);
-    output.remarks.extend(remarks);
+    output.notes = notes.filter(|note| note.severity == Severity::Info).collect();
     let input = Input { source, lines: &lines, module };
     let (bytes, functions) =
         times.of("emit", || container::module(compiled, data, &input, machine, threads, options))?;
     output.functions = functions;
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 /// What a user may want to know about code that is right nevertheless.

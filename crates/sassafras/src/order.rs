@@ -11,7 +11,7 @@ use crate::passes::Context;
 use graph::{Graph, Latencies};
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
-use ori::{Block, Cfg, File, Function, Inst, Value};
+use ori::{Block, Cfg, File, Function, Inst, Op, Pseudo, Value};
 
 /// Instructions that are looked at together.
 const WINDOW: usize = 512;
@@ -21,8 +21,10 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
     let mut pressure = Pressure::new(function);
+    let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     for &block in &cfg.order {
-        if function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
+        let fixed = calls && makes_uniform(function, block);
+        if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
             continue;
         }
         pressure.begin(function, &live, block);
@@ -35,6 +37,15 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         function.blocks[block].insts = ordered;
     }
     Ok(())
+}
+
+/// Does a block compute uniform values? Around calls these are computed again where they are needed, and come back to
+/// the same registers only if they are made in the order in which lowering made them.
+fn makes_uniform(function: &Function, block: Block) -> bool {
+    let uniform = |v: &Value| function.values[*v].file == File::UR;
+    let constant = |op: Op| matches!(op, Op::Machine(sass::Op::ULDC | sass::Op::LDCU));
+    let insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+    insts.filter(|data| !constant(data.op)).any(|data| data.results.iter().any(uniform))
 }
 
 /// Files whose registers are counted: R, P, and the uniform ones.

@@ -62,7 +62,8 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
                 true => Some(GROUPS),
                 false => (needs.read && reads_registers(&step.inst) || awaited_read).then_some(1),
             },
-            wait: 0b11,
+            // The machine has no form of `WARPGROUP.DEPBAR` that waits for scoreboards.
+            wait: if step.inst.form().op == Op::WARPGROUP && !is_arrival(&step.inst) { 0 } else { 0b11 },
             reuse: 0,
         };
         all.push(Timed { control, idle: fillers(idle) });
@@ -180,6 +181,13 @@ fn is_counted(inst: &Inst, model: &Model) -> bool {
 /// A product that a warpgroup computes by itself.
 fn is_product(inst: &Inst) -> bool {
     inst.form().class == Class::Gmma
+}
+
+/// The columns of a product's result, 128 of `64x128x16`. ptxas keeps products of more than 64 an eighth of them, less
+/// four, of cycles apart, up to the longest stall (seen for every number of columns).
+fn columns(inst: &Inst) -> u16 {
+    let shape = |m: M| m.name().strip_prefix("64x")?.split('x').next()?.parse().ok();
+    inst.modifiers().find_map(shape).unwrap_or(0)
 }
 
 /// Does it order what memory was asked for before? Then the answers must have come: ptxas waits for the load of an
@@ -312,7 +320,10 @@ impl<'a> Stretch<'a> {
                 wait |= bit(self.issued[before].write) | bit(self.issued[before].read);
             }
             if let Some(last) = self.last_of_unit[unit as usize] {
-                time = time.max(last + u32::from(self.model.interval(unit)));
+                let product = steps[..i].iter().rev().map(|s| &s.inst).find(|inst| is_product(inst));
+                let busy = product.filter(|_| unit == Unit::Gmma).map_or(0, columns) / 8;
+                let interval = self.model.interval(unit).max(busy.saturating_sub(4).min(LONGEST));
+                time = time.max(last + u32::from(interval));
             }
             let before =
                 i.checked_sub(1).map_or(0, |b| self.issued[b].time + u32::from(pause(&steps[b].inst)));

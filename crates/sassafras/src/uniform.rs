@@ -5,9 +5,12 @@
 //! and `R2UR(a + b)` is `R2UR(a) + R2UR(b)`. This pass walks from each `R2UR` in a block with products towards the
 //! words that it depends on, as long as
 //!
-//! * the operation stands in the same block, so that no uniform value lives where threads may have parted;
-//! * it has a uniform twin with a form for these operands;
-//! * at most one word has to be brought over that wasn't before.
+//! * the operation has a uniform twin with a form for these operands;
+//! * at most one word has to be brought over that wasn't before;
+//! * it stands in the same block, or is one step away: descriptors that don't change in a loop are often the sum of a
+//!   common base and a constant, and would take two registers each all through the loop.
+//!
+//! All is done in the block of the product: no uniform value lives where threads may have parted.
 //!
 //! What is a constant by then becomes one. The same is done for the predicate that tells whether a product adds to its
 //! accumulator. Descriptors of neighbouring products differ by a constant: they cost a sum each in place of a move.
@@ -245,7 +248,8 @@ impl<'a> Here<'a> {
         }
         let (block, data) = self.definition(word.0).filter(|_| depth > 0)?;
         let one_word = self.function.values[word.0].words == 1;
-        let data = Some(data.clone()).filter(|_| block == self.block && one_word)?;
+        let depth = if block == self.block { depth - 1 } else { 0 };
+        let data = Some(data.clone()).filter(|_| one_word)?;
         let Op::Machine(op) = data.op else { return None };
         let twin = TWINS.iter().find(|(name, _)| *name == op)?.1;
         let args = self.uniform_args(&data, depth, at)?;
@@ -276,7 +280,7 @@ impl<'a> Here<'a> {
                 continue;
             };
             let plain = Arg::Use(ori::Use { negated: false, inverted: false, ..*u });
-            if let Some(constant) = self.constant(&plain, depth) {
+            if let Some(constant) = self.constant(&plain, DEPTH) {
                 args.push(self.constant_arg(u, constant)?);
                 continue;
             }
@@ -284,7 +288,7 @@ impl<'a> Here<'a> {
                 File::P => (u.value, 0),
                 _ => self.word(&plain)?,
             };
-            let new = match self.uniform(word, depth - 1, at) {
+            let new = match self.uniform(word, depth, at) {
                 Some(new) => new,
                 None if brought.is_none() && self.function.values[u.value].file == File::R => {
                     brought = Some((i, word));

@@ -249,11 +249,10 @@ impl Program {
         let args = [self.random.one(&self.pairs).into(), Arg::Imm(16)];
         let load = Op::Machine(sass::Op::LDG);
         let loaded = self.push(load, &[M::E, M::_64], &[(File::R, 2)], &args, guard.clone());
-        let low = self.pseudo(Pseudo::Unpack, &[1, 1], &[loaded.into()]);
-        for word in [low, Value(low.0 + 1)] {
+        for word in Self::halves(loaded) {
             let kept = self.random.one(&self.words);
             let guard = guard.clone().map(|g| Guard { kept: smallvec![kept], ..g });
-            let value = self.push(Op::Pseudo(Pseudo::Copy), &[], &[(File::R, 1)], &[word.into()], guard);
+            let value = self.push(Op::Pseudo(Pseudo::Copy), &[], &[(File::R, 1)], &[word], guard);
             self.words.push(value);
         }
     }

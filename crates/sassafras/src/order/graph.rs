@@ -80,7 +80,7 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         LDC | ULDC | LDCU => Kind::Free,
         S2R | S2UR | CS2R if data.args.iter().all(fixed) => Kind::Free,
         S2R | S2UR | CS2R | BMOV | ELECT | LEPC | R2P | P2R => Kind::Wall,
-        VOTE | VOTEU | SHFL | MATCH | REDUX => Kind::Warp,
+        VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX => Kind::Warp,
         BAR | WARPSYNC | ATOM | ATOMG | ATOMS | RED => Kind::Order,
         LDG | LDS | LD | LDL | LDSM => access(data, op).map_or(Kind::Order, Kind::Load),
         STG | STS | ST | STL => access(data, op).map_or(Kind::Order, Kind::Store),

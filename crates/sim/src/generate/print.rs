@@ -399,22 +399,22 @@ impl<'p> Printer<'p> {
             return;
         }
         self.called.insert(function);
-        self.line("{");
-        self.line(".param .b64 at, from, b;\n\t.param .b32 own, a;\n\t.param .f32 c;\n\t.param .align 8 .b8 results[16];");
-        for (ty, parameter, value) in [
-            ("b64", "at", "%record".to_string()),
-            ("b64", "from", "%table".to_string()),
-            ("b32", "own", "%slot".to_string()),
-            ("b32", "a", format!("%r{a}")),
-            ("b64", "b", format!("%d{b}")),
-            ("f32", "c", format!("%f{c}")),
-        ] {
-            self.line(format!("st.param.{ty} [{parameter}], {value};"));
+        // The names are not those of the function's own parameters: ptxas takes them for these, even in a scope.
+        let arguments = [
+            ("b64", "%record".to_string()),
+            ("b64", "%table".to_string()),
+            ("b32", "%slot".to_string()),
+            ("b32", format!("%r{a}")),
+            ("b64", format!("%d{b}")),
+            ("f32", format!("%f{c}")),
+        ];
+        self.line("{\n\t.param .align 8 .b8 q[16];");
+        for (i, (ty, value)) in arguments.iter().enumerate() {
+            self.line(format!(".param .{ty} p{i};\n\tst.param.{ty} [p{i}], {value};"));
         }
         let name = function_name(self.program.seed, function);
-        self.line(format!("call (results), {name}, (at, from, own, a, b, c);"));
-        self.line(format!("ld.param.b32 %r{word}, [results];\n\tld.param.b64 %d{long}, [results+8];"));
-        self.line("}");
+        self.line(format!("call (q), {name}, (p0, p1, p2, p3, p4, p5);"));
+        self.line(format!("ld.param.b32 %r{word}, [q];\n\tld.param.b64 %d{long}, [q+8];\n\t}}"));
     }
 
     /// A row is left out where it needs threads that may not be here.

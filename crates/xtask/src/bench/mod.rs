@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: our compiler against ptxas, in the same run, on the same input, as ratios.
+//! `cargo xtask bench`: our compiler against ptxas, in the same run, on the same input, as ratios; and the simulator's
+//! speed.
 
 use crate::Result;
 
@@ -6,6 +7,11 @@ mod code;
 mod frontend;
 mod generate;
 mod measure;
+mod simulator;
+mod startup;
+
+/// What there is to measure.
+const ALL: &str = "'code', 'frontend', 'startup' and 'simulator'";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -24,7 +30,10 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             let sizes: std::result::Result<Vec<usize>, _> = rest.iter().map(|size| size.parse()).collect();
             frontend::run(&sizes?)
         }
-        Some(other) => Err(format!("no benchmark '{other}': there are 'code' and 'frontend'").into()),
-        None => Err("which benchmark? There are 'code' and 'frontend'".into()),
+        Some("startup") if rest.is_empty() => startup::run(),
+        Some("startup") => Err("bench startup has one size".into()),
+        Some("simulator") => simulator::run(),
+        Some(other) => Err(format!("no benchmark '{other}': there are {ALL}").into()),
+        None => Err(format!("which benchmark? There are {ALL}").into()),
     }
 }
