@@ -13,7 +13,7 @@ use crate::regalloc::{Ceilings, Limits};
 use graph::{Graph, Latencies};
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
-use ori::{Block, Cfg, File, Function, Inst, Value};
+use ori::{Block, Cfg, File, Function, Inst, Op, Pseudo, Value};
 
 /// Instructions that are looked at together.
 const WINDOW: usize = 512;
@@ -25,8 +25,10 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let mut pressure = Pressure::new(function);
     let limits = Limits::registers(launch::MOST);
     let ceilings = Ceilings::new(function, &cfg, &limits);
+    let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     for &block in &cfg.order {
-        if function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
+        let fixed = calls && makes_uniform(function, block);
+        if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
             continue;
         }
         let registers = limits.usable(ceilings.least(block));
@@ -40,6 +42,15 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         function.blocks[block].insts = ordered;
     }
     Ok(())
+}
+
+/// Does a block compute uniform values? Around calls these are computed again where they are needed, and come back to
+/// the same registers only if they are made in the order in which lowering made them.
+fn makes_uniform(function: &Function, block: Block) -> bool {
+    let uniform = |v: &Value| function.values[*v].file == File::UR;
+    let constant = |op: Op| matches!(op, Op::Machine(sass::Op::ULDC | sass::Op::LDCU));
+    let insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+    insts.filter(|data| !constant(data.op)).any(|data| data.results.iter().any(uniform))
 }
 
 /// Files whose registers are counted: R, P, and the uniform ones.

@@ -126,13 +126,13 @@ fn ends_stretch(inst: &Inst) -> bool {
 }
 
 /// The steps behind which control goes somewhere that is not known here: nothing may be under way then. That is so for
-/// meeting points, too, if a barrier was put aside and comes back where its region ends: as far as the code tells,
-/// threads could come there from the end of any other region that has the same barrier.
+/// meeting points, too, if anything stands before one where its region ends (a barrier that comes back, a store): as far
+/// as the code tells, threads could come there from the end of any other region that has the same barrier.
 fn drains(steps: &[Step]) -> Vec<bool> {
-    let restored = steps.iter().any(|s| s.leads && s.inst.form().op == Op::BMOV);
+    let late = steps.iter().any(|s| !s.leads && s.inst.form().op == Op::BSYNC);
     let drains = |s: &Step| match s.inst.form().op {
         Op::CALL | Op::RET | Op::BRX | Op::JMP => true,
-        Op::BSYNC => restored,
+        Op::BSYNC => late,
         _ => changes_threads(&s.inst),
     };
     steps.iter().map(drains).collect()

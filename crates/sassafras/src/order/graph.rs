@@ -256,6 +256,11 @@ impl Graph {
             let own = if decides { TO_BRANCH } else { ports[node].issue };
             let behind = self.edges[node].iter().map(|(to, cycles)| self.height[*to] + cycles).max();
             self.height[node] = own.max(behind.unwrap_or(0));
+            // Uniform registers don't move: those that live longest come first, and have the same place everywhere.
+            if matches!(data.op, Op::Machine(sass::Op::ULDC | sass::Op::LDCU)) && data.uses().next().is_none()
+            {
+                self.height[node] = u32::MAX / 2;
+            }
         }
     }
 }
