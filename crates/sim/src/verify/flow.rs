@@ -185,9 +185,12 @@ fn jumps(
         Op::BRX | Op::BRXU | Op::JMX | Op::JMXU => code.indirect.get(&index).ok_or(index)?.clone(),
         Op::BSYNC => {
             let targets = barrier(inst).and_then(|barrier| reconvergence.get(&barrier));
-            // Compilers put BSYNC right before the meeting point; then no other region can be meant.
+            // Compilers put BSYNC right before the meeting point, or name it as that point; then no other region can be
+            // meant.
             match targets {
-                Some(targets) if targets.contains(&(index + 1)) => vec![index + 1],
+                Some(targets) if targets.contains(&(index + 1)) || targets.contains(&index) => {
+                    vec![index + 1]
+                }
                 targets => targets.into_iter().flatten().copied().collect(),
             }
         }
