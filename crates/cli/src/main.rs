@@ -2,15 +2,18 @@
 
 mod compile;
 mod disasm;
+mod doubles;
 mod entries;
 mod inputs;
 mod inspect;
+mod jobs;
 mod listing;
 mod log;
 mod options;
 mod run;
 mod statistics;
 mod tools;
+mod trace;
 mod usage;
 mod verify;
 

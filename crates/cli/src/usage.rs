@@ -1,33 +1,128 @@
-//! What the kernels of a cubin use, read off the cubin itself: for `-v`, and to keep to `-maxrregcount`.
+//! What functions use, as `-v` prints it, and the warnings about local memory.
 
 use crate::log::{Log, Stop};
 use crate::options::{Given, Id};
-use cubin::inspect::{CubinReport, KernelReport};
 use cubin::{Body, Object, Section};
+use sassafras::Usage;
 
-/// The sizes in a cubin.
-pub struct Usage {
-    pub kernels: Vec<KernelReport>,
-    sections: Vec<(String, u64)>,
+/// XLA looks for the first three words.
+pub fn check_registers(functions: &[Usage], log: &Log) -> Result<(), Stop> {
+    // What a function calls has limits of its own.
+    let is_over =
+        |function: &&Usage| function.callees.is_empty() && function.registers > function.max_registers;
+    match functions.iter().find(is_over) {
+        Some(Usage { name, registers, max_registers, .. }) => Err(log.fatal(&format!(
+            "Register allocation failed: '{name}' needs {registers} registers, {max_registers} are allowed"
+        ))),
+        None => Ok(()),
+    }
 }
 
-impl Usage {
-    pub fn of(cubin: &[u8], log: &Log) -> Result<Usage, Stop> {
-        let unreadable = |error| log.fatal(&format!("Internal error: the cubin is not readable: {error}"));
-        let object = Object::read(cubin).map_err(unreadable)?;
-        let sections = object.sections.iter().map(|section| (section.name.clone(), size(section)));
-        Ok(Usage { sections: sections.collect(), kernels: CubinReport::new(&object).kernels })
+/// `--warn-on-local-memory-usage`, `--warn-on-spills`, and that of a stack whose size nobody knows.
+pub fn warn(given: &Given, functions: &[Usage], log: &mut Log) {
+    for function in functions.iter().rev() {
+        let Usage { name, frame_bytes, spill_stores, spill_loads, .. } = function;
+        if given.has(Id::WarnLocalMemory) && *frame_bytes > 0 {
+            log.warning(&format!(
+                "Local memory used for function '{name}', size of stack frame: {frame_bytes} bytes"
+            ));
+        }
+        if given.has(Id::WarnSpills) && spill_stores + spill_loads > 0 {
+            log.warning(&format!(
+                "Registers are spilled to local memory in function '{name}', {}",
+                spills(function)
+            ));
+        }
+    }
+    // ptxas says so only with -g.
+    let is_wanted = given.has(Id::DeviceDebug) && !given.has(Id::StackSizeWarning);
+    for function in functions.iter().filter(|f| is_wanted && f.entry && f.stack_bytes.is_none()) {
+        log.warning(&format!(
+            "Stack size for entry function '{}' cannot be statically determined",
+            function.name
+        ));
+    }
+}
+
+fn spills(function: &Usage) -> String {
+    format!("{} bytes spill stores, {} bytes spill loads", function.spill_stores, function.spill_loads)
+}
+
+/// `-v`. ptxas prints kernels from last to first. Behind a kernel it has the functions that it can call; in an object
+/// for the linker each function stands for itself, before the kernels.
+pub struct Report<'a> {
+    pub given: &'a Given,
+    pub functions: &'a [Usage],
+    pub sections: Sections,
+    pub log: &'a Log,
+}
+
+impl Report<'_> {
+    pub fn print(&self) {
+        let Report { given, functions, sections, log } = self;
+        let sm = given.arch().target.sm();
+        let global = sections.size(".nv.global") + sections.size(".nv.global.init");
+        log.info(&format!("{global} bytes gmem{}", sections.constant_banks(sm, "")));
+        if given.relocatable() {
+            for function in functions.iter().rev().filter(|function| !function.entry) {
+                self.properties(function);
+                self.time(function);
+            }
+        }
+        for kernel in functions.iter().rev().filter(|function| function.entry) {
+            self.kernel(kernel, sm);
+            kernel.callees.iter().filter_map(|f| functions.get(*f)).for_each(|f| self.properties(f));
+        }
     }
 
-    fn section(&self, name: &str) -> u64 {
-        self.sections.iter().find(|(known, _)| known == name).map_or(0, |(_, size)| *size)
+    fn kernel(&self, kernel: &Usage, sm: u16) {
+        let Report { given, sections, log, .. } = self;
+        let Usage { name, registers, barriers, shared_bytes, .. } = kernel;
+        log.info(&format!("Compiling entry function '{name}' for '{}'", given.arch().name));
+        self.properties(kernel);
+        let mut text = format!("Used {registers} registers, used {barriers} barriers");
+        // The linker knows more.
+        if let Some(stack) = kernel.stack_bytes.filter(|bytes| *bytes > 0 && !given.relocatable()) {
+            text += &format!(", {stack} bytes cumulative stack size");
+        }
+        if *shared_bytes > 0 {
+            text += &format!(", {shared_bytes} bytes smem");
+        }
+        log.info(&format!("{text}{}", sections.constant_banks(sm, &format!(".{name}"))));
+        self.time(kernel);
+    }
+
+    fn properties(&self, function: &Usage) {
+        let Usage { name, frame_bytes, .. } = function;
+        let spills = spills(function);
+        self.log
+            .info(&format!("Function properties for {name}\n    {frame_bytes} bytes stack frame, {spills}"));
+    }
+
+    fn time(&self, function: &Usage) {
+        self.log.info(&format!("Compile time = {:.3} ms", function.time.as_secs_f64() * 1e3));
+    }
+}
+
+/// The names and sizes of a cubin's sections.
+pub struct Sections(Vec<(String, u64)>);
+
+impl Sections {
+    pub fn of(cubin: &[u8], log: &Log) -> Result<Sections, Stop> {
+        let unreadable = |error| log.fatal(&format!("Internal error: the cubin is not readable: {error}"));
+        let object = Object::read(cubin).map_err(unreadable)?;
+        Ok(Sections(object.sections.iter().map(|section| (section.name.clone(), size(section))).collect()))
+    }
+
+    fn size(&self, name: &str) -> u64 {
+        self.0.iter().find(|(known, _)| known == name).map_or(0, |(_, size)| *size)
     }
 
     /// `, 364 bytes cmem[0], 8 bytes cmem[2]`: ptxas names constant memory only before sm_90. A module's banks have no
     /// suffix, a kernel's have its name.
     fn constant_banks(&self, sm: u16, suffix: &str) -> String {
         let banks = (0..18).filter(|_| sm < 90);
-        let sized = banks.map(|bank| (bank, self.section(&format!(".nv.constant{bank}{suffix}"))));
+        let sized = banks.map(|bank| (bank, self.size(&format!(".nv.constant{bank}{suffix}"))));
         sized
             .filter(|(_, size)| *size > 0)
             .map(|(bank, size)| format!(", {size} bytes cmem[{bank}]"))
@@ -42,54 +137,4 @@ fn size(section: &Section) -> u64 {
         Body::Zeros(size) => *size,
         _ => 0,
     }
-}
-
-/// XLA looks for the first three words.
-pub fn check_registers(given: &Given, usage: &Usage, log: &Log) -> Result<(), Stop> {
-    let Some(limit) = given.max_registers() else { return Ok(()) };
-    match usage.kernels.iter().find_map(|k| Some((&k.name, k.registers.filter(|used| *used > limit)?))) {
-        Some((name, used)) => Err(log.fatal(&format!(
-            "Register allocation failed: '{name}' needs {used} registers, {limit} are allowed"
-        ))),
-        None => Ok(()),
-    }
-}
-
-pub fn report(given: &Given, usage: &Usage, seconds: f64, log: &Log) {
-    if !given.has(Id::Verbose) {
-        return;
-    }
-    let arch = given.arch();
-    let global = usage.section(".nv.global") + usage.section(".nv.global.init");
-    log.info(&format!("{global} bytes gmem{}", usage.constant_banks(arch.target.sm(), "")));
-    // The kernels are compiled in one go: each gets its share of the time.
-    let milliseconds = seconds * 1e3 / usage.kernels.len().max(1) as f64;
-    for kernel in &usage.kernels {
-        let name = &kernel.name;
-        let constants = usage.constant_banks(arch.target.sm(), &format!(".{name}"));
-        log.info(&format!("Compiling entry function '{name}' for '{}'", arch.name));
-        log.info(&format!("Function properties for {name}\n    {}", stack(kernel)));
-        log.info(&format!("{}{constants}", kernel_usage(kernel)));
-        log.info(&format!("Compile time = {milliseconds:.3} ms"));
-    }
-}
-
-/// Without a stack nothing is spilled. With one a cubin doesn't tell how much of it is for spilling.
-fn stack(kernel: &KernelReport) -> String {
-    match kernel.local_bytes.unwrap_or(0) {
-        0 => "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads".into(),
-        bytes => format!("{bytes} bytes stack frame"),
-    }
-}
-
-fn kernel_usage(kernel: &KernelReport) -> String {
-    let mut text =
-        format!("Used {} registers, used {} barriers", kernel.registers.unwrap_or(0), kernel.barriers);
-    if let Some(bytes) = kernel.local_bytes.filter(|bytes| *bytes > 0) {
-        text += &format!(", {bytes} bytes cumulative stack size");
-    }
-    if kernel.shared_bytes > 0 {
-        text += &format!(", {} bytes smem", kernel.shared_bytes);
-    }
-    text
 }

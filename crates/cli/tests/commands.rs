@@ -22,14 +22,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "ptxas has an internal error when a kernel is named twice; we compile it once",
     ),
     ("$ -arch=sm_90 --link-info=links k.ptx", "ptxas fills the file with '(null)'; we write none"),
-    (
-        "$ -arch=sm_90 -minnctapersm=100 -maxntid=1024 k.ptx",
-        "the compiler does not know launch bounds yet, so it has nothing to say about them",
-    ),
-    (
-        "$ -arch=sm_90 --query-controls= k.ptx",
-        "what the option asks for is refused before its file is opened",
-    ),
 ];
 
 /// The file with what waits for the compiler.

@@ -19,17 +19,26 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
-    pub fn new(compiled: &[Compiled], words: &[Words], relocatable: bool) -> CallGraph {
+    pub fn new(
+        compiled: &[Compiled],
+        words: &[Words],
+        taken_by_data: &[String],
+        relocatable: bool,
+    ) -> CallGraph {
         CallGraph {
-            callees: if relocatable { vec![Vec::new(); compiled.len()] } else { callees(compiled) },
+            callees: if relocatable {
+                vec![Vec::new(); compiled.len()]
+            } else {
+                callees(compiled, taken_by_data)
+            },
             registers: words.iter().map(|w| w.registers).collect(),
             frames: words.iter().map(|w| w.frame).collect(),
             barriers: compiled.iter().map(|c| c.kernel.barriers).collect(),
         }
     }
 
-    /// All functions that can be running when this one is, itself among them.
-    fn reach(&self, from: usize) -> Vec<usize> {
+    /// All functions that can be running when this one is, itself first.
+    pub fn reach(&self, from: usize) -> Vec<usize> {
         let mut seen = vec![false; self.callees.len()];
         let mut work = vec![from];
         let mut all = Vec::new();
@@ -50,9 +59,9 @@ impl CallGraph {
         self.reach(of).into_iter().map(|f| self.barriers[f]).max().unwrap_or(0)
     }
 
-    /// Bytes of stack; 0 where recursion makes it unknown, as ptxas has it.
-    pub fn stack(&self, of: usize) -> u32 {
-        self.deepest(of, &mut vec![false; self.callees.len()]).unwrap_or(0)
+    /// Bytes of stack; `None` where recursion makes it unknown.
+    pub fn stack(&self, of: usize) -> Option<u32> {
+        self.deepest(of, &mut vec![false; self.callees.len()])
     }
 
     fn deepest(&self, of: usize, active: &mut Vec<bool>) -> Option<u32> {
@@ -69,12 +78,13 @@ impl CallGraph {
 }
 
 /// For each function the functions of the module that it may call.
-fn callees(compiled: &[Compiled]) -> Vec<Vec<usize>> {
+fn callees(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<Vec<usize>> {
     let index: FxHashMap<&str, usize> =
         compiled.iter().enumerate().map(|(i, c)| (c.kernel.code.name.as_str(), i)).collect();
     let find = |name: &String| index.get(name.as_str()).copied();
     // A pointer may lead to any function whose address is taken.
-    let taken: Vec<usize> = compiled.iter().flat_map(|c| &c.kernel.takes).filter_map(find).collect();
+    let of_code = compiled.iter().flat_map(|c| &c.kernel.takes);
+    let taken: Vec<usize> = of_code.chain(taken_by_data).filter_map(find).collect();
     let of = |c: &Compiled| {
         let mut all: Vec<usize> = c.kernel.callees.iter().filter_map(find).collect();
         all.extend(taken.iter().filter(|_| !c.kernel.pointer_calls.is_empty()));

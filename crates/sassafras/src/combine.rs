@@ -6,6 +6,7 @@
 
 mod constants;
 mod rules;
+mod vectors;
 
 use crate::bank0::Machine;
 use crate::passes::{Context, Fuel};
@@ -91,6 +92,8 @@ impl<'a> Combine<'a> {
 
     fn block(&mut self, block: Block) {
         self.block = block;
+        vectors::merge(self.function, block, &mut self.uses, self.fuel);
+        self.grow();
         for inst in std::mem::take(&mut self.function.blocks[block].insts) {
             self.inst(inst);
         }
@@ -167,8 +170,8 @@ impl<'a> Combine<'a> {
             self.known.push(None);
             self.definition.push(None);
             self.serial.push(0);
-            self.uses.push(1);
         }
+        self.uses.resize(self.function.values.len(), 1);
     }
 
     /// The value of two words with these, which was there before or is put together now.
@@ -249,6 +252,10 @@ impl<'a> Combine<'a> {
         }
         for arg in &mut data.args {
             let Arg::Use(u) = arg else { continue };
+            // Some operations name the words of a uniform value one by one, and rely on their being neighbours.
+            if self.function.values[u.value].file != File::R {
+                continue;
+            }
             while let Some((value, part)) = self.source(u)
                 && self.fuel.burn()
             {
@@ -345,7 +352,7 @@ impl<'a> Combine<'a> {
 }
 
 /// Are its results the same wherever it has the same arguments?
-fn is_function(data: &InstData) -> bool {
+pub fn is_function(data: &InstData) -> bool {
     use sass::Op::*;
     if !simplify::is_pure(data) {
         return false;

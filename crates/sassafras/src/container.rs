@@ -8,19 +8,26 @@ use crate::lines::{self, Coded};
 use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
 use crate::mir::Code;
 use crate::reconfigure::Reconfiguration;
-use crate::{Failure, Input, Options, abi};
+use crate::{DebugInfo, Failure, Input, Options, Usage, abi, debug, parallel};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
     DebugSection, Features, Function, Image, ImageKind, Kernel as CubinKernel, Linkage, Module, Param,
     Params, Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
+use std::time::{Duration, Instant};
+
+/// What `SPARSE_MMA_MASK` is where products take sparse matrices.
+const SPARSE: u16 = 0x10;
 
 /// A function up to its words.
 pub struct Compiled<'a> {
     pub source: &'a ptx::ast::Function<'a>,
     pub kernel: Kernel,
     pub code: Code,
+    /// When it was begun, and how long it took.
+    pub start: Instant,
+    pub time: Duration,
 }
 
 pub fn module(
@@ -28,26 +35,26 @@ pub fn module(
     data: Data,
     input: &Input,
     machine: &'static Machine,
+    threads: usize,
     options: &Options,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
     let table = address_table(&compiled);
     let place = |name: &str| table.iter().position(|n| n == name).map_or(0, |i| 8 * i as u32);
-    let mut words = Vec::new();
-    for c in &compiled {
-        let name = &c.kernel.code.name;
-        words.push(
-            emit::words(&c.kernel, &c.code, machine, &place, options)
-                .map_err(|e| Failure::internal("emit", name, e))?,
-        );
-    }
+    let emitted = parallel::map(&compiled, threads, |c| {
+        emit::words(&c.kernel, &c.code, machine, &place, options)
+            .map_err(|e| Failure::internal("emit", &c.kernel.code.name, e))
+    });
+    let words = emitted.into_iter().collect::<Result<Vec<Words>, Failure>>()?;
     let externals = callgraph::externals(&compiled, &data.functions);
-    let graph = CallGraph::new(&compiled, &words, options.relocatable);
-    let writer = Writer { graph: &graph, externals: &externals, data: &data, machine, options };
+    let graph = CallGraph::new(&compiled, &words, &data.functions, options.relocatable);
+    let writer =
+        Writer { words: &words, graph: &graph, externals: &externals, data: &data, machine, options };
     let mut functions: Vec<Function> =
         compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
+    let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i], &words[i])).collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
-    let debug = if options.line_info { line_tables(&compiled, &words, input)? } else { Vec::new() };
+    let debug = debug_sections(&compiled, &words, &data, input, machine, options)?;
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
@@ -64,14 +71,16 @@ pub fn module(
         variables: data.variables,
         images: images_of_kernels(&compiled, data.images),
         loader_sizes: loader_sizes(&compiled),
+        constant_size: options.relocatable.then_some(data.constant_bytes.into()),
         attrs: module_attrs(input.module),
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
         debug,
-        features: features(&compiled),
+        features: features(&compiled, &words),
         ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
-    write(module).map_err(|e| Failure::internal("container", "module", e))
+    let bytes = write(module).map_err(|e| Failure::internal("container", "module", e))?;
+    Ok((bytes, usage))
 }
 
 /// Each image that is a parameter gets its kernel, by its place among the functions of the file.
@@ -99,16 +108,36 @@ fn module_attrs(module: &ptx::Module) -> Vec<Attr> {
 }
 
 /// What the file says of the instructions in it.
-fn features(compiled: &[Compiled]) -> Features {
+fn features(compiled: &[Compiled], words: &[Words]) -> Features {
     let any = |used: fn(&Uses) -> bool| compiled.iter().any(|c| used(&c.kernel.uses));
     let later = |u: &Uses| {
         u.tensor_copies || u.map_changes || u.launch_control || u.tensor_memory || u.paired_tensor_memory
     };
+    let code = words.iter().map(|w| w.isa_class).max().unwrap_or(0);
     let maps = if any(|u| u.tensor_copies) { 1 } else { 0 };
     Features {
-        isa_class: if any(later) { 2 } else { Features::default().isa_class },
+        isa_class: code.max(if any(later) { 2 } else { Features::default().isa_class }),
         tensormap: if any(|u| u.map_changes) { 2 } else { maps },
     }
+}
+
+/// What threads of a warp do together: for debuggers and checkers.
+fn warp_attrs(words: &Words) -> Vec<Attr> {
+    /// The number of the first general register in debug information, and what stands for a constant mask.
+    const R0: u32 = 0x0500_0000;
+    const CONSTANT: u32 = u32::MAX;
+    let mut attrs = Vec::new();
+    if !words.collectives.is_empty() {
+        let mask = |register: Option<u8>| register.map_or(CONSTANT, |r| R0 | u32::from(r));
+        let masks: Vec<u32> = words.collectives.iter().map(|(_, register)| mask(*register)).collect();
+        let offsets: Vec<u32> = words.collectives.iter().map(|(at, _)| *at).collect();
+        attrs.push(Attr::words(AttrCode::COOP_GROUP_MASK_REGIDS, masks));
+        attrs.push(Attr::words(AttrCode::COOP_GROUP_INSTR_OFFSETS, offsets));
+    }
+    if !words.warp_wide.is_empty() {
+        attrs.push(Attr::words(AttrCode::INT_WARP_WIDE_INSTR_OFFSETS, words.warp_wide.clone()));
+    }
+    attrs
 }
 
 /// What the driver does for tensor memory before the kernel starts.
@@ -140,13 +169,30 @@ fn system_variables(compiled: &[Compiled]) -> Vec<SharedVariable> {
     if compiled.iter().any(|c| c.kernel.uses.tensor_partition) { vec![variable] } else { Vec::new() }
 }
 
-fn line_tables(compiled: &[Compiled], words: &[Words], input: &Input) -> Result<Vec<DebugSection>, Failure> {
-    let coded = compiled.iter().zip(words).rev().map(|(compiled, words)| Coded {
+fn debug_sections(
+    compiled: &[Compiled],
+    words: &[Words],
+    data: &Data,
+    input: &Input,
+    machine: &'static Machine,
+    options: &Options,
+) -> Result<Vec<DebugSection>, Failure> {
+    match options.debug_info {
+        DebugInfo::None => return Ok(Vec::new()),
+        DebugInfo::Locs if !lines::has_locs(input.module) => return Ok(Vec::new()),
+        _ => {}
+    }
+    let functions: Vec<(&Compiled, &Words)> = compiled.iter().zip(words).rev().collect();
+    let coded = functions.iter().map(|(compiled, words)| Coded {
         name: &compiled.kernel.code.name,
         source: compiled.source,
         words,
     });
-    lines::sections(input, &coded.collect::<Vec<_>>())
+    let mut all = lines::sections(input, &coded.collect::<Vec<_>>(), options.relocatable)?;
+    if options.debug_info == DebugInfo::Full {
+        all.extend(debug::sections(&debug::Context { input, functions, data, machine, options })?);
+    }
+    Ok(all)
 }
 
 /// The shared variables of the system, and those that the linker places: the module's, then those of kernels.
@@ -179,6 +225,7 @@ fn address_table(compiled: &[Compiled]) -> Vec<String> {
 /// What all functions of a cubin are written with.
 #[derive(Clone, Copy)]
 struct Writer<'a> {
+    words: &'a [Words],
     graph: &'a CallGraph,
     externals: &'a [String],
     data: &'a Data,
@@ -188,13 +235,17 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn function(&self, index: usize, compiled: &Compiled, words: &Words) -> Function {
-        let Writer { graph, data, machine, options, .. } = *self;
+        let Writer { data, machine, options, .. } = *self;
         let Compiled { kernel, .. } = compiled;
         let mut attrs = kernel.launch.attrs();
         if kernel.calls {
             attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
         }
         attrs.extend(tensor_memory(&kernel.uses));
+        attrs.extend(warp_attrs(words));
+        let sparse = words.sparse && machine.tells_sparse_products();
+        attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE)));
+        attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));
         if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
             attrs.push(Attr::flag(AttrCode::REG_RECONFIG));
         }
@@ -212,16 +263,11 @@ impl Writer<'_> {
         if options.relocatable && !kernel.entry && kernel.barriers > 0 {
             attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
         }
-        // Whoever calls, or is called, uses the registers of the convention.
-        let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
         Function {
-            registers: match kernel.reconfiguration {
-                Reconfiguration::From(start) => start as u8,
-                // Two registers more than are named belong to the system.
-                _ => (graph.registers(index) + 2).clamp(least, 255) as u8,
-            },
+            registers: self.registers(index, kernel),
             exits: words.exits.clone(),
             frame_size: words.frame,
+            frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
             relocs: words.relocs.clone(),
             constant0_relocs: images,
             externs: callgraph::sorted(
@@ -237,6 +283,41 @@ impl Writer<'_> {
             kernel: kernel.entry.then(|| self.kernel(index, kernel)),
             ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
         }
+    }
+
+    /// Two registers more than are named belong to the system. Whoever calls, or is called, uses those of the
+    /// convention.
+    fn registers(&self, index: usize, kernel: &Kernel) -> u8 {
+        if let Reconfiguration::From(start) = kernel.reconfiguration {
+            return start as u8;
+        }
+        let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
+        (self.graph.registers(index) + 2).clamp(least, 255) as u8
+    }
+
+    fn usage(&self, index: usize, compiled: &Compiled, words: &Words) -> Usage {
+        let Compiled { kernel, code, start, time, .. } = compiled;
+        Usage {
+            name: kernel.code.name.clone(),
+            entry: kernel.entry,
+            registers: self.registers(index, kernel).into(),
+            max_registers: kernel.launch.registers(),
+            barriers: self.graph.barriers(index),
+            frame_bytes: words.frame,
+            stack_bytes: self.graph.stack(index),
+            spill_stores: code.spill_stores + words.saves,
+            spill_loads: code.spill_loads + words.restores,
+            shared_bytes: if kernel.entry { kernel.shared(self.data).0 } else { 0 },
+            callees: self.graph.reach(index).into_iter().filter(|f| *f != index).collect(),
+            start: *start,
+            time: *time,
+        }
+    }
+
+    /// To sm_89 the driver is told which kernels ask for the third coordinate of their block.
+    fn ctaid_z(&self, index: usize) -> bool {
+        self.machine.tells_ctaid_z()
+            && self.graph.reach(index).into_iter().any(|f| self.words[f].reads_ctaid_z)
     }
 
     fn kernel(&self, index: usize, kernel: &Kernel) -> CubinKernel {
@@ -267,10 +348,11 @@ impl Writer<'_> {
         let uses_shared = size > 0 || kernel.dynamic_shared && !options.relocatable;
         CubinKernel {
             params,
-            min_stack_size: graph.stack(index),
+            // ptxas has 0 where recursion makes it unknown.
+            min_stack_size: graph.stack(index).unwrap_or(0),
             barriers: graph.barriers(index),
             shared: uses_shared.then_some(Shared { size, align }),
-            max_registers: kernel.launch.registers(options.max_registers) as u16,
+            max_registers: kernel.launch.registers() as u16,
             max_threads: kernel.launch.max_threads,
             required_threads: kernel.launch.required_threads,
         }

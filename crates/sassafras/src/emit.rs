@@ -27,6 +27,10 @@ fn part(half: Half) -> RelocType {
     }
 }
 
+fn address(place: usize) -> u32 {
+    (place * WORD) as u32
+}
+
 /// The words of a function.
 #[derive(Debug, Default)]
 pub struct Words {
@@ -34,11 +38,28 @@ pub struct Words {
     /// Offsets of `EXIT`, and of calls to something outside.
     pub exits: Vec<u32>,
     pub outside_calls: Vec<u32>,
+    /// Offsets of what threads of a warp do together because the source says so, with the register of the mask; and of
+    /// what they do together for the compiler.
+    pub collectives: Vec<(u32, Option<u8>)>,
+    pub warp_wide: Vec<u32>,
+    /// The least class of machines that has all the operations, as `.nv.compat` counts them; and whether a product takes
+    /// a sparse matrix.
+    pub isa_class: u8,
+    pub sparse: bool,
+    /// Is the block's third coordinate asked for?
+    pub reads_ctaid_z: bool,
     pub relocs: Vec<SymbolicReloc>,
     /// Bytes of the frame, saved registers included.
     pub frame: u32,
+    /// Bytes that are saved for the caller, and restored, by all the code there is for it.
+    pub saves: u32,
+    pub restores: u32,
     /// The highest R that is named, plus one.
     pub registers: u32,
+    /// Where the stack pointer has moved.
+    pub frame_ready: u32,
+    /// By block, where its lines are; only for a debugger.
+    pub lines: Vec<Vec<u32>>,
     /// For each word, the byte of the PTX text at which the instruction begins that it is for, 0 where there is none.
     pub at: Vec<u32>,
 }
@@ -67,8 +88,10 @@ pub fn words(
         code,
         target,
         table,
-        relocatable: options.relocatable,
         lines: Vec::new(),
+        placed: vec![Vec::new(); function.blocks.len()],
+        ready: 0,
+        options,
         starts: vec![0; function.blocks.len()],
         saved: saved(kernel, code),
         frame: 0,
@@ -83,7 +106,7 @@ pub fn words(
         e.end(block, &code.order[i + 1..]);
         e.lines[end..].iter_mut().for_each(|line| line.at = function.blocks[block].end_at);
     }
-    e.finish(options.level)
+    e.finish()
 }
 
 /// Something of the caller's that a device function uses.
@@ -91,6 +114,24 @@ pub fn words(
 enum Saved {
     Register(u8),
     Barrier(u8),
+}
+
+/// 1 is for every machine of the generation. Seen with ptxas: 2 has the small floats, 4 what later machines lack.
+fn isa_class(line: &Line) -> u8 {
+    use sass::Op;
+    let has = |m: M| line.modifiers.contains(&m);
+    match line.op {
+        Op::HGMMA | Op::IGMMA | Op::QGMMA | Op::BGMMA | Op::BMMA => 4,
+        Op::IMMA if has(M::_8816) => 4,
+        Op::DMMA if !has(M::_8x8x4) => 4,
+        Op::F2FP if has(M::E4M3) || has(M::E5M2) => 2,
+        _ => 1,
+    }
+}
+
+fn is_sparse(line: &Line) -> bool {
+    use sass::Op;
+    matches!(line.op, Op::HMMA | Op::IMMA | Op::QMMA | Op::OMMA) && line.modifiers.contains(&M::SP)
 }
 
 /// Might shared memory be accessed?
@@ -123,8 +164,12 @@ struct Emitter<'a> {
     code: &'a Code,
     target: &'static Machine,
     table: &'a dyn Fn(&str) -> u32,
-    relocatable: bool,
+    options: &'a Options,
     lines: Vec<Line>,
+    /// By block, which of the lines are its own; only for a debugger.
+    placed: Vec<Vec<usize>>,
+    /// The line before which the stack pointer has moved.
+    ready: usize,
     /// The first line of each block.
     starts: Vec<usize>,
     saved: Vec<Saved>,
@@ -149,6 +194,7 @@ impl Emitter<'_> {
             self.push(sass::Op::LDC, &[], &[stack, from]);
         }
         self.move_stack(-i64::from(self.frame));
+        self.ready = self.lines.len();
         for i in 0..self.saved.len() {
             let place = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
             let register = match self.saved[i] {
@@ -174,6 +220,9 @@ impl Emitter<'_> {
                 settled = true;
             }
             settled &= !self.target.settles_shared_memory() || !may_unsettle(line.op);
+            if self.options.debug_code {
+                self.placed[block.index()].push(self.lines.len());
+            }
             self.lines.push(line.clone());
         }
     }
@@ -241,9 +290,7 @@ impl Emitter<'_> {
             first == Some(&to)
         };
         match &self.function.blocks[block].end {
-            Terminator::Exit => {
-                self.push(sass::Op::EXIT, &[], &[]);
-            }
+            Terminator::Exit => self.exit(),
             Terminator::Return => self.epilogue(),
             Terminator::Jump(edge) => {
                 let to = self.destination(edge.to);
@@ -266,6 +313,21 @@ impl Emitter<'_> {
         }
     }
 
+    /// Before a thread ends, its faults may have to show: ptxas waits for them, and for a debugger for its stores too.
+    fn exit(&mut self) {
+        let Options { debug_code, errors_at_exit, .. } = *self.options;
+        if debug_code {
+            self.push(sass::Op::MEMBAR, &[M::SC, M::VC], &[]);
+        }
+        if debug_code || errors_at_exit {
+            self.push(sass::Op::ERRBAR, &[], &[]);
+            if sass::legal(self.target.isa, sass::Op::CGAERRBAR, &[], &[]) {
+                self.push(sass::Op::CGAERRBAR, &[], &[]);
+            }
+        }
+        self.push(sass::Op::EXIT, &[], &[]);
+    }
+
     fn branch(&mut self, guard: Guard, to: Block) {
         let line = self.push(sass::Op::BRA, &[], &[machine::relative(0)]);
         line.guard = guard;
@@ -273,7 +335,7 @@ impl Emitter<'_> {
     }
 
     /// Times the lines, adds the self-branch and the padding, fills in distances and addresses, and encodes.
-    fn finish(mut self, level: u8) -> Result<Words, String> {
+    fn finish(mut self) -> Result<Words, String> {
         let inst = |isa, line: &Line| {
             let inst = Inst::new(isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
             Ok::<_, String>(inst.guarded(line.guard))
@@ -290,7 +352,10 @@ impl Emitter<'_> {
             steps[start].leads = true;
         }
         let model = Model::of(self.target.isa);
-        let timed = if level == 0 { schedule::serial(&steps, model) } else { schedule::exact(&steps, model) };
+        let timed = match self.options.level {
+            0 => schedule::serial(&steps, model),
+            _ => schedule::exact(&steps, model),
+        };
         // Where each line is once idle instructions stand between them.
         let mut places = Vec::with_capacity(lines.len() + 1);
         let mut next = 0;
@@ -299,15 +364,33 @@ impl Emitter<'_> {
             next += t.idle.len() + 1;
         }
         places.push(next);
-        let mut words = Words { frame: self.frame, registers: self.code.registers, ..Words::default() };
+        let saved = 4 * self.saved.len() as u32;
+        let returns = lines.iter().filter(|line| line.op == sass::Op::RET).count() as u32;
+        let mut words = Words {
+            frame: self.frame,
+            saves: saved,
+            restores: saved * returns,
+            registers: self.code.registers,
+            frame_ready: address(places[self.ready]),
+            lines: self
+                .placed
+                .iter()
+                .map(|lines| lines.iter().map(|i| address(places[*i])).collect())
+                .collect(),
+            ..Words::default()
+        };
         let idle = inst(self.target.isa, &Line::new(sass::Op::NOP, &[], &[], Origin::Frame))?;
+        let mut mask = None;
         for (i, (mut line, timed)) in lines.into_iter().zip(timed).enumerate() {
             for stall in &timed.idle {
                 let control = Control { stall: *stall, yields: true, ..Control::default() };
                 words.push(&idle.clone().controlled(control), line.at)?;
             }
             self.fill_in(&mut line, i, &places, &mut words);
-            let at = (places[i] * WORD) as u32;
+            let at = address(places[i]);
+            self.note_warp(&line, at, &mut mask, &mut words);
+            words.isa_class = words.isa_class.max(isa_class(&line));
+            words.sparse |= is_sparse(&line);
             match line.op {
                 sass::Op::EXIT => words.exits.push(at),
                 sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push(at),
@@ -322,6 +405,29 @@ impl Emitter<'_> {
             words.push(&idle.clone().controlled(schedule::padding()), 0)?;
         }
         Ok(words)
+    }
+
+    /// Notes what a line does with the whole warp. `mask` is the register that the last wait for other threads had, and
+    /// the place in the source that it was for.
+    fn note_warp(&self, line: &Line, at: u32, mask: &mut Option<(u32, u8)>, words: &mut Words) {
+        use sass::Op;
+        let reads = |name: M| line.operands.iter().any(|o| *o == machine::name(name));
+        match line.op {
+            Op::WARPSYNC => {
+                let register = line.operands.iter().find(|o| o.kind == sass::Kind::R);
+                *mask = register.map(|o| (line.at, o.value as u8));
+            }
+            Op::S2R | Op::S2UR | Op::CS2R => words.reads_ctaid_z |= reads(M::SR_CTAID_Z),
+            Op::SHFL | Op::VOTE | Op::VOTEU | Op::MATCH | Op::REDUX | Op::CREDUX => {
+                if self.kernel.collectives.binary_search(&line.at).is_ok() {
+                    let register = mask.filter(|(of, _)| *of == line.at).map(|(_, register)| register);
+                    words.collectives.push((at, register));
+                } else if self.kernel.observers.binary_search(&line.at).is_err() {
+                    words.warp_wide.push(at);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A call of something whose address came from the table.
@@ -361,7 +467,10 @@ impl Emitter<'_> {
         let name = |symbol: u32| self.function.symbols[symbol as usize].clone();
         let (kind, symbol, addend) = match line.address {
             // A pointer to a function is the function's number for all devices.
-            None if line.op == sass::Op::CALL && self.relocatable && self.target.unified_functions() => {
+            None if line.op == sass::Op::CALL
+                && self.options.relocatable
+                && self.target.unified_functions() =>
+            {
                 (RelocType::ABS56_16_34, UNIFIED_FUNCTIONS.to_string(), 0)
             }
             None => return,

@@ -1,10 +1,12 @@
-//! What a kernel says about its launch, and how many registers that leaves to a thread.
+//! What a kernel and the command line say about its launch, and how many registers that leaves to a thread.
 //!
 //! The rules were measured on ptxas: `.maxnreg` counts first, then `.maxntid` or `.reqntid` together with
-//! `.minnctapersm`, then `-maxrregcount`; threads per block alone are an upper bound beside that option.
+//! `.minnctapersm`, then `-maxrregcount`; threads per block alone are an upper bound beside that option. Options fill in
+//! what a kernel does not say, or, if they are to, replace what it says.
 
 use cubin::attr::{Attr, Code};
 use ptx::ast::Function;
+use ptx::diag::Severity;
 
 /// Registers of a quarter of a multiprocessor; the numbers that are handed out are multiples of 8.
 const REGISTERS: u32 = 16384;
@@ -12,21 +14,78 @@ const REGISTERS: u32 = 16384;
 pub const MOST: u32 = 255;
 pub const LEAST: u32 = 24;
 
+/// What the command line says about launches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    pub max_threads: Option<[u32; 3]>,
+    /// Blocks that must fit on a multiprocessor.
+    pub min_blocks: Option<u32>,
+    /// Registers of a thread, and in device functions of an object for the linker.
+    pub max_registers: Option<u32>,
+    pub max_function_registers: Option<u32>,
+    /// Does this count more than what the PTX says?
+    pub overrides: bool,
+}
+
+impl Bounds {
+    pub const NONE: Bounds = Bounds {
+        max_threads: None,
+        min_blocks: None,
+        max_registers: None,
+        max_function_registers: None,
+        overrides: false,
+    };
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
     pub max_threads: Option<[u32; 3]>,
     pub required_threads: Option<[u32; 3]>,
     min_blocks: Option<u32>,
     max_registers: Option<u32>,
+    /// The limit of the command line.
+    option: Option<u32>,
     cluster: Option<[u32; 3]>,
     max_cluster: Option<u32>,
     explicit_cluster: bool,
     blocks_are_clusters: bool,
+    /// There are more threads than a multiprocessor takes: they say nothing about registers.
+    impossible: bool,
+    /// What is wrong with it, and which limit on registers counts.
+    pub notes: Vec<(Severity, String)>,
+}
+
+/// Threads and blocks that a multiprocessor takes: the most for which ptxas does not warn.
+fn capacity(sm: u16) -> (u32, u32) {
+    match sm {
+        75 => (1024, 16),
+        86..=88 => (1536, 16),
+        89 | 110.. => (1536, 24),
+        _ => (2048, 32),
+    }
 }
 
 impl Launch {
     /// `Err` names a directive that is not known here.
-    pub fn new<'a>(function: &'a Function) -> Result<Launch, &'a str> {
+    pub fn new<'a>(function: &'a Function, name: &str, bounds: &Bounds, sm: u16) -> Result<Launch, &'a str> {
+        let mut launch = Launch::written(function)?;
+        launch.option = match function.entry {
+            true => bounds.max_registers,
+            false => bounds.max_function_registers.or(bounds.max_registers),
+        };
+        if function.entry {
+            launch.bound(bounds);
+            launch.check_registers(name);
+            launch.check_blocks(name, sm);
+            launch.note_limit(name, bounds.overrides);
+            if bounds.overrides && launch.option.is_some() {
+                (launch.max_registers, launch.min_blocks) = (None, None);
+            }
+        }
+        Ok(launch)
+    }
+
+    fn written<'a>(function: &'a Function) -> Result<Launch, &'a str> {
         let mut launch = Launch::default();
         for directive in &function.directives {
             let value = |i: usize| directive.values.get(i).map(|v| *v as u32);
@@ -35,7 +94,7 @@ impl Launch {
                 ".maxntid" => launch.max_threads = axes(),
                 ".reqntid" => launch.required_threads = axes(),
                 ".minnctapersm" => launch.min_blocks = value(0),
-                ".maxnreg" => launch.max_registers = value(0).filter(|n| *n <= MOST),
+                ".maxnreg" => launch.max_registers = value(0),
                 ".reqnctapercluster" => launch.cluster = axes(),
                 ".maxclusterrank" => launch.max_cluster = value(0),
                 ".explicitcluster" => launch.explicit_cluster = true,
@@ -49,29 +108,111 @@ impl Launch {
         Ok(launch)
     }
 
+    fn bound(&mut self, bounds: &Bounds) {
+        let says_threads = self.max_threads.or(self.required_threads).is_some();
+        if bounds.max_threads.is_some() && (bounds.overrides || !says_threads) {
+            self.max_threads = bounds.max_threads;
+        }
+        if bounds.min_blocks.is_some() && (bounds.overrides || self.min_blocks.is_none()) {
+            self.min_blocks = bounds.min_blocks;
+            if bounds.overrides {
+                self.max_registers = None;
+            }
+        }
+    }
+
+    /// More blocks than a multiprocessor takes are no bound at all.
+    fn check_blocks(&mut self, name: &str, sm: u16) {
+        let (threads, blocks) = capacity(sm);
+        if self.threads().is_some_and(|each| each > threads) {
+            let what = if self.min_blocks.is_some() { "maxntid," } else { "threads per SM" };
+            let ignored = "is out of range. .minnctapersm and .maxntid will be ignored";
+            self.warn(format!("Value of {what} for entry {name} {ignored}"));
+            (self.impossible, self.min_blocks) = (true, None);
+        }
+        let Some(wanted) = self.min_blocks else { return };
+        let (what, ignored) = match () {
+            _ if wanted > blocks => ("minnctapersm", "minnctapersm"),
+            _ if self.threads().is_some_and(|each| each.saturating_mul(wanted) > threads) => {
+                ("threads per SM", ".minnctapersm")
+            }
+            _ => return,
+        };
+        self.min_blocks = None;
+        self.warn(format!("Value of {what} for entry {name} is out of range. {ignored} will be ignored"));
+    }
+
+    fn check_registers(&mut self, name: &str) {
+        match self.max_registers {
+            Some(count) if count > MOST => {
+                self.max_registers = Some(MOST);
+                self.warn(format!("Too many maxnreg specified for entry {name}, will be ignored"));
+            }
+            Some(count) if count < LEAST => {
+                self.max_registers = Some(LEAST);
+                let change = format!("register count of {count} to lower bound of {LEAST}");
+                self.warn(format!("For entry {name} adjusting per thread {change}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn warn(&mut self, message: String) {
+        self.notes.push((Severity::Warning, message));
+    }
+
+    /// Which limit on registers counts, if there is one on the command line.
+    fn note_limit(&mut self, name: &str, overrides: bool) {
+        let Some(option) = self.option else { return };
+        let own = match (self.max_registers, self.cap().filter(|_| self.min_blocks.is_some())) {
+            (Some(count), _) if !overrides => Some(format!("{count} of .maxnreg")),
+            (None, Some(cap)) => Some(format!("{cap} computed using thread count")),
+            _ => None,
+        };
+        let is_capped = own.is_some() || self.cap().is_some();
+        if let Some(own) = own {
+            let message = format!("Overriding global maxrregcount {option} with entry-specific value {own}");
+            self.notes.push((Severity::Info, message));
+        }
+        if overrides || !is_capped {
+            let limit = self.max_registers.unwrap_or(256);
+            // Both blanks are ptxas's.
+            let change = format!("limit {limit} for '{name}' with  {option} of maxrregcount option");
+            self.notes.push((Severity::Info, format!("Overriding maximum register {change}")));
+        }
+    }
+
+    /// What is given for the largest block counts before what is given for every block: only an option makes it both.
+    fn threads(&self) -> Option<u32> {
+        let axes = self.max_threads.or(self.required_threads)?;
+        Some(axes.iter().fold(1, |all: u32, axis| all.saturating_mul(*axis)))
+    }
+
     /// The registers that the number of threads leaves to each.
     fn cap(&self) -> Option<u32> {
-        let threads: u32 = self.required_threads.or(self.max_threads)?.iter().product();
-        let warps = threads.div_ceil(32).max(1) * self.min_blocks.unwrap_or(1).max(1);
-        let cap = REGISTERS / (32 * warps.div_ceil(4)) / 8 * 8;
+        let warps = self.threads().filter(|_| !self.impossible)?.div_ceil(32).max(1);
+        let warps = warps.saturating_mul(self.min_blocks.unwrap_or(1).max(1));
+        let cap = REGISTERS / warps.div_ceil(4).saturating_mul(32) / 8 * 8;
         Some(cap.clamp(LEAST, MOST))
     }
 
-    /// `MAXREG_COUNT`, with what the command line allows.
-    pub fn registers(&self, option: Option<u32>) -> u32 {
+    /// `MAXREG_COUNT`.
+    pub fn registers(&self) -> u32 {
+        let option = self.option.unwrap_or(MOST);
         let limit = match (self.max_registers, self.cap(), self.min_blocks) {
+            (Some(limit), Some(cap), Some(_)) => limit.min(cap),
             (Some(limit), _, _) => limit,
             (None, Some(cap), Some(_)) => cap,
-            (None, cap, _) => cap.unwrap_or(MOST).min(option.unwrap_or(MOST)),
+            (None, cap, _) => cap.unwrap_or(MOST).min(option),
         };
         limit.clamp(LEAST, MOST)
     }
 
     /// The registers that a thread has when the kernel starts, if they are known whatever the code needs.
-    pub fn registers_at_start(&self, option: Option<u32>) -> Option<u32> {
+    pub fn registers_at_start(&self) -> Option<u32> {
         let bounded = self.cap().is_some() && self.min_blocks.is_some();
-        let known = self.max_registers.is_some() || bounded || option.is_some();
-        known.then(|| self.registers(option))
+        let known = self.max_registers.is_some() || bounded || self.option.is_some();
+        known.then(|| self.registers())
     }
 
     /// The attributes of clusters.
@@ -111,18 +252,58 @@ mod tests {
             (1024, 2, 32),
         ];
         for (threads, blocks, registers) in rows {
-            let launch =
-                Launch { max_threads: Some([threads, 1, 1]), min_blocks: Some(blocks), ..Launch::default() };
-            assert_eq!(launch.registers(Some(200)), registers, "{threads} x {blocks}");
+            let launch = Launch {
+                max_threads: Some([threads, 1, 1]),
+                min_blocks: Some(blocks),
+                option: Some(200),
+                ..Launch::default()
+            };
+            assert_eq!(launch.registers(), registers, "{threads} x {blocks}");
         }
-        let bounded = Launch { max_threads: Some([1024, 1, 1]), ..Launch::default() };
-        assert_eq!((bounded.registers(Some(32)), bounded.registers(None)), (32, 64));
-        let own = Launch { max_registers: Some(40), ..bounded.clone() };
-        assert_eq!(own.registers(Some(32)), 40);
-        assert_eq!(
-            (bounded.registers_at_start(None), bounded.registers_at_start(Some(48))),
-            (None, Some(48))
-        );
-        assert_eq!(own.registers_at_start(None), Some(40));
+        let bounded = |option| Launch { max_threads: Some([1024, 1, 1]), option, ..Launch::default() };
+        assert_eq!((bounded(Some(32)).registers(), bounded(None).registers()), (32, 64));
+        let own = Launch { max_registers: Some(40), ..bounded(Some(32)) };
+        assert_eq!(own.registers(), 40);
+        let at_start = |option| bounded(option).registers_at_start();
+        assert_eq!((at_start(None), at_start(Some(48))), (None, Some(48)));
+        assert_eq!(own.registers_at_start(), Some(40));
+    }
+
+    /// The directives, the options, and the limit and number of notes that ptxas has for them on sm_90.
+    #[test]
+    fn options_fill_in_or_override() {
+        let threads = |n| Bounds { max_threads: Some([n, 1, 1]), ..Bounds::NONE };
+        let both = |n, blocks| Bounds { min_blocks: Some(blocks), ..threads(n) };
+        let limit = |n| Bounds { max_registers: Some(n), ..Bounds::NONE };
+        let forced = |bounds| Bounds { overrides: true, ..bounds };
+        let rows: [(&str, Bounds, u32, usize); 14] = [
+            ("", threads(256), 255, 0),
+            ("", both(256, 4), 64, 0),
+            (".reqntid 128", both(256, 4), 128, 0),
+            (".maxntid 64 .minnctapersm 2", forced(threads(256)), 128, 0),
+            (".maxnreg 40", both(256, 4), 40, 0),
+            (".maxnreg 40", forced(threads(256)), 40, 0),
+            (".maxnreg 40", forced(both(512, 4)), 32, 0),
+            (".maxnreg 40", limit(48), 40, 1),
+            (".maxnreg 40", forced(limit(48)), 48, 1),
+            (".maxntid 1024 .minnctapersm 2", limit(100), 32, 1),
+            (".maxntid 1024", limit(100), 64, 0),
+            (".maxntid 1024 .minnctapersm 3", Bounds::NONE, 64, 1),
+            (".maxnreg 20", Bounds::NONE, 24, 1),
+            (".maxnreg 300", Bounds::NONE, 255, 1),
+        ];
+        for (directives, bounds, registers, notes) in rows {
+            let header = ".version 8.0 .target sm_75 .address_size 64";
+            let source = format!("{header} .visible .entry k() {directives} {{ ret; }}");
+            let parsed = ptx::parse(&source, &ptx::Options::default());
+            let module = parsed.module.expect("a module");
+            let ptx::ast::Item::Function(function) = &module.items[0] else { panic!("no function") };
+            let launch = Launch::new(function, "k", &bounds, 90).expect("known directives");
+            assert_eq!(
+                (launch.registers(), launch.notes.len()),
+                (registers, notes),
+                "{directives} {bounds:?}"
+            );
+        }
     }
 }

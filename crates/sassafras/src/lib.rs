@@ -15,27 +15,39 @@ mod combine;
 mod container;
 mod convergence;
 mod data;
+mod debug;
 mod edges;
 mod emit;
 mod flight;
 mod launch;
+mod layout;
 mod legalize;
+mod limits;
 mod lines;
 mod lower;
 mod mir;
 mod moves;
 mod order;
+mod parallel;
 mod passes;
 mod progress;
 mod reconfigure;
 mod regalloc;
 mod registers;
 mod schedule;
+mod select;
 mod simplify;
 mod uniform;
+mod usage;
+mod variables;
+
+pub use launch::Bounds;
+pub use ptx;
+pub use usage::Usage;
 
 use ptx::diag::{Diagnostic, Severity, Span};
 use reconfigure::Reconfiguration;
+use std::time::Instant;
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -46,12 +58,18 @@ pub struct Options {
     pub command_line: String,
     /// How hard to try: 0 is serial code, 1 and up have exact waits.
     pub level: u8,
-    /// Write line tables.
-    pub line_info: bool,
+    /// Which sections are written for debuggers and profilers.
+    pub debug_info: DebugInfo,
+    /// Code for a debugger, one PTX instruction after the other, whose registers can be found.
+    pub debug_code: bool,
+    /// Faults of memory accesses show before a thread ends.
+    pub errors_at_exit: bool,
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
-    /// No kernel may use more registers.
-    pub max_registers: Option<u32>,
+    /// Limits that the command line sets.
+    pub launch: Bounds,
+    /// Threads to compile with; `None`: as many as there are processors. They change nothing but the time.
+    pub threads: Option<usize>,
     /// Check the IR after every pass.
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
@@ -62,6 +80,18 @@ pub struct Options {
     pub time_passes: bool,
 }
 
+/// The sections for debuggers and profilers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugInfo {
+    None,
+    /// Line tables if the PTX has a `.loc`.
+    Locs,
+    /// Line tables.
+    Lines,
+    /// Line tables, the DWARF sections of the PTX, and where its registers are.
+    Full,
+}
+
 impl Options {
     /// The best code for a machine.
     pub fn new(target: ptx::Target) -> Options {
@@ -69,9 +99,12 @@ impl Options {
             target,
             command_line: String::new(),
             level: 3,
-            line_info: false,
+            debug_info: DebugInfo::Locs,
+            debug_code: false,
+            errors_at_exit: false,
             relocatable: false,
-            max_registers: None,
+            launch: Bounds::NONE,
+            threads: None,
             verify: false,
             dump: None,
             fuel: None,
@@ -83,9 +116,14 @@ impl Options {
 /// What came of a compilation.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// `None` if anything was wrong, or if there was nothing to do but check.
+    /// `None` if anything was wrong.
     pub cubin: Option<Vec<u8>>,
+    /// Why there is no cubin, or what the user should know about it.
     pub diagnostics: Vec<Diagnostic>,
+    /// About the launch bounds of kernels; those of severity `Info` are for who asks for more (`-v`).
+    pub notes: Vec<Diagnostic>,
+    /// What each function uses, in the order of the PTX text.
+    pub functions: Vec<Usage>,
     /// Dumps that were asked for.
     pub log: String,
 }
@@ -106,13 +144,59 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// About no line in particular.
+    pub fn of_module(message: String) -> Failure {
+        Failure { line: 0, span: Span::default(), message }
+    }
+
     pub fn internal(pass: &str, function: &str, what: impl std::fmt::Display) -> Failure {
         let message = format!("Internal error in pass '{pass}' for function '{function}': {what}");
-        Failure { line: 0, span: Span::default(), message }
+        Failure::of_module(message)
     }
 }
 
-/// Compiles a module that the front end accepted.
+/// Compiles a module that the front end accepted: one without errors, whose `.target` the machine can run.
+///
+/// Functions are compiled on all processors unless [`Options::threads`] says otherwise; the bytes depend on the text and
+/// the options alone.
+///
+/// ```
+/// use sassafras::{Options, compile, ptx};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = "
+///     .version 8.0
+///     .target sm_75
+///     .address_size 64
+///     .visible .entry fill(.param .u64 out, .param .u32 value)
+///     {
+///         .reg .b64 %out;
+///         .reg .b32 %value;
+///         ld.param.u64 %out, [out];
+///         ld.param.u32 %value, [value];
+///         st.global.u32 [%out], %value;
+///         ret;
+///     }";
+/// let parsed = ptx::parse(source, &ptx::Options::for_file("fill.ptx"));
+/// eprint!("{}", ptx::diag::render_ptxas("fill.ptx", &parsed.diagnostics));
+/// if parsed.failed() {
+///     return Err("this is not right PTX".into());
+/// }
+/// if let Some(refusal) = parsed.refused_for("sm_90") {
+///     return Err(refusal.into());
+/// }
+/// let module = parsed.module.ok_or("no module")?;
+///
+/// let machine = ptx::Target::find("sm_90").ok_or("no such machine")?;
+/// let output = compile(source, &module, &Options::new(machine));
+/// eprint!("{}", ptx::diag::render_ptxas("fill.ptx", &output.diagnostics));
+/// let cubin: Vec<u8> = output.cubin.ok_or("not compiled")?; // what cuModuleLoadData takes
+/// assert!(cubin.starts_with(b"\x7fELF"));
+/// let fill = &output.functions[0];
+/// assert_eq!((fill.name.as_str(), fill.spill_stores), ("fill", 0));
+/// # Ok(())
+/// # }
+/// ```
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
     let mut times = passes::Times::default();
@@ -121,7 +205,7 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
         output.log += &times.to_string();
     }
     match result {
-        Ok(bytes) => output.cubin = Some(bytes),
+        Ok(cubin) => output.cubin = cubin,
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
@@ -137,45 +221,54 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
     output
 }
 
+/// `None` if something was wrong and has been said.
 fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
     (times, output): (&mut passes::Times, &mut Output),
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Option<Vec<u8>>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
+    limits::check_module(module, machine, options, &mut output.diagnostics)?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
+    let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
     let env = lower::Env {
         module,
         machine,
         lines: &lines,
         data: &data,
-        max_registers: options.max_registers,
+        bounds: &options.launch,
         serial: None,
+        debug: options.debug_code,
+        watched: &watched,
     };
+    let functions = functions(module)?;
+    let threads = threads(options, functions.len());
+    let outcomes = parallel::map(&functions, threads, |function| {
+        let (mut times, mut log) = (passes::Times::default(), String::new());
+        (kernel(env, function, options, (&mut times, &mut log)), times, log)
+    });
     let mut compiled = Vec::new();
-    for item in &module.items {
-        let function = match item {
-            ptx::ast::Item::Function(function) if function.body.is_some() => function,
-            ptx::ast::Item::Function(_) | ptx::ast::Item::Variable(_) => continue,
-            ptx::ast::Item::File(_) | ptx::ast::Item::Section(_) => continue,
-            _ => return Err(unsupported_module()),
-        };
-        let log = &mut output.log;
-        let one = match kernel(env, function, options, (times, log))? {
-            Some(one) => one,
-            None => {
-                let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
-                let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
-                kernel(serial, function, options, (times, log))?.ok_or_else(unsettled)?
-            }
-        };
-        output.diagnostics.extend(advice(&one));
-        compiled.push(one);
+    for (outcome, took, dumps) in outcomes {
+        times.add(took);
+        output.log.push_str(&dumps);
+        compiled.push(outcome?);
     }
+    // ptxas compiles from last to first.
+    let notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark);
+    output.notes = notes.collect();
+    let errors = limits::check_memory(&compiled, &data, options.relocatable);
+    if !errors.is_empty() {
+        output.diagnostics.extend(errors);
+        return Ok(None);
+    }
+    output.diagnostics.extend(compiled.iter().flat_map(advice));
     let input = Input { source, lines: &lines, module };
-    times.of("emit", || container::module(compiled, data, &input, machine, options))
+    let (bytes, functions) =
+        times.of("emit", || container::module(compiled, data, &input, machine, threads, options))?;
+    output.functions = functions;
+    Ok(Some(bytes))
 }
 
 /// What a user may want to know about code that is right nevertheless.
@@ -184,30 +277,79 @@ fn advice(compiled: &container::Compiled) -> Vec<Diagnostic> {
         Reconfiguration::Ignored(why) => Some(why.to_string()),
         _ => None,
     };
-    let info = |message: String| Diagnostic {
-        severity: Severity::Info,
-        file: None,
-        line: None,
-        span: Span::default(),
-        message,
-    };
-    ignored.into_iter().chain(compiled.kernel.advice.iter().cloned()).map(info).collect()
+    let all = ignored.into_iter().chain(compiled.kernel.advice.iter().cloned());
+    all.map(|message| remark(&(Severity::Info, message))).collect()
 }
 
-/// `None` if registers were touched while a product of a warpgroup had them.
+/// Something about the module that belongs to no line of it.
+fn remark((severity, message): &(Severity, String)) -> Diagnostic {
+    let span = Span::default();
+    Diagnostic { severity: *severity, file: None, line: None, span, message: message.clone() }
+}
+
+/// The functions that have code.
+fn functions<'a>(module: &'a ptx::Module<'a>) -> Result<Vec<&'a ptx::ast::Function<'a>>, Failure> {
+    use ptx::ast::Item;
+    let mut functions = Vec::new();
+    for item in &module.items {
+        match item {
+            Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
+            Item::Variable(_) | Item::File(_) | Item::Section(_) => {}
+            _ => return Err(unsupported_module()),
+        }
+    }
+    Ok(functions)
+}
+
+/// The system is asked how many processors there are only where more than one could be used.
+fn threads(options: &Options, functions: usize) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    if functions <= 1 { 1 } else { options.threads.unwrap_or_else(processors).max(1) }
+}
+
+/// Compiles a function; where products of a warpgroup overlap with what touches their registers, once more without.
 fn kernel<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
     (times, log): (&mut passes::Times, &mut String),
+) -> Result<container::Compiled<'a>, Failure> {
+    let start = Instant::now();
+    let compiled = match overlapping(env, function, options, (times, log))? {
+        Some(compiled) => compiled,
+        None => {
+            let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
+            let unsettled = || Failure::internal("flight", "", "products overlap though they should not");
+            overlapping(serial, function, options, (times, log))?.ok_or_else(unsettled)?
+        }
+    };
+    Ok(container::Compiled { start, time: start.elapsed(), ..compiled })
+}
+
+/// `None` if registers were touched while a product of a warpgroup had them.
+fn overlapping<'a>(
+    env: lower::Env,
+    function: &'a ptx::ast::Function<'a>,
+    options: &Options,
+    (times, log): (&mut passes::Times, &mut String),
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
+    let start = Instant::now();
     let mut kernel = times.of("lower", || lower::function(env, function))?;
     passes::run(&mut kernel.code, env.machine, options, (times, log))?;
     let mut code = times.of("regalloc", || allocate(&mut kernel, env.machine, options))?;
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
-    Ok(settled.then_some(container::Compiled { source: function, kernel, code }))
+    if options.level > 0 {
+        layout::arrange(&kernel.code, &mut code);
+    }
+    Ok(settled.then_some(container::Compiled {
+        source: function,
+        kernel,
+        code,
+        start,
+        time: start.elapsed(),
+    }))
 }
 
 fn allocate(
@@ -218,7 +360,7 @@ fn allocate(
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
     let most = match kernel.reconfiguration {
         Reconfiguration::From(start) => start,
-        _ => kernel.launch.registers(options.max_registers),
+        _ => kernel.launch.registers(),
     };
     let limits = regalloc::Limits::registers(most);
     let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
@@ -229,11 +371,9 @@ fn allocate(
 }
 
 fn unsupported_module() -> Failure {
-    let message = "An alias or pragma of the module is not supported yet".to_string();
-    Failure { line: 0, span: Span::default(), message }
+    Failure::of_module("An alias or pragma of the module is not supported yet".to_string())
 }
 
 fn unsupported_target(target: ptx::Target) -> Failure {
-    let message = format!("Compiling for '{}' is not supported yet", target.name());
-    Failure { line: 0, span: Span::default(), message }
+    Failure::of_module(format!("Compiling for '{}' is not supported yet", target.name()))
 }

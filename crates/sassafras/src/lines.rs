@@ -24,7 +24,7 @@ pub struct Coded<'a> {
 }
 
 /// The sections of the line tables, in ptxas's order. Functions come in the order of their sections.
-pub fn sections(input: &Input, functions: &[Coded]) -> Result<Vec<DebugSection>, Failure> {
+pub fn sections(input: &Input, functions: &[Coded], relocatable: bool) -> Result<Vec<DebugSection>, Failure> {
     let Input { source, lines, module } = *input;
     let (names, labels) = names_of_functions(module)?;
     let mut all = vec![source_table(module, &labels, functions)];
@@ -32,12 +32,27 @@ pub fn sections(input: &Input, functions: &[Coded]) -> Result<Vec<DebugSection>,
         all.push(DebugSection { name: ".debug_str".into(), bytes: names, relocs: Vec::new() });
     }
     all.push(ptx_table(source, lines, functions));
-    all.push(DebugSection {
-        name: ".nv_debug_ptx_txt".into(),
-        bytes: text_of_lines(source),
-        relocs: Vec::new(),
-    });
+    // In an object the text has a name of its own, so that the linker keeps it apart from others.
+    let suffix = if relocatable { format!(".{}", checksum(source)) } else { String::new() };
+    let name = format!(".nv_debug_ptx_txt{suffix}");
+    all.push(DebugSection { name, bytes: text_of_lines(source), relocs: Vec::new() });
     Ok(all)
+}
+
+/// Adler's checksum.
+fn checksum(text: &str) -> u32 {
+    const MODULUS: u32 = 65521;
+    let step = |(low, high): (u32, u32), byte: u8| {
+        let low = (low + u32::from(byte)) % MODULUS;
+        (low, (high + low) % MODULUS)
+    };
+    let (low, high) = text.bytes().fold((1, 0), step);
+    high << 16 | low
+}
+
+/// Does any function say which lines its instructions are for?
+pub fn has_locs(module: &ast::Module) -> bool {
+    module.items.iter().any(|item| locs(item).next().is_some())
 }
 
 fn section(name: &str, table: LineTable, functions: Vec<&str>) -> DebugSection {
@@ -247,8 +262,7 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 fn not_a_name(value: &str) -> Failure {
-    let message = format!("'{value}' in section '.debug_str' is not supported yet");
-    Failure { line: 0, span: ptx::diag::Span::default(), message }
+    Failure::of_module(format!("'{value}' in section '.debug_str' is not supported yet"))
 }
 
 /// `.nv_debug_line_sass`

@@ -69,7 +69,7 @@ pub use variables::IMAGE_HANDLE;
 use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
-use crate::launch::Launch;
+use crate::launch::{Bounds, Launch};
 use crate::reconfigure::Reconfiguration;
 use call::ParamWords;
 use cubin::module::SharedVariable;
@@ -96,6 +96,10 @@ pub struct Kernel {
     pub images: Vec<ImageSlot>,
     pub barriers: u8,
     pub uses: Uses,
+    /// Where in the source something is that threads of a warp do together, and what asks for the others' state only, in
+    /// order.
+    pub collectives: Vec<u32>,
+    pub observers: Vec<u32>,
     pub launch: Launch,
     pub reconfiguration: Reconfiguration,
     /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
@@ -111,6 +115,21 @@ pub struct Kernel {
     pub linked_shared: Vec<SharedVariable>,
     /// What ptxas tells the user about asynchronous products.
     pub advice: Vec<String>,
+    /// Its own variables: bytes from the stack pointer, and from the beginning of its shared memory.
+    pub local: Vec<(ast::Symbol, u32)>,
+    pub shared: Vec<(ast::Symbol, u64)>,
+    /// What its registers are, if that was asked for, in the order of the blocks' instructions.
+    pub bindings: Vec<Binding>,
+}
+
+/// From a place on, a PTX register is this value.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    pub reg: ast::Reg,
+    pub value: Value,
+    pub block: Block,
+    /// The byte of the PTX text at which the instruction begins that writes it; 0: the block begins so.
+    pub at: u32,
 }
 
 /// What a symbol is for the linker.
@@ -139,7 +158,7 @@ pub struct Uses {
 }
 
 pub struct KernelParam {
-    symbol: ast::Symbol,
+    pub symbol: ast::Symbol,
     pub offset: u32,
     pub size: u32,
     /// A texture, sampler or surface: this one of the module's. It takes no bytes.
@@ -167,8 +186,17 @@ pub fn first_image(param_bytes: u32, machine: &Machine) -> u32 {
     machine.params(param_bytes) + param_bytes.next_multiple_of(machine.image_align)
 }
 
-/// The parameters of a kernel lie side by side, each aligned to its type. Returns their bytes, too.
-pub fn kernel_params(function: &ast::Function, data: &Data) -> (Vec<KernelParam>, u32) {
+/// The parameters of a kernel lie side by side in bank 0, each aligned there as its type wants. Returns their bytes, too.
+pub fn kernel_params(function: &ast::Function, data: &Data, machine: &Machine) -> (Vec<KernelParam>, u32) {
+    let few = params_from(function, data, machine.params(0));
+    // Where they begin depends on how many there are.
+    match machine.params(few.1) {
+        start if start != machine.params(0) => params_from(function, data, start),
+        _ => few,
+    }
+}
+
+fn params_from(function: &ast::Function, data: &Data, start: u32) -> (Vec<KernelParam>, u32) {
     let (mut all, mut end) = (Vec::new(), 0u32);
     for param in &function.params {
         let ast::ParamPlace::Memory(symbol) = param.place else { continue };
@@ -178,7 +206,7 @@ pub fn kernel_params(function: &ast::Function, data: &Data) -> (Vec<KernelParam>
             continue;
         }
         let size = param.bytes() as u32;
-        let offset = end.next_multiple_of(param.alignment() as u32);
+        let offset = (start + end).next_multiple_of(param.alignment() as u32) - start;
         all.push(KernelParam { symbol, offset, size, image: None });
         end = offset + size;
     }
@@ -208,10 +236,13 @@ pub struct Env<'a> {
     pub machine: &'static Machine,
     pub lines: &'a Lines,
     pub data: &'a Data,
-    /// No kernel may use more registers.
-    pub max_registers: Option<u32>,
+    pub bounds: &'a Bounds,
     /// Why each product of a warpgroup has to be waited for at once, if so.
     pub serial: Option<Reason>,
+    /// Keep book of what each PTX register is.
+    pub debug: bool,
+    /// Registers that live until a kernel ends.
+    pub watched: &'a [String],
 }
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -222,10 +253,12 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         message: format!("{what} is not supported yet"),
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
-    let launch = Launch::new(function).map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    let name = data::name(module, function.symbol);
+    let launch = Launch::new(function, &name, env.bounds, env.machine.sm)
+        .map_err(|d| refuse(&format!("Directive '{d}'")))?;
     let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
-        code: Function::new(&data::name(module, function.symbol)),
+        code: Function::new(&name),
         entry: function.entry,
         binding: match function.linkage {
             ast::Linkage { weak: true, .. } => cubin::Binding::WEAK,
@@ -241,6 +274,8 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         images: Vec::new(),
         barriers: 0,
         uses: Uses::default(),
+        collectives: Vec::new(),
+        observers: Vec::new(),
         launch,
         reconfiguration,
         calls: false,
@@ -251,18 +286,22 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         linked: FxHashMap::default(),
         linked_shared: Vec::new(),
         advice: Vec::new(),
+        local: Vec::new(),
+        shared: Vec::new(),
+        bindings: Vec::new(),
     };
     kernel.code.block();
     kernel.code.frame = call::outgoing(module, body);
     kernel.code.moving_stack = stack::moves(module, body);
     let params = ParamWords::new(module, body, Some(function));
     let results: Vec<ast::Reg> = match function.entry {
-        true => Vec::new(),
+        true => watched(module, body, env.watched),
         false => function.returns.iter().flat_map(|r| returned(&params, r)).collect(),
     };
     let mut lower = Lower::new(&mut kernel, env, body, params, &results);
     if function.entry {
-        (lower.kernel.params, lower.kernel.param_bytes) = kernel_params(function, env.data);
+        lower.watched = results;
+        (lower.kernel.params, lower.kernel.param_bytes) = kernel_params(function, env.data, env.machine);
     } else {
         lower.device = Some(function);
         lower.receive(function).ok_or_else(|| refuse("A parameter of this kind"))?;
@@ -270,8 +309,39 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     lower.variables()?;
     lower.advise();
     let (first, _) = lower.run()?;
+    let (local, shared) = (sorted(&lower.local), sorted(&lower.shared));
+    (kernel.local, kernel.shared) = (local, shared);
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
+    kernel.collectives.sort_unstable();
+    kernel.observers.sort_unstable();
     Ok(kernel)
+}
+
+fn sorted<T: Copy>(places: &FxHashMap<ast::Symbol, T>) -> Vec<(ast::Symbol, T)> {
+    let mut all: Vec<(ast::Symbol, T)> = places.iter().map(|(symbol, place)| (*symbol, *place)).collect();
+    all.sort_by_key(|(symbol, _)| *symbol);
+    all
+}
+
+/// The registers of a body that have one of these names.
+fn watched(module: &ast::Module, body: &ast::Body, names: &[String]) -> Vec<ast::Reg> {
+    let mut regs = Vec::new();
+    for decl in &body.regs {
+        let base = module.names[decl.name.0 as usize];
+        for name in names {
+            let index = match decl.range {
+                None => (name == base).then_some(0),
+                Some(count) => {
+                    let number = name.strip_prefix(base).and_then(|number| number.parse().ok());
+                    number.filter(|number| *number < count)
+                }
+            };
+            regs.extend(index.map(|index| ast::Reg(decl.first.0 + index)));
+        }
+    }
+    regs.sort_unstable();
+    regs.dedup();
+    regs
 }
 
 /// The registers that a formal result is.
@@ -322,6 +392,9 @@ struct Lower<'k, 'a> {
     descriptor: Option<Value>,
     /// What products of a warpgroup have not finished yet.
     flight: wgmma::Flight,
+    /// Keep book in [`Kernel::bindings`]; registers that live until the kernel ends.
+    debug: bool,
+    watched: Vec<ast::Reg>,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -362,6 +435,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             unguarded: 0,
             descriptor: None,
             flight,
+            debug: env.debug,
+            watched: Vec::new(),
         }
     }
 
@@ -428,8 +503,16 @@ impl<'k, 'a> Lower<'k, 'a> {
                     let param = self.kernel.code.value(file, words);
                     self.kernel.code.blocks[self.block].params.push(param);
                     self.now.insert(reg, param);
+                    self.bind(reg, param, 0);
                 }
             }
+        }
+    }
+
+    fn bind(&mut self, reg: ast::Reg, value: Value, at: u32) {
+        let is_named = reg != graph::CARRY && !self.params.contains(reg);
+        if self.debug && is_named {
+            self.kernel.bindings.push(Binding { reg, value, block: self.block, at });
         }
     }
 
@@ -462,6 +545,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
             End::Return if self.device.is_some() => Terminator::Jump(self.return_edge()),
+            End::Return if !self.watched.is_empty() => Terminator::Jump(self.exit_edge()),
             // A kernel has no caller.
             End::Return => Terminator::Exit,
             End::Jump(to) => Terminator::Jump(self.edge(to)),
@@ -476,6 +560,31 @@ impl<'k, 'a> Lower<'k, 'a> {
         (block.end, block.end_at) = (end, self.at);
         self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
+    }
+
+    /// The way to the one block in which a kernel ends under a debugger: what may be asked for lives until there.
+    fn exit_edge(&mut self) -> Edge {
+        let regs = self.watched.clone();
+        let args = regs.iter().map(|reg| self.read(*reg)).collect();
+        let to = match self.return_block {
+            Some(block) => block,
+            None => {
+                let block = self.kernel.code.block();
+                let here = std::mem::replace(&mut self.block, block);
+                for reg in regs {
+                    let (file, words) = self.shape(reg);
+                    let param = self.kernel.code.value(file, words);
+                    self.kernel.code.blocks[block].params.push(param);
+                    self.bind(reg, param, 0);
+                }
+                let last = &mut self.kernel.code.blocks[block];
+                (last.end, last.end_at) = (Terminator::Exit, self.at);
+                self.block = here;
+                self.return_block = Some(block);
+                block
+            }
+        };
+        Edge { to, args }
     }
 
     /// The way to the one block that a device function returns from, so that its threads meet there.

@@ -44,7 +44,7 @@ impl Reconfiguration {
             return Ok(Reconfiguration::Unused);
         }
         let calls = instructions(env, function).any(|(name, _)| name == "call");
-        let start = launch.registers_at_start(env.max_registers).filter(|_| function.entry);
+        let start = launch.registers_at_start().filter(|_| function.entry);
         let ignored = |why| Ok(Reconfiguration::Ignored(why));
         let start = match start {
             _ if env.data.relocatable => return ignored(ACROSS_UNITS),

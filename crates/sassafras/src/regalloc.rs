@@ -33,8 +33,8 @@ mod rewrite;
 
 use crate::mir::{Address, Code, Line, Origin};
 use crate::{legalize, moves};
-use ceilings::Ceilings;
-pub use check::{Claims, check};
+pub use ceilings::Ceilings;
+pub use check::{Checker, Claims, check};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;

@@ -3,6 +3,7 @@
 mod support;
 
 use cubin::{Body, Object, line};
+use sassafras::DebugInfo;
 use support::{Scratch, compile, run};
 
 const MACHINES: [&str; 3] = ["sm_75", "sm_90", "sm_120"];
@@ -100,7 +101,8 @@ fn each_instruction_has_its_place() {
         ("EXIT", vec![r#""src/kernel.cu", line 9"#]),
     ];
     for machine in MACHINES {
-        let cubin = scratch.write("lines.cubin", &compile(SOURCE, machine, |o| o.line_info = true));
+        let cubin =
+            scratch.write("lines.cubin", &compile(SOURCE, machine, |o| o.debug_info = DebugInfo::Lines));
         let listing = run("nvdisasm", &["-c", "-gi", &cubin]);
         let all = places(&listing);
         for (operation, places) in &expected {
@@ -128,7 +130,8 @@ fn tables_are_those_of_ptxas() {
         let path = scratch.path("theirs.cubin");
         run("ptxas", &["-arch", machine, "-w", "-lineinfo", &source, "-o", &path]);
         let theirs = Object::read(&std::fs::read(path).expect("a cubin")).expect("a cubin");
-        let ours = Object::read(&compile(SOURCE, machine, |o| o.line_info = true)).expect("our cubin");
+        let ours =
+            Object::read(&compile(SOURCE, machine, |o| o.debug_info = DebugInfo::Lines)).expect("our cubin");
         let debug = |object: &Object| -> Vec<String> {
             let names = object.sections.iter().map(|section| section.name.clone());
             names.filter(|name| name.contains("debug_") && !name.contains("merc")).collect()
@@ -153,7 +156,10 @@ fn tables_are_those_of_ptxas() {
 #[test]
 fn the_code_is_the_same_without_tables() {
     let text = |cubin: &[u8]| bytes(&Object::read(cubin).expect("our cubin"), ".text.lines").to_vec();
-    let (plain, with) = (compile(SOURCE, "sm_90", |_| ()), compile(SOURCE, "sm_90", |o| o.line_info = true));
+    let (plain, with) = (
+        compile(SOURCE, "sm_90", |o| o.debug_info = DebugInfo::None),
+        compile(SOURCE, "sm_90", |o| o.debug_info = DebugInfo::Lines),
+    );
     assert!(Object::read(&plain).expect("our cubin").section(".debug_line").is_none());
     assert_eq!(text(&plain), text(&with));
 }

@@ -13,7 +13,7 @@ mod words;
 
 pub use arch::Arch;
 pub use parse::{Given, parse};
-pub use rules::{check, check_for_compilation, check_for_module};
+pub use rules::{check, check_for_compilation, check_for_module, is_debugged};
 pub use table::{Effect, Id, OPTIONS};
 
 impl Given {
@@ -23,6 +23,20 @@ impl Given {
 
     pub fn output(&self) -> &str {
         self.word(Id::Output).unwrap_or("elf.o")
+    }
+
+    /// Is the cubin for the linker? A whole program that others may add to is one, too: what `-c` makes is linked alike.
+    pub fn relocatable(&self) -> bool {
+        self.has(Id::Relocatable) || self.has(Id::Extensible)
+    }
+
+    /// How hard to try; every number above 3 is 3. `--Ofast-compile` is one of the lower levels.
+    pub fn level(&self) -> u8 {
+        match (self.word(Id::FastCompile), self.number(Id::OptLevel)) {
+            (Some("max"), _) => 0,
+            (Some("mid" | "min"), _) => 1,
+            (_, level) => level.map_or(3, |level| level.clamp(0, 3) as u8),
+        }
     }
 
     /// Options as a cubin's note has them: in the order of the table, short names, no files.

@@ -6,10 +6,10 @@
 use super::number;
 use super::parse::{Given, Value};
 use super::table::Id;
-use crate::entries;
 use crate::log::{Log, Stop};
-use ptx::ast::{Item, Module};
+use ptx::ast::{Item, Module, SymbolInfo, SymbolKind};
 use ptx::target::Suffix;
+use sassafras::Bounds;
 
 type Rule = fn(&Given, &mut Log) -> Result<(), Stop>;
 
@@ -334,11 +334,34 @@ impl Given {
         number.map(Some).ok_or_else(|| format!("Invalid value '{word}' for option '{}'", id.row().long))
     }
 
-    /// The limit on registers that `-maxrregcount` sets.
-    pub fn max_registers(&self) -> Option<u32> {
-        let count = self.register_count(Id::MaxRegisters).ok().flatten()?;
+    /// The limit on registers that `-maxrregcount` or its kin sets.
+    fn max_registers(&self, id: Id) -> Option<u32> {
+        let count = self.register_count(id).ok().flatten()?;
         let limit = (0..=ARCH_MAX).contains(&count).then(|| count.max(FEWEST_REGISTERS))?;
         u32::try_from(limit).ok()
+    }
+
+    /// The limits that are in force.
+    pub fn bounds(&self) -> Bounds {
+        let is_free = !limits_registers(self);
+        let axes: Vec<u32> = self
+            .list(Id::MaxThreads)
+            .iter()
+            .filter_map(|word| number::read(word))
+            .map(|n| n as u32)
+            .collect();
+        let axis = |i: usize| axes.get(i).copied().unwrap_or(1);
+        let is_block = (1..=3).contains(&axes.len());
+        Bounds {
+            max_threads: (is_free && is_block).then(|| [axis(0), axis(1), axis(2)]),
+            min_blocks: self
+                .number(Id::MinBlocks)
+                .and_then(|n| u32::try_from(n).ok())
+                .filter(|n| is_free && *n > 0),
+            max_registers: self.max_registers(Id::MaxRegisters),
+            max_function_registers: self.max_registers(Id::FunctionRegisters).filter(|_| self.relocatable()),
+            overrides: self.has(Id::OverrideDirectives),
+        }
     }
 }
 
@@ -454,6 +477,11 @@ fn controls(given: &Given, log: &mut Log) -> Result<(), Stop> {
     Ok(())
 }
 
+/// `-g`, or a module that asks for it.
+pub fn is_debugged(given: &Given, module: &Module) -> bool {
+    given.has(Id::DeviceDebug) || module.target_options.contains(&"debug")
+}
+
 /// The options and the module that the front end accepted.
 pub fn check_for_module(given: &Given, module: &Module, log: &mut Log) -> Result<(), Stop> {
     debug_sections_without_debug(given, log);
@@ -478,9 +506,6 @@ pub fn check_for_module(given: &Given, module: &Module, log: &mut Log) -> Result
 
 /// What comes after the kernels have been chosen, if a machine is compiled for.
 pub fn check_for_compilation(given: &Given, module: &Module, log: &mut Log) -> Result<(), Stop> {
-    if given.has(Id::Verbose) {
-        register_limits(given, module, log);
-    }
     if given.has(Id::DeviceDebug) {
         debug_sections(module, log);
     }
@@ -503,7 +528,9 @@ fn debug_sections_without_debug(given: &Given, log: &mut Log) {
 }
 
 fn tools_patch(given: &Given, module: &Module, log: &mut Log) {
-    let has_entry = || module.items.iter().any(|item| matches!(item, Item::Function(f) if f.entry));
+    // A module that was only checked has no items, but it has symbols.
+    let is_entry = |symbol: &SymbolInfo| symbol.kind == SymbolKind::Function { entry: true };
+    let has_entry = || module.symbols.iter().any(is_entry);
     if given.has(Id::ToolsPatch) && has_entry() {
         // The blank at the end is ptxas's.
         let option = "command line option '--compile-as-tools-patch' is specified ";
@@ -534,16 +561,6 @@ fn tensor_checks(given: &Given, module: &Module, log: &Log) {
     if is_given && !has_tensor_memory {
         let options = "--g-tensor-memory-access-check / --gno-tensor-memory-access-check";
         log.info(&unsupported(options, &format!(".target {}", module.target.name())));
-    }
-}
-
-/// Functions are compiled from last to first.
-fn register_limits(given: &Given, module: &Module, log: &Log) {
-    let Some(limit) = given.max_registers() else { return };
-    for kernel in entries::defined(module).iter().rev().flatten().filter(|function| function.is_entry) {
-        // Both blanks are ptxas's.
-        let limits = format!("limit 256 for '{}' with  {limit} of maxrregcount option", kernel.name);
-        log.info(&format!("Overriding maximum register {limits}"));
     }
 }
 

@@ -94,37 +94,36 @@ macro_rules! options {
     };
 }
 
-const NO_STACK: &str = "no function has a stack yet";
-const UNOPTIMISED: &str = "all code is compiled without optimisation yet";
-const ONE_THREAD: &str = "the code does not depend on the number of threads, and one is used yet";
+const NO_CHECK: &str = "the check is not generated: a program without this fault does the same";
+const UNOPTIMISED: &str = "a wish to an optimiser that is not there yet";
 const NO_CLUES: &str = "the code that it would change is not generated";
 const INTERNAL: &str = "a switch of ptxas's own passes";
 const WORKAROUND: &str = "a workaround in ptxas's own passes";
 
 options! {
-    StackSizeWarning "suppress-stack-size-warning" "suppress-stack-size-warning" Kind::Flag, Messages, Nothing(NO_STACK), "", "don't warn about a stack of unknown size";
+    StackSizeWarning "suppress-stack-size-warning" "suppress-stack-size-warning" Kind::Flag, Messages, Done, "", "don't warn about a stack of unknown size";
     Entry "entry" "e" Kind::List, Files, Done, "NAME,...", "compile these kernels only";
     Verbose "verbose" "v" Kind::Flag, Messages, Done, "", "print registers, barriers, memory and time of each kernel";
-    WarnLocalMemory "warn-on-local-memory-usage" "warn-lmem-usage" Kind::Flag, Messages, Nothing(NO_STACK), "", "warn where local memory is used";
-    WarnSpills "warn-on-spills" "warn-spills" Kind::Flag, Messages, Nothing(NO_STACK), "", "warn where registers are spilled";
-    WarnDouble "warn-on-double-precision-use" "warn-double-usage" Kind::Flag, Messages, Nothing("the warning is not written yet"), "", "warn about each instruction on doubles";
+    WarnLocalMemory "warn-on-local-memory-usage" "warn-lmem-usage" Kind::Flag, Messages, Done, "", "warn where local memory is used";
+    WarnSpills "warn-on-spills" "warn-spills" Kind::Flag, Messages, Done, "", "warn where registers are spilled";
+    WarnDouble "warn-on-double-precision-use" "warn-double-usage" Kind::Flag, Messages, Done, "", "warn about each instruction on doubles";
     KeepBlocks "dont-merge-basicblocks" "no-bb-merge" Kind::Flag, Debug, Done, "", "keep basic blocks apart (they always are)";
     ReturnAtEnd "return-at-end" "ret-end" Kind::Flag, Debug, Done, "", "keep the last return (it always is)";
     NoOptimizerConstants "disable-optimizer-constants" "disable-optimizer-consts" Kind::Flag, Code, Done, "", "put no constants of the optimiser into constant bank 2 (none are)";
     MaxRegisters "maxrregcount" "maxrregcount" Kind::Word, Registers, Done, "N", "at most N registers for a thread; also archmin, archmax";
-    MinBlocks "minnctapersm" "minnctapersm" Kind::Number, Registers, Nothing(UNOPTIMISED), "N", "so many blocks must fit on a multiprocessor";
-    MaxThreads "maxntid" "maxntid" Kind::List, Registers, Nothing(UNOPTIMISED), "X,Y,Z", "the largest block";
-    OverrideDirectives "override-directive-values" "override-directive-values" Kind::Flag, Registers, Nothing(UNOPTIMISED), "", "the three above win over what the PTX says";
-    FunctionRegisters "device-function-maxrregcount" "func-maxrregcount" Kind::Word, Registers, Nothing("device functions are not compiled yet"), "N", "the same for device functions, with -c";
+    MinBlocks "minnctapersm" "minnctapersm" Kind::Number, Registers, Done, "N", "so many blocks must fit on a multiprocessor";
+    MaxThreads "maxntid" "maxntid" Kind::List, Registers, Done, "X,Y,Z", "the largest block";
+    OverrideDirectives "override-directive-values" "override-directive-values" Kind::Flag, Registers, Done, "", "the three above win over what the PTX says";
+    FunctionRegisters "device-function-maxrregcount" "func-maxrregcount" Kind::Word, Registers, Done, "N", "the same for device functions, with -c";
     RegisterUsage "register-usage-level" "regUsageLevel" Kind::Number, Registers, Nothing(UNOPTIMISED), "0..10", "how freely optimisations may use registers";
-    DeviceDebug "device-debug" "g" Kind::Flag, Debug, Nothing("debug information is not written yet"), "", "debug information, and code that is not optimised";
+    DeviceDebug "device-debug" "g" Kind::Flag, Debug, Done, "", "debug information, and code that is not optimised";
     NoDebugSections "suppress-debug-info" "suppress-debug-info" Kind::Flag, Debug, Done, "", "leave debug sections out (with -g, -lineinfo)";
     LineInfo "generate-line-info" "lineinfo" Kind::Flag, Debug, Done, "", "line tables";
-    BoundsCheck "sp-bounds-check" "sp-bounds-check" Kind::Flag, Debug, Nothing(NO_STACK), "", "check the bounds of the stack";
-    StackProtector "device-stack-protector" "device-stack-protector" Kind::Truth, Debug, Nothing(NO_STACK), "true|false", "guard words on the stack";
+    BoundsCheck "sp-bounds-check" "sp-bounds-check" Kind::Flag, Debug, Nothing(NO_CHECK), "", "check the bounds of the stack";
+    StackProtector "device-stack-protector" "device-stack-protector" Kind::Truth, Debug, Nothing(NO_CHECK), "true|false", "guard words on the stack";
     Output "output-file" "o" Kind::Word, Files, Done, "FILE", "where the cubin goes (default: elf.o)";
-    OptLevel "opt-level" "O" Kind::Number, Code, Nothing(UNOPTIMISED), "N", "0, 1, or 2 and more (default: 3)";
-    FastCompile "Ofast-compile" "Ofc" Kind::Word, Code, Nothing(UNOPTIMISED), "0|min|mid|max", "compile faster, for slower code (default: 0)";
+    OptLevel "opt-level" "O" Kind::Number, Code, Done, "N", "0, 1, or 2 and more (default: 3)";
+    FastCompile "Ofast-compile" "Ofc" Kind::Word, Code, Done, "0|min|mid|max", "compile faster, for slower code (default: 0)";
     Arch "gpu-name" "arch" Kind::OneOf(super::arch::is_known), Files, Done, "NAME", "the machine, sm_75 (default) to sm_121f; compute_NN and lto_NN check the PTX and write nothing";
     NoDoubleDemoteWarning "suppress-double-demote-warning" "suppress-double-demote-warning" Kind::Flag, Messages, Nothing("every machine has doubles"), "", "don't warn that a machine has no doubles";
     DefaultLoad "def-load-cache" "dlcm" Kind::Word, Memory, Nothing("a hint, not heeded yet"), "ca|cg|cs|lu|cv", "how global loads are cached that don't say";
@@ -137,18 +136,18 @@ options! {
     ToolsPatch "compile-as-tools-patch" "astoolspatch" Kind::Flag, Code, Missing, "", "code for NVIDIA's tools to patch in";
     Relocatable "compile-only" "c" Kind::Flag, Files, Done, "", "write an object for the linker";
     FloatAtomics "optimize-float-atomics" "opt-fp-atomics" Kind::Flag, Code, Nothing(UNOPTIMISED), "", "faster atomics on floats, in another order";
-    PreserveRelocs "preserve-relocs" "preserve-relocs" Kind::Flag, Code, Nothing("no variable is referred to yet"), "", "keep relocations of variables";
-    ErrorsAtExit "make-errors-visible-at-exit" "make-errors-visible-at-exit" Kind::Flag, Debug, Missing, "", "wait at exit until memory faults have shown";
+    PreserveRelocs "preserve-relocs" "preserve-relocs" Kind::Flag, Code, Nothing("relocations of variables are always kept"), "", "keep relocations of variables";
+    ErrorsAtExit "make-errors-visible-at-exit" "make-errors-visible-at-exit" Kind::Flag, Debug, Done, "", "wait at exit until memory faults have shown";
     LegacyBar "legacy-bar-warp-wide-behavior" "legacy-bar-warp-wide-behavior" Kind::Flag, Code, Nothing("only for targets before sm_70, and deprecated"), "", "a barrier counts whole warps";
     NoMulticastAdvice "suppress-async-bulk-multicast-advisory-warning" "suppress-async-bulk-multicast-advisory-warning" Kind::Flag, Messages, Done, "", "no advice about .multicast::cluster";
     NoSparseAdvice "suppress-sparse-mma-advisory-info" "suppress-sparse-mma-advisory-info" Kind::Flag, Messages, Done, "", "no advice about mma.sp";
     Sanitize "sanitize" "sanitize" Kind::OneOf(|word| matches!(word, "memcheck" | "threadsteer")), Debug, Missing, "memcheck|threadsteer", "code that a sanitizer watches";
-    SplitCompile "split-compile" "split-compile" Kind::Number, Code, Nothing(ONE_THREAD), "N", "compile with N threads; 0: one for each CPU";
+    SplitCompile "split-compile" "split-compile" Kind::Number, Code, Done, "N", "compile with N threads; 0: one for each CPU";
     Fmad "fmad" "fmad" Kind::Truth, Code, Done, "true|false", "allow a multiplication and an addition to become one (never done yet)";
     Expensive "allow-expensive-optimizations" "allow-expensive-optimizations" Kind::Truth, Code, Nothing(UNOPTIMISED), "true|false", "optimisations that take long";
-    Extensible "extensible-whole-program" "ewp" Kind::Flag, Code, Missing, "", "functions may be defined elsewhere";
+    Extensible "extensible-whole-program" "ewp" Kind::Flag, Code, Done, "", "functions may be defined elsewhere (an object for the linker, as with -c)";
     Pic "position-independent-code" "pic" Kind::Truth, Code, Nothing(NO_CLUES), "true|false", "position-independent code";
-    TensorCheck "g-tensor-memory-access-check" "g-tmem-access-check" Kind::Flag, Debug, Nothing("tcgen05 is not compiled yet"), "", "check accesses to tensor memory";
+    TensorCheck "g-tensor-memory-access-check" "g-tmem-access-check" Kind::Flag, Debug, Nothing(NO_CHECK), "", "check accesses to tensor memory";
     NoTensorCheck "gno-tensor-memory-access-check" "gno-tmem-access-check" Kind::Flag, Debug, Done, "", "don't";
     Annotate "compiler-annotations" "annotate" Kind::Flag, Debug, Nothing("ptxas's internal notes have no meaning here"), "", "internal notes in the cubin";
 
@@ -165,11 +164,11 @@ options! {
     TimePasses "time-passes" "" Kind::Flag, Own, Done, "", "print how long each pass took";
 
     RegisterAllocation "regAllocOptLevel" "regAllocOptLevel" Kind::Number, Hidden, Nothing(INTERNAL), "N", "Triton passes 2";
-    JobServer "jobserver" "jobserver" Kind::Flag, Hidden, Nothing(ONE_THREAD), "", "ask make for threads";
+    JobServer "jobserver" "jobserver" Kind::Flag, Hidden, Done, "", "ask make for threads";
     OldFastCompile "fast-compile" "" Kind::Flag, Hidden, Nothing(INTERNAL), "", "";
     NoFastRegisters "no-fastreg" "no-fastreg" Kind::Flag, Hidden, Nothing(INTERNAL), "", "";
     OptPointers "opt-pointers" "" Kind::Flag, Hidden, Nothing(INTERNAL), "", "";
-    NullPointer "dont-reserve-null-pointer" "dont-reserve-null-pointer" Kind::Flag, Hidden, Nothing("no variable is placed yet"), "", "";
+    NullPointer "dont-reserve-null-pointer" "dont-reserve-null-pointer" Kind::Flag, Hidden, Nothing("the driver places variables"), "", "";
     ForceRela "force-rela" "force-rela" Kind::Flag, Hidden, Nothing("relocations are of this kind from sm_90 on"), "", "";
     NoForwardProgress "noFwdPrg" "noFwdPrg" Kind::Flag, Hidden, Nothing(INTERNAL), "", "";
     OverlappingMasks "print-potentially-overlapping-membermasks" "print-potentially-overlapping-membermasks" Kind::Flag, Hidden, Nothing(INTERNAL), "", "";
@@ -200,13 +199,13 @@ options! {
     CudaApiVersion "cuda-api-version" "cuda-api-version" Kind::Word, Hidden, Done, "13.0", "";
     PtxLength "ptx-length" "ptxlen" Kind::Unsigned, Hidden, Nothing("only for encrypted PTX"), "N", "";
     Okey "okey" "" Kind::Word, Hidden, Missing, "KEY", "encrypted PTX";
-    StackThreshold "device-stack-protector-frame-size-threshold" "device-stack-protector-size" Kind::Number, Hidden, Nothing(NO_STACK), "N", "";
+    StackThreshold "device-stack-protector-frame-size-threshold" "device-stack-protector-size" Kind::Number, Hidden, Nothing(NO_CHECK), "N", "";
     ProfileOptions "profile-options" "" Kind::Pairs, Hidden, Done, "KEYWORD=VALUE", "";
     Stats "compiler-stats" "" Kind::ListOf(&["time", "t", "memory", "m", "phase-wise", "p", "detailed", "d"]), Hidden, Done, "time,memory", "phase-wise and detailed print nothing more";
     StatsFile "compiler-stats-file" "" Kind::Word, Hidden, Done, "FILE", "";
-    TimeTrace "fdevice-time-trace" "" Kind::Word, Hidden, Missing, "FILE", "";
-    TracePid "use-trace-pid" "use-trace-pid" Kind::Number, Hidden, Nothing("only with --fdevice-time-trace"), "N", "";
-    TracePhase "ftrace-phase-after" "" Kind::Word, Hidden, Nothing("only with --fdevice-time-trace"), "PASS", "";
+    TimeTrace "fdevice-time-trace" "" Kind::Word, Hidden, Done, "FILE", "";
+    TracePid "use-trace-pid" "use-trace-pid" Kind::Number, Hidden, Done, "N", "";
+    TracePhase "ftrace-phase-after" "" Kind::Word, Hidden, Nothing("the trace has no passes"), "PASS", "";
     DescriptionFile "ext-desc-file" "ext-desc-file" Kind::Word, Hidden, Missing, "FILE", "";
     DescriptionText "ext-desc-string" "ext-desc-string" Kind::Word, Hidden, Missing, "TEXT", "";
     QueryControls "query-controls" "query-controls" Kind::Word, Hidden, Missing, "FILE", "";

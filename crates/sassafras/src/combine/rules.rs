@@ -162,7 +162,7 @@ fn wide_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 
 /// `x + (y << n)` of 64 bits.
 fn shifted_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let [low, high] = &data.args[..] else { return None };
+    let ([low, high], None) = (&data.args[..], &data.guard) else { return None };
     let [a, b] = c.sum64(low, high)?;
     let of = |arg: &Arg| c.define(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::SHF));
     for (x, shifted) in [(a, b), (b, a)] {
@@ -228,12 +228,22 @@ fn halves(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 
 /// Two words of zeros that stand at an even place are one instruction.
 fn zeros(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let word = |arg: &Arg| plain(arg).filter(|v| c.function.values[*v].words == 1);
-    let zero = |arg: &Arg| word(arg).is_some_and(|v| c.known[v.index()] == Some(0));
-    if data.args.iter().any(|a| word(a).is_none()) {
+    if data.guard.is_some() {
         return None;
     }
-    let first = (0..data.args.len() / 2).map(|i| 2 * i).find(|i| data.args[*i..*i + 2].iter().all(zero))?;
+    let zero = |arg: &Arg| {
+        let word = plain(arg).filter(|v| c.function.values[*v].words == 1);
+        word.is_some_and(|v| c.known[v.index()] == Some(0))
+    };
+    let mut places = Vec::new();
+    let mut words = 0;
+    for arg in &data.args {
+        places.push(words);
+        let Arg::Use(u) = arg else { return None };
+        words += c.words(u);
+    }
+    let mut pairs = 0..data.args.len().saturating_sub(1);
+    let first = pairs.find(|i| places[*i] % 2 == 0 && data.args[*i..*i + 2].iter().all(zero))?;
     let pair = c.constant_value(0, 2, data.at)?;
     let mut new = data.clone();
     new.args[first] = pair.into();

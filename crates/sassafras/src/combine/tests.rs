@@ -125,7 +125,7 @@ impl Program {
     fn step(&mut self) {
         let word = [(File::R, 1)];
         let (a, b, c) = (self.word(), self.word(), self.word());
-        match self.random.below(21) {
+        match self.random.below(22) {
             0..3 => {
                 let b = if self.random.below(4) == 0 { b.negated() } else { b };
                 let sum = self.emit(sass::Op::IADD3, &[], &word, &[a, b, RZ]);
@@ -176,7 +176,9 @@ impl Program {
             }
             12 => {
                 let words = [self.register(), self.register()];
-                let value = self.pseudo(Pseudo::Pack, &[2], &words);
+                let kept = self.random.one(&self.pairs);
+                let guard = if self.random.below(2) == 0 { self.guard(&[kept]) } else { None };
+                let value = self.push(Op::Pseudo(Pseudo::Pack), &[], &[(File::R, 2)], &words, guard);
                 self.pairs.push(value);
             }
             13 => {
@@ -217,6 +219,7 @@ impl Program {
                 self.pairs.push(sum);
             }
             18 | 19 => self.guarded_load(),
+            20 => self.guarded_vector(),
             _ => self.store(),
         }
     }
@@ -237,6 +240,21 @@ impl Program {
         let copy = Op::Pseudo(Pseudo::Copy);
         let value = self.push(copy, &[], &[(File::R, 1)], &[loaded.into()], guard);
         self.words.push(value);
+    }
+
+    /// The same with two words at once.
+    fn guarded_vector(&mut self) {
+        let undefined = self.pseudo(Pseudo::Undef, &[2], &[]);
+        let guard = self.guard(&[undefined]);
+        let args = [self.random.one(&self.pairs).into(), Arg::Imm(16)];
+        let load = Op::Machine(sass::Op::LDG);
+        let loaded = self.push(load, &[M::E, M::_64], &[(File::R, 2)], &args, guard.clone());
+        for word in Self::halves(loaded) {
+            let kept = self.random.one(&self.words);
+            let guard = guard.clone().map(|g| Guard { kept: smallvec![kept], ..g });
+            let value = self.push(Op::Pseudo(Pseudo::Copy), &[], &[(File::R, 1)], &[word], guard);
+            self.words.push(value);
+        }
     }
 
     fn store(&mut self) {
@@ -305,7 +323,9 @@ impl Interpreter<'_> {
                 self.stores.push(stored);
             }
             Op::Machine(sass::Op::LDG) => {
-                self.bits[data.results[0].index()] = u64::from(memory(self.seed, address(self)));
+                let word = |n: u64| u64::from(memory(self.seed, address(self).wrapping_add(n)));
+                let high = if data.modifiers.contains(&M::_64) { word(4) << 32 } else { 0 };
+                self.bits[data.results[0].index()] = word(0) | high;
             }
             Op::Machine(sass::Op::LDC) => {
                 let Arg::Bank { offset, .. } = data.args[0] else { panic!("no constant bank") };

@@ -55,7 +55,7 @@ impl<'a> Lower<'_, 'a> {
             Some(_) => &[M::LTC256B],
         };
         let hinted = ins.flag("L2::cache_hint");
-        let policy = if hinted { self.policy(ins.get(ins.len() - 1)?)? } else { None };
+        let policy = if hinted { Some(self.policy(ins.get(ins.len() - 1)?)?) } else { None };
         let has_fourth = ins.len() - usize::from(hinted) > 3;
         let to = self.address(ins.get(0)?, Space::Shared, 0)?;
         let to = self.within(to, Space::Shared, TO);

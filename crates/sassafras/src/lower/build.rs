@@ -322,6 +322,7 @@ impl Lower<'_, '_> {
             Some((predicate, negated)) => self.guarded(predicate, negated, reg, value),
         };
         self.now.insert(reg, value);
+        self.bind(reg, value, self.at);
         Some(())
     }
 

@@ -7,6 +7,7 @@ use super::call::ParamWords;
 use super::graph::End;
 use super::{Env, Lines, Lower};
 use crate::data::Data;
+use crate::launch::Bounds;
 use ori::{Arg, Edge, Terminator, Value};
 use ptx::ast::{self, Item, ParamPlace, Reg};
 use rustc_hash::FxHashMap;
@@ -85,7 +86,8 @@ impl Lower<'_, '_> {
         let (after, ways, first) = {
             let params_of_calls = ParamWords::new(module, body, None);
             let data = DATA.get_or_init(Data::default);
-            let env = Env { module, machine: self.machine, lines, data, max_registers: None, serial: None };
+            let (bounds, machine, watched) = (&Bounds::NONE, self.machine, &[]);
+            let env = Env { module, machine, lines, data, bounds, serial: None, debug: false, watched };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
             inner.at = self.at;

@@ -80,7 +80,7 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         LDC | ULDC | LDCU => Kind::Free,
         S2R | S2UR | CS2R if data.args.iter().all(fixed) => Kind::Free,
         S2R | S2UR | CS2R | BMOV | ELECT | LEPC | R2P | P2R => Kind::Wall,
-        VOTE | VOTEU | SHFL | MATCH | REDUX => Kind::Warp,
+        VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX => Kind::Warp,
         BAR | WARPSYNC | ATOM | ATOMG | ATOMS | RED => Kind::Order,
         LDG | LDS | LD | LDL | LDSM => access(data, op).map_or(Kind::Order, Kind::Load),
         STG | STS | ST | STL => access(data, op).map_or(Kind::Order, Kind::Store),
@@ -256,6 +256,11 @@ impl Graph {
             let own = if decides { TO_BRANCH } else { ports[node].issue };
             let behind = self.edges[node].iter().map(|(to, cycles)| self.height[*to] + cycles).max();
             self.height[node] = own.max(behind.unwrap_or(0));
+            // Uniform registers don't move: those that live longest come first, and have the same place everywhere.
+            if matches!(data.op, Op::Machine(sass::Op::ULDC | sass::Op::LDCU)) && data.uses().next().is_none()
+            {
+                self.height[node] = u32::MAX / 2;
+            }
         }
     }
 }

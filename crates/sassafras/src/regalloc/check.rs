@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{Kind, Operand};
 
 /// A word of a value that is not a copy of another.
-type Root = (Value, u8);
+pub type Root = (Value, u8);
 
 /// What the allocator says.
 #[derive(Debug, Default)]
@@ -28,19 +28,15 @@ pub struct Claims {
 
 pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) -> Result<(), String> {
     ceilings::check(function, code, limits, isa)?;
-    let stored = code.blocks.iter().flatten().flat_map(|line| match line.origin {
-        Origin::Spill(slot) => (0..width(line)).map(|w| slot + 4 * u32::from(w)).collect(),
-        _ => Vec::new(),
-    });
-    let (roots, stored) = (roots(function), stored.collect());
-    let checker = Checker { function, code, isa, roots, stored };
+    let checker = Checker::new(function, code, isa);
     for &block in &code.order {
         checker.block(block).map_err(|e| format!("{block}: {e}"))?;
     }
     Ok(())
 }
 
-struct Checker<'a> {
+/// Follows the words of values through the registers.
+pub struct Checker<'a> {
     function: &'a Function,
     code: &'a Code,
     isa: sass::Isa,
@@ -50,32 +46,37 @@ struct Checker<'a> {
     stored: FxHashSet<u32>,
 }
 
+/// What registers hold.
+pub type Registers = FxHashMap<(File, u8), Root>;
+
 /// What each register holds, and each slot that an edge has written.
 #[derive(Default)]
 struct State {
-    registers: FxHashMap<(File, u8), Root>,
+    registers: Registers,
     slots: FxHashMap<u32, Root>,
 }
 
+impl<'a> Checker<'a> {
+    pub fn new(function: &'a Function, code: &'a Code, isa: sass::Isa) -> Checker<'a> {
+        let stored = code.blocks.iter().flatten().flat_map(|line| match line.origin {
+            Origin::Spill(slot) => (0..width(line)).map(|w| slot + 4 * u32::from(w)).collect(),
+            _ => Vec::new(),
+        });
+        let stored = stored.collect();
+        Checker { function, code, isa, roots: roots(function), stored }
+    }
+}
+
 impl Checker<'_> {
-    fn root(&self, value: Value, word: u8) -> Option<Root> {
+    /// What stands for a word of a value wherever it goes; `None` where it has any bits.
+    pub fn root(&self, value: Value, word: u8) -> Option<Root> {
         self.roots[value.index()][usize::from(word)]
     }
 
     fn block(&self, block: Block) -> Result<(), String> {
-        let mut state = State::default();
-        for &(value, place) in &self.code.claims.starts[block.index()] {
-            self.place(&mut state, value, place);
-        }
-        let insts = &self.function.blocks[block].insts;
-        for inst in insts.iter().filter(|i| self.function.insts[**i].op == Op::Pseudo(Pseudo::Entry)) {
-            self.come_back(&mut state, *inst);
-        }
-        for (i, line) in self.code.blocks[block.index()].iter().enumerate() {
-            self.line(&mut state, line).map_err(|e| format!("line {i} ({}): {e}", line.op.name()))?;
-        }
-        for inst in insts.iter().filter(|i| self.function.insts[**i].op == Op::Pseudo(Pseudo::Leave)) {
-            self.handed_over(&state, *inst)?;
+        let state = self.follow(block, |_, _| ())?;
+        for inst in self.pseudos(block, Pseudo::Leave) {
+            self.handed_over(&state, inst)?;
         }
         if let ori::Terminator::Branch { predicate, .. } = self.function.blocks[block].end {
             self.holds(&state, File::P, self.code.branches[block.index()], predicate, 0)?;
@@ -84,6 +85,38 @@ impl Checker<'_> {
             self.edge(&state, edge).map_err(|e| format!("to {}: {e}", edge.to))?;
         }
         Ok(())
+    }
+
+    fn pseudos(&self, block: Block, pseudo: Pseudo) -> impl Iterator<Item = Inst> {
+        let insts = self.function.blocks[block].insts.iter().copied();
+        insts.filter(move |i| self.function.insts[*i].op == Op::Pseudo(pseudo))
+    }
+
+    /// Shows what the registers hold before each line of a block, and behind the last.
+    pub fn contents(
+        &self,
+        block: Block,
+        mut show: impl FnMut(Option<&Line>, &Registers),
+    ) -> Result<(), String> {
+        let end = self.follow(block, |line, registers| show(Some(line), registers))?;
+        show(None, &end.registers);
+        Ok(())
+    }
+
+    /// What holds at the end of a block.
+    fn follow(&self, block: Block, mut before: impl FnMut(&Line, &Registers)) -> Result<State, String> {
+        let mut state = State::default();
+        for &(value, place) in &self.code.claims.starts[block.index()] {
+            self.place(&mut state, value, place);
+        }
+        for inst in self.pseudos(block, Pseudo::Entry) {
+            self.come_back(&mut state, inst);
+        }
+        for (i, line) in self.code.blocks[block.index()].iter().enumerate() {
+            before(line, &state.registers);
+            self.line(&mut state, line).map_err(|e| format!("line {i} ({}): {e}", line.op.name()))?;
+        }
+        Ok(state)
     }
 
     fn place(&self, state: &mut State, value: Value, place: u8) {

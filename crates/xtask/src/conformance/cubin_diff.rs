@@ -37,6 +37,18 @@ pub fn first_difference(left: &[u8], right: &[u8]) -> Result<Option<String>> {
     }))
 }
 
+/// The sections of a cubin, and what is in them.
+pub fn contents(cubin: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
+    let header = FileHeader64::<LittleEndian>::parse(cubin)?;
+    let e = header.endian()?;
+    let table = header.sections(e, cubin)?;
+    let section = |section: &_| -> Result<(String, Vec<u8>)> {
+        let name = String::from_utf8_lossy(table.section_name(e, section)?).into_owned();
+        Ok((name, section.data(e, cubin)?.to_vec()))
+    };
+    table.iter().map(section).collect()
+}
+
 struct Cubin<'a> {
     /// Type, machine, version, flags.
     identity: [u32; 4],
