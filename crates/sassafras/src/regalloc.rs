@@ -208,6 +208,7 @@ impl<'a> Allocator<'a> {
 
     fn block(&mut self, block: Block) -> Result<(), String> {
         (self.block, self.position) = (block, 0);
+        self.hints.begin_block();
         self.uses_here.clear();
         self.enter(block)?;
         let data = &self.function.blocks[block];
@@ -577,6 +578,10 @@ impl<'a> Allocator<'a> {
             let Arg::Use(u) = arg else { return None };
             let start = u.part.map_or(0, |p| p.first);
             let words = u.part.map_or(self.function.values[u.value].words, |p| p.count);
+            if self.undefined.contains(u.value) {
+                word += words;
+                continue;
+            }
             for w in 0..words {
                 if (first..first + count).contains(&word) {
                     let place = place_in(arguments, u.value)? + start + w;
@@ -654,7 +659,11 @@ impl<'a> Allocator<'a> {
 
     /// A free place that no pinned value will need while the value lives.
     fn lasting_place(&self, value: Value) -> Option<u8> {
-        self.free_places(value).find(|w| !self.is_closed(value, w.clone())).map(|w| w.start as u8)
+        let file = self.function.values[value].file;
+        let mut lasting = self.free_places(value).filter(|w| !self.is_closed(value, w.clone()));
+        let first = lasting.next()?;
+        let unpromised = std::iter::once(first.clone()).chain(lasting).find(|w| !self.is_promised(file, w));
+        Some(unpromised.unwrap_or(first).start as u8)
     }
 
     fn free_places(&self, value: Value) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
@@ -947,6 +956,7 @@ impl<'a> Allocator<'a> {
 
     /// A value is in a register now.
     fn arrive(&mut self, value: Value, place: u8) {
+        self.hints.keep(value);
         let data = self.function.values[value];
         let file = self.file(data.file);
         self.files[file].take(place, data.words, value);

@@ -191,26 +191,39 @@ fn is_product(inst: &sass::Inst) -> bool {
 /// registers that are read while the next turn has begun.
 #[test]
 fn the_main_loop_of_attention_moves_no_operand_of_a_product() {
-    let code = code(include_str!("regressions/attention_128.ptx"));
-    let first = code.iter().position(is_product).expect("a product");
-    let last = code.iter().rposition(is_product).expect("a product");
-    let used = |inst: &sass::Inst| inst.registers().filter(|r| r.file == sass::Kind::R).collect::<Vec<_>>();
-    let operands: Vec<_> = code[first..=last].iter().filter(|i| is_product(i)).flat_map(used).collect();
-    let touches = |inst: &sass::Inst| {
-        let meets = |a: &sass::Access, b: &sass::Access| {
-            u16::from(a.first) < u16::from(b.first) + b.count
-                && u16::from(b.first) < u16::from(a.first) + a.count
-        };
-        used(inst).iter().any(|r| operands.iter().any(|o| meets(r, o)))
-    };
-    for inst in &code[first..=last] {
-        let op = inst.form().op;
-        let moves = op == sass::Op::MOV && used(inst).len() == 2 && touches(inst);
-        assert!(!moves, "{inst}");
-        assert!(!matches!(op, sass::Op::LDL | sass::Op::STL), "{inst}");
+    let kernels = [
+        include_str!("regressions/attention_64.ptx"),
+        include_str!("regressions/attention_128_eight_warps.ptx"),
+    ];
+    for code in kernels.map(code) {
+        let first = code.iter().position(is_product).expect("a product");
+        let last = code.iter().rposition(is_product).expect("a product");
+        let used =
+            |inst: &sass::Inst| inst.registers().filter(|r| r.file == sass::Kind::R).collect::<Vec<_>>();
+        let operands: Vec<_> = code[first..=last].iter().filter(|i| is_product(i)).flat_map(used).collect();
+        let end = |r: &sass::Access| u16::from(r.first) + r.count;
+        let meets =
+            |a: &sass::Access, b: &sass::Access| u16::from(a.first) < end(b) && u16::from(b.first) < end(a);
+        let touches = |inst: &sass::Inst| used(inst).iter().any(|r| operands.iter().any(|o| meets(r, o)));
+        for inst in &code[first..=last] {
+            let op = inst.form().op;
+            assert!(!(op == sass::Op::MOV && used(inst).len() == 2 && touches(inst)), "{inst}");
+            assert!(!matches!(op, sass::Op::LDL | sass::Op::STL), "{inst}");
+        }
+        let arrivals = code.iter().filter(|i| i.to_string().starts_with("WARPGROUP.ARRIVE")).count();
+        assert_eq!(arrivals, 2, "one for each group of products");
     }
-    let count = |op: sass::Op, word: &str| {
-        code.iter().filter(|i| i.form().op == op && i.to_string().contains(word)).count()
-    };
-    assert_eq!(count(sass::Op::WARPGROUP, "ARRIVE"), 2, "one for each group of products");
+}
+
+/// The machine takes the upper half of a quad of uniform registers for the descriptor of B.
+#[test]
+fn descriptors_are_in_quads() {
+    let code = code(include_str!("regressions/attention_64.ptx"));
+    for inst in code.iter().filter(|inst| is_product(inst)) {
+        let descriptors: Vec<_> = inst.registers().filter(|r| r.file == sass::Kind::U).collect();
+        assert!(
+            descriptors.iter().all(|d| d.first % 4 == 0 && d.count == 4) && descriptors.len() == 1,
+            "{inst}"
+        );
+    }
 }

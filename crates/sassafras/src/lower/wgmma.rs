@@ -252,6 +252,8 @@ impl<'a> Lower<'_, 'a> {
             let words = self.fragment(ins.get(1)?)?;
             let fragment = self.value(&words);
             args.push(if negative_a { Arg::from(fragment).negated() } else { fragment.into() });
+            // The descriptor of B stays where it is beside one of A: nobody reads the words before it.
+            descriptors.extend([self.undefined(File::UR, 1), self.undefined(File::UR, 1)].map(Arg::from));
             suffixes.push((M::tnspB, is(ins, scale + 3, 1)?));
         } else {
             descriptors.extend(self.words(ins.get(1)?, Type::U64)?);
@@ -301,6 +303,9 @@ impl<'a> Lower<'_, 'a> {
         let parts: Vec<Arg> = words
             .iter()
             .map(|word| {
+                if word.value().is_some_and(|v| self.kernel.code.values[v].file == File::UR) {
+                    return *word;
+                }
                 let word = self.in_register(*word);
                 let result = self.kernel.code.value(File::UR, 1);
                 self.emit_to(sass::Op::R2UR, &[], &[result], &[word]);

@@ -4,6 +4,7 @@ use super::Allocator;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
 use ori::{Arg, Block, Cfg, File, Function, Op, Pseudo, Value};
+use std::ops::Range;
 
 /// What a value will become.
 #[derive(Clone, Copy)]
@@ -18,12 +19,17 @@ pub struct Hints {
     wants: Vec<Option<Want>>,
     /// Where the result of a pack is meant to be, once the first of its words has a place.
     meant: Vec<Option<u8>>,
+    /// Those of the current block that are not there yet: others keep off, if they can.
+    promised: Vec<(Value, Range<usize>)>,
 }
 
 impl Hints {
     pub fn new(function: &Function, cfg: &Cfg) -> Hints {
-        let mut hints =
-            Hints { wants: vec![None; function.values.len()], meant: vec![None; function.values.len()] };
+        let mut hints = Hints {
+            wants: vec![None; function.values.len()],
+            meant: vec![None; function.values.len()],
+            promised: Vec::new(),
+        };
         for &block in &cfg.order {
             let data = &function.blocks[block];
             for edge in data.end.edges() {
@@ -58,7 +64,24 @@ impl Hints {
     }
 }
 
+impl Hints {
+    pub fn begin_block(&mut self) {
+        self.promised.clear();
+    }
+
+    /// A value has its place.
+    pub fn keep(&mut self, value: Value) {
+        self.promised.retain(|(whole, _)| *whole != value);
+    }
+}
+
 impl Allocator<'_> {
+    /// Is a place meant for the result of a pack?
+    pub(super) fn is_promised(&self, file: File, window: &Range<usize>) -> bool {
+        let here = self.hints.promised.iter().filter(|(whole, _)| self.function.values[*whole].file == file);
+        { here }.any(|(_, meant)| meant.start < window.end && window.start < meant.end)
+    }
+
     /// A free place that saves a move, if there is one.
     pub(super) fn hinted(&mut self, value: Value) -> Option<u8> {
         let fits = |a: &Self, place: u8| a.suits(value, place).then_some(place);
@@ -73,6 +96,8 @@ impl Allocator<'_> {
                 }
                 let window = self.free_place(whole)?;
                 self.hints.meant[whole.index()] = Some(window);
+                let words = usize::from(self.function.values[whole].words);
+                self.hints.promised.push((whole, usize::from(window)..usize::from(window) + words));
                 fits(self, window + offset)
             }
         }
