@@ -14,6 +14,7 @@ use crate::{doubles, entries};
 use ptx::ast::Module;
 use ptx::diag::Severity;
 use sassafras::DebugInfo;
+use std::fs::File;
 use std::io::Write;
 use std::time::Instant;
 
@@ -71,7 +72,7 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let path = given.output();
     let unwritable = |path: &str| format!("Output file '{path}' could not be opened");
     if !log.failed() {
-        std::fs::write(path, &output.cubin).map_err(|_| log.fatal(&unwritable(path)))?;
+        write_over(path, &output.cubin).map_err(|_| log.fatal(&unwritable(path)))?;
     }
     if given.has(Id::Verbose) {
         let sections = Sections::of(&output.cubin, log)?;
@@ -85,6 +86,15 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     trace.write(given).map_err(|message| log.fatal(&message))?;
     let statistics = Statistics { inputs: &given.inputs, time: start.elapsed() };
     statistics.report(given, log).map_err(|path| log.fatal(&unwritable(&path)))
+}
+
+/// Writes a file. An older one is not emptied first, which costs ext4 a tenth of the time that a small kernel takes
+/// from PTX to cubin.
+fn write_over(path: &str, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::options().write(true).create(true).truncate(false).open(path)?;
+    file.write_all(bytes)?;
+    let length = bytes.len() as u64;
+    if file.metadata()?.len() > length { file.set_len(length) } else { Ok(()) }
 }
 
 fn report(
@@ -145,10 +155,10 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     let mut diagnostics = output.diagnostics;
     // A line of the joined text is no line of any input.
     diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
-    report(given, program, &diagnostics, log)?;
     let is_told = |note: &ptx::Diagnostic| note.severity > Severity::Info || given.has(Id::Verbose);
     let notes: Vec<_> = output.notes.into_iter().filter(is_told).collect();
     log.diagnostics(&program.name, &notes);
+    report(given, program, &diagnostics, log)?;
     let functions = output.functions;
     output.cubin.map(|cubin| Generated { cubin, functions }).ok_or(Stop)
 }

@@ -25,6 +25,8 @@ pub struct Module {
     pub images: Vec<Image>,
     /// Numbers of four bytes that the loader defines: the sizes of its descriptors of images.
     pub loader_sizes: Vec<String>,
+    /// In a relocatable file, bytes of `.const` variables: the value of [`CONSTANT_SIZE`], which the linker adds up.
+    pub constant_size: Option<u64>,
     /// The slots of constant bank 4: the address at offset 8·i is that of the i-th symbol plus its addend.
     pub address_table: Vec<(String, i64)>,
     /// Functions that are called but not defined here.
@@ -36,6 +38,9 @@ pub struct Module {
     /// Attributes of the whole file, behind those of the functions.
     pub attrs: Vec<Attr>,
 }
+
+/// The symbol for the bytes of `.const` variables of all files.
+pub const CONSTANT_SIZE: &str = ".nv.ptx.const0.size";
 
 impl Module {
     /// A module without content.
@@ -50,6 +55,7 @@ impl Module {
             shared: Vec::new(),
             images: Vec::new(),
             loader_sizes: Vec::new(),
+            constant_size: None,
             address_table: Vec::new(),
             external_functions: Vec::new(),
             calls: Calls::default(),

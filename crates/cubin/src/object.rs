@@ -154,6 +154,7 @@ impl SymbolOther {
     /// Of a variable.
     pub const MANAGED: SymbolOther = SymbolOther(4);
     /// In constant memory, with internal visibility: parameters and literals of a relocatable file.
+    pub const INTERNAL: SymbolOther = SymbolOther(1);
     pub const INTERNAL_CONSTANT: SymbolOther = SymbolOther(MemorySpace::CONSTANT.0 << 5 | 1);
 
     pub fn in_space(space: MemorySpace) -> SymbolOther {

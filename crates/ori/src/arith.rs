@@ -11,6 +11,7 @@
 //! | integers of 8 to 64 bits: add, mul, div, shifts, saturation | [`integer`] |
 //! | bits and bytes: fields, permutes, searches, truth tables | [`bits`] |
 //! | dot products and video instructions | [`video`] |
+//! | sums of products of matrices | [`matrix`] |
 //! | `sin`, `ex2`, `rcp.approx` and their like | [`approx`] |
 //!
 //! What has been seen in the code that ptxas emits is said to be so. What only a GPU can tell and no GPU has
@@ -21,6 +22,7 @@ pub mod bits;
 pub mod convert;
 pub mod float;
 pub mod integer;
+pub mod matrix;
 pub mod video;
 
 pub use float::{Compare, Flow, Format, Rounding};

@@ -118,9 +118,28 @@ impl Results {
 
 /// The results of a pure operation, or `None` where its meaning isn't written down here.
 pub fn eval(op: Op, modifiers: &[M], args: &[Arg]) -> Option<Results> {
-    let mut call = Call { modifiers: Modifiers::new(modifiers)?, args };
-    let results = dispatch(twin(op), &mut call)?;
-    call.modifiers.all_taken().then_some(results)
+    Meaning::of(op)?.eval(modifiers, args)
+}
+
+/// What an operation computes, looked up: for those who ask again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Meaning(Function);
+
+type Function = fn(&mut Call) -> Option<Results>;
+
+impl Meaning {
+    /// `None` where no form of the operation has a meaning.
+    pub fn of(op: Op) -> Option<Meaning> {
+        meaning(twin(op)).map(Meaning)
+    }
+
+    #[inline]
+    pub fn eval(self, modifiers: &[M], args: &[Arg]) -> Option<Results> {
+        let mut call = Call { modifiers: Modifiers::new(modifiers)?, args };
+        let results = self.0(&mut call);
+        // Not taken apart and put together again: this is where a simulator spends its time.
+        if call.modifiers.all_taken() { results } else { None }
+    }
 }
 
 /// An operation's modifiers and arguments, while its meaning is looked up.
@@ -260,71 +279,71 @@ fn twin(op: Op) -> Op {
     }
 }
 
-fn dispatch(op: Op, call: &mut Call) -> Option<Results> {
-    match op {
-        Op::BMSK => integer::bmsk(call),
-        Op::BREV => integer::brev(call),
-        Op::FLO => integer::flo(call),
-        Op::I2I => integer::i2i(call),
-        Op::I2IP => integer::i2ip(call),
-        Op::IABS => integer::iabs(call),
-        Op::IADD => integer::iadd(call),
-        Op::IADD3 => integer::iadd3(call),
-        Op::IDP => integer::idp(call),
-        Op::IMAD => integer::imad(call),
-        Op::IMNMX => integer::imnmx(call),
-        Op::ISETP => integer::isetp(call),
-        Op::LEA => integer::lea(call),
-        Op::LOP3 => integer::lop3(call),
-        Op::MOV | Op::MOV64IUR => integer::mov(call),
-        Op::P2R => integer::p2r(call),
-        Op::PLOP3 => integer::plop3(call),
-        Op::POPC => integer::popc(call),
-        Op::PRMT => integer::prmt(call),
-        Op::R2P => integer::r2p(call),
-        Op::SEL => integer::sel(call),
-        Op::SGXT => integer::sgxt(call),
-        Op::SHF => integer::shf(call),
-        Op::VABSDIFF => integer::vabsdiff(call),
-        Op::VABSDIFF4 => integer::vabsdiff4(call),
-        Op::VIADD => integer::viadd(call),
-        Op::VIADDMNMX => integer::viaddmnmx(call),
-        Op::VIMNMX => integer::vimnmx(call),
-        Op::VIMNMX3 => integer::vimnmx3(call),
-        Op::DADD => float::dadd(call),
-        Op::DFMA => float::dfma(call),
-        Op::DMUL => float::dmul(call),
-        Op::DSETP => float::dsetp(call),
-        Op::FCHK => float::fchk(call),
-        Op::FADD => float::fadd(call),
-        Op::FADD2 => float::fadd2(call),
-        Op::FFMA => float::ffma(call),
-        Op::FFMA2 => float::ffma2(call),
-        Op::FHADD => float::fhadd(call),
-        Op::FHFMA => float::fhfma(call),
-        Op::FMNMX => float::fmnmx(call),
-        Op::FMNMX3 => float::fmnmx3(call),
-        Op::FMUL => float::fmul(call),
-        Op::FMUL2 => float::fmul2(call),
-        Op::FSEL => float::fsel(call),
-        Op::FSET => float::fset(call),
-        Op::FSETP => float::fsetp(call),
-        Op::MUFU => float::mufu(call),
-        Op::HADD2 => half::hadd2(call),
-        Op::HFMA2 => half::hfma2(call),
-        Op::HMNMX2 => half::hmnmx2(call),
-        Op::HMUL2 => half::hmul2(call),
-        Op::HSET2 => half::hset2(call),
-        Op::HSETP2 => half::hsetp2(call),
-        Op::VHMNMX => half::vhmnmx(call),
-        Op::F2F => convert::f2f(call),
-        Op::F2FP => convert::f2fp(call),
-        Op::F2I => convert::f2i(call),
-        Op::F2IP => convert::f2ip(call),
-        Op::FRND => convert::frnd(call),
-        Op::I2F | Op::I2FP => convert::i2f(call),
-        _ => None,
-    }
+fn meaning(op: Op) -> Option<Function> {
+    Some(match op {
+        Op::BMSK => integer::bmsk,
+        Op::BREV => integer::brev,
+        Op::FLO => integer::flo,
+        Op::I2I => integer::i2i,
+        Op::I2IP => integer::i2ip,
+        Op::IABS => integer::iabs,
+        Op::IADD => integer::iadd,
+        Op::IADD3 => integer::iadd3,
+        Op::IDP => integer::idp,
+        Op::IMAD => integer::imad,
+        Op::IMNMX => integer::imnmx,
+        Op::ISETP => integer::isetp,
+        Op::LEA => integer::lea,
+        Op::LOP3 => integer::lop3,
+        Op::MOV | Op::MOV64IUR => integer::mov,
+        Op::P2R => integer::p2r,
+        Op::PLOP3 => integer::plop3,
+        Op::POPC => integer::popc,
+        Op::PRMT => integer::prmt,
+        Op::R2P => integer::r2p,
+        Op::SEL => integer::sel,
+        Op::SGXT => integer::sgxt,
+        Op::SHF => integer::shf,
+        Op::VABSDIFF => integer::vabsdiff,
+        Op::VABSDIFF4 => integer::vabsdiff4,
+        Op::VIADD => integer::viadd,
+        Op::VIADDMNMX => integer::viaddmnmx,
+        Op::VIMNMX => integer::vimnmx,
+        Op::VIMNMX3 => integer::vimnmx3,
+        Op::DADD => float::dadd,
+        Op::DFMA => float::dfma,
+        Op::DMUL => float::dmul,
+        Op::DSETP => float::dsetp,
+        Op::FCHK => float::fchk,
+        Op::FADD => float::fadd,
+        Op::FADD2 => float::fadd2,
+        Op::FFMA => float::ffma,
+        Op::FFMA2 => float::ffma2,
+        Op::FHADD => float::fhadd,
+        Op::FHFMA => float::fhfma,
+        Op::FMNMX => float::fmnmx,
+        Op::FMNMX3 => float::fmnmx3,
+        Op::FMUL => float::fmul,
+        Op::FMUL2 => float::fmul2,
+        Op::FSEL => float::fsel,
+        Op::FSET => float::fset,
+        Op::FSETP => float::fsetp,
+        Op::MUFU => float::mufu,
+        Op::HADD2 => half::hadd2,
+        Op::HFMA2 => half::hfma2,
+        Op::HMNMX2 => half::hmnmx2,
+        Op::HMUL2 => half::hmul2,
+        Op::HSET2 => half::hset2,
+        Op::HSETP2 => half::hsetp2,
+        Op::VHMNMX => half::vhmnmx,
+        Op::F2F => convert::f2f,
+        Op::F2FP => convert::f2fp,
+        Op::F2I => convert::f2i,
+        Op::F2IP => convert::f2ip,
+        Op::FRND => convert::frnd,
+        Op::I2F | Op::I2FP => convert::i2f,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ pub use unit::{Part, Port, Touch, Touches, Unit};
 
 use crate::inst::Inst;
 use crate::isa::Isa;
-use std::sync::OnceLock;
 
 /// Cycles between an instruction that sets a scoreboard and the first one that sees it set.
 pub const VISIBLE: u16 = 2;
@@ -59,16 +58,31 @@ pub struct Model {
     interval: [u8; Unit::COUNT],
 }
 
+/// Made at build time, for a start without delay; hence the plain loops of the constant functions below.
+static MODELS: [Model; Isa::ALL.len()] = [
+    const { Model::build(Isa::Sm75) },
+    const { Model::build(Isa::Sm80) },
+    const { Model::build(Isa::Sm86) },
+    const { Model::build(Isa::Sm89) },
+    const { Model::build(Isa::Sm90) },
+    const { Model::build(Isa::Sm100) },
+    const { Model::build(Isa::Sm103) },
+    const { Model::build(Isa::Sm110) },
+    const { Model::build(Isa::Sm120) },
+];
+
 impl Model {
     pub fn of(isa: Isa) -> &'static Model {
-        static MODELS: [OnceLock<Model>; Isa::ALL.len()] = [const { OnceLock::new() }; Isa::ALL.len()];
-        MODELS[isa as usize].get_or_init(|| Model::build(isa))
+        &MODELS[isa as usize]
     }
 
-    fn build(isa: Isa) -> Model {
+    const fn build(isa: Isa) -> Model {
         let mut interval = [1; Unit::COUNT];
-        for ((unit, _), (_, _), seen) in distances::ISSUE {
-            interval[*unit as usize] = seen[isa as usize].0.max(1);
+        let mut i = 0;
+        while i < distances::ISSUE.len() {
+            let ((unit, _), _, seen) = distances::ISSUE[i];
+            interval[unit as usize] = max(seen[isa as usize].0, 1);
+            i += 1;
         }
         Model { isa, raw: Matrix::of(isa, distances::RAW), waw: Matrix::of(isa, distances::WAW), interval }
     }
@@ -154,42 +168,88 @@ pub const UNKNOWN: u16 = 40;
 struct Matrix {
     /// Cycles from one port to each other. The first row is that of all ports of which nothing was seen, and most are:
     /// they give no result.
-    rows: Vec<[u8; Port::COUNT]>,
+    rows: [[u8; Port::COUNT]; ROWS],
     /// The row of each port.
     row: [u8; Port::COUNT],
     longest: [u8; Port::COUNT],
 }
 
+/// Enough rows for either matrix.
+const ROWS: usize = 1 + max(firsts(distances::RAW), firsts(distances::WAW)) as usize;
+
+/// How many ports come first in a pair, if the pairs of each stand together; else more than that.
+const fn firsts(seen: &[Row]) -> u8 {
+    let (mut count, mut i) = (0, 0);
+    while i < seen.len() {
+        if i == 0 || Port::new(seen[i].0).index() != Port::new(seen[i - 1].0).index() {
+            count += 1;
+        }
+        i += 1;
+    }
+    count
+}
+
+/// The distance of a pair. What was not seen on this target but on others has the longest of those.
+const fn distance(isa: Isa, seen: &Row) -> u8 {
+    let (cycles, times) = seen.2[isa as usize];
+    if times > 0 {
+        return cycles;
+    }
+    let (mut longest, mut i) = (0, 0);
+    while i < seen.2.len() {
+        longest = max(longest, seen.2[i].0);
+        i += 1;
+    }
+    longest
+}
+
+const fn max(a: u8, b: u8) -> u8 {
+    if a > b { a } else { b }
+}
+
+/// Each number, but no less than this.
+const fn at_least(mut numbers: [u8; Port::COUNT], least: u8) -> [u8; Port::COUNT] {
+    let mut i = 0;
+    while i < numbers.len() {
+        numbers[i] = max(numbers[i], least);
+        i += 1;
+    }
+    numbers
+}
+
 impl Matrix {
-    fn of(isa: Isa, rows: &[Row]) -> Matrix {
-        // What was not seen on this target but on others has the longest of those.
-        let least = |columns: &[(u8, u32)]| match columns[isa as usize] {
-            (_, 0) => columns.iter().filter(|(_, times)| *times > 0).map(|(cycles, _)| *cycles).max(),
-            (cycles, _) => Some(cycles),
-        };
-        let seen = |row: &Row| Some((Port::new(row.0), Port::new(row.1), least(&row.2)?));
-        let known = || rows.iter().filter_map(seen);
+    const fn of(isa: Isa, seen: &[Row]) -> Matrix {
         // The worst from each port, and to each from the simplest units, for pairs that were never seen.
-        let (mut from, mut to) = ([0u8; Port::COUNT], [0u8; Port::COUNT]);
-        for (first, second, cycles) in known() {
-            if second.unit != Unit::Gmma {
-                from[first.index()] = from[first.index()].max(cycles);
+        let (mut from, mut to) = ([0; Port::COUNT], [0; Port::COUNT]);
+        let mut i = 0;
+        while i < seen.len() {
+            let (first, second, cycles) =
+                (Port::new(seen[i].0), Port::new(seen[i].1), distance(isa, &seen[i]));
+            if !matches!(second.unit, Unit::Gmma) {
+                from[first.index()] = max(from[first.index()], cycles);
             }
             if first.unit.is_plain() {
-                to[second.index()] = to[second.index()].max(cycles);
+                to[second.index()] = max(to[second.index()], cycles);
             }
+            i += 1;
         }
-        let (mut rows, mut row) = (vec![[UNKNOWN as u8; Port::COUNT]], [0; Port::COUNT]);
-        for (first, second, least) in known() {
-            let (first, second) = (first.index(), second.index());
-            if row[first] == 0 {
-                row[first] = rows.len() as u8;
-                rows.push(if from[first] > 0 { to.map(|to| to.max(from[first])) } else { rows[0] });
+        let unknown = [UNKNOWN as u8; Port::COUNT];
+        let mut matrix = Matrix { rows: [unknown; ROWS], row: [0; Port::COUNT], longest: unknown };
+        let (mut next, mut i) = (1, 0);
+        while i < seen.len() {
+            let (first, second) = (Port::new(seen[i].0).index(), Port::new(seen[i].1).index());
+            if matrix.row[first] == 0 {
+                matrix.row[first] = next;
+                next += 1;
+                if from[first] > 0 {
+                    matrix.rows[matrix.row[first] as usize] = at_least(to, from[first]);
+                    matrix.longest[first] = from[first];
+                }
             }
-            rows[row[first] as usize][second] = least;
+            matrix.rows[matrix.row[first] as usize][second] = distance(isa, &seen[i]);
+            i += 1;
         }
-        let longest = from.map(|longest| if longest > 0 { longest } else { UNKNOWN as u8 });
-        Matrix { rows, row, longest }
+        matrix
     }
 
     fn cycles(&self, first: Port, second: Port) -> u16 {

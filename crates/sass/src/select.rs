@@ -271,9 +271,11 @@ fn take<W>(inst: &mut Inst, index: usize, slot: &Slot, request: &Request<W>, giv
     }
     inst.operands[index] = operand;
     let given = suffixes.split(|&m| m == M::Empty).next().unwrap_or(&[]);
-    // A builder marks what must stand in `tmem[]`: its operands have no brackets.
-    let given = match given.strip_prefix(&[M::T]) {
-        Some(rest) if slot.frame.ends_with("tmem[") => rest,
+    // A builder marks what must stand in `tmem[]`, or in `desc[]` where nvdisasm prints it: its operands have no brackets.
+    let explicit = || slot.frame.ends_with("desc[") && !slot.frame.ends_with("udesc[");
+    let given = match given.split_first() {
+        Some((M::T, rest)) if slot.frame.ends_with("tmem[") => rest,
+        Some((M::D, rest)) if explicit() => rest,
         _ => given,
     };
     set_suffixes(inst, index, given.strip_prefix(&[slot.suffix]).unwrap_or(given))

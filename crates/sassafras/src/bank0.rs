@@ -25,9 +25,6 @@ pub struct Machine {
     pub slack: usize,
     pub windows: Windows,
     pub alias: Option<AliasWord>,
-    /// A policy for the second cache takes the descriptor's place. On sm_80 to sm_89 such an access is marked by a bit
-    /// that an instruction's operands don't tell: there the hint is not taken.
-    pub takes_policies: bool,
     /// Where bank 0 has the addresses of the driver's tables of textures, of samplers and of surfaces, in this order.
     pub image_tables: u32,
     /// The handles of textures and surfaces begin behind the parameters, at a multiple of this.
@@ -87,7 +84,6 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         slack,
         windows: windows(sm),
         alias: alias(sm),
-        takes_policies: sm >= 90,
         image_tables: match sm {
             75..90 => 0x70,
             90 => 0xf0,
@@ -147,6 +143,16 @@ impl Machine {
     /// Memory order, scope and privacy are modifiers of their own, and a weak access names the widest scope.
     pub fn splits_order(&self) -> bool {
         self.sm < 80
+    }
+
+    /// A kernel says whether its products take sparse matrices.
+    pub fn tells_sparse_products(&self) -> bool {
+        self.sm >= 90
+    }
+
+    /// A kernel says whether it asks for the third coordinate of its block.
+    pub fn tells_ctaid_z(&self) -> bool {
+        self.sm < 90
     }
 
     /// The driver has functions for `tex.grad` where the machine has no operation.

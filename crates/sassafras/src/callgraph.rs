@@ -19,9 +19,18 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
-    pub fn new(compiled: &[Compiled], words: &[Words], relocatable: bool) -> CallGraph {
+    pub fn new(
+        compiled: &[Compiled],
+        words: &[Words],
+        taken_by_data: &[String],
+        relocatable: bool,
+    ) -> CallGraph {
         CallGraph {
-            callees: if relocatable { vec![Vec::new(); compiled.len()] } else { callees(compiled) },
+            callees: if relocatable {
+                vec![Vec::new(); compiled.len()]
+            } else {
+                callees(compiled, taken_by_data)
+            },
             registers: words.iter().map(|w| w.registers).collect(),
             frames: words.iter().map(|w| w.frame).collect(),
             barriers: compiled.iter().map(|c| c.kernel.barriers).collect(),
@@ -69,12 +78,13 @@ impl CallGraph {
 }
 
 /// For each function the functions of the module that it may call.
-fn callees(compiled: &[Compiled]) -> Vec<Vec<usize>> {
+fn callees(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<Vec<usize>> {
     let index: FxHashMap<&str, usize> =
         compiled.iter().enumerate().map(|(i, c)| (c.kernel.code.name.as_str(), i)).collect();
     let find = |name: &String| index.get(name.as_str()).copied();
     // A pointer may lead to any function whose address is taken.
-    let taken: Vec<usize> = compiled.iter().flat_map(|c| &c.kernel.takes).filter_map(find).collect();
+    let of_code = compiled.iter().flat_map(|c| &c.kernel.takes);
+    let taken: Vec<usize> = of_code.chain(taken_by_data).filter_map(find).collect();
     let of = |c: &Compiled| {
         let mut all: Vec<usize> = c.kernel.callees.iter().filter_map(find).collect();
         all.extend(taken.iter().filter(|_| !c.kernel.pointer_calls.is_empty()));
@@ -94,13 +104,6 @@ pub fn externals(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<String>
     let is_here = |name: &&String| compiled.iter().any(|c| c.kernel.code.name == **name);
     let of_code = compiled.iter().flat_map(|c| c.kernel.externs.iter().chain(&c.kernel.takes));
     sorted(of_code.chain(taken_by_data).filter(|name| !is_here(name)).cloned().collect())
-}
-
-/// Functions that the driver has, so that an executable may call them: all that ptxas was found to accept.
-const SYSTEM_FUNCTIONS: [&str; 5] = ["__assertfail", "free", "malloc", "vfprintf", "vprintf"];
-
-pub fn is_system(name: &str) -> bool {
-    SYSTEM_FUNCTIONS.contains(&name)
 }
 
 /// The lists of `.nv.callgraph` and `.nv.prototype`. Only a linker reads more of them than the direct calls.

@@ -249,6 +249,10 @@ impl<'a> Combine<'a> {
         }
         for arg in &mut data.args {
             let Arg::Use(u) = arg else { continue };
+            // Some operations name the words of a uniform value one by one, and rely on their being neighbours.
+            if self.function.values[u.value].file != File::R {
+                continue;
+            }
             while let Some((value, part)) = self.source(u)
                 && self.fuel.burn()
             {
@@ -345,7 +349,7 @@ impl<'a> Combine<'a> {
 }
 
 /// Are its results the same wherever it has the same arguments?
-fn is_function(data: &InstData) -> bool {
+pub fn is_function(data: &InstData) -> bool {
     use sass::Op::*;
     if !simplify::is_pure(data) {
         return false;

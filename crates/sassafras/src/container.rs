@@ -17,6 +17,9 @@ use cubin::module::{
 };
 use std::time::{Duration, Instant};
 
+/// What `SPARSE_MMA_MASK` is where products take sparse matrices.
+const SPARSE: u16 = 0x10;
+
 /// A function up to its words.
 pub struct Compiled<'a> {
     pub source: &'a ptx::ast::Function<'a>,
@@ -43,11 +46,9 @@ pub fn module(
     });
     let words = emitted.into_iter().collect::<Result<Vec<Words>, Failure>>()?;
     let externals = callgraph::externals(&compiled, &data.functions);
-    if let Some(name) = externals.iter().find(|name| !options.relocatable && !callgraph::is_system(name)) {
-        return Err(Failure::of_module(format!("Unresolved extern function '{name}'")));
-    }
-    let graph = CallGraph::new(&compiled, &words, options.relocatable);
-    let writer = Writer { graph: &graph, externals: &externals, data: &data, machine, options };
+    let graph = CallGraph::new(&compiled, &words, &data.functions, options.relocatable);
+    let writer =
+        Writer { words: &words, graph: &graph, externals: &externals, data: &data, machine, options };
     let mut functions: Vec<Function> =
         compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
     let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i], &words[i])).collect();
@@ -70,10 +71,11 @@ pub fn module(
         variables: data.variables,
         images: images_of_kernels(&compiled, data.images),
         loader_sizes: loader_sizes(&compiled),
+        constant_size: options.relocatable.then_some(data.constant_bytes.into()),
         attrs: module_attrs(input.module),
         address_table: table.into_iter().map(|n| (n, 0)).collect(),
         debug,
-        features: features(&compiled),
+        features: features(&compiled, &words),
         ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
@@ -106,16 +108,36 @@ fn module_attrs(module: &ptx::Module) -> Vec<Attr> {
 }
 
 /// What the file says of the instructions in it.
-fn features(compiled: &[Compiled]) -> Features {
+fn features(compiled: &[Compiled], words: &[Words]) -> Features {
     let any = |used: fn(&Uses) -> bool| compiled.iter().any(|c| used(&c.kernel.uses));
     let later = |u: &Uses| {
         u.tensor_copies || u.map_changes || u.launch_control || u.tensor_memory || u.paired_tensor_memory
     };
+    let code = words.iter().map(|w| w.isa_class).max().unwrap_or(0);
     let maps = if any(|u| u.tensor_copies) { 1 } else { 0 };
     Features {
-        isa_class: if any(later) { 2 } else { Features::default().isa_class },
+        isa_class: code.max(if any(later) { 2 } else { Features::default().isa_class }),
         tensormap: if any(|u| u.map_changes) { 2 } else { maps },
     }
+}
+
+/// What threads of a warp do together: for debuggers and checkers.
+fn warp_attrs(words: &Words) -> Vec<Attr> {
+    /// The number of the first general register in debug information, and what stands for a constant mask.
+    const R0: u32 = 0x0500_0000;
+    const CONSTANT: u32 = u32::MAX;
+    let mut attrs = Vec::new();
+    if !words.collectives.is_empty() {
+        let mask = |register: Option<u8>| register.map_or(CONSTANT, |r| R0 | u32::from(r));
+        let masks: Vec<u32> = words.collectives.iter().map(|(_, register)| mask(*register)).collect();
+        let offsets: Vec<u32> = words.collectives.iter().map(|(at, _)| *at).collect();
+        attrs.push(Attr::words(AttrCode::COOP_GROUP_MASK_REGIDS, masks));
+        attrs.push(Attr::words(AttrCode::COOP_GROUP_INSTR_OFFSETS, offsets));
+    }
+    if !words.warp_wide.is_empty() {
+        attrs.push(Attr::words(AttrCode::INT_WARP_WIDE_INSTR_OFFSETS, words.warp_wide.clone()));
+    }
+    attrs
 }
 
 /// What the driver does for tensor memory before the kernel starts.
@@ -203,6 +225,7 @@ fn address_table(compiled: &[Compiled]) -> Vec<String> {
 /// What all functions of a cubin are written with.
 #[derive(Clone, Copy)]
 struct Writer<'a> {
+    words: &'a [Words],
     graph: &'a CallGraph,
     externals: &'a [String],
     data: &'a Data,
@@ -219,6 +242,10 @@ impl Writer<'_> {
             attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
         }
         attrs.extend(tensor_memory(&kernel.uses));
+        attrs.extend(warp_attrs(words));
+        let sparse = words.sparse && machine.tells_sparse_products();
+        attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE)));
+        attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));
         if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
             attrs.push(Attr::flag(AttrCode::REG_RECONFIG));
         }
@@ -285,6 +312,12 @@ impl Writer<'_> {
             start: *start,
             time: *time,
         }
+    }
+
+    /// To sm_89 the driver is told which kernels ask for the third coordinate of their block.
+    fn ctaid_z(&self, index: usize) -> bool {
+        self.machine.tells_ctaid_z()
+            && self.graph.reach(index).into_iter().any(|f| self.words[f].reads_ctaid_z)
     }
 
     fn kernel(&self, index: usize, kernel: &Kernel) -> CubinKernel {

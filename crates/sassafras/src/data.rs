@@ -103,15 +103,22 @@ impl Data {
         for ((symbol, variable), offset) in symbols.iter().zip(&data.variables).zip(layout(&data.variables)) {
             let home = match variable.memory {
                 Memory::Global => Home::Global(variable.name.clone()),
-                Memory::Constant if relocatable => Home::LinkedConstant(variable.name.clone()),
                 Memory::Constant => {
                     data.constant_bytes = data.constant_bytes.max((offset + variable.size) as u32);
-                    Home::Constant(offset as u32)
+                    match relocatable {
+                        true => Home::LinkedConstant(variable.name.clone()),
+                        false => Home::Constant(offset as u32),
+                    }
                 }
             };
             data.homes.insert(*symbol, home);
         }
         data.common_slots = data.slots_of_functions(module, machine);
+        // Kernels of other files don't have the slots.
+        if relocatable && data.common_slots.is_some() {
+            let message = "An image in a device function of a relocatable file is not supported yet".into();
+            return Err(Failure { line: 0, span: ptx::diag::Span::default(), message });
+        }
         Ok(data)
     }
 
@@ -149,11 +156,15 @@ impl Data {
             || module.items.iter().filter_map(|i| if let Item::Function(f) = i { Some(f) } else { None });
         let names_image =
             |o: &ast::Operand| matches!(o, ast::Operand::Symbol(s) if self.image_of(*s).is_some());
+        if self.images.is_empty() {
+            return None;
+        }
         let mut bodies = functions().filter(|f| !f.entry).filter_map(|f| f.body.as_ref());
         if !bodies.any(|body| body.operands.iter().any(names_image)) {
             return None;
         }
-        let ends = functions().filter(|f| f.entry).map(|f| first_image(kernel_params(f, self).1, machine));
+        let ends =
+            functions().filter(|f| f.entry).map(|f| first_image(kernel_params(f, self, machine).1, machine));
         let is_sampler = |image: &&Image| matches!(image.kind, ImageKind::Sampler { .. });
         let (samplers, images): (Vec<&Image>, Vec<&Image>) = self.images.iter().partition(is_sampler);
         let alone = |image: &&Image| ImageSlot { image: Some(image.name.clone()), sampler: None };
@@ -310,7 +321,7 @@ fn memory(
         binding: binding(v.linkage),
         memory: if v.space == Space::Const { Memory::Constant } else { Memory::Global },
         origin: match v.linkage {
-            ast::Linkage { external: true, .. } => Origin::Elsewhere,
+            ast::Linkage { external: true, .. } if bytes.relocatable => Origin::Elsewhere,
             ast::Linkage { common: true, .. } => Origin::Common,
             _ => Origin::Here,
         },
@@ -397,11 +408,11 @@ impl Bytes<'_> {
             SymbolKind::Variable { space: Space::Global, .. } => Ok(GENERIC),
             SymbolKind::Variable { space: Space::Const, .. } if generic => Ok(GENERIC),
             SymbolKind::Variable { space: Space::Const, .. } if self.relocatable => Ok(PLAIN),
-            SymbolKind::Function { .. } if self.relocatable => {
+            // In an executable it is the address itself, as nvlink writes it.
+            SymbolKind::Function { .. } => {
                 self.functions.push(name(self.module, symbol));
-                Ok(if self.machine.unified_functions() { UNIFIED } else { PLAIN })
+                Ok(if self.relocatable && self.machine.unified_functions() { UNIFIED } else { PLAIN })
             }
-            SymbolKind::Function { .. } => Err("The address of a function in an initialiser"),
             _ => Err("The address of something in no global memory in an initialiser"),
         }
     }

@@ -38,6 +38,16 @@ pub struct Words {
     /// Offsets of `EXIT`, and of calls to something outside.
     pub exits: Vec<u32>,
     pub outside_calls: Vec<u32>,
+    /// Offsets of what threads of a warp do together because the source says so, with the register of the mask; and of
+    /// what they do together for the compiler.
+    pub collectives: Vec<(u32, Option<u8>)>,
+    pub warp_wide: Vec<u32>,
+    /// The least class of machines that has all the operations, as `.nv.compat` counts them; and whether a product takes
+    /// a sparse matrix.
+    pub isa_class: u8,
+    pub sparse: bool,
+    /// Is the block's third coordinate asked for?
+    pub reads_ctaid_z: bool,
     pub relocs: Vec<SymbolicReloc>,
     /// Bytes of the frame, saved registers included.
     pub frame: u32,
@@ -104,6 +114,24 @@ pub fn words(
 enum Saved {
     Register(u8),
     Barrier(u8),
+}
+
+/// 1 is for every machine of the generation. Seen with ptxas: 2 has the small floats, 4 what later machines lack.
+fn isa_class(line: &Line) -> u8 {
+    use sass::Op;
+    let has = |m: M| line.modifiers.contains(&m);
+    match line.op {
+        Op::HGMMA | Op::IGMMA | Op::QGMMA | Op::BGMMA | Op::BMMA => 4,
+        Op::IMMA if has(M::_8816) => 4,
+        Op::DMMA if !has(M::_8x8x4) => 4,
+        Op::F2FP if has(M::E4M3) || has(M::E5M2) => 2,
+        _ => 1,
+    }
+}
+
+fn is_sparse(line: &Line) -> bool {
+    use sass::Op;
+    matches!(line.op, Op::HMMA | Op::IMMA | Op::QMMA | Op::OMMA) && line.modifiers.contains(&M::SP)
 }
 
 /// Might shared memory be accessed?
@@ -352,6 +380,7 @@ impl Emitter<'_> {
             ..Words::default()
         };
         let idle = inst(self.target.isa, &Line::new(sass::Op::NOP, &[], &[], Origin::Frame))?;
+        let mut mask = None;
         for (i, (mut line, timed)) in lines.into_iter().zip(timed).enumerate() {
             for stall in &timed.idle {
                 let control = Control { stall: *stall, yields: true, ..Control::default() };
@@ -359,6 +388,9 @@ impl Emitter<'_> {
             }
             self.fill_in(&mut line, i, &places, &mut words);
             let at = address(places[i]);
+            self.note_warp(&line, at, &mut mask, &mut words);
+            words.isa_class = words.isa_class.max(isa_class(&line));
+            words.sparse |= is_sparse(&line);
             match line.op {
                 sass::Op::EXIT => words.exits.push(at),
                 sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push(at),
@@ -373,6 +405,29 @@ impl Emitter<'_> {
             words.push(&idle.clone().controlled(schedule::padding()), 0)?;
         }
         Ok(words)
+    }
+
+    /// Notes what a line does with the whole warp. `mask` is the register that the last wait for other threads had, and
+    /// the place in the source that it was for.
+    fn note_warp(&self, line: &Line, at: u32, mask: &mut Option<(u32, u8)>, words: &mut Words) {
+        use sass::Op;
+        let reads = |name: M| line.operands.iter().any(|o| *o == machine::name(name));
+        match line.op {
+            Op::WARPSYNC => {
+                let register = line.operands.iter().find(|o| o.kind == sass::Kind::R);
+                *mask = register.map(|o| (line.at, o.value as u8));
+            }
+            Op::S2R | Op::S2UR | Op::CS2R => words.reads_ctaid_z |= reads(M::SR_CTAID_Z),
+            Op::SHFL | Op::VOTE | Op::VOTEU | Op::MATCH | Op::REDUX | Op::CREDUX => {
+                if self.kernel.collectives.binary_search(&line.at).is_ok() {
+                    let register = mask.filter(|(of, _)| *of == line.at).map(|(_, register)| register);
+                    words.collectives.push((at, register));
+                } else if self.kernel.observers.binary_search(&line.at).is_err() {
+                    words.warp_wide.push(at);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A call of something whose address came from the table.

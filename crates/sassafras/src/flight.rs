@@ -7,6 +7,9 @@
 //! * between the last write to a register of a product and the product stands `WARPGROUP.ARRIVE`. Where moves of the
 //!   register allocation have come between, one is put in, as ptxas does (its message C7519).
 //!
+//! * `WARPGROUP.DEPBAR` has an idle instruction before it, which waits for scoreboards in its place: the machine has no
+//!   form of it that does (nvdisasm refuses one, and ptxas never makes one).
+//!
 //! If the first two don't hold, the code is no good, and the function must be compiled without overlap. ptxas does the
 //! same (C7509 to C7511).
 
@@ -112,6 +115,7 @@ fn is_product(op: Op) -> bool {
 
 /// Puts in what is missing. `false` if the code can't be put right.
 pub fn settle(function: &Function, code: &mut Code, machine: &Machine) -> Result<bool, String> {
+    code.blocks.iter_mut().for_each(idle_before_waits);
     if !code.blocks.iter().flatten().any(|line| is_product(line.op)) {
         return Ok(true);
     }
@@ -178,6 +182,14 @@ fn arrivals(lines: &mut Vec<Line>, accesses: &[Access], mut state: State) {
         out.push(line);
     }
     *lines = out;
+}
+
+fn idle_before_waits(lines: &mut Vec<Line>) {
+    let waits = |l: &Line| l.op == Op::WARPGROUP && l.modifiers.first() == Some(&M::DEPBAR);
+    for at in (0..lines.len()).rev().filter(|at| waits(&lines[*at])).collect::<Vec<_>>() {
+        let idle = Line { at: lines[at].at, ..Line::new(Op::NOP, &[], &[], Origin::Frame) };
+        lines.insert(at, idle);
+    }
 }
 
 /// An arrival that no product follows is of no use any more.

@@ -49,6 +49,8 @@ pub struct Launch {
     max_cluster: Option<u32>,
     explicit_cluster: bool,
     blocks_are_clusters: bool,
+    /// There are more threads than a multiprocessor takes: they say nothing about registers.
+    impossible: bool,
     /// What is wrong with it, and which limit on registers counts.
     pub notes: Vec<(Severity, String)>,
 }
@@ -122,6 +124,12 @@ impl Launch {
     /// More blocks than a multiprocessor takes are no bound at all.
     fn check_blocks(&mut self, name: &str, sm: u16) {
         let (threads, blocks) = capacity(sm);
+        if self.threads().is_some_and(|each| each > threads) {
+            let what = if self.min_blocks.is_some() { "maxntid," } else { "threads per SM" };
+            let ignored = "is out of range. .minnctapersm and .maxntid will be ignored";
+            self.warn(format!("Value of {what} for entry {name} {ignored}"));
+            (self.impossible, self.min_blocks) = (true, None);
+        }
         let Some(wanted) = self.min_blocks else { return };
         let (what, ignored) = match () {
             _ if wanted > blocks => ("minnctapersm", "minnctapersm"),
@@ -182,7 +190,8 @@ impl Launch {
 
     /// The registers that the number of threads leaves to each.
     fn cap(&self) -> Option<u32> {
-        let warps = self.threads()?.div_ceil(32).max(1).saturating_mul(self.min_blocks.unwrap_or(1).max(1));
+        let warps = self.threads().filter(|_| !self.impossible)?.div_ceil(32).max(1);
+        let warps = warps.saturating_mul(self.min_blocks.unwrap_or(1).max(1));
         let cap = REGISTERS / warps.div_ceil(4).saturating_mul(32) / 8 * 8;
         Some(cap.clamp(LEAST, MOST))
     }
@@ -191,6 +200,7 @@ impl Launch {
     pub fn registers(&self) -> u32 {
         let option = self.option.unwrap_or(MOST);
         let limit = match (self.max_registers, self.cap(), self.min_blocks) {
+            (Some(limit), Some(cap), Some(_)) => limit.min(cap),
             (Some(limit), _, _) => limit,
             (None, Some(cap), Some(_)) => cap,
             (None, cap, _) => cap.unwrap_or(MOST).min(option),

@@ -20,7 +20,9 @@ mod edges;
 mod emit;
 mod flight;
 mod launch;
+mod layout;
 mod legalize;
+mod limits;
 mod lines;
 mod lower;
 mod mir;
@@ -33,6 +35,7 @@ mod reconfigure;
 mod regalloc;
 mod registers;
 mod schedule;
+mod select;
 mod simplify;
 mod uniform;
 mod usage;
@@ -202,7 +205,7 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
         output.log += &times.to_string();
     }
     match result {
-        Ok(bytes) => output.cubin = Some(bytes),
+        Ok(cubin) => output.cubin = cubin,
         Err(failure) => {
             let line = Some(failure.line).filter(|l| *l > 0);
             let Failure { span, message, .. } = failure;
@@ -218,13 +221,15 @@ pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output 
     output
 }
 
+/// `None` if something was wrong and has been said.
 fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
     (times, output): (&mut passes::Times, &mut Output),
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Option<Vec<u8>>, Failure> {
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
+    limits::check_module(module, machine, options, &mut output.diagnostics)?;
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
@@ -250,14 +255,20 @@ fn cubin(
         output.log.push_str(&dumps);
         compiled.push(outcome?);
     }
-    output.diagnostics.extend(compiled.iter().flat_map(advice));
     // ptxas compiles from last to first.
-    output.notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark).collect();
+    let notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark);
+    output.notes = notes.collect();
+    let errors = limits::check_memory(&compiled, &data, options.relocatable);
+    if !errors.is_empty() {
+        output.diagnostics.extend(errors);
+        return Ok(None);
+    }
+    output.diagnostics.extend(compiled.iter().flat_map(advice));
     let input = Input { source, lines: &lines, module };
     let (bytes, functions) =
         times.of("emit", || container::module(compiled, data, &input, machine, threads, options))?;
     output.functions = functions;
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 /// What a user may want to know about code that is right nevertheless.
@@ -329,6 +340,9 @@ fn overlapping<'a>(
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
+    if options.level > 0 {
+        layout::arrange(&kernel.code, &mut code);
+    }
     Ok(settled.then_some(container::Compiled {
         source: function,
         kernel,

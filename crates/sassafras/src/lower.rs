@@ -96,6 +96,10 @@ pub struct Kernel {
     pub images: Vec<ImageSlot>,
     pub barriers: u8,
     pub uses: Uses,
+    /// Where in the source something is that threads of a warp do together, and what asks for the others' state only, in
+    /// order.
+    pub collectives: Vec<u32>,
+    pub observers: Vec<u32>,
     pub launch: Launch,
     pub reconfiguration: Reconfiguration,
     /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
@@ -182,8 +186,17 @@ pub fn first_image(param_bytes: u32, machine: &Machine) -> u32 {
     machine.params(param_bytes) + param_bytes.next_multiple_of(machine.image_align)
 }
 
-/// The parameters of a kernel lie side by side, each aligned to its type. Returns their bytes, too.
-pub fn kernel_params(function: &ast::Function, data: &Data) -> (Vec<KernelParam>, u32) {
+/// The parameters of a kernel lie side by side in bank 0, each aligned there as its type wants. Returns their bytes, too.
+pub fn kernel_params(function: &ast::Function, data: &Data, machine: &Machine) -> (Vec<KernelParam>, u32) {
+    let few = params_from(function, data, machine.params(0));
+    // Where they begin depends on how many there are.
+    match machine.params(few.1) {
+        start if start != machine.params(0) => params_from(function, data, start),
+        _ => few,
+    }
+}
+
+fn params_from(function: &ast::Function, data: &Data, start: u32) -> (Vec<KernelParam>, u32) {
     let (mut all, mut end) = (Vec::new(), 0u32);
     for param in &function.params {
         let ast::ParamPlace::Memory(symbol) = param.place else { continue };
@@ -193,7 +206,7 @@ pub fn kernel_params(function: &ast::Function, data: &Data) -> (Vec<KernelParam>
             continue;
         }
         let size = param.bytes() as u32;
-        let offset = end.next_multiple_of(param.alignment() as u32);
+        let offset = (start + end).next_multiple_of(param.alignment() as u32) - start;
         all.push(KernelParam { symbol, offset, size, image: None });
         end = offset + size;
     }
@@ -261,6 +274,8 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         images: Vec::new(),
         barriers: 0,
         uses: Uses::default(),
+        collectives: Vec::new(),
+        observers: Vec::new(),
         launch,
         reconfiguration,
         calls: false,
@@ -286,7 +301,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     let mut lower = Lower::new(&mut kernel, env, body, params, &results);
     if function.entry {
         lower.watched = results;
-        (lower.kernel.params, lower.kernel.param_bytes) = kernel_params(function, env.data);
+        (lower.kernel.params, lower.kernel.param_bytes) = kernel_params(function, env.data, env.machine);
     } else {
         lower.device = Some(function);
         lower.receive(function).ok_or_else(|| refuse("A parameter of this kind"))?;
@@ -297,6 +312,8 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     let (local, shared) = (sorted(&lower.local), sorted(&lower.shared));
     (kernel.local, kernel.shared) = (local, shared);
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
+    kernel.collectives.sort_unstable();
+    kernel.observers.sort_unstable();
     Ok(kernel)
 }
 

@@ -7,7 +7,9 @@
 
 mod graph;
 
+use crate::launch;
 use crate::passes::Context;
+use crate::regalloc::{Ceilings, Limits};
 use graph::{Graph, Latencies};
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
@@ -21,11 +23,14 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
     let mut pressure = Pressure::new(function);
+    let limits = Limits::registers(launch::MOST);
+    let ceilings = Ceilings::new(function, &cfg, &limits);
     for &block in &cfg.order {
         if function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
             continue;
         }
-        pressure.begin(function, &live, block);
+        let registers = limits.usable(ceilings.least(block));
+        pressure.begin(function, &live, block, registers);
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut ordered = Vec::with_capacity(insts.len());
         for window in graph::windows(function, &insts, WINDOW) {
@@ -52,6 +57,8 @@ fn counted(file: File) -> Option<usize> {
 
 /// Words that may be alive in any code: more only where the code as it came has more.
 const BUDGET: Counts = [56, 4, 24];
+/// Where a thread has given registers away: those that stay free for values side by side, and for moves.
+const RESERVE: i32 = 6;
 
 /// Which values are alive, and how many words that is.
 struct Pressure {
@@ -69,7 +76,7 @@ impl Pressure {
     }
 
     /// Starts at the beginning of a block.
-    fn begin(&mut self, function: &Function, live: &Liveness, block: Block) {
+    fn begin(&mut self, function: &Function, live: &Liveness, block: Block, registers: u8) {
         let data = &function.blocks[block];
         self.alive = live.live_in[block.index()].clone();
         let ends = live.live_out[block.index()].iter().chain(data.end.uses());
@@ -82,13 +89,15 @@ impl Pressure {
         for value in self.alive.iter() {
             add(&mut self.now, function, value, 1);
         }
-        self.most = self.highest(function, &data.insts);
+        let [general, others @ ..] = BUDGET;
+        let general = general.min(i32::from(registers) - RESERVE);
+        self.most = self.highest(function, &data.insts, [general, others[0], others[1]]);
     }
 
     /// The most words that are alive at once in the order as it is.
-    fn highest(&mut self, function: &Function, insts: &[Inst]) -> Counts {
+    fn highest(&mut self, function: &Function, insts: &[Inst], budget: Counts) -> Counts {
         let (left, now) = (self.left.clone(), self.now);
-        let mut most = BUDGET;
+        let mut most = budget;
         for inst in insts {
             self.issue(function, *inst);
             most.iter_mut().zip(self.now).for_each(|(m, n)| *m = (*m).max(n));

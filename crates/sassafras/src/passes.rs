@@ -6,7 +6,8 @@
 
 use crate::bank0::Machine;
 use crate::{
-    Failure, Options, bundles, combine, convergence, edges, legalize, order, progress, simplify, uniform,
+    Failure, Options, bundles, combine, convergence, edges, legalize, order, progress, select, simplify,
+    uniform,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -49,6 +50,7 @@ struct Pass {
 const PASSES: &[Pass] = &[
     Pass { name: "simplify", level: 0, run: |f, _| simplify::run(f) },
     Pass { name: "combine", level: 1, run: combine::run },
+    Pass { name: "select", level: 1, run: select::run },
     Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
     Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
     Pass { name: "progress", level: 0, run: |f, c| progress::run(f, c.machine) },
@@ -64,6 +66,8 @@ const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
 #[cfg(test)]
 const ORDER: &[(&str, &str, &str)] = &[
     ("simplify", "combine", "a parameter that is always the same value is that value"),
+    ("combine", "select", "what is computed twice or not at all makes no side longer"),
+    ("select", "convergence", "a branch that is gone needs no region"),
     ("simplify", "bundles", "words are followed through values, not through copies of them"),
     ("simplify", "convergence", "blocks that only follow another one need no region"),
     ("progress", "convergence", "where threads must let others pass they need not meet again"),
@@ -122,9 +126,8 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut context = Context { machine, fuel: Fuel::new(options.fuel) };
     check("lower", function, options, log)?;
-    let is_wanted = |p: &&Pass| {
-        p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name))
-    };
+    let is_wanted =
+        |p: &&Pass| p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name));
     for pass in PASSES.iter().filter(is_wanted) {
         let done = times.of(pass.name, || (pass.run)(function, &mut context));
         done.map_err(|e| Failure::internal(pass.name, &function.name, e))?;

@@ -33,7 +33,7 @@ mod rewrite;
 
 use crate::mir::{Address, Code, Line, Origin};
 use crate::{legalize, moves};
-use ceilings::Ceilings;
+pub use ceilings::Ceilings;
 pub use check::{Checker, Claims, check};
 use hints::Hints;
 use next_use::NextUse;
@@ -267,10 +267,11 @@ impl<'a> Allocator<'a> {
         }
         let live = &self.live.live_in[block.index()];
         let before = from.map_or(&[][..], |f| &self.ends[f.index()]).to_vec();
+        let is_loop = preds.iter().any(|p| !visited(self, *p));
         for (value, place) in before.into_iter().filter(|(v, _)| live.contains(*v)) {
-            self.stay(value, place);
+            self.stay(value, place, is_loop);
         }
-        self.make_room_for_loop(block, preds.iter().any(|p| !visited(self, *p)));
+        self.make_room_for_loop(block, is_loop);
         for (i, param) in self.function.blocks[block].params.iter().enumerate() {
             let wish = from.and_then(|f| self.argument_place(f, block, i));
             self.param(*param, wish)?;
@@ -308,13 +309,16 @@ impl<'a> Allocator<'a> {
         Ok(())
     }
 
-    /// A live value is where it was at the end of the predecessor, unless a pinned one has taken that place, or it is
-    /// there no longer.
-    fn stay(&mut self, value: Value, place: u8) {
+    /// A live value is where it was at the end of the predecessor, unless a pinned one has taken that place or will in
+    /// each turn of a loop, or it is there no longer.
+    fn stay(&mut self, value: Value, place: u8, is_loop: bool) {
         let data = self.function.values[value];
         let file = self.file(data.file);
-        let same = Some(place).filter(|p| self.files[file].fits(*p, data.words));
-        match same.or_else(|| self.free_place(value)) {
+        let same = Some(place).filter(|p| match is_loop {
+            true => self.suits(value, *p),
+            false => self.files[file].fits(*p, data.words),
+        });
+        match same.or_else(|| self.lasting_place(value)) {
             Some(place) => self.arrive(value, place),
             None => self.lose(value),
         }
@@ -365,16 +369,17 @@ impl<'a> Allocator<'a> {
             return Ok(());
         }
         let fits = wish.filter(|w| self.suits(param, *w));
-        let place = fits.or_else(|| self.hinted(param)).or_else(|| self.free_place(param));
+        let mut place = fits.or_else(|| self.hinted(param)).or_else(|| self.lasting_place(param));
+        // From a place that a pinned value needs it would have to move anyway.
+        if place.is_none() && !self.pins.closes(param) {
+            place = self.room(param, true)?;
+        }
         match place {
             Some(place) => self.arrive(param, place),
-            None => match self.room(param, true)? {
-                Some(place) => self.arrive(param, place),
-                None => {
-                    self.slot(param);
-                    self.in_memory.insert(param);
-                }
-            },
+            None => {
+                self.slot(param);
+                self.in_memory.insert(param);
+            }
         }
         Ok(())
     }
@@ -644,13 +649,18 @@ impl<'a> Allocator<'a> {
 
     /// A free place for a value: one that it can keep, if possible.
     fn free_place(&self, value: Value) -> Option<u8> {
+        self.lasting_place(value).or_else(|| self.free_places(value).next().map(|w| w.start as u8))
+    }
+
+    /// A free place that no pinned value will need while the value lives.
+    fn lasting_place(&self, value: Value) -> Option<u8> {
+        self.free_places(value).find(|w| !self.is_closed(value, w.clone())).map(|w| w.start as u8)
+    }
+
+    fn free_places(&self, value: Value) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
         let data = self.function.values[value];
         let places = &self.files[self.file(data.file)];
-        let free = |w: &std::ops::Range<usize>| w.clone().all(|p| places.is_free(p));
-        let mut windows = places.windows(data.words).filter(free);
-        let first = windows.next()?;
-        let lasting = std::iter::once(first.clone()).chain(windows).find(|w| !self.is_closed(value, w.clone()));
-        Some(lasting.unwrap_or(first).start as u8)
+        places.windows(data.words).filter(|w| w.clone().all(|p| places.is_free(p)))
     }
 
     /// The place of a value that is to come into a register: free, or made free.

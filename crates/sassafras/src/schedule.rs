@@ -3,8 +3,10 @@
 //! * [`serial`], at -O0: each instruction waits for all before it.
 //! * [`exact`], from -O1 on: the instructions keep their order, and each issues as soon as the machine model allows.
 //!
-//! Nothing is in flight where control leaves a stretch of straight code but what counts on a scoreboard, and the first
-//! instruction of the next stretch waits for that.
+//! Stretches of straight code are timed each by itself; what they leave under way flows to the next ones
+//! (`schedule/flow.rs`), which wait for as much of it as concerns them.
+
+mod flow;
 
 use sass::model::{Model, Port, Signal, Touch, Unit, VISIBLE};
 use sass::{Class, Control, Inst, Kind, M, Op, Role};
@@ -60,7 +62,8 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
                 true => Some(GROUPS),
                 false => (needs.read && reads_registers(&step.inst) || awaited_read).then_some(1),
             },
-            wait: 0b11,
+            // The machine has no form of `WARPGROUP.DEPBAR` that waits for scoreboards.
+            wait: if step.inst.form().op == Op::WARPGROUP && !is_arrival(&step.inst) { 0 } else { 0b11 },
             reuse: 0,
         };
         all.push(Timed { control, idle: fillers(idle) });
@@ -97,42 +100,42 @@ pub fn padding() -> Control {
 
 pub fn exact(steps: &[Step], model: &Model) -> Vec<Timed> {
     let mut all: Vec<Timed> = Vec::with_capacity(steps.len());
-    // Scoreboards in use at the end of each stretch, and where each stretch begins.
-    let mut pending: Vec<u8> = Vec::new();
-    let mut starts: Vec<usize> = Vec::new();
-    let mut stretch_of = vec![0; steps.len()];
     let results = if steps.iter().any(|s| ends_group(&s.inst)) { GROUPS + 1..RESULTS.end } else { RESULTS };
     let mut stretch = Stretch::new(model, results);
+    let mut stretches = Vec::new();
+    let drains = drains(steps);
     let mut at = 0;
     while at < steps.len() {
         let mut end = at + 1;
         while end < steps.len() && !steps[end].leads && !ends_stretch(&steps[end - 1].inst) {
             end += 1;
         }
-        starts.push(at);
-        stretch_of[at..end].fill(starts.len() - 1);
-        stretch.begin(at);
+        stretch.begin(at, drains[end - 1]);
         stretch.run(&steps[at..end], &mut all);
-        pending.push(stretch.in_use());
+        stretches.push(flow::Stretch { steps: at..end, leaves: stretch.leaves(&steps[at..end], &all) });
         at = end;
     }
-    for (i, step) in steps.iter().enumerate() {
-        let mask = pending[stretch_of[i]];
-        let last = steps.get(i + 1).is_none() || stretch_of[i + 1] != stretch_of[i];
-        if !last {
-            continue;
-        }
-        let next = Some(i + 1).filter(|n| *n < steps.len() && falls_through(&step.inst));
-        for to in step.target.into_iter().chain(next) {
-            all[starts[stretch_of[to]]].control.wait |= mask;
-        }
-    }
+    flow::settle(steps, stretches, &drains, model, &mut all);
     all
 }
 
 /// Does control not simply go on behind it?
 fn ends_stretch(inst: &Inst) -> bool {
     matches!(inst.form().op, Op::BRA | Op::EXIT | Op::RET | Op::CALL | Op::BSYNC | Op::BRX | Op::JMP)
+        || changes_threads(inst)
+}
+
+/// The steps behind which control goes somewhere that is not known here: nothing may be under way then. That is so for
+/// meeting points, too, if a barrier was put aside and comes back where its region ends: as far as the code tells,
+/// threads could come there from the end of any other region that has the same barrier.
+fn drains(steps: &[Step]) -> Vec<bool> {
+    let restored = steps.iter().any(|s| s.leads && s.inst.form().op == Op::BMOV);
+    let drains = |s: &Step| match s.inst.form().op {
+        Op::CALL | Op::RET | Op::BRX | Op::JMP => true,
+        Op::BSYNC => restored,
+        _ => changes_threads(&s.inst),
+    };
+    steps.iter().map(drains).collect()
 }
 
 fn falls_through(inst: &Inst) -> bool {
@@ -143,6 +146,11 @@ fn falls_through(inst: &Inst) -> bool {
 /// Do threads come or go that run the same code at another place, and know nothing of the scoreboards here?
 fn changes_threads(inst: &Inst) -> bool {
     inst.op() == Op::ENDCOLLECTIVE || inst.has(sass::M::COLLECTIVE)
+}
+
+/// Must everything have come that a scoreboard tells of?
+fn waits_for_all(inst: &Inst) -> bool {
+    orders_memory(inst) || changes_threads(inst) || releases_registers(inst)
 }
 
 /// Cycles that must pass behind an instruction, whatever follows: seen behind every one of them in ptxas's code.
@@ -173,6 +181,13 @@ fn is_counted(inst: &Inst, model: &Model) -> bool {
 /// A product that a warpgroup computes by itself.
 fn is_product(inst: &Inst) -> bool {
     inst.form().class == Class::Gmma
+}
+
+/// The columns of a product's result, 128 of `64x128x16`. ptxas keeps products of more than 64 an eighth of them, less
+/// four, of cycles apart, up to the longest stall (seen for every number of columns).
+fn columns(inst: &Inst) -> u16 {
+    let shape = |m: M| m.name().strip_prefix("64x")?.split('x').next()?.parse().ok();
+    inst.modifiers().find_map(shape).unwrap_or(0)
 }
 
 /// Does it order what memory was asked for before? Then the answers must have come: ptxas waits for the load of an
@@ -215,6 +230,18 @@ fn whole_group(touch: Touch, inst: &Inst, unit: Unit) -> Touch {
     Touch { count: touch.count.max(most).min(255 - u16::from(touch.first)), ..touch }
 }
 
+/// The registers of an instruction.
+fn touches(inst: &Inst, model: &Model) -> SmallVec<[Touch; 8]> {
+    let unit = model.unit(inst);
+    model.touches(inst).map(|t| whole_group(t, inst, unit)).collect()
+}
+
+/// The registers of the products that an arrival stands for: they are read as it finds them.
+fn announced(behind: &[Step], model: &Model) -> Vec<Touch> {
+    let products = behind.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| is_product(&s.inst));
+    products.flat_map(|s| model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
+}
+
 /// What has been issued: when, and which scoreboards tell of it.
 #[derive(Clone, Copy)]
 struct Issued {
@@ -233,9 +260,12 @@ struct Stretch<'a> {
     results: std::ops::Range<u8>,
     /// The first step's index.
     first: usize,
+    /// Nothing may be under way at its end.
+    drains: bool,
     issued: Vec<Issued>,
-    /// Who wrote each register last, and who has read it since.
-    writer: Vec<Option<(usize, Port)>>,
+    /// Who wrote each register last, and who has read it since. Of guarded writes nobody knows whether they happened:
+    /// earlier ones still count.
+    writers: Vec<SmallVec<[(usize, Port); 1]>>,
     readers: Vec<SmallVec<[(usize, Port); 2]>>,
     /// The registers that either of them knows.
     touched: Vec<usize>,
@@ -252,8 +282,9 @@ impl<'a> Stretch<'a> {
             model,
             results,
             first: 0,
+            drains: false,
             issued: Vec::new(),
-            writer: vec![None; sass::model::REGISTERS],
+            writers: vec![SmallVec::new(); sass::model::REGISTERS],
             readers: vec![SmallVec::new(); sass::model::REGISTERS],
             touched: Vec::new(),
             counting: Default::default(),
@@ -262,12 +293,12 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    fn begin(&mut self, first: usize) {
+    fn begin(&mut self, first: usize, drains: bool) {
         for register in self.touched.drain(..) {
-            self.writer[register] = None;
+            self.writers[register].clear();
             self.readers[register].clear();
         }
-        self.first = first;
+        (self.first, self.drains) = (first, drains);
         self.issued.clear();
         self.counting.iter_mut().for_each(Vec::clear);
         self.last_of_unit = [None; Unit::COUNT];
@@ -277,26 +308,28 @@ impl<'a> Stretch<'a> {
     fn run(&mut self, steps: &[Step], all: &mut Vec<Timed>) {
         for (i, step) in steps.iter().enumerate() {
             let unit = self.model.unit(&step.inst);
-            let touches: SmallVec<[Touch; 8]> =
-                self.model.touches(&step.inst).map(|t| whole_group(t, &step.inst, unit)).collect();
+            let touches = touches(&step.inst, self.model);
             let (mut time, mut wait) = match is_arrival(&step.inst) {
-                true => self.earliest(i, &self.announced(&steps[i + 1..])),
+                true => self.earliest(i, &announced(&steps[i + 1..], self.model)),
                 false => self.earliest(i, &touches),
             };
-            if orders_memory(&step.inst) || changes_threads(&step.inst) || releases_registers(&step.inst) {
+            if waits_for_all(&step.inst) {
                 wait |= self.in_use();
             }
             if let Some(before) = i.checked_sub(1).filter(|b| is_awaited(&steps[*b].inst).is_some()) {
                 wait |= bit(self.issued[before].write) | bit(self.issued[before].read);
             }
             if let Some(last) = self.last_of_unit[unit as usize] {
-                time = time.max(last + u32::from(self.model.interval(unit)));
+                let product = steps[..i].iter().rev().map(|s| &s.inst).find(|inst| is_product(inst));
+                let busy = product.filter(|_| unit == Unit::Gmma).map_or(0, columns) / 8;
+                let interval = self.model.interval(unit).max(busy.saturating_sub(4).min(LONGEST));
+                time = time.max(last + u32::from(interval));
             }
             let before =
                 i.checked_sub(1).map_or(0, |b| self.issued[b].time + u32::from(pause(&steps[b].inst)));
             time = time.max(before);
             let last = i + 1 == steps.len();
-            if last && matches!(step.inst.form().op, Op::CALL | Op::RET) {
+            if last && self.drains {
                 // Whoever comes next knows nothing of this function.
                 wait = self.in_use();
             }
@@ -306,20 +339,14 @@ impl<'a> Stretch<'a> {
                 time = time.max(newest.map_or(0, |n| self.issued[*n].time + u32::from(VISIBLE)));
                 self.waited(wait);
             }
-            // The next stretch begins a stall later at most: what is in flight must be done by then.
-            if last && ends_stretch(&step.inst) && falls_or_goes(&step.inst) {
+            // Whatever comes next begins a stall later at most: what is in flight must be done by then.
+            if last && self.drains {
                 time = time.max(self.settled.saturating_sub(u32::from(LONGEST)));
             }
             self.issue(i, time, &step.inst, &touches, unit);
             self.emit(i, step.inst.form().op, (time, wait), all);
         }
         self.finish(steps, all);
-    }
-
-    /// The registers of the products that an arrival stands for: they are read as it finds them.
-    fn announced(&self, behind: &[Step]) -> Vec<Touch> {
-        let products = behind.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| is_product(&s.inst));
-        products.flat_map(|s| self.model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
     }
 
     /// When an instruction may issue at the earliest, and which scoreboards it has to wait for.
@@ -336,10 +363,10 @@ impl<'a> Stretch<'a> {
         };
         for touch in touches {
             for register in touch.registers() {
-                if let Some((writer, port)) = self.writer[register].filter(|(w, _)| *w < i) {
+                for (writer, port) in self.writers[register].iter().filter(|(w, _)| *w < i) {
                     match touch.role {
-                        Role::Use => obey(writer, self.model.raw(port, touch.port)),
-                        Role::Def => obey(writer, self.model.waw(port, touch.port)),
+                        Role::Use => obey(*writer, self.model.raw(*port, touch.port)),
+                        Role::Def => obey(*writer, self.model.waw(*port, touch.port)),
                     }
                 }
                 if touch.role == Role::Def {
@@ -380,8 +407,11 @@ impl<'a> Stretch<'a> {
             self.settled = self.settled.max(time + u32::from(self.model.settled(touch.port)));
             for register in touch.registers() {
                 self.touched.push(register);
-                self.writer[register] = Some((i, touch.port));
-                self.readers[register].clear();
+                if inst.guard == sass::Guard::ALWAYS {
+                    self.writers[register].clear();
+                    self.readers[register].clear();
+                }
+                self.writers[register].push((i, touch.port));
             }
         }
         if write.is_some() || read.is_some() {
@@ -432,28 +462,60 @@ impl<'a> Stretch<'a> {
     fn stall(&self, i: usize, cycles: u32, all: &mut [Timed]) -> SmallVec<[u8; 2]> {
         let control = &mut all[self.first + i].control;
         control.stall = cycles.clamp(1, u32::from(LONGEST)) as u8;
-        // Results that are waited for in vain let other warps go first.
-        control.yields = control.stall > LONGEST_STAY || control.stall > 2 && control.write.is_none();
+        control.yields = yields(control);
         fillers(cycles.saturating_sub(u32::from(LONGEST)) as u16)
     }
 
-    /// The last stall covers what is still in flight.
+    /// The last stall: where control goes somewhere unknown, it covers what is still in flight.
     fn finish(&mut self, steps: &[Step], all: &mut [Timed]) {
         let last = steps.len() - 1;
-        let time = self.issued[last].time;
-        let wanted = match falls_or_goes(&steps[last].inst) {
-            true => self.settled.saturating_sub(time).max(u32::from(pause(&steps[last].inst))),
-            false => u32::from(pause(&steps[last].inst)),
+        let least = u32::from(pause(&steps[last].inst));
+        let wanted = match self.drains {
+            true => self.settled.saturating_sub(self.issued[last].time).max(least),
+            false => least,
         };
         let rest = self.stall(last, wanted, all);
-        // Idling before the last one is as good: nothing behind it belongs to this stretch.
+        // Idling before the last one is as good: it has no results.
         all[self.first + last].idle.extend(rest);
+    }
+
+    /// What is still under way at the end.
+    fn leaves(&self, steps: &[Step], all: &[Timed]) -> flow::Pending {
+        let last = steps.len() - 1;
+        if self.drains {
+            return flow::Pending::default();
+        }
+        let end = self.issued[last].time + u32::from(all[self.first + last].control.stall);
+        let age = |of: &Issued| u16::try_from(end - of.time).unwrap_or(u16::MAX);
+        let event = |register: usize, role: Role, (i, port): (usize, Port)| {
+            let of = &self.issued[i];
+            let (settles, by) = match role {
+                Role::Def => (self.model.settled(port), if of.written { 0 } else { bit(of.write) }),
+                Role::Use if of.taken || of.written => (Model::CONSUMED, 0),
+                Role::Use => (Model::CONSUMED, bit(of.read.or(of.write))),
+            };
+            let late = if role == Role::Def { port.is_late_result() } else { port.is_late_source() };
+            let by = if late { by } else { 0 };
+            flow::Event { register: register as u16, role, port, age: age(of), settles, by }
+        };
+        let touched = self.touched.iter().flat_map(|&register| {
+            let writers = self.writers[register].iter().map(move |w| event(register, Role::Def, *w));
+            let readers = self.readers[register].iter().map(move |r| event(register, Role::Use, *r));
+            writers.chain(readers)
+        });
+        // What an instruction is waited for by whatever comes next.
+        let awaited = is_awaited(&steps[last].inst).map(|_| {
+            let of = &self.issued[last];
+            let port = Port { unit: self.model.unit(&steps[last].inst), part: sass::model::Part::R };
+            flow::Event::awaited(bit(of.write) | bit(of.read), port, age(of))
+        });
+        flow::Pending::new(touched.chain(awaited))
     }
 }
 
-/// Is anything executed after it?
-fn falls_or_goes(inst: &Inst) -> bool {
-    !(inst.guard == sass::Guard::ALWAYS && inst.form().op == Op::EXIT)
+/// Results that are waited for in vain let other warps go first.
+fn yields(control: &Control) -> bool {
+    control.stall > LONGEST_STAY || control.stall > 2 && control.write.is_none()
 }
 
 fn bit(scoreboard: Option<u8>) -> u8 {

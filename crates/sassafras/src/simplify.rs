@@ -1,11 +1,12 @@
 //! Removes what lowering leaves lying about: parameters that always have the same value, copies, blocks that only
-//! follow another one, and operations that nobody needs.
+//! follow another one, and operations and parameters that nobody needs.
 //!
 //! Lowering gives a block a parameter for every register that is live into it. One whose arguments are all the same
 //! value (or the parameter itself, around a loop) is that value: it dominates the block, since every way leads over it.
 
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Function, InstData, Op, Pseudo, Terminator, Value};
+use ori::liveness::ValueSet;
+use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use sass::Class;
 
 pub fn run(function: &mut Function) -> Result<(), String> {
@@ -171,28 +172,74 @@ fn merge(function: &mut Function) {
     }
 }
 
-/// Operations whose results nobody reads, and that do nothing else.
+/// Takes out what nobody needs: operations that only compute, and parameters of blocks with their arguments.
 pub fn remove_unused(function: &mut Function) {
-    let cfg = Cfg::new(function);
-    let mut uses = vec![0u32; function.values.len()];
-    for &block in &cfg.order {
-        let data = &function.blocks[block];
-        let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
-        inner.chain(data.end.uses()).for_each(|v| uses[v.index()] += 1);
+    let needed = needed(function);
+    for block in function.blocks.keys() {
+        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        insts.retain(|inst| has_effect(&function.insts[*inst], &needed));
+        function.blocks[block].insts = insts;
+        let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
+        for edge in end.edges_mut() {
+            let mut params = function.blocks[edge.to].params.iter();
+            edge.args.retain(|_| params.next().is_some_and(|param| needed.contains(*param)));
+        }
+        function.blocks[block].end = end;
     }
-    for &block in cfg.order.iter().rev() {
-        let mut kept = Vec::new();
-        for inst in std::mem::take(&mut function.blocks[block].insts).into_iter().rev() {
-            let data = &function.insts[inst];
-            if is_pure(data) && data.results.iter().all(|r| uses[r.index()] == 0) {
-                data.uses().for_each(|v| uses[v.index()] -= 1);
-            } else {
-                kept.push(inst);
+    for block in function.blocks.keys() {
+        function.blocks[block].params.retain(|param| needed.contains(*param));
+    }
+}
+
+/// The values that something with an effect depends on, or the way that threads take. A parameter that only becomes
+/// itself again around a loop is none of them.
+fn needed(function: &Function) -> ValueSet {
+    let mut source = vec![Source::Nothing; function.values.len()];
+    let mut arguments = vec![Vec::new(); function.values.len()];
+    let mut needed = ValueSet::new(function.values.len());
+    let mut open: Vec<Value> = Vec::new();
+    for block in function.blocks.keys() {
+        let data = &function.blocks[block];
+        data.params.iter().for_each(|param| source[param.index()] = Source::Arguments);
+        for inst in &data.insts {
+            let operation = &function.insts[*inst];
+            operation.results.iter().for_each(|result| source[result.index()] = Source::Operation(*inst));
+            if !is_pure(operation) {
+                open.extend(operation.uses());
             }
         }
-        kept.reverse();
-        function.blocks[block].insts = kept;
+        for edge in data.end.edges() {
+            let params = &function.blocks[edge.to].params;
+            params.iter().zip(&edge.args).for_each(|(param, arg)| arguments[param.index()].push(*arg));
+        }
+        if let Terminator::Branch { predicate, .. } = data.end {
+            open.push(predicate);
+        }
     }
+    while let Some(value) = open.pop() {
+        if needed.contains(value) {
+            continue;
+        }
+        needed.insert(value);
+        match source[value.index()] {
+            Source::Nothing => {}
+            Source::Arguments => open.extend(&arguments[value.index()]),
+            Source::Operation(inst) => open.extend(function.insts[inst].uses()),
+        }
+    }
+    needed
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    Nothing,
+    Arguments,
+    Operation(Inst),
+}
+
+fn has_effect(data: &InstData, needed: &ValueSet) -> bool {
+    !is_pure(data) || data.results.iter().any(|result| needed.contains(*result))
 }
 
 /// Does it do nothing but compute its results?

@@ -5,9 +5,12 @@
 //! and `R2UR(a + b)` is `R2UR(a) + R2UR(b)`. This pass walks from each `R2UR` in a block with products towards the
 //! words that it depends on, as long as
 //!
-//! * the operation stands in the same block, so that no uniform value lives where threads may have parted;
-//! * it has a uniform twin with a form for these operands;
-//! * at most one word has to be brought over that wasn't before.
+//! * the operation has a uniform twin with a form for these operands;
+//! * at most one word has to be brought over that wasn't before;
+//! * it stands in the same block, or is one step away: descriptors that don't change in a loop are often the sum of a
+//!   common base and a constant, and would take two registers each all through the loop.
+//!
+//! All is done in the block of the product: no uniform value lives where threads may have parted.
 //!
 //! What is a constant by then becomes one. The same is done for the predicate that tells whether a product adds to its
 //! accumulator. Descriptors of neighbouring products differ by a constant: they cost a sum each in place of a move.
@@ -35,7 +38,8 @@ const TWINS: &[(Name, Name)] = &[
 ];
 
 pub fn run(function: &mut Function, machine: &'static Machine) -> Result<(), String> {
-    let is_product = |i: &Inst| function.tied(&function.insts[*i]).is_some() || is_product(&function.insts[*i]);
+    let is_product =
+        |i: &Inst| function.tied(&function.insts[*i]).is_some() || is_product(&function.insts[*i]);
     let cfg = Cfg::new(function);
     let has_product = |b: &Block| function.blocks[*b].insts.iter().any(is_product);
     let blocks: Vec<Block> = cfg.order.iter().copied().filter(has_product).collect();
@@ -172,7 +176,9 @@ impl<'a> Here<'a> {
                 let (_, data) = self.definition(self.word(arg)?.0)?;
                 match data.op {
                     Op::Machine(Name::MOV) => self.constant(&data.args[0], depth - 1),
-                    Op::Machine(Name::IADD3 | Name::LOP3) => Some(self.evaluate(data, 0, depth)?.bits() as u32),
+                    Op::Machine(Name::IADD3 | Name::LOP3) => {
+                        Some(self.evaluate(data, 0, depth)?.bits() as u32)
+                    }
                     _ => None,
                 }
             }
@@ -242,7 +248,8 @@ impl<'a> Here<'a> {
         }
         let (block, data) = self.definition(word.0).filter(|_| depth > 0)?;
         let one_word = self.function.values[word.0].words == 1;
-        let data = Some(data.clone()).filter(|_| block == self.block && one_word)?;
+        let depth = if block == self.block { depth - 1 } else { 0 };
+        let data = Some(data.clone()).filter(|_| one_word)?;
         let Op::Machine(op) = data.op else { return None };
         let twin = TWINS.iter().find(|(name, _)| *name == op)?.1;
         let args = self.uniform_args(&data, depth, at)?;
@@ -251,7 +258,8 @@ impl<'a> Here<'a> {
             _ => (File::UR, self.function.values[v].words),
         };
         let shapes: Vec<(File, u8)> = data.results.iter().map(|r| like(*r)).collect();
-        let results: SmallVec<[Value; 2]> = shapes.into_iter().map(|(f, w)| self.function.value(f, w)).collect();
+        let results: SmallVec<[Value; 2]> =
+            shapes.into_iter().map(|(f, w)| self.function.value(f, w)).collect();
         let new = InstData { op: Op::Machine(twin), results, args, at, ..data.clone() };
         if !legalize::is_legal(self.function, self.machine, &new) {
             return None;
@@ -272,7 +280,7 @@ impl<'a> Here<'a> {
                 continue;
             };
             let plain = Arg::Use(ori::Use { negated: false, inverted: false, ..*u });
-            if let Some(constant) = self.constant(&plain, depth) {
+            if let Some(constant) = self.constant(&plain, DEPTH) {
                 args.push(self.constant_arg(u, constant)?);
                 continue;
             }
@@ -280,7 +288,7 @@ impl<'a> Here<'a> {
                 File::P => (u.value, 0),
                 _ => self.word(&plain)?,
             };
-            let new = match self.uniform(word, depth - 1, at) {
+            let new = match self.uniform(word, depth, at) {
                 Some(new) => new,
                 None if brought.is_none() && self.function.values[u.value].file == File::R => {
                     brought = Some((i, word));

@@ -63,7 +63,8 @@ fn accumulators_stay_in_flight_around_a_loop() {
 }
 
 #[test]
-fn without_a_wait_before_the_use_each_product_is_waited_for() {
+fn without_a_wait_before_the_use_one_is_put_in() {
     let code = code("sm_90a", &format!("{LOOP} {STORE}"));
-    assert_eq!(count(&code, "WARPGROUP.DEPBAR.LE gsb0, 0x0"), 2, "{code:#?}");
+    assert_eq!(count(&code, "WARPGROUP.DEPBAR.LE gsb0, 0x1"), 1, "{code:#?}");
+    assert_eq!(count(&code, "WARPGROUP.DEPBAR.LE gsb0, 0x0"), 1, "{code:#?}");
 }

@@ -105,10 +105,3 @@ fn threads_with_different_handles_take_turns() {
     let named = sample.replace("[%rd1, {", "[image, {");
     assert_eq!(operations("sm_90", &named, &["TEX", "R2UR"]), ["TEX.LL"]);
 }
-
-/// What would need the driver's tables is refused, not answered with something else.
-#[test]
-fn queries_of_formats_are_refused() {
-    let refused = listing("sm_90", "txq.channel_order.b32 %r1, [image];").expect_err("no table");
-    assert!(refused.contains("txq.channel_order"), "{refused}");
-}

@@ -7,13 +7,10 @@
 //! `NAME HASH` tells what memory the GPU left after all sets. A kernel that makes the GPU's context unusable ends the
 //! run with exit status 3 and the number to go on from.
 
-use sim::ptx::{FaultKind, Launch};
+use sim::Machine;
+use sim::ops::{BYTES, Outcome, THREADS, hash, inputs, outcome, parameters};
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::time::Instant;
-
-mod inputs;
-use inputs::{BYTES, THREADS, hash, inputs};
 
 /// Differences that are shown of one kernel.
 const SHOWN: usize = 3;
@@ -46,7 +43,7 @@ impl Arguments {
 }
 
 /// Memory after each set of inputs, or why a kernel can't be run; whether the fault is the kernel's own.
-type Outcome = Result<Vec<Vec<u8>>, (String, bool)>;
+type Outcomes = Result<Vec<Vec<u8>>, (String, bool)>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::read()?;
@@ -59,13 +56,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = if arguments.gpu { Some(gpu::Device::open(0)?) } else { None };
     let loaded = device.as_ref().map(|device| gpu::Module::load(device, &cubin)).transpose()?;
     let mut notes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    let (mut time, mut steps) = (0.0, 0);
     let kernels = interpreted.kernels().enumerate().skip(arguments.from);
     for (number, kernel) in kernels.filter(|(_, k)| arguments.kernel.as_ref().is_none_or(|only| only == k)) {
-        let expected = interpret(&interpreted, kernel, arguments.sets);
-        let start = Instant::now();
-        let got = simulate(&simulated, kernel, arguments.sets, &mut steps);
-        time += start.elapsed().as_secs_f64();
+        let expected = run_sets(|| sim::ptx::Machine::new(&interpreted), kernel, arguments.sets);
+        let got = run_sets(|| sim::sass::Machine::new(&simulated), kernel, arguments.sets);
         let mut note = |what: String| notes.entry(what).or_default().push(kernel);
         for (who, outcome) in [("interpreter", &expected), ("simulator", &got)] {
             if let Err((what, _)) = outcome {
@@ -93,14 +87,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (what, kernels) in &notes {
         println!("{} {what} ({})", kernels.len(), kernels.join(" "));
     }
-    println!("{steps} lane instructions simulated in {time:.3} s: {:.1} M/s", steps as f64 / time / 1e6);
     Ok(())
 }
 
 fn compare<'k>(
     kernel: &str,
-    (who, expected): (&str, &'k Outcome),
-    (other, got): (&str, &'k Outcome),
+    (who, expected): (&str, &'k Outcomes),
+    (other, got): (&str, &'k Outcomes),
     note: &mut impl FnMut(String),
 ) {
     let (Ok(expected), Ok(got)) = (expected, got) else { return };
@@ -122,41 +115,11 @@ fn compare<'k>(
     note(format!("different: {who}, {other}"));
 }
 
-fn parameters(buffer: u64) -> Vec<u8> {
-    let mut parameters = buffer.to_le_bytes().to_vec();
-    parameters.extend([THREADS as u8, 0, 0, 0]);
-    parameters
-}
-
-fn launch<'a>(kernel: &'a str, parameters: &'a [u8]) -> Launch<'a> {
-    Launch { step_limit: 1 << 20, ..Launch::new(kernel, [1; 3], [THREADS as u32, 1, 1], parameters) }
-}
-
-fn is_own(kind: &FaultKind) -> bool {
-    !matches!(kind, FaultKind::Unsupported { .. })
-}
-
-fn interpret(program: &sim::ptx::Program, kernel: &str, sets: u64) -> Outcome {
-    let run = |set: u64| {
-        let mut machine = sim::ptx::Machine::new(program);
-        let buffer = machine.allocate(inputs(set));
-        machine
-            .run(&launch(kernel, &parameters(buffer)))
-            .map_err(|fault| (fault.kind.to_string(), is_own(&fault.kind)))?;
-        Ok(machine.read(buffer, BYTES).unwrap_or_default().to_vec())
-    };
-    (0..sets).map(run).collect()
-}
-
-fn simulate(program: &sim::sass::Program, kernel: &str, sets: u64, steps: &mut u64) -> Outcome {
-    let run = |set: u64| {
-        let mut machine = sim::sass::Machine::new(program);
-        let buffer = machine.allocate(inputs(set));
-        let statistics = machine
-            .run(&launch(kernel, &parameters(buffer)))
-            .map_err(|fault| (fault.kind.to_string(), is_own(&fault.kind)))?;
-        *steps += statistics.lane_steps;
-        Ok(machine.read(buffer, BYTES).unwrap_or_default().to_vec())
+fn run_sets<'p, M: Machine + 'p>(machine: impl Fn() -> M, kernel: &str, sets: u64) -> Outcomes {
+    let run = |set| match outcome(&mut machine(), kernel, set) {
+        Outcome::Memory(memory) => Ok(memory),
+        Outcome::Fault(what) => Err((what, true)),
+        Outcome::Unknown(what) => Err((format!("{what} is not supported"), false)),
     };
     (0..sets).map(run).collect()
 }

@@ -1,8 +1,9 @@
-//! How many instructions of lanes the interpreter executes in a second.
+//! How many instructions of lanes the interpreter and the simulator execute in a second.
 //!
-//! `cargo run --release -p sim --example speed`
+//! `cargo run --release -p sim --example speed`; `cargo xtask bench simulator` reads the lines and has a bar for them.
 
-use sim::ptx::{Launch, Machine, Program};
+use sim::Machine;
+use sim::ptx::Launch;
 use std::time::Instant;
 
 const SOURCE: &str = r"
@@ -66,18 +67,22 @@ LOOP:
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let module = ptx::parse(SOURCE, &ptx::Options::default()).module.ok_or("the kernels do not parse")?;
-    let program = Program::new(&module, SOURCE);
-    for kernel in program.kernels() {
-        let mut machine = Machine::new(&program);
-        let parameters = machine.allocate(vec![0; 4096]).to_le_bytes();
-        let start = Instant::now();
-        let statistics = machine.run(&Launch::new(kernel, [1; 3], [128, 1, 1], &parameters))?;
-        let seconds = start.elapsed().as_secs_f64();
-        let millions = statistics.lane_steps as f64 / seconds / 1e6;
-        println!(
-            "{kernel}: {} lane instructions in {seconds:.2} s: {millions:.0} M/s",
-            statistics.lane_steps
-        );
+    let interpreted = sim::ptx::Program::new(&module, SOURCE);
+    let output = sassafras::compile(SOURCE, &module, &sassafras::Options::new(module.target));
+    let simulated = sim::sass::Program::new(&output.cubin.ok_or("the kernels do not compile")?)?;
+    for kernel in interpreted.kernels() {
+        time("interpreter", kernel, &mut sim::ptx::Machine::new(&interpreted))?;
+        time("simulator", kernel, &mut sim::sass::Machine::new(&simulated))?;
     }
+    Ok(())
+}
+
+fn time(who: &str, kernel: &str, machine: &mut dyn Machine) -> Result<(), Box<dyn std::error::Error>> {
+    let parameters = machine.allocate(vec![0; 4096]).to_le_bytes();
+    let start = Instant::now();
+    let steps = machine.run(&Launch::new(kernel, [1; 3], [128, 1, 1], &parameters))?.lane_steps;
+    let seconds = start.elapsed().as_secs_f64();
+    let millions = steps as f64 / seconds / 1e6;
+    println!("{who} {kernel}: {steps} lane instructions in {seconds:.2} s: {millions:.1} M/s");
     Ok(())
 }

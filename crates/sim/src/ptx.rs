@@ -28,6 +28,7 @@
 mod block;
 pub(crate) mod decode;
 pub(crate) mod fault;
+mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod program;
 pub(crate) mod warp;

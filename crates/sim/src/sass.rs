@@ -15,10 +15,12 @@
 //! | question | file |
 //! |---|---|
 //! | what does the driver make of the file? | [`image`] |
+//! | what does code find in constant bank 0? | [`bank0`] |
 //! | what does an instruction do? | [`decode`] makes a step of [`program`] |
 //! | which lanes run next? | [`warp`] |
 //! | barriers and shared memory of a block | [`block`] |
 
+mod bank0;
 mod block;
 mod decode;
 mod fault;

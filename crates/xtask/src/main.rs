@@ -33,12 +33,17 @@ cargo xtask <task>
       mistakes                   bad inputs: the same messages as ptxas
       commands                   command lines: the same exit code, messages and outputs as ptxas
       reproducible               the same code whatever the threads, path, date and kernel's name
+      simulator                  ptxas's code in the simulator leaves the memory that the interpreter leaves
+      tensor-text                tensor and asynchronous instructions become the same operations as with ptxas
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
       --family NAME              forms, compile-forms: this family only
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
       --record                   commands: write down ptxas's answers anew
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
+  bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas
+  bench simulator                lane instructions a second (bar: 20 million)
+  bench code [DIR...]            instructions of our code against those of `ptxas -O3`, in all and in innermost loops
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
   fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message
       --seconds N                how long (default 600)
@@ -47,7 +52,7 @@ cargo xtask <task>
   fuzz bundle DIR                the same on a machine with a GPU: cubins, results, and run.sh
       --seed N                   the first program (default 0)
       --count N                  how many programs (default 1000)
-      --reference                bundle: compile them with ptxas as well
+      --reference                with ptxas's code, too
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
   probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
       --corpus DIR               real PTX beside the random programs

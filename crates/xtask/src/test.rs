@@ -12,11 +12,11 @@ const PTXAS_SAME: usize = 12;
 
 /// The fixed-seed part of the fuzzing campaign.
 const FUZZ_TIME: Duration = Duration::from_secs(20);
-const FUZZ_PROGRAMS: u64 = 1000;
+const FUZZ_PROGRAMS: u64 = 300;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -31,10 +31,11 @@ const STEPS: [Step; 10] = [
             &conformance::Options { ptxas_same: PTXAS_SAME, ..Default::default() },
         )
     }),
+    ("conformance: simulator", || conformance::run_part("simulator", &Default::default())),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
     ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
     ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),
-    ("fuzz: programs", || fuzz::programs::run(0, FUZZ_PROGRAMS)),
+    ("fuzz: programs", || fuzz::programs::run(0, FUZZ_PROGRAMS, false)),
 ];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {

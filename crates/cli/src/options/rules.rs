@@ -7,7 +7,7 @@ use super::number;
 use super::parse::{Given, Value};
 use super::table::Id;
 use crate::log::{Log, Stop};
-use ptx::ast::{Item, Module};
+use ptx::ast::{Item, Module, SymbolInfo, SymbolKind};
 use ptx::target::Suffix;
 use sassafras::Bounds;
 
@@ -528,7 +528,9 @@ fn debug_sections_without_debug(given: &Given, log: &mut Log) {
 }
 
 fn tools_patch(given: &Given, module: &Module, log: &mut Log) {
-    let has_entry = || module.items.iter().any(|item| matches!(item, Item::Function(f) if f.entry));
+    // A module that was only checked has no items, but it has symbols.
+    let is_entry = |symbol: &SymbolInfo| symbol.kind == SymbolKind::Function { entry: true };
+    let has_entry = || module.symbols.iter().any(is_entry);
     if given.has(Id::ToolsPatch) && has_entry() {
         // The blank at the end is ptxas's.
         let option = "command line option '--compile-as-tools-patch' is specified ";

@@ -2,8 +2,8 @@
 
 use super::{Builder, Part};
 use crate::error::WriteError;
+use crate::module::{CONSTANT_SIZE, Variable, append};
 use crate::module::{Function, ImageKind, Linkage, Memory, Module, Origin, Pool, SharedHome, SharedVariable};
-use crate::module::{Variable, append};
 use crate::names::{Binding, MemorySpace, SymbolType};
 use crate::object::{Home, Symbol, SymbolOther};
 use crate::target::Traits;
@@ -111,7 +111,15 @@ impl Builder<'_> {
             size,
             ..Symbol::null()
         };
-        let mut symbols: Vec<_> = self.module.loader_sizes.iter().map(|name| weak(name, 0, 4)).collect();
+        let sizes = self.module.loader_sizes.iter();
+        let mut symbols: Vec<_> = sizes
+            .map(|name| match self.module.constant_size {
+                Some(bytes) if name == CONSTANT_SIZE => {
+                    Symbol { binding: Binding::LOCAL, other: SymbolOther::INTERNAL, ..weak(name, bytes, 4) }
+                }
+                _ => weak(name, 0, 4),
+            })
+            .collect();
         if self.is_relocatable() && self.generation.has_unified_functions {
             symbols.extend(UNIFIED_TABLES.map(|name| weak(name, 0, 8)));
         }

@@ -136,7 +136,8 @@ pub fn f2fp(call: &mut Call) -> Option<Results> {
     let narrow = |i: usize| Some(convert::float_to_float(F32, to, flow, call.arg(i)?.float(F32)?));
     if single {
         call.count_is(2..=2)?;
-        return Some(Results::word((half(call.arg(1)?)? << 16 | narrow(0)?) as u32)).filter(|_| small.is_none());
+        return Some(Results::word((half(call.arg(1)?)? << 16 | narrow(0)?) as u32))
+            .filter(|_| small.is_none());
     }
     call.count_is(if merge { 3..=3 } else { 2..=2 })?;
     let pair = narrow(0)? << to.width() | narrow(1)?;

@@ -181,7 +181,7 @@ impl Unit {
     }
 
     /// The two units that most instructions run on, and the uniform datapath.
-    pub(super) fn is_plain(self) -> bool {
+    pub(super) const fn is_plain(self) -> bool {
         matches!(self, Unit::Alu | Unit::Select | Unit::Fma | Unit::Uniform)
     }
 
@@ -314,11 +314,11 @@ pub struct Port {
 impl Port {
     pub(super) const COUNT: usize = Unit::COUNT * Part::COUNT;
 
-    pub(super) fn new((unit, part): (Unit, Part)) -> Port {
+    pub(super) const fn new((unit, part): (Unit, Part)) -> Port {
         Port { unit, part }
     }
 
-    pub(super) fn index(self) -> usize {
+    pub(super) const fn index(self) -> usize {
         self.unit as usize * Part::COUNT + self.part as usize
     }
 

@@ -167,7 +167,9 @@ fn shifted_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let of = |arg: &Arg| c.define(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::SHF));
     for (x, shifted) in [(a, b), (b, a)] {
         let (Some(l), Some(h)) = (of(&shifted[0]), of(&shifted[1])) else { continue };
-        let ([y0, Arg::Imm(n @ 1..32), RZ], [y, Arg::Imm(m), y1]) = (&l.args[..], &h.args[..]) else { continue };
+        let ([y0, Arg::Imm(n @ 1..32), RZ], [y, Arg::Imm(m), y1]) = (&l.args[..], &h.args[..]) else {
+            continue;
+        };
         let form = l.modifiers[..] == [M::L, M::U32] && h.modifiers[..] == [M::L, M::U64, M::HI];
         if !form || y0 != y || n != m || !matches!((y0, y1), (Arg::Use(_), Arg::Use(_))) {
             continue;
@@ -203,7 +205,9 @@ fn halves(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
             _ => return None,
         };
         let prmt = c.define(u.value).filter(|d| d.op == Op::Machine(sass::Op::PRMT) && u.part.is_none())?;
-        let (true, [a, Arg::Imm(selector), b]) = (prmt.modifiers.is_empty(), &prmt.args[..]) else { return None };
+        let (true, [a, Arg::Imm(selector), b]) = (prmt.modifiers.is_empty(), &prmt.args[..]) else {
+            return None;
+        };
         let (source, half) = match selector >> (4 * at) & 0xff {
             0x10 => (a, M::H0_H0),
             0x32 => (a, M::H1_H1),

@@ -165,10 +165,14 @@ impl<'a> Lower<'_, 'a> {
         Address { base: base.into(), offset: 0 }
     }
 
-    /// The base of an access of global memory: the machine's descriptor before it, where it has one.
-    pub(super) fn described(&mut self, address: Address, descriptor: Option<Value>) -> Vec<Arg> {
-        let descriptor = descriptor.or_else(|| self.descriptor());
-        descriptor.into_iter().map(Arg::from).chain(address.args()).collect()
+    /// The base of an access of global memory: before it a policy for the second cache, or the machine's descriptor,
+    /// where it has one.
+    pub(super) fn described(&mut self, address: Address, policy: Option<Value>) -> Vec<Arg> {
+        let descriptor = match policy {
+            Some(policy) => Some(Arg::from(policy).suffixed(M::D)),
+            None => self.descriptor().map(Arg::from),
+        };
+        descriptor.into_iter().chain(address.args()).collect()
     }
 
     /// The descriptor of global memory.
@@ -287,10 +291,6 @@ impl<'a> Lower<'_, 'a> {
     /// machine.
     pub(super) fn isspacep(&mut self, ins: &Ins<'a>) -> Option<()> {
         let space = self.space(ins)?;
-        // Only the linker knows where constants end.
-        if self.data.relocatable && matches!(space, Space::Const | Space::Global) {
-            return None;
-        }
         let operand = ins.get(1)?;
         let Arg::Use(u) = self.whole(operand)? else { return None };
         let address = match self.count(&Arg::Use(u)) {
@@ -326,7 +326,7 @@ impl<'a> Lower<'_, 'a> {
     /// From the first variable to the last.
     fn in_const_window(&mut self, address: Value) -> Value {
         let first = self.bank0_pair(self.machine.windows.constant);
-        let bytes = Arg::Imm(i64::from(self.const_bytes()));
+        let bytes = self.const_bytes();
         let end = self.add64(first, [bytes, RZ]);
         let below_end = self.compare64(address, M::LT, [Arg::word(end, 0), Arg::word(end, 1)], PT);
         self.compare64(address, M::GE, first, below_end.into())

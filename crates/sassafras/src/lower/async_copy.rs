@@ -55,7 +55,7 @@ impl<'a> Lower<'_, 'a> {
             Some(_) => &[M::LTC256B],
         };
         let hinted = ins.flag("L2::cache_hint");
-        let policy = if hinted { self.policy(ins.get(ins.len() - 1)?)? } else { None };
+        let policy = if hinted { Some(self.policy(ins.get(ins.len() - 1)?)?) } else { None };
         let has_fourth = ins.len() - usize::from(hinted) > 3;
         let to = self.address(ins.get(0)?, Space::Shared, 0)?;
         let to = self.within(to, Space::Shared, TO);
@@ -99,7 +99,9 @@ impl<'a> Lower<'_, 'a> {
             Arg::Imm(size) => size == 0 || size == bytes,
             Arg::Use(u) if u.is_plain() => match self.definition_here(u.value) {
                 Some(data) if data.guard.is_none() => match data.op {
-                    ori::Op::Machine(Op::SEL) => data.args[..2].iter().all(|a| self.all_or_nothing(*a, bytes)),
+                    ori::Op::Machine(Op::SEL) => {
+                        data.args[..2].iter().all(|a| self.all_or_nothing(*a, bytes))
+                    }
                     ori::Op::Machine(Op::MOV) => self.all_or_nothing(data.args[0], bytes),
                     _ => false,
                 },

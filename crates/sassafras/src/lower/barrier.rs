@@ -27,30 +27,31 @@ impl<'a> Lower<'_, 'a> {
         };
         if name.ends_with("arrive") {
             let operands = self.barrier_operands(ins, 0, Some(1))?;
-            self.make_whole();
-            self.effect(Op::BAR, &[M::ARV], &[], &operands);
-            return Some(());
+            return self.arrive_at(aligned, &[M::ARV], &operands);
         }
         if name.ends_with("red") {
-            return self.barrier_reduction(ins, defer);
+            return self.barrier_reduction(ins, aligned, defer);
         }
         if !ins.flag("sync") {
             return None;
         }
         let operands = self.barrier_operands(ins, 0, (ins.len() > 1).then_some(1))?;
-        self.make_whole();
-        self.effect(Op::BAR, &[&[M::SYNC], defer].concat(), &[], &operands);
-        Some(())
+        self.arrive_at(aligned, &[&[M::SYNC], defer].concat(), &operands)
     }
 
-    /// Machines that don't defer a barrier for part of a warp want the warp to be whole.
-    fn make_whole(&mut self) {
-        if self.machine.sm < 80 {
-            self.effect(Op::WARPSYNC, &[], &[], &[Arg::Imm(0xffff_ffff)]);
+    /// A warp comes to a barrier. The machine counts warps there, so it comes whole. Threads of one warp that come from
+    /// different places are gathered as ptxas does it; before sm_90, only those at the same place. (Where the warp is
+    /// whole anyway, the pass `convergence` takes the wait away.)
+    fn arrive_at(&mut self, aligned: bool, modifiers: &[M], operands: &[Arg]) -> Option<()> {
+        if aligned || self.machine.sm < 90 {
+            self.wait_for_warp();
+            self.effect(Op::BAR, modifiers, &[], operands);
+            return Some(());
         }
+        self.under_branch(|l| l.collect_warp(Op::BAR, modifiers, operands))
     }
 
-    fn barrier_reduction(&mut self, ins: &Ins<'a>, defer: &[M]) -> Option<()> {
+    fn barrier_reduction(&mut self, ins: &Ins<'a>, aligned: bool, defer: &[M]) -> Option<()> {
         let (op, counts) = match ins.one_of(&["popc", "and", "or"])? {
             "popc" => (M::POPC, true),
             "and" => (M::AND, false),
@@ -61,8 +62,7 @@ impl<'a> Lower<'_, 'a> {
         let predicate = self.predicate(ins.get(last)?)?;
         let mut operands = self.barrier_operands(ins, 1, (last > 2).then_some(2))?;
         operands.push(predicate);
-        self.make_whole();
-        self.effect(Op::BAR, &[&[M::RED, op], defer].concat(), &[], &operands);
+        self.arrive_at(aligned, &[&[M::RED, op], defer].concat(), &operands)?;
         let (count, truth) = (self.kernel.code.value(File::R, 1), self.kernel.code.value(File::P, 1));
         if counts {
             self.effect(Op::B2R, &[M::RESULT], &[count], &[]);

@@ -85,15 +85,12 @@ impl<'a> Lower<'_, 'a> {
         if !ins.flag("L2::cache_hint") {
             return Some(None);
         }
-        self.policy(ins.get(operand)?)
+        Some(Some(self.policy(ins.get(operand)?)?))
     }
 
-    /// The descriptor that stands for a policy; `Some(None)` where the machine takes none.
-    pub(super) fn policy(&mut self, operand: &Operand) -> Option<Option<Value>> {
+    /// The descriptor that stands for a policy.
+    pub(super) fn policy(&mut self, operand: &Operand) -> Option<Value> {
         let policy = self.words(operand, Type::U64)?;
-        if !self.machine.takes_policies {
-            return Some(None);
-        }
         // Threads may differ; any of their policies will do, for it is about speed only.
         let halves = policy.map(|word| {
             let word = self.in_register(word);
@@ -101,7 +98,7 @@ impl<'a> Lower<'_, 'a> {
             self.effect(Op::R2UR, &[], &[half], &[word]);
             Arg::from(half)
         });
-        Some(Some(self.pack_uniform(&halves)))
+        Some(self.pack_uniform(&halves))
     }
 
     /// Uniform words side by side.

@@ -113,6 +113,11 @@ impl<'a> Lower<'_, 'a> {
         self.unguarded = self.kernel.code.insts.len();
         let done = self.family(&ins);
         self.guard = None;
+        match opcode.mnemonic {
+            "shfl" | "vote" | "match" | "redux" | "bar.warp" => self.kernel.collectives.push(self.at),
+            "activemask" | "elect" => self.kernel.observers.push(self.at),
+            _ => {}
+        }
         match done {
             Some(()) if !ins.overlooked() => Ok(()),
             _ => Err(self.unsupported_at(inst.span, &format!("Instruction '{}'", opcode.spelling))),

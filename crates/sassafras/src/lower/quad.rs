@@ -125,7 +125,7 @@ impl Lower<'_, '_> {
         let first: Arg = self.masked(place.lane, !3).into();
         a.map(|word| {
             [0, 1, 2, 3].map(|k| {
-                let pair = self.from_lane(word, first, k);
+                let pair = self.word_of_lane(word, first, k);
                 self.picked_half(pair, place.odd)
             })
         })
@@ -135,7 +135,7 @@ impl Lower<'_, '_> {
     fn own_row_by_k(&mut self, place: &Place, a: &[Arg; 2]) -> Line {
         let first: Arg = self.masked(place.lane, !3).into();
         [0, 1, 2, 3].map(|k| {
-            let [low, high] = a.map(|word| self.from_lane(word, first, k));
+            let [low, high] = a.map(|word| self.word_of_lane(word, first, k));
             let pair = self.chosen(place.upper, high, low);
             self.picked_half(pair, place.odd)
         })
@@ -158,7 +158,7 @@ impl Lower<'_, '_> {
         let mut columns = Vec::new();
         for quad in [0, 16] {
             let pairs = [0, 1, 2, 3].map(|k| {
-                let [low, high] = b.map(|word| self.from_lane(word, first, quad + k));
+                let [low, high] = b.map(|word| self.word_of_lane(word, first, quad + k));
                 self.chosen(place.upper, high, low)
             });
             columns.extend(self.columns_of(pairs));
@@ -171,7 +171,7 @@ impl Lower<'_, '_> {
         let mut columns = Vec::new();
         for quad in [0, 16] {
             for word in *b {
-                let pairs = [0, 1, 2, 3].map(|k| self.from_lane(word, first, quad + k));
+                let pairs = [0, 1, 2, 3].map(|k| self.word_of_lane(word, first, quad + k));
                 columns.extend(self.columns_of(pairs));
             }
         }
@@ -184,7 +184,7 @@ impl Lower<'_, '_> {
         let mut out = Fragment::new();
         for words in c.chunks_exact(2) {
             for row in [0, 2] {
-                let [low, high] = [words[0], words[1]].map(|word| self.from_lane(word, first, row));
+                let [low, high] = [words[0], words[1]].map(|word| self.word_of_lane(word, first, row));
                 let pair = self.chosen(place.upper, high, low);
                 out.extend(halves(&pair).map(|half| self.half_as_float(half)));
             }
@@ -194,7 +194,7 @@ impl Lower<'_, '_> {
 
     /// The line that a thread holds in two words.
     fn line_of(&mut self, words: &[Arg; 2], first: Arg, further: i64) -> Line {
-        let words = words.map(|word| self.from_lane(word, first, further));
+        let words = words.map(|word| self.word_of_lane(word, first, further));
         self.floats_of(&words)
     }
 
@@ -219,7 +219,7 @@ impl Lower<'_, '_> {
 /// Between threads; also for other products that are made of parts.
 impl Lower<'_, '_> {
     /// A thread's word; threads are counted from `first`.
-    pub(super) fn from_lane(&mut self, word: Arg, first: Arg, further: i64) -> Arg {
+    pub(super) fn word_of_lane(&mut self, word: Arg, first: Arg, further: i64) -> Arg {
         let lane = match further {
             0 => first,
             _ => self.emit(Op::IADD3, &[], 1, &[first, Arg::Imm(further), RZ]).into(),

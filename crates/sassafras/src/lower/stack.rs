@@ -25,12 +25,8 @@ pub fn moves(module: &ast::Module, body: &ast::Body) -> bool {
 
 impl<'a> Lower<'_, 'a> {
     /// Where the parameters of calls go.
-    pub(super) fn stack_top(&mut self) -> Arg {
-        match self.kernel.code.moving_stack {
-            // No move: that could be done again elsewhere.
-            true => self.emit(Op::IADD3, &[], 1, &[Arg::StackTop, Arg::Imm(0), RZ]).into(),
-            false => Arg::Stack,
-        }
+    pub(super) fn stack_top(&self) -> Arg {
+        if self.kernel.code.moving_stack { Arg::StackTop } else { Arg::Stack }
     }
 
     pub(super) fn stack(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -38,6 +34,7 @@ impl<'a> Lower<'_, 'a> {
         match ins.mnemonic() {
             "alloca" => self.alloca(ins, ty),
             "stacksave" => {
+                // No move: that could be done again elsewhere.
                 let top = self.stack_top();
                 let value = self.emit(Op::IADD3, &[], 1, &[top, Arg::Imm(0), RZ]);
                 self.set_pointer(ins.get(0)?, value.into(), ty)
@@ -62,7 +59,7 @@ impl<'a> Lower<'_, 'a> {
         let below = u64::from(call::outgoing(self.module, self.body));
         // The bytes for calls are so many that what is above them is aligned if the stack pointer is.
         let aligned = below.next_multiple_of(align);
-        let extra = Arg::Imm(below as i64 - aligned as i64);
+        let extra = if aligned == below { RZ } else { Arg::Imm(below as i64 - aligned as i64) };
         let top = self.stack_top();
         let size = self.in_register(size);
         let lower = self.emit(Op::IADD3, &[], 1, &[top, size.negated(), extra]);

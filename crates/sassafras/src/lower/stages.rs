@@ -53,9 +53,7 @@ impl Reason {
                 7514,
                 "non wgmma instructions reading accumulator registers of  a wgmma between start and end of the pipeline stage",
             ),
-            Reason::CallInStage => {
-                (7520, "program dependence on compiler-inserted WG.AR in divergent path")
-            }
+            Reason::CallInStage => (7520, "program dependence on compiler-inserted WG.AR in divergent path"),
         };
         let what = "Potential Performance Loss: wgmma.mma_async instructions are serialized due to";
         format!("(C{code}) {what} {why} in the function '{function}'")

@@ -176,7 +176,8 @@ impl<'a> Lower<'_, 'a> {
         let expand = ins.flag("unpack::16b").then_some(M::EXPAND16BIT);
         ins.ty()?;
         let (base, offset) = self.tensor_place(ins.get(0)?)?;
-        let value = self.gather(ins.get(if tile.upper.is_some() { 2 } else { 1 })?, tile.data)?;
+        let source = ins.get(if tile.upper.is_some() { 2 } else { 1 })?;
+        let value = self.gather(source, tile.data)?;
         let split = tile.upper.map(|upper| Some((upper, constant(ins.get(1)?, Type::U32)? as i64)));
         self.under_branch(|l| {
             let base = l.in_uniform(base);
@@ -190,7 +191,20 @@ impl<'a> Lower<'_, 'a> {
                 store(Some(shape), offset + further);
             }
             Some(())
-        })
+        })?;
+        self.go_on_with(source, value)
+    }
+
+    /// Registers that were put side by side stay so: who reads them later finds them there. Else a large fragment would
+    /// be needed twice.
+    fn go_on_with(&mut self, registers: &Operand, value: Value) -> Option<()> {
+        let Operand::Vector(range) = registers else { return Some(()) };
+        if !self.body.list(*range).iter().all(|e| matches!(e, Operand::Reg(_))) {
+            return Some(());
+        }
+        // They have the same bits whether or not the guard holds.
+        self.guard = None;
+        self.set(registers, value)
     }
 
     fn tensor_shift(&mut self, ins: &Ins<'a>, pair: bool) -> Option<()> {

@@ -279,8 +279,4 @@ impl<'a> Lower<'_, 'a> {
         self.block = after;
         self.wait_for_warp();
     }
-
-    fn wait_for_warp(&mut self) {
-        self.effect(Op::WARPSYNC, &[M::ALL], &[], &[]);
-    }
 }

@@ -159,9 +159,13 @@ impl Lower<'_, '_> {
         self.shared = self.own.iter().map(|(s, offset)| (*s, first + offset)).collect();
     }
 
-    /// Bytes of the module's `.const` variables.
-    pub(super) fn const_bytes(&self) -> u32 {
-        self.data.constant_bytes
+    /// Bytes of `.const` variables: the module's, or what the linker makes of those of all files.
+    pub(super) fn const_bytes(&mut self) -> Arg {
+        if !self.data.relocatable {
+            return Arg::Imm(i64::from(self.data.constant_bytes));
+        }
+        let symbol = self.linked(cubin::module::CONSTANT_SIZE, Linked::LoaderSize);
+        self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: 0, half: Half::Low }]).into()
     }
 
     /// The address of a variable within its own space plus some bytes, one word (two for `.global`).

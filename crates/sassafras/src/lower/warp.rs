@@ -141,10 +141,7 @@ impl<'a> Lower<'_, 'a> {
     ) -> Option<()> {
         let everyone = constant(mask, Type::U32).is_some_and(|m| m as u32 == u32::MAX);
         if everyone {
-            match self.has_modifiers(Op::WARPSYNC, &[M::ALL]) {
-                true => self.effect(Op::WARPSYNC, &[M::ALL], &[], &[]),
-                false => self.effect(Op::WARPSYNC, &[], &[], &[Arg::Imm(0xffff_ffff)]),
-            }
+            self.wait_for_warp();
             return lower(self, Gathered::Here);
         }
         let mask = self.word(mask, Type::U32)?;
@@ -162,6 +159,14 @@ impl<'a> Lower<'_, 'a> {
             l.effect(Op::WARPSYNC, exclusive, &[], &[mask]);
             lower(l, Gathered::Here)
         })
+    }
+
+    /// All threads of the warp that are still there come together.
+    pub(super) fn wait_for_warp(&mut self) {
+        match self.has_modifiers(Op::WARPSYNC, &[M::ALL]) {
+            true => self.effect(Op::WARPSYNC, &[M::ALL], &[], &[]),
+            false => self.effect(Op::WARPSYNC, &[], &[], &[Arg::Imm(0xffff_ffff)]),
+        }
     }
 
     /// Between `BSSY` and `BSYNC`; what stands between gets the block that begins with the latter.
@@ -232,6 +237,40 @@ impl<'a> Lower<'_, 'a> {
             l.emit_to(Op::MOV, &[], &[], &[MASK, mask]);
             l.effect(Op::WARPSYNC, &[M::COLLECTIVE], &[], &[MASK, Arg::Target(after)]);
             code(l);
+            l.effect(Op::ENDCOLLECTIVE, &[], &[], &[]);
+            Some(())
+        })
+    }
+
+    /// Gathers all threads of the warp for an operation without results. Constants are taken to be the same wherever
+    /// they come from.
+    pub(super) fn collect_warp(&mut self, op: Op, modifiers: &[M], args: &[Arg]) -> Option<()> {
+        let mut next = FIRST;
+        let mut known: Vec<(Arg, Arg)> = Vec::new();
+        let mut operands = Vec::new();
+        for arg in args {
+            let file = arg.value().map(|v| self.kernel.code.values[v].file);
+            let to = match (file, known.iter().find(|(from, _)| from == arg)) {
+                (_, Some((_, to))) => *to,
+                (None, _) if !matches!(arg, Arg::True(_)) => *arg,
+                (Some(File::R), _) => {
+                    let to = Arg::Fixed { file: File::R, number: next };
+                    self.emit_to(Op::MOV, &[], &[], &[to, *arg]);
+                    next += 1;
+                    to
+                }
+                _ => {
+                    let logic = [TRUTH, PT, *arg, PT, PT, Arg::Imm(0x80), Arg::Imm(0)];
+                    self.emit_to(Op::PLOP3, &[M::LUT], &[], &logic);
+                    TRUTH
+                }
+            };
+            known.push((*arg, to));
+            operands.push(to);
+        }
+        self.until_together(|l, after| {
+            l.effect(Op::WARPSYNC, &[M::COLLECTIVE, M::ALL], &[], &[Arg::Target(after)]);
+            l.emit_to(op, modifiers, &[], &operands);
             l.effect(Op::ENDCOLLECTIVE, &[], &[], &[]);
             Some(())
         })
@@ -357,6 +396,17 @@ impl<'a> Lower<'_, 'a> {
         self.set_pair(ins.get(0)?, mask, same)
     }
 
+    /// Some machines have a faster way to the least and the greatest value, which ptxas takes.
+    fn short_reduction(&self, operation: &str) -> Option<M> {
+        let op = match operation {
+            "min" => M::MIN,
+            "max" => M::MAX,
+            _ => return None,
+        };
+        let operands = [sass::operands::ur(2), sass::operands::r(2)];
+        self.takes(Op::CREDUX, &[op], &operands).then_some(op)
+    }
+
     fn redux(&mut self, ins: &Ins<'a>, gathered: Gathered) -> Option<()> {
         let operation = ins.one_of(&["add", "min", "max", "and", "or", "xor"])?;
         let (absolute, nan) = (ins.flag("abs"), ins.flag("NaN"));
@@ -375,6 +425,8 @@ impl<'a> Lower<'_, 'a> {
             };
             let modifiers: &[M] = if nan { &[op, M::F32, M::NAN] } else { &[op, M::F32] };
             self.warp_wide(gathered, Op::CREDUX, modifiers, &[result], &[value])?;
+        } else if let Some(op) = self.short_reduction(operation) {
+            self.warp_wide(gathered, Op::CREDUX, &[&[op], signed].concat(), &[result], &[value])?;
         } else {
             let op: &[M] = match operation {
                 "add" => &[M::SUM],

@@ -45,6 +45,20 @@ struct Matrix {
 }
 
 impl Matrix {
+    /// Halves that lie the other way are read and written as if they didn't, and turned in registers.
+    fn turned(self) -> (Matrix, bool) {
+        if self.along || self.bits != 16 {
+            return (self, false);
+        }
+        let cells = self.cells.iter().map(|(slow, fast)| (*fast, *slow)).collect();
+        (Matrix { along: true, cells, ..self }, true)
+    }
+
+    /// Is it made of tiles of eight rows of 16 bytes that `LDSM` reads? ptxas reads A and B so.
+    fn has_tiles(&self, which: Which) -> bool {
+        which != Which::C && self.space == Space::Shared && self.along && matches!(self.bits, 8 | 16)
+    }
+
     fn cell_words(&self) -> usize {
         (self.cell * self.bits).div_ceil(32) as usize
     }
@@ -124,20 +138,80 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn load_fragment(&mut self, ins: &Ins<'a>, which: Which) -> Option<()> {
-        let matrix = self.matrix_in_memory(ins, which, 1)?;
-        let mut places = Places::new(self, &matrix)?;
+        let (matrix, turned) = self.matrix_in_memory(ins, which, 1)?.turned();
+        let words = match (matrix.has_tiles(which), turned) {
+            (true, _) => self.load_tiles(&matrix, turned)?,
+            (false, false) => self.load_cells(&matrix)?,
+            (false, true) => self.load_cells(&matrix)?.iter().map(|word| self.turned_word(*word)).collect(),
+        };
+        // Fragments of halves have eight registers, whatever the shape: the words come again.
+        let count = self.fragment_words(ins.get(0)?)?;
+        let words: Fragment = words.iter().copied().cycle().take(count).collect();
+        self.set_fragment(ins.get(0)?, &words)
+    }
+
+    /// A word of each row of a tile for a word of each column.
+    fn turned_word(&mut self, word: Arg) -> Arg {
+        let result = self.kernel.code.value(File::R, 1);
+        self.effect(Op::MOVM, &[M::_16, M::MT88], &[result], &[word]);
+        result.into()
+    }
+
+    /// Up to four tiles at once: threads `8i` to `8i + 7` have the addresses of the rows of tile `i`.
+    fn load_tiles(&mut self, matrix: &Matrix, turned: bool) -> Option<Fragment> {
+        let lying = if turned { M::MT88 } else { M::M88 };
+        let mut words = Fragment::new();
+        for tiles in matrix.cells.chunks(4) {
+            let address = self.tile_rows(matrix, tiles)?;
+            let count: &[M] = match tiles.len() {
+                1 => &[],
+                2 => &[M::_2],
+                _ => &[M::_4],
+            };
+            let result = self.kernel.code.value(File::R, tiles.len() as u8);
+            self.effect(Op::LDSM, &[&[M::_16, lying], count].concat(), &[result], &address);
+            words.extend((0..tiles.len()).map(|w| Arg::word(result, w as u8)));
+        }
+        Some(words)
+    }
+
+    /// The address of each thread's row. Which tile a thread is for is in two bits of its number; each of them moves the
+    /// tile by so much.
+    fn tile_rows(&mut self, matrix: &Matrix, tiles: &[(u32, u32)]) -> Option<[Arg; 2]> {
+        let bytes = i64::from(matrix.bits / 8);
+        let &(slow, fast) = tiles.first()?;
+        let lane: Arg = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LANEID)]).into();
+        let mut row: Arg = self.masked(lane, 7).into();
+        let mut base = matrix.base.base;
+        for (bit, tile) in [(3, tiles.get(1)), (4, tiles.get(2))] {
+            let Some(tile) = tile else { continue };
+            let (down, right) = (tile.0.checked_sub(slow)?, tile.1.checked_sub(fast)?);
+            let set = self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, Arg::Imm(bit), lane]);
+            let set: Arg = self.masked(set.into(), 1).into();
+            row = self.emit(Op::IMAD, &[], 1, &[set, Arg::Imm(down.into()), row]).into();
+            base = self.emit(Op::IMAD, &[], 1, &[set, Arg::Imm(i64::from(right) * bytes), base]).into();
+        }
+        let first = self.in_register(Arg::Imm(i64::from(slow) * bytes));
+        let row = self.emit(Op::IMAD, &[], 1, &[row, Arg::Imm(bytes), first]);
+        let stride = self.in_register(matrix.stride);
+        let base = self.emit(Op::IMAD, &[], 1, &[row.into(), stride, base]);
+        Some([base.into(), Arg::Imm(matrix.base.offset + i64::from(fast) * bytes)])
+    }
+
+    fn load_cells(&mut self, matrix: &Matrix) -> Option<Fragment> {
+        let mut places = Places::new(self, matrix)?;
         let mut words: Fragment = Vec::new();
         for &(slow, fast) in &matrix.cells {
             if matrix.along {
                 let address = places.of(self, slow, fast);
-                let cell = self.read_place(&matrix, address, matrix.cell * matrix.bits)?;
+                let cell = self.read_place(matrix, address, matrix.cell * matrix.bits)?;
                 words.extend((0..matrix.cell_words()).map(|w| Arg::word(cell, w as u8)));
                 continue;
             }
             let mut elements = Vec::new();
             for i in 0..matrix.cell {
                 let address = places.of(self, slow, fast + i);
-                let element = self.read_place(&matrix, address, matrix.bits)?;
+                let element = self.read_place(matrix, address, matrix.bits)?;
                 elements.extend((0..matrix.bits.div_ceil(32)).map(|w| Arg::word(element, w as u8)));
             }
             match matrix.bits {
@@ -145,15 +219,15 @@ impl<'a> Lower<'_, 'a> {
                 bits => words.push(self.join(&elements, bits).into()),
             }
         }
-        // Fragments of halves have eight registers, whatever the shape: the words come again.
-        let count = self.fragment_words(ins.get(0)?)?;
-        let words: Fragment = words.iter().copied().cycle().take(count).collect();
-        self.set_fragment(ins.get(0)?, &words)
+        Some(words)
     }
 
     fn store_fragment(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let words = self.fragment(ins.get(1)?)?;
-        let matrix = self.matrix_in_memory(ins, Which::C, 0)?;
+        let mut words = self.fragment(ins.get(1)?)?;
+        let (matrix, turned) = self.matrix_in_memory(ins, Which::C, 0)?.turned();
+        if turned {
+            words = words.iter().map(|word| self.turned_word(*word)).collect();
+        }
         let mut places = Places::new(self, &matrix)?;
         for (&(slow, fast), cell) in matrix.cells.iter().zip(words.chunks(matrix.cell_words())) {
             if matrix.along {
@@ -164,9 +238,7 @@ impl<'a> Lower<'_, 'a> {
             }
             for i in 0..matrix.cell {
                 let address = places.of(self, slow, fast + i);
-                let at = i * matrix.bits;
                 let element = match matrix.bits {
-                    16 => self.field(*cell.first()?, at / 8, 2, false),
                     32 => *cell.get(i as usize)?,
                     _ => self.value(cell.get(2 * i as usize..2 * i as usize + 2)?).into(),
                 };

@@ -70,10 +70,8 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         return Kind::Order;
     }
     let Op::Machine(op) = data.op else {
-        let free = matches!(
-            data.op,
-            Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef)
-        );
+        let free =
+            matches!(data.op, Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef));
         return if free { Kind::Free } else { Kind::Wall };
     };
     use sass::Op::*;
@@ -82,7 +80,7 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         LDC | ULDC | LDCU => Kind::Free,
         S2R | S2UR | CS2R if data.args.iter().all(fixed) => Kind::Free,
         S2R | S2UR | CS2R | BMOV | ELECT | LEPC | R2P | P2R => Kind::Wall,
-        VOTE | VOTEU | SHFL | MATCH | REDUX => Kind::Warp,
+        VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX => Kind::Warp,
         BAR | WARPSYNC | ATOM | ATOMG | ATOMS | RED => Kind::Order,
         LDG | LDS | LD | LDL | LDSM => access(data, op).map_or(Kind::Order, Kind::Load),
         STG | STS | ST | STL => access(data, op).map_or(Kind::Order, Kind::Store),
@@ -125,9 +123,8 @@ fn access(data: &InstData, op: sass::Op) -> Option<Access> {
             _ => return None,
         }
     }
-    let at = (0..data.args.len().checked_sub(1)?).find(|at| {
-        matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_))
-    })?;
+    let at = (0..data.args.len().checked_sub(1)?)
+        .find(|at| matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_)))?;
     let (base, Arg::Imm(offset)) = (data.args[at].value(), data.args[at + 1]) else { return None };
     // Threads of a warp name the rows of a matrix together.
     let base = base.filter(|_| op != LDSM);

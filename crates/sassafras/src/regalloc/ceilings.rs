@@ -73,6 +73,11 @@ impl Ceilings {
         self.start[block.index()]
     }
 
+    /// The least anywhere in a block.
+    pub fn least(&self, block: Block) -> u32 {
+        self.start[block.index()].min(self.end[block.index()])
+    }
+
     /// On an edge: what both sides have.
     pub fn on_edge(&self, from: Block, to: Block) -> u32 {
         self.end[from.index()].min(self.start[to.index()])

@@ -60,6 +60,11 @@ impl Pins {
         self.closed.get(value.index()).copied().unwrap_or_default()
     }
 
+    /// Are there such registers?
+    pub fn closes(&self, value: Value) -> bool {
+        self.closed(value) != Registers::default()
+    }
+
     fn close(&mut self, function: &Function, cfg: &Cfg, live: &Liveness) {
         let of = |v: Value| self.places[v.index()].map(|p| Registers::of(p, function.values[v].words.into()));
         let mut closed = vec![Registers::default(); function.values.len()];
@@ -71,11 +76,13 @@ impl Pins {
             };
             let new = all(&mut results.iter().copied());
             if new != Registers::default() {
-                alive.iter().for_each(|v| closed[v.index()].add(new));
+                alive.iter().filter(|v| of(*v).is_none()).for_each(|v| closed[v.index()].add(new));
             }
-            if results.iter().any(|r| function.values[*r].file == File::R && of(*r).is_none()) {
+            let mut others =
+                results.iter().filter(|r| function.values[**r].file == File::R && of(**r).is_none());
+            if let Some(first) = others.next() {
                 let old = all(&mut alive.iter());
-                results.iter().for_each(|r| closed[r.index()].add(old));
+                std::iter::once(first).chain(others).for_each(|r| closed[r.index()].add(old));
             }
         });
         self.closed = closed;
@@ -161,7 +168,9 @@ fn links_of(function: &Function, data: &InstData) -> Vec<Link> {
     match (data.op, &data.guard) {
         (_, Some(guard)) => data.results.iter().zip(guard.kept.iter().copied()).map(same).collect(),
         (Op::Machine(_), None) => data.results.iter().zip(function.tied(data)).map(same).collect(),
-        (Op::Pseudo(Pseudo::Landed | Pseudo::Copy), None) => data.results.iter().zip(args()).map(same).collect(),
+        (Op::Pseudo(Pseudo::Landed | Pseudo::Copy), None) => {
+            data.results.iter().zip(args()).map(same).collect()
+        }
         (Op::Pseudo(Pseudo::Pack), None) => packed(function, data),
         (Op::Pseudo(Pseudo::Unpack), None) => unpacked(function, data),
         _ => Vec::new(),
@@ -330,7 +339,9 @@ impl<'a> Classes<'a> {
             }
             let most = usize::from(limits.usable(limits.registers));
             let fits = |start: &usize| {
-                start + words <= most && self.is_aligned(class, *start) && !taken.contains_any(*start..start + words)
+                start + words <= most
+                    && self.is_aligned(class, *start)
+                    && !taken.contains_any(*start..start + words)
             };
             starts[class] = (FIRST..most).chain(0..FIRST).find(fits);
             if let Some(start) = starts[class] {

@@ -51,7 +51,7 @@ pub fn memory_bytes(threads: u32) -> usize {
 
 /// A module with these programs as its kernels.
 pub fn module(programs: &[Program]) -> String {
-    let lookup: Vec<String> = (0..64u32).map(|i| (i * i * 37 + i * 11 + 5 & 0xff).to_string()).collect();
+    let lookup: Vec<String> = (0..64u32).map(|i| ((i * i * 37 + i * 11 + 5) & 0xff).to_string()).collect();
     let mut text = String::from(".version 8.5\n.target sm_90\n.address_size 64\n");
     let _ = writeln!(text, ".const .align 16 .b8 lookup[64] = {{{}}};", lookup.join(", "));
     programs.iter().for_each(|program| text.push_str(&program.text()));
@@ -61,7 +61,7 @@ pub fn module(programs: &[Program]) -> String {
 impl Program {
     /// The functions that are called, and the kernel.
     fn text(&self) -> String {
-        let whole_warps = self.block % 32 == 0;
+        let whole_warps = self.block.is_multiple_of(32);
         let mask = if whole_warps { "-1" } else { "%all" };
         let mut printer = Printer::new(self);
         printer.block(&self.body, &Here { mask: Some(mask.into()), full: whole_warps, block: true });
@@ -399,22 +399,22 @@ impl<'p> Printer<'p> {
             return;
         }
         self.called.insert(function);
-        self.line("{");
-        self.line(".param .b64 at, from, b;\n\t.param .b32 own, a;\n\t.param .f32 c;\n\t.param .align 8 .b8 results[16];");
-        for (ty, parameter, value) in [
-            ("b64", "at", "%record".to_string()),
-            ("b64", "from", "%table".to_string()),
-            ("b32", "own", "%slot".to_string()),
-            ("b32", "a", format!("%r{a}")),
-            ("b64", "b", format!("%d{b}")),
-            ("f32", "c", format!("%f{c}")),
-        ] {
-            self.line(format!("st.param.{ty} [{parameter}], {value};"));
+        // The names are not those of the function's own parameters: ptxas takes them for these, even in a scope.
+        let arguments = [
+            ("b64", "%record".to_string()),
+            ("b64", "%table".to_string()),
+            ("b32", "%slot".to_string()),
+            ("b32", format!("%r{a}")),
+            ("b64", format!("%d{b}")),
+            ("f32", format!("%f{c}")),
+        ];
+        self.line("{\n\t.param .align 8 .b8 q[16];");
+        for (i, (ty, value)) in arguments.iter().enumerate() {
+            self.line(format!(".param .{ty} p{i};\n\tst.param.{ty} [p{i}], {value};"));
         }
         let name = function_name(self.program.seed, function);
-        self.line(format!("call (results), {name}, (at, from, own, a, b, c);"));
-        self.line(format!("ld.param.b32 %r{word}, [results];\n\tld.param.b64 %d{long}, [results+8];"));
-        self.line("}");
+        self.line(format!("call (q), {name}, (p0, p1, p2, p3, p4, p5);"));
+        self.line(format!("ld.param.b32 %r{word}, [q];\n\tld.param.b64 %d{long}, [q+8];\n\t}}"));
     }
 
     /// A row is left out where it needs threads that may not be here.

@@ -14,13 +14,17 @@
 //! | moves, loads, stores, atomics, address conversions | [`memory`] |
 //! | branches, calls, barriers, what a warp does together | [`control`] |
 //! | video instructions | [`video`] |
+//! | matrix instructions | [`matrix`] |
+//! | asynchronous copies and their barriers | [`asynchronous`] |
 
+mod asynchronous;
 mod compare;
 mod control;
 mod convert;
 mod float;
 mod integer;
 mod layout;
+pub(crate) mod matrix;
 pub(crate) mod memory;
 mod video;
 
@@ -265,7 +269,12 @@ impl<'a> Decoder<'a> {
             "mov" | "ld" | "ldu" | "st" | "cvta" | "cvta.to" | "isspacep" | "atom" | "red" | "mapa"
             | "getctarank" | "alloca" | "stacksave" | "stackrestore" | "prefetch" | "prefetchu"
             | "applypriority" | "discard" | "st.bulk" => self.memory(ins),
+            "st.async" | "red.async" | "cp.async.mbarrier.arrive" | "cp.reduce.async.bulk" => {
+                self.asynchronous(ins)
+            }
+            _ if name.starts_with("mbarrier") || name.starts_with("cp.async.bulk") => self.asynchronous(ins),
             _ if name.starts_with("cp.async") || name.starts_with("createpolicy") => self.memory(ins),
+            "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => self.matrix(ins),
             "setp" | "set" | "selp" | "slct" | "testp" => self.compare(ins),
             "cvt" | "cvt.pack" => self.convert(ins),
             "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shf.l" | "shf.r" | "shl" | "shr" | "prmt" => {

@@ -113,6 +113,9 @@ pub enum Action {
     },
     Atomic(Box<Atomic>),
     Copy(Box<Copy>),
+    Bulk(Box<Bulk>),
+    /// One after the other.
+    Both(Box<[Action; 2]>),
     Branch {
         target: u32,
     },
@@ -125,6 +128,8 @@ pub enum Action {
     Exit,
     Trap,
     Warp(Box<Warp>),
+    Whole(Box<Whole>),
+    MatrixAccess(Box<MatrixAccess>),
     Barrier(Box<Barrier>),
     /// Takes local memory: its size, its alignment.
     Alloca {
@@ -172,6 +177,25 @@ pub struct Atomic {
     /// For each element its words; empty for `red`.
     pub dests: Box<[Dest]>,
     pub function: AtomicFunction,
+    /// What the result is, from what memory held before and the operands.
+    pub view: fn(u128, &[u128]) -> u128,
+}
+
+impl Atomic {
+    /// On one element; the result is what memory held before, if there is one.
+    pub fn new(address: Address, bytes: u32, sources: Vec<Source>, function: AtomicFunction) -> Atomic {
+        let (sources, dests) = (sources.into(), Box::default());
+        Atomic { address, bytes, count: 1, sources, dests, function, view: |old, _| old }
+    }
+}
+
+/// Copies bytes, 16 at a time, or combines them with what is there, element by element.
+pub struct Bulk {
+    pub to: Address,
+    pub from: Address,
+    pub bytes: Source,
+    /// How, and the bytes of an element.
+    pub combine: Option<(AtomicFunction, u32)>,
 }
 
 pub enum Callee {
@@ -206,6 +230,25 @@ pub struct Warp {
     pub operation: WarpOperation,
     pub sources: Box<[Source]>,
     pub dests: Box<[Dest]>,
+}
+
+/// Results from the registers of all lanes.
+pub type WholeFunction = Box<dyn Fn(&[Lanes]) -> Vec<Lanes> + Send + Sync>;
+
+/// What a whole warp computes from its registers.
+pub struct Whole {
+    pub sources: Box<[Source]>,
+    pub dests: Box<[Dest]>,
+    pub function: WholeFunction,
+}
+
+/// Matrices of 8 rows of 16 bytes between memory and a whole warp's registers, one register for each: loads those that
+/// have results, stores the others. Lane `8 m + r` has the address of row `r` of matrix `m`.
+pub struct MatrixAccess {
+    pub address: Address,
+    pub transposed: bool,
+    pub dests: Box<[Dest]>,
+    pub sources: Box<[Source]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

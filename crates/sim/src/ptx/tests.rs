@@ -42,7 +42,7 @@ fn examples() {
 #[test]
 fn kernels() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels");
-    for name in ["calls", "divergence", "memory", "warp"] {
+    for name in ["asynchronous", "calls", "divergence", "matrix", "memory", "warp"] {
         let file = folder.join(name).with_extension("ptx");
         let runs = run_lines(name, &std::fs::read_to_string(file).unwrap());
         assert!(runs >= 4, "{name} has {runs} run lines");
@@ -143,28 +143,12 @@ fn undefined_things() {
     assert!(matches!(parameters.kind, FaultKind::Launch { .. }), "{parameters}");
 }
 
-/// One kernel per instruction: all but those of the tensor, asynchronous and texture families execute, and only
+/// One kernel per instruction: all but sparse products, tensor copies, wgmma, textures and multimem execute, and only
 /// what must fault does.
 #[test]
 fn one_kernel_per_instruction() {
-    const FAMILIES: [&str; 16] = [
-        "cp.async.bulk",
-        "ldmatrix",
-        "stmatrix",
-        "movmatrix",
-        "mma",
-        "mbarrier",
-        "multimem",
-        "red.async",
-        "st.async",
-        "suld",
-        "sust",
-        "tex",
-        "tld4",
-        "txq",
-        "wgmma",
-        "wmma",
-    ];
+    const FAMILIES: [&str; 10] =
+        ["cp.async.bulk.tensor", "mma.sp", "multimem", "suld", "sust", "tex", "tld4", "txq", "wgmma", "wmma"];
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../ptx/tests/corpus/ops/ops_sm_90.ptx");
     let source = std::fs::read_to_string(file).unwrap();
     let module = ::ptx::parse(&source, &::ptx::Options::default()).module.unwrap();
@@ -182,10 +166,12 @@ fn one_kernel_per_instruction() {
             Err(FaultKind::Trap) if matches!(kernel, "k394" | "k395") => {}
             Err(FaultKind::Deadlock { .. }) if kernel == "k385" => {}
             Err(FaultKind::Undefined { .. }) if kernel == "k387" => {}
+            // Bulk copies of more bytes than there are: the size is a member mask of all lanes.
+            Err(FaultKind::OutOfBounds { .. }) if matches!(kernel, "k467" | "k468") => {}
             Err(FaultKind::Unsupported { what })
                 if FAMILIES.iter().any(|family| what.trim_start_matches('\'').starts_with(family)) => {}
             Err(kind) => panic!("{kernel}: {kind}"),
         }
     }
-    assert_eq!(executed, 446);
+    assert_eq!(executed, 470);
 }

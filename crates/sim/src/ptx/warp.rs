@@ -14,11 +14,13 @@
 //! | loads, stores, atomics | [`access`] |
 //! | branches, calls, barriers of a block | [`control`] |
 //! | shuffles, votes and other operations of a warp | [`together`] |
+//! | matrices | [`whole`] |
 
 mod access;
 mod control;
 mod registers;
 pub(crate) mod together;
+mod whole;
 
 use super::block::Context;
 use super::memory::{self, Global};
@@ -292,7 +294,8 @@ impl Warp {
         if mask == 0 {
             return Ok(Next::Go(group.pc + 1));
         }
-        self.act(context, global, group, mask, step).map_err(|fault| self.at(context, step, fault))
+        let acted = self.act(context, global, group, mask, &step.action, step.line);
+        acted.map_err(|fault| self.at(context, step, fault))
     }
 
     /// The fault, with the line and the thread.
@@ -306,12 +309,13 @@ impl Warp {
         global: &mut Global,
         group: &mut Group,
         mask: u32,
-        step: &Step,
+        action: &Action,
+        line: u32,
     ) -> Result<Next, Stop> {
         let next = Next::Go(group.pc + 1);
         let frame = group.frame;
         let first = mask.trailing_zeros() as usize;
-        match &step.action {
+        match action {
             Action::Nothing => {}
             Action::Compute { sources, dests, function } => {
                 self.compute(context, frame, mask, sources, dests, function)?;
@@ -324,6 +328,12 @@ impl Warp {
             }
             Action::Atomic(atomic) => self.atomic(&mut Now { context, global, frame, mask }, atomic)?,
             Action::Copy(copy) => self.copy(&mut Now { context, global, frame, mask }, copy)?,
+            Action::Bulk(bulk) => self.bulk(&mut Now { context, global, frame, mask }, bulk)?,
+            Action::Both(actions) => {
+                for action in &**actions {
+                    self.act(context, global, group, mask, action, line)?;
+                }
+            }
             Action::Branch { target } => return Ok(self.split(group, mask, *target)),
             Action::BranchIndexed { index, targets } => {
                 return self.branch_indexed(context, group, mask, index, targets);
@@ -333,7 +343,10 @@ impl Warp {
             Action::Exit => return Ok(self.exit(group, mask)),
             Action::Trap => return Err((FaultKind::Trap, first)),
             Action::Warp(warp) => return self.together(context, group, mask, warp),
-            Action::Barrier(barrier) => return self.arrive(context, group, mask, barrier, step.line),
+            Action::Whole(_) | Action::MatrixAccess(_) => {
+                return self.whole(context, global, group, mask, action);
+            }
+            Action::Barrier(barrier) => return self.arrive(context, group, mask, barrier, line),
             Action::Alloca { dest, size, align } => self.alloca(context, frame, mask, *dest, size, *align)?,
             Action::StackSave { dest } => {
                 let tops = self.local_top.map(u64::from);

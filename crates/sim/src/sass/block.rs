@@ -1,14 +1,14 @@
-//! A block of threads: its warps, its shared memory, its barriers, and constant bank 0 as the driver fills it.
+//! A block of threads: its warps, its shared memory, its barriers.
 
 use super::Program;
+use super::bank0;
 use super::fault::{Fault, Hazards};
 use super::image::{BANKS, Kernel};
 use super::program::lanes_of;
 use super::warp::{Arrival, State, Warp};
-use crate::ptx::memory::{Global, Space};
+use crate::ptx::memory::Global;
 use crate::ptx::program::Reduction;
 use crate::ptx::{FaultKind, Launch, Statistics, Thread, coordinates};
-use sass::Target;
 
 /// The 16 that a program can name.
 const BARRIERS: usize = 16;
@@ -56,7 +56,7 @@ impl<'p> Block<'p> {
     ) -> Block<'p> {
         let shared = vec![0; (kernel.shared.next_multiple_of(16) + launch.shared) as usize];
         let stack = kernel.stack.next_multiple_of(16) + STACK_RESERVE;
-        let bank0 = bank0(program.image.target, kernel, launch, stack);
+        let bank0 = bank0::fill(program.image.target, kernel, launch, stack);
         let context = Context { program, launch, kernel, block, shared, bank0, stack, arrivals: Vec::new() };
         let threads = launch.block.iter().product::<u32>();
         let warps: Vec<Warp> = (0..threads.div_ceil(32))
@@ -203,44 +203,4 @@ impl Context<'_> {
             _ => &[],
         }
     }
-}
-
-/// Constant bank 0: what the driver puts before the parameters, and these.
-fn bank0(target: &Target, kernel: &Kernel, launch: &Launch, stack: u32) -> Vec<u8> {
-    let mut bank = kernel.banks[0].clone();
-    let mut put = |offset: usize, bytes: &[u8]| {
-        if let Some(place) = bank.get_mut(offset..offset + bytes.len()) {
-            place.copy_from_slice(bytes);
-        }
-    };
-    let constants = target.constants;
-    for axis in 0..3 {
-        put(usize::from(constants.ntid) + 4 * axis, &launch.block[axis].to_le_bytes());
-        put(usize::from(constants.nctaid) + 4 * axis, &launch.grid[axis].to_le_bytes());
-    }
-    put(constants.stack.into(), &stack.to_le_bytes());
-    put(constants.local_window.into(), &Space::Local.window().to_le_bytes());
-    put(constants.nsmid.into(), &1u32.to_le_bytes());
-    if let Some(offset) = constants.shared_window {
-        put(offset.into(), &Space::Shared.window().to_le_bytes());
-    }
-    if let Some(offset) = constants.dynamic_shared {
-        put(offset.into(), &launch.shared.to_le_bytes());
-    }
-    let parameters = kernel.parameters;
-    if target.sm == 90 {
-        let last = (parameters.size as u64).saturating_sub(1);
-        put(0xd0, &Space::Const.window().to_le_bytes());
-        put(0x198, &Space::Param.window().to_le_bytes());
-        put(0x1a0, &(Space::Param.window() + last).to_le_bytes());
-        // A block is a cluster of its own: sizes, their reciprocals, how many there are.
-        for axis in 0..3 {
-            put(0x144 + 4 * axis, &1u32.to_le_bytes());
-            put(0x150 + 4 * axis, &1f32.to_le_bytes());
-            put(0x15c + 4 * axis, &launch.grid[axis].to_le_bytes());
-        }
-        put(0x188, &1u32.to_le_bytes());
-    }
-    put(parameters.base, launch.parameters);
-    bank
 }

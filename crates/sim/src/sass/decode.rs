@@ -3,12 +3,15 @@
 //! What has no action of its own is a computation, and [`ori::eval`] knows it or doesn't. An instruction that is
 //! understood in part is not understood: it becomes `Unsupported`, with its text.
 
+mod asynchronous;
+mod matrix;
 mod memory;
 
 use super::image::{CODE, Image};
 use super::program::*;
 use crate::ptx::program::{Reduction, Shuffle, WarpOperation};
 use crate::verify::Issue;
+use ori::eval::Meaning;
 use sass::{Class, Inst, Kind, M, Model, Op, Operand, PT, RZ, Role, WORD_BYTES};
 
 /// All instructions of an image.
@@ -45,6 +48,8 @@ impl Decoder<'_> {
         Some(match self.inst.op() {
             Op::RAW => return None,
             Op::NOP | Op::DEPBAR | Op::PMTRIG | Op::ACQBULK | Op::PREEXIT => Action::Nothing,
+            // The lanes that WARPSYNC.COLLECTIVE has brought together part at the next BSYNC.
+            Op::ENDCOLLECTIVE => Action::Nothing,
             // Memory is written at once and in order: nothing has to be waited for.
             Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::CCTLL | Op::LDGDEPBAR | Op::FENCE => {
                 Action::Nothing
@@ -75,6 +80,12 @@ impl Decoder<'_> {
             Op::LDG | Op::LD | Op::LDS | Op::LDL | Op::STG | Op::ST | Op::STS | Op::STL => self.access()?,
             Op::ATOM | Op::ATOMG | Op::ATOMS | Op::RED | Op::REDG => self.atomic()?,
             Op::LDGSTS => self.copy()?,
+            Op::SYNCS => self.sync_unit()?,
+            Op::ARRIVES => self.arrive_after_copies()?,
+            Op::UBLKCP | Op::UBLKRED => self.bulk_copy()?,
+            Op::UTMACMDFLUSH | Op::UTMACCTL | Op::UBLKPF | Op::UTMAPF => Action::Nothing,
+            Op::HMMA | Op::IMMA | Op::BMMA | Op::DMMA => self.product()?,
+            Op::LDSM | Op::STSM | Op::MOVM => self.matrices()?,
             Op::QSPC => self.query_space()?,
             _ => Action::Compute(Box::new(self.compute()?)),
         })
@@ -105,8 +116,9 @@ impl Decoder<'_> {
         };
         Some(Compute {
             op: inst.op(),
+            meaning: Meaning::of(inst.op())?,
             modifiers: inst.modifiers().collect(),
-            arguments: arguments.into(),
+            arguments: (arguments.len() <= ARGUMENTS).then(|| arguments.into())?,
             dest: self.dest(),
             truths: (0..self.defs(&[Kind::P, Kind::V]).count()).map(|index| self.truth(index)).collect(),
             to_predicates,
@@ -248,11 +260,17 @@ impl Decoder<'_> {
     }
 
     fn branch(&self) -> Option<Action> {
-        // Whether the warp is whole: written by ptxas before sm_90 alone.
-        if self.inst.has(M::DIV) || self.inst.has(M::CONV) {
-            return None;
-        }
         let target = u32::try_from(self.relative()?).ok()?;
+        let mut operands = self.inst.operands().enumerate();
+        let members = operands.find(|(_, (_, operand))| operand.kind == Kind::U);
+        match (self.inst.has(M::DIV), self.inst.has(M::CONV), members) {
+            (false, false, _) => {}
+            (divergent, _, Some((index, (_, operand)))) if self.condition().is_always() => {
+                let (members, inverted) = (self.source(index, operand)?, operand.is_neg());
+                return Some(Action::BranchIfTogether { members, inverted, together: !divergent, target });
+            }
+            _ => return None,
+        }
         Some(Action::Branch { taken: self.only_condition()?, target, any: self.inst.has(M::ANY) })
     }
 
@@ -298,12 +316,17 @@ impl Decoder<'_> {
     }
 
     fn sync(&self) -> Option<Action> {
-        if self.inst.has(M::COLLECTIVE) || !self.condition().is_always() {
+        if !self.condition().is_always() {
             return None;
         }
-        let members = self.sources()?.into_iter().map(|argument| argument.source);
-        let mut members = members.filter(|source| !matches!(source, Source::Predicate(_)));
-        Some(Action::Sync { members: members.next().unwrap_or(Source::Immediate(u32::MAX.into())) })
+        // Where the lanes go on behind ENDCOLLECTIVE is the next instruction there.
+        let mut operands = self.inst.operands().enumerate();
+        let members = operands.find(|(_, (_, o))| !matches!(o.kind, Kind::P | Kind::Relative));
+        let members = match members {
+            Some((index, (_, operand))) => self.source(index, operand)?,
+            None => Source::Immediate(u32::MAX.into()),
+        };
+        Some(Action::Sync { members })
     }
 
     fn block_barrier(&self) -> Option<Action> {

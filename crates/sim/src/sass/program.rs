@@ -1,8 +1,9 @@
 //! Decoded code: each instruction once, with its operands looked up, its touches of registers and its waits.
 
 use crate::ptx::memory::Space;
-use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation};
+use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation, WholeFunction};
 use crate::verify::Issue;
+use ori::eval::Meaning;
 use sass::{M, Op};
 
 pub use crate::ptx::program::{LANES, lanes as lanes_of};
@@ -32,18 +33,6 @@ pub enum Source {
     Immediate(u64),
 }
 
-impl Source {
-    /// The same in every lane.
-    pub fn is_uniform(self) -> bool {
-        match self {
-            Source::General { first, .. } => first == sass::RZ,
-            Source::Predicate(number) => number == sass::PT,
-            Source::Constant { index: Index::General(_), .. } | Source::Predicates => false,
-            _ => true,
-        }
-    }
-}
-
 /// What is added to an offset into a constant bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
@@ -51,6 +40,9 @@ pub enum Index {
     General(u8),
     Uniform(u8),
 }
+
+/// Most sources of a computation.
+pub const ARGUMENTS: usize = 8;
 
 /// A source operand of a computation.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +145,35 @@ pub enum Action {
         /// ZFILL: the address's lowest bits say how many bytes at the end are zeros instead.
         fills: bool,
     },
+    ExchangeBarrier {
+        place: Address,
+        data: Source,
+        dest: Dest,
+    },
+    Arrive(Box<Arrive>),
+    CheckPhase {
+        place: Address,
+        phase: Source,
+        truth: Truth,
+    },
+    BulkCopy(Box<BulkCopy>),
+    LoadMatrices {
+        address: Address,
+        count: u8,
+        transposed: bool,
+        dest: Dest,
+    },
+    StoreMatrices {
+        address: Address,
+        count: u8,
+        transposed: bool,
+        data: u8,
+    },
+    Transpose {
+        source: Source,
+        dest: Dest,
+    },
+    Multiply(Box<Multiply>),
     QuerySpace {
         space: Space,
         address: Address,
@@ -163,6 +184,13 @@ pub enum Action {
         target: u32,
         /// All lanes go if one wants to.
         any: bool,
+    },
+    /// BRA.CONV and BRA.DIV: where the lanes of a mask are all here, or are not.
+    BranchIfTogether {
+        members: Source,
+        inverted: bool,
+        together: bool,
+        target: u32,
     },
     /// To an address in registers.
     Jump {
@@ -216,6 +244,7 @@ pub enum Action {
 /// What `ori::eval` computes.
 pub struct Compute {
     pub op: Op,
+    pub meaning: Meaning,
     pub modifiers: Box<[M]>,
     pub arguments: Box<[Argument]>,
     pub dest: Dest,
@@ -249,6 +278,39 @@ pub struct Atomic {
     pub works_on_local: bool,
     /// Tells whether the memory is any that the operation works on.
     pub done: Truth,
+}
+
+/// An arrival at a barrier in shared memory.
+pub struct Arrive {
+    pub place: Address,
+    pub arrivals: Source,
+    pub transactions: Source,
+    /// The transactions are over; otherwise they are expected.
+    pub completes: bool,
+    /// Those that arrive won't come in the next phase.
+    pub drops: bool,
+    /// The barrier before.
+    pub dest: Dest,
+}
+
+/// A copy between global and shared memory; `to`, `from` and `size` are first uniform registers.
+pub struct BulkCopy {
+    pub to_shared: bool,
+    pub to: u8,
+    pub from: u8,
+    pub size: u8,
+    /// Combines what is there with what comes, in elements of so many bytes.
+    pub reduction: Option<(u8, AtomicFunction)>,
+}
+
+/// A product of matrices that the lanes of a warp share.
+pub struct Multiply {
+    /// Registers of the factors and of the addend.
+    pub sources: Box<[Source]>,
+    pub function: WholeFunction,
+    /// The first register of the sum, and how many words an element has there.
+    pub dest: u8,
+    pub words: u8,
 }
 
 /// What the lanes that are here do together.

@@ -16,16 +16,19 @@
 //! | values of registers, and what is computed from them | [`registers`] |
 //! | loads, stores, atomics | [`access`] |
 //! | branches, convergence, barriers | [`control`] |
+//! | barriers in shared memory, bulk copies, matrices | [`asynchronous`] |
 
 mod access;
+mod asynchronous;
 mod control;
 mod registers;
 
 use super::POISON;
 use super::block::Context;
 use super::fault::{Fault, Hazards};
-use super::program::{Action, Condition, LANES, Source, Step, lanes_of};
+use super::program::{ARGUMENTS, Action, Condition, LANES, Source, Step, lanes_of};
 use crate::ptx::memory::Global;
+use crate::ptx::program::Lanes;
 use crate::ptx::{FaultKind, Statistics};
 use crate::verify::{self, Dependence, Relation, Short};
 use registers::Registers;
@@ -90,6 +93,10 @@ pub struct Warp {
     exited: bool,
     /// Dependences of the current instruction that were not covered.
     short: Vec<(Dependence, Short)>,
+    /// Arguments and results of the current instruction.
+    columns: Box<[Lanes; ARGUMENTS]>,
+    values: Lanes,
+    truths: [Lanes; 2],
 }
 
 /// What a group does after a step.
@@ -129,6 +136,9 @@ impl Warp {
             stamp: 0,
             exited: false,
             short: Vec::new(),
+            columns: Box::new([[0; LANES]; ARGUMENTS]),
+            values: [0; LANES],
+            truths: [[0; LANES]; 2],
         }
     }
 
@@ -257,11 +267,33 @@ impl Warp {
                 let valid = self.registers.holds(*valid, mask);
                 self.copy(now, (to, from), *bytes, valid, *fills)?;
             }
+            Action::ExchangeBarrier { place, data, dest } => {
+                self.exchange_barrier(now, place, *data, *dest)?;
+            }
+            Action::Arrive(arrive) => self.arrive_at_place(now, arrive)?,
+            Action::CheckPhase { place, phase, truth } => {
+                return self.check_phase(now, place, *phase, *truth, group.pc + 1);
+            }
+            Action::BulkCopy(copy) => self.bulk_copy(now, copy)?,
+            Action::LoadMatrices { address, count, transposed, dest } => {
+                self.load_matrices(now, address, *count, *transposed, *dest)?;
+            }
+            Action::StoreMatrices { address, count, transposed, data } => {
+                self.store_matrices(now, address, *count, *transposed, *data)?;
+            }
+            Action::Transpose { source, dest } => self.transpose(now, *source, *dest)?,
+            Action::Multiply(multiply) => self.multiply(now, multiply)?,
             Action::QuerySpace { space, address, truth } => self.query_space(now, *space, address, *truth)?,
             Action::Together(together) => self.together(now, together)?,
             Action::Branch { taken, target, any } => {
                 let wanting = self.registers.holds(*taken, mask);
                 let going = if *any && wanting != 0 { group.mask } else { wanting };
+                return Ok(self.split(group, going, *target));
+            }
+            Action::BranchIfTogether { members, inverted, together, target } => {
+                let members = self.registers.fetch_uniform(now.context, *members)? as u32;
+                let members = if *inverted { !members } else { members } & self.alive;
+                let going = if (members & !mask == 0) == *together { mask } else { 0 };
                 return Ok(self.split(group, going, *target));
             }
             Action::Jump { taken, base, register } => {

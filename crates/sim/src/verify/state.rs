@@ -154,6 +154,8 @@ impl State {
             for event in events.filter(|event| !issue.excludes(event)) {
                 let relation = match (event.role, access.role) {
                     (Role::Def, Role::Use) => Relation::Raw,
+                    // Who reads a result has it before it writes its own: the read's distance is enough.
+                    (Role::Def, Role::Def) if issue.reads(access.register) => continue,
                     (Role::Def, Role::Def) => Relation::Waw,
                     (Role::Use, Role::Def) => Relation::War,
                     (Role::Use, Role::Use) => continue,
@@ -310,6 +312,10 @@ impl Issue {
             // ptxas relies on it on sm_75 alone.
             drains_reads: inst.op() == Op::BAR && model.isa() == Isa::Sm75 && inst.has(M::SYNC),
         }
+    }
+
+    fn reads(&self, register: u16) -> bool {
+        self.accesses.iter().any(|access| access.register == register && access.role == Role::Use)
     }
 
     /// Cycles until the next instruction may issue.

@@ -1,25 +1,39 @@
-//! `cargo xtask bench`: our compiler against ptxas, in the same run, on the same input, as ratios.
+//! `cargo xtask bench`: our compiler against ptxas, in the same run, on the same input, as ratios; and the simulator's
+//! speed.
 
 use crate::Result;
 
+mod code;
 mod frontend;
 mod generate;
 mod measure;
+mod simulator;
+mod startup;
+
+/// What there is to measure.
+const ALL: &str = "'code', 'frontend', 'startup' and 'simulator'";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
     let mut what = None;
-    let mut sizes: Vec<usize> = Vec::new();
+    let mut rest: Vec<String> = Vec::new();
     while let Some(argument) = arguments.next()? {
         match argument {
             Value(name) if what.is_none() => what = Some(name.string()?),
-            Value(size) => sizes.push(size.parse()?),
+            Value(word) => rest.push(word.string()?),
             other => return Err(other.unexpected().into()),
         }
     }
     match what.as_deref() {
-        Some("frontend") => frontend::run(&sizes),
-        Some(other) => Err(format!("no benchmark '{other}': there is 'frontend'").into()),
-        None => Err("which benchmark? There is 'frontend'".into()),
+        Some("code") => code::run(&rest),
+        Some("frontend") => {
+            let sizes: std::result::Result<Vec<usize>, _> = rest.iter().map(|size| size.parse()).collect();
+            frontend::run(&sizes?)
+        }
+        Some("startup") if rest.is_empty() => startup::run(),
+        Some("startup") => Err("bench startup has one size".into()),
+        Some("simulator") => simulator::run(),
+        Some(other) => Err(format!("no benchmark '{other}': there are {ALL}").into()),
+        None => Err(format!("which benchmark? There are {ALL}").into()),
     }
 }

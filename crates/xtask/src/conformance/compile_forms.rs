@@ -16,8 +16,8 @@ const LEVELS: [u8; 2] = [0, 3];
 /// Families of forms for the tensor and copy units; the others are for everyone.
 const TENSOR: [&str; 9] = ["bulk", "cpasync", "matmov", "mbar", "mma", "mma.sp", "tcgen05", "wgmma", "wmma"];
 
-/// Block scaling and products of 8x8x4 halves are missing.
-const TENSOR_BAR: usize = 97;
+/// `tex.grad` of cubes is missing to sm_89, where it takes quads of threads; the driver has no function for it there.
+const BAR: usize = 99;
 
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let tools = Tools::find()?;
@@ -47,7 +47,7 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
         let (equal, all) = (total.compiled[kind], total.forms[kind]);
         Bar { what, equal, all, percent }
     };
-    let mut bars = vec![bar("forms compiled", 0, 100), bar("tensor forms compiled", 1, TENSOR_BAR)];
+    let mut bars = vec![bar("forms compiled", 0, BAR), bar("tensor forms compiled", 1, 100)];
     // One family has forms of one kind.
     bars.retain(|bar| options.family.is_none() || bar.all > 0);
     let files = jobs.len();

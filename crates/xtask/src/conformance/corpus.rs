@@ -94,7 +94,8 @@ fn cubin_difference(tools: &Tools, number: usize, file: &Path) -> Result<Option<
     }
 }
 
-fn compile(tools: &Tools, dir: &Path, text: &str, target: &str) -> Result<Vec<u8>> {
+/// What ptxas makes of a text.
+pub fn compile(tools: &Tools, dir: &Path, text: &str, target: &str) -> Result<Vec<u8>> {
     shell::create_dir(dir)?;
     shell::write(&dir.join("in.ptx"), text)?;
     let mut ptxas = tools.command("ptxas");

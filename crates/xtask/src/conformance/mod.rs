@@ -14,16 +14,20 @@ mod forms;
 mod json;
 mod mistakes;
 mod reproducible;
+mod simulator;
+mod tensor_text;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 8] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
     ("mistakes", mistakes::run),
     ("commands", commands::run),
     ("reproducible", reproducible::run),
+    ("simulator", simulator::run),
+    ("tensor-text", tensor_text::run),
 ];
 
 pub struct Options {

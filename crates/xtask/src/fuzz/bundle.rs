@@ -7,7 +7,7 @@
 //! | `images.bin` | the contents of memory before a run |
 //! | `run.py`, `run.sh` | loads, launches, compares |
 
-use super::programs::{TARGET, WAYS, check, compile, interpret};
+use super::programs::{REFERENCE, TARGET, WAYS, check, compile, interpret};
 use crate::tools::Tools;
 use crate::{Result, shell};
 use rayon::prelude::*;
@@ -16,8 +16,6 @@ use std::path::Path;
 
 /// Kernels in a module.
 const BATCH: u64 = 250;
-/// The way of ptxas.
-const REFERENCE: &str = "ptxas";
 /// Most threads of a program.
 const THREADS: u32 = 128;
 
@@ -57,7 +55,7 @@ pub fn write(folder: &Path, first: u64, count: u64, reference: bool) -> Result<(
 /// Compiles a batch in every way; what `programs.bin` says about it. Programs that fail here are named and left out.
 fn batch(folder: &Path, number: usize, programs: &[Program], tools: Option<&Tools>) -> Result<Vec<u8>> {
     let (programs, bad): (Vec<_>, Vec<_>) =
-        programs.iter().cloned().partition(|program| check(program).is_ok());
+        programs.iter().cloned().partition(|program| check(program, None).is_ok());
     if !bad.is_empty() {
         let seeds: Vec<u64> = bad.iter().map(|program| program.seed).collect();
         println!("left out, as they fail without a GPU: {seeds:?}");

@@ -31,7 +31,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     }
     match (part.as_str(), folder) {
         ("disasm", _) => disasm(seconds, seed.unwrap_or(1)),
-        ("programs", _) => programs::run(seed.unwrap_or(0), count),
+        ("programs", _) => programs::run(seed.unwrap_or(0), count, reference),
         ("bundle", Some(folder)) => bundle::write(&folder, seed.unwrap_or(0), count, reference),
         ("bundle", None) => Err("which folder? cargo xtask fuzz bundle DIR".into()),
         _ => frontend::run(Duration::from_secs(seconds), seed.unwrap_or(1)),

@@ -15,7 +15,7 @@ import numpy as np
 from layout import HEAD, IMAGES, RECORD, VALUES, WAYS
 
 HANG = 20  # seconds
-SHOWN = 40  # differences that are printed
+SHOWN = 15  # differences that are printed for each way
 COLUMNS = RECORD // 8
 PROGRAMS = np.fromfile("programs.bin", np.dtype([
     ("seed", "<u8"), ("batch", "<u4"), ("grid", "<u4"), ("block", "<u4"), ("pad", "<u4"), ("head", "<u8"), ("columns", "<u8", COLUMNS)]))
@@ -129,15 +129,12 @@ def supervise(way):
 
 
 def main():
-    shown = 0
     for way in WAYS:
         begin = time.time()
         found = supervise(way)
         print(f"{way}: {len(PROGRAMS) - len(found)} of {len(PROGRAMS)} programs equal, {time.time() - begin:.0f} s")
-        for index, what in sorted(found.items()):
-            if shown < SHOWN:
-                shown += 1
-                print(f"  {way} seed {PROGRAMS[index]['seed']}: {what}"[:600])
+        for index, what in sorted(found.items())[:SHOWN]:
+            print(f"  {way} seed {PROGRAMS[index]['seed']}: {what}"[:600])
         rest = sorted(PROGRAMS[index]["seed"] for index in found)
         print("  seeds:", *rest[:100], flush=True)
 

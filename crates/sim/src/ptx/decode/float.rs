@@ -7,7 +7,7 @@ use ori::arith::approx::{self, Function as Approximate};
 use ori::arith::float::{self, Clamp, F32, F64, MinMax};
 use ori::arith::{Flow, Format, Rounding, convert};
 
-const ROUNDING: [(&str, Rounding); 4] =
+pub(super) const ROUNDING: [(&str, Rounding); 4] =
     [("rn", Rounding::Nearest), ("rz", Rounding::Zero), ("rm", Rounding::Down), ("rp", Rounding::Up)];
 
 /// Rounding, flushing and clamping, as the modifiers say.

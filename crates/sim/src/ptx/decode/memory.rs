@@ -13,7 +13,7 @@ use ori::arith::Int;
 use ori::arith::float::{self, F32, Flow, Format, MinMax};
 
 /// What changes nothing: how long data stays in which cache, and who sees it when.
-const HINTS: &[&str] = &[
+pub(super) const HINTS: &[&str] = &[
     "weak",
     "volatile",
     "relaxed",
@@ -225,12 +225,9 @@ impl<'a> Decoder<'a> {
         let operands = if operation == "cas" { 2 } else { 1 };
         (end == first + 1 + operands && sources.len() == words * operands).then_some(())?;
         Some(Action::Atomic(Box::new(Atomic {
-            address,
-            bytes: ty.bytes(),
             count: words / per_element,
-            sources: sources.into(),
             dests: dests.into(),
-            function: atomic_function(operation, ty)?,
+            ..Atomic::new(address, ty.bytes(), sources, atomic_function(operation, ty)?)
         })))
     }
 

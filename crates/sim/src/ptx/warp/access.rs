@@ -4,7 +4,10 @@ use super::{LOCAL_LIMIT, Now, Stop, Warp, too_many};
 use crate::ptx::block::Context;
 use crate::ptx::fault::FaultKind;
 use crate::ptx::memory::{self, Space, aligned};
-use crate::ptx::program::{Address, Atomic, Copy, Dest, LANES, Lanes, Limit, Source, lanes};
+use crate::ptx::program::{Address, Atomic, Bulk, Copy, Dest, LANES, Lanes, Limit, Source, lanes};
+
+/// Bulk copies have sizes and addresses that are multiples of this.
+const BULK_STEP: u32 = 16;
 
 impl Warp {
     fn operand(&self, now: &Now, source: &Source) -> Result<Lanes, Stop> {
@@ -13,7 +16,7 @@ impl Warp {
 
     /// The bytes at an address.
     #[inline]
-    fn bytes<'m>(
+    pub(super) fn bytes<'m>(
         &'m mut self,
         now: &'m mut Now,
         lane: usize,
@@ -143,11 +146,12 @@ impl Warp {
                     .rev()
                     .fold(0u128, |out, chunk| out << 64 | u128::from(memory::load(chunk)));
                 let new = (atomic.function)(resolved, old, &arguments);
+                let view = (atomic.view)(old, &arguments);
                 for (i, chunk) in data.chunks_mut(8).enumerate() {
                     memory::store(chunk, (new >> (64 * i)) as u64);
                 }
                 for (i, result) in results.iter_mut().skip(element * words).take(words).enumerate() {
-                    result[lane] = (old >> (64 * i)) as u64;
+                    result[lane] = (view >> (64 * i)) as u64;
                 }
             }
         }
@@ -176,6 +180,34 @@ impl Warp {
             }
             let target = self.bytes(now, lane, (copy.to.space, targets[lane]), bytes);
             target.map_err(|kind| (kind, lane))?.copy_from_slice(&data);
+        }
+        Ok(())
+    }
+
+    pub(super) fn bulk(&mut self, now: &mut Now, bulk: &Bulk) -> Result<(), Stop> {
+        let (targets, origins) = (self.addresses(now, &bulk.to)?, self.addresses(now, &bulk.from)?);
+        let sizes = self.operand(now, &bulk.bytes)?;
+        for lane in lanes(now.mask) {
+            let mut at = 0;
+            while at < sizes[lane] as u32 as u64 {
+                let stop = |kind| (kind, lane);
+                let from = (bulk.from.space, origins[lane].wrapping_add(at));
+                let to = (bulk.to.space, targets[lane].wrapping_add(at));
+                let data: Vec<u8> = self.bytes(now, lane, from, BULK_STEP).map_err(stop)?.to_vec();
+                let there = self.bytes(now, lane, to, BULK_STEP).map_err(stop)?;
+                match &bulk.combine {
+                    None => there.copy_from_slice(&data),
+                    Some((function, bytes)) => {
+                        let elements = there.chunks_mut(*bytes as usize).zip(data.chunks(*bytes as usize));
+                        for (old, new) in elements {
+                            let operands = [memory::load(new).into()];
+                            let result = function(bulk.to.space, memory::load(old).into(), &operands);
+                            memory::store(old, result as u64);
+                        }
+                    }
+                }
+                at += u64::from(BULK_STEP);
+            }
         }
         Ok(())
     }

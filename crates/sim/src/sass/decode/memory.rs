@@ -43,7 +43,7 @@ const TYPES: [(M, &str, u8); 19] = [
     (M::Empty, "u32", 1),
 ];
 
-const OPERATIONS: [(M, &str); 11] = [
+pub(super) const OPERATIONS: [(M, &str); 11] = [
     (M::ADD, "add"),
     (M::MIN, "min"),
     (M::MAX, "max"),
@@ -75,7 +75,7 @@ impl Decoder<'_> {
         addresses
     }
 
-    fn address(&self, number: usize, space: Space) -> Option<Address> {
+    pub(super) fn address(&self, number: usize, space: Space) -> Option<Address> {
         let mut address = Address {
             space,
             base: Source::Immediate(0),
@@ -116,7 +116,7 @@ impl Decoder<'_> {
     }
 
     /// Predicates whose meaning is not known are all true.
-    fn has_no_predicates(&self) -> bool {
+    pub(super) fn has_no_predicates(&self) -> bool {
         self.inst.operands().all(|(slot, operand)| match operand.kind {
             Kind::P | Kind::V => match slot.role {
                 Role::Def => operand.value == i64::from(sass::PT),
@@ -152,8 +152,11 @@ impl Decoder<'_> {
         // Where the address can't be wrong, nobody asks.
         let done = self.truth(0);
         (self.has_no_predicates() || inst.op() == Op::ATOM).then_some(())?;
-        if inst.has(M::POPC) || inst.has(M::ARRIVE) || inst.has(M::SAFEADD) {
+        if inst.has(M::ARRIVE) || inst.has(M::SAFEADD) {
             return None;
+        }
+        if inst.has(M::POPC) {
+            return self.increment();
         }
         let (_, operation) = OPERATIONS.into_iter().find(|(name, _)| inst.has(*name))?;
         let (_, name, elements) =
@@ -172,6 +175,23 @@ impl Decoder<'_> {
             works_on_shared: operation == "cas" || matches!(name, "u32" | "s32"),
             works_on_local: matches!(name, "u32" | "s32"),
             done,
+        })))
+    }
+
+    /// POPC.INC: one more for each lane. What it returns is not known.
+    fn increment(&self) -> Option<Action> {
+        (self.dest() == Dest::None && self.inst.op() == Op::ATOMS).then_some(())?;
+        Some(Action::Atomic(Box::new(Atomic {
+            address: self.address(0, self.space())?,
+            bytes: 4,
+            elements: 1,
+            operands: Box::new([]),
+            dest: Dest::None,
+            function: Box::new(|_, old, _| u128::from((old as u32).wrapping_add(1))),
+            tells_success: false,
+            works_on_shared: true,
+            works_on_local: false,
+            done: Truth::None,
         })))
     }
 

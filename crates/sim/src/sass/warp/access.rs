@@ -11,7 +11,7 @@ use ori::arith::Int;
 const LARGEST: usize = 16;
 
 impl Warp {
-    fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
+    pub(super) fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
         let base = self.registers.fetch(now.context, address.base)?;
         let uniform = self.registers.fetch_uniform(now.context, address.uniform)?;
         let scale = u64::from(address.scale);
@@ -23,7 +23,7 @@ impl Warp {
 
     /// The bytes at an address.
     #[inline]
-    fn bytes<'m>(
+    pub(super) fn bytes<'m>(
         &'m mut self,
         now: &'m mut Now,
         lane: usize,
@@ -221,7 +221,7 @@ impl Warp {
 }
 
 /// The place of a word of a result.
-fn word_of(dest: Dest, word: u8) -> Dest {
+pub(super) fn word_of(dest: Dest, word: u8) -> Dest {
     match dest {
         Dest::General(first) => Dest::General(first.saturating_add(word)),
         Dest::Uniform(first) => Dest::Uniform(first.saturating_add(word)),

@@ -6,9 +6,9 @@ use crate::ptx::memory::{self, Space};
 use crate::ptx::program::{Lanes, WarpOperation};
 use crate::ptx::warp::together::operate;
 use crate::sass::block::Context;
-use crate::sass::program::{Compute, Dest, Index, Together, Truth};
+use crate::sass::program::{ARGUMENTS, Compute, Dest, Index, Together, Truth};
 use ori::arith::Int;
-use ori::eval::{Arg, eval};
+use ori::eval::Arg;
 use sass::{M, RZ};
 
 /// The register files. RZ, URZ, PT and UPT are never written.
@@ -73,16 +73,19 @@ impl Registers {
     }
 
     /// The value in each lane.
-    #[inline]
     pub fn fetch(&self, context: &Context, source: Source) -> Result<Lanes, Stop> {
-        Ok(match source {
-            Source::General { first, words } => {
-                let mut values = self.general(first, 0).map(u64::from);
-                if words == 2 {
-                    let upper = self.general(first, 1);
-                    values.iter_mut().zip(upper).for_each(|(value, upper)| *value |= u64::from(*upper) << 32);
-                }
-                values
+        let mut values = [0; LANES];
+        self.fetch_to(context, source, &mut values)?;
+        Ok(values)
+    }
+
+    #[inline]
+    pub fn fetch_to(&self, context: &Context, source: Source, values: &mut Lanes) -> Result<(), Stop> {
+        *values = match source {
+            Source::General { first, words: 1 } => self.general(first, 0).map(u64::from),
+            Source::General { first, .. } => {
+                let (lower, upper) = (self.general(first, 0), self.general(first, 1));
+                std::array::from_fn(|lane| u64::from(lower[lane]) | u64::from(upper[lane]) << 32)
             }
             Source::Constant { bank, offset, index: Index::General(register), bytes } => {
                 let mut values = [0; LANES];
@@ -100,7 +103,8 @@ impl Registers {
                 (0..7).fold(0, |bits, p| bits | u64::from(self.predicates[p] >> lane & 1) << p)
             }),
             _ => [self.fetch_uniform(context, source)?; LANES],
-        })
+        };
+        Ok(())
     }
 
     /// A value that is the same in every lane.
@@ -149,8 +153,13 @@ impl Registers {
                         return;
                     }
                     let register = &mut self.general[number];
+                    let written = values.map(|value| (value >> (32 * word)) as u32);
+                    if mask == u32::MAX {
+                        *register = written;
+                        continue;
+                    }
                     for lane in lanes_of(mask) {
-                        register[lane] = (values[lane] >> (32 * word)) as u32;
+                        register[lane] = written[lane];
                     }
                 }
             }
@@ -201,58 +210,56 @@ fn constant(context: &Context, bank: u8, offset: i32, index: u32, bytes: u8) -> 
     bank.get(start..start.checked_add(bytes.into())?).map(memory::load)
 }
 
-/// Most arguments of one instruction.
-const ARGUMENTS: usize = 8;
+impl Compute {
+    fn unknown(&self) -> FaultKind {
+        let modifiers = self.modifiers.iter().map(|modifier| format!(".{}", modifier.name()));
+        FaultKind::Unsupported { what: format!("{}{}", self.op.name(), modifiers.collect::<String>()) }
+    }
+}
 
 impl Warp {
     pub(super) fn compute(&mut self, now: &mut Now, compute: &Compute) -> Result<(), Stop> {
         let first = now.mask.trailing_zeros() as usize & (LANES - 1);
-        let unknown = || {
-            let text = [compute.op.name().to_string()];
-            let parts = text.into_iter().chain(compute.modifiers.iter().map(|m| m.name().to_string()));
-            (FaultKind::Unsupported { what: parts.collect::<Vec<_>>().join(".") }, first)
-        };
-        let count = compute.arguments.len();
-        let mut columns = [[0; LANES]; ARGUMENTS];
+        let count = compute.arguments.len().min(ARGUMENTS);
+        for (column, argument) in self.columns.iter_mut().zip(&compute.arguments) {
+            self.registers.fetch_to(now.context, argument.source, column)?;
+        }
         let mut args = [Arg::word(0); ARGUMENTS];
-        let (Some(columns), Some(args)) = (columns.get_mut(..count), args.get_mut(..count)) else {
-            return Err(unknown());
-        };
-        let mut same = true;
-        for ((column, arg), argument) in columns.iter_mut().zip(args.iter_mut()).zip(&compute.arguments) {
-            *column = self.registers.fetch(now.context, argument.source)?;
-            same &= argument.source.is_uniform();
+        for (arg, argument) in args.iter_mut().zip(&compute.arguments) {
             let (negated, absolute, part) = (argument.negated, argument.absolute, argument.part);
             *arg = Arg { bits: 0, negated, absolute, part };
         }
+        // Where the lanes have the same arguments, one is enough: most addresses and counters are like that.
         let mask = if compute.uniform { 1 << first } else { now.mask };
-        let (mut values, mut truths) = ([0; LANES], [[0; LANES]; 2]);
+        let same =
+            self.columns[..count].iter().all(|column| column.iter().all(|bits| *bits == column[first]));
         let mut words = 0;
         for lane in lanes_of(if same { 1 << first } else { mask }) {
-            for (arg, column) in args.iter_mut().zip(columns.iter()) {
+            for (arg, column) in args.iter_mut().zip(&self.columns[..count]) {
                 arg.bits = column[lane];
             }
-            let results = eval(compute.op, &compute.modifiers, args).ok_or_else(unknown)?;
-            values[lane] = results.bits();
+            let results = compute.meaning.eval(&compute.modifiers, &args[..count]);
+            let Some(results) = &results else { return Err((compute.unknown(), first)) };
             words = results.words();
-            for (index, place) in compute.truths.iter().enumerate() {
+            self.values[lane] = results.bits();
+            for (index, (truths, place)) in self.truths.iter_mut().zip(&compute.truths).enumerate() {
                 match (results.predicate(index), place) {
-                    (Some(truth), _) => truths[index][lane] = truth.into(),
+                    (Some(truth), _) => truths[lane] = truth.into(),
                     (None, Truth::None) => {}
-                    (None, _) => return Err(unknown()),
+                    (None, _) => return Err((compute.unknown(), first)),
                 }
             }
         }
         if same {
-            values = [values[first]; LANES];
-            truths = truths.map(|truths| [truths[first]; LANES]);
+            self.values = [self.values[first]; LANES];
+            self.truths = self.truths.map(|truths| [truths[first]; LANES]);
         }
         if let Some(uniform) = compute.to_predicates {
-            self.registers.write_predicates(mask, uniform, &values);
+            self.registers.write_predicates(mask, uniform, &self.values);
             return Ok(());
         }
-        self.registers.write(mask, compute.dest, words, &values);
-        for (place, truths) in compute.truths.iter().zip(&truths) {
+        self.registers.write(mask, compute.dest, words, &self.values);
+        for (place, truths) in compute.truths.iter().zip(&self.truths) {
             self.registers.write_truth(mask, *place, truths);
         }
         Ok(())
@@ -307,7 +314,8 @@ impl Warp {
         let tid = |axis: usize| each(&|lane| context.thread(self.index, lane).thread[axis]);
         let warps = context.launch.block.iter().product::<u32>().div_ceil(32);
         let values: Lanes = match register {
-            M::SRZ => same(0),
+            // The stack may grow down to the beginning of local memory.
+            M::SRZ | M::SR_LMEMHIOFF => same(0),
             M::SR_TID_X => tid(0),
             M::SR_TID_Y => tid(1),
             M::SR_TID_Z => tid(2),

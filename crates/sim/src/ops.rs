@@ -1,0 +1,213 @@
+//! Kernels of one instruction: their inputs, and whether two machines do the same with them.
+//!
+//! Such a kernel takes a pointer to 256 bytes per thread, operands from 0 on and results from 128 on, and the number of
+//! threads. The file of them, `ops_sm_90.ptx`, has each instruction of PTX once.
+
+use crate::Machine;
+use crate::ptx::{Fault, FaultKind, Launch};
+
+/// Kernels whose memory may differ from machine to machine, and why.
+pub const OWN_WAYS: [(&str, &str); 18] = [
+    ("k265", "ld.local of what is no local address"),
+    ("k269", "ld.local of what is no local address"),
+    ("k356", "several lanes at one place: in which order?"),
+    ("k358", "several lanes at one place: in which order?"),
+    ("k398", "cvta.to.shared of what is no shared address"),
+    ("k399", "cvta.shared of what is no shared address"),
+    ("k415", "%clock"),
+    ("k416", "%globaltimer_lo"),
+    ("k424", "%clock64"),
+    ("k425", "%globaltimer"),
+    ("k446", "products of 8-bit floats, which sm_90 sums in two steps"),
+    ("k460", "mapa: the system keeps the first bytes of shared memory on the machine"),
+    ("k462", "an arrival at what is no barrier"),
+    ("k463", "a state that is none of a barrier"),
+    ("k464", "a state that is none of a barrier"),
+    ("k465", "an arrival at what is no barrier"),
+    ("k467", "outside of shared memory, which begins elsewhere on the machine"),
+    ("k468", "outside of shared memory, which begins elsewhere on the machine"),
+];
+
+/// Kernels that leave other memory on an H200 than in the simulator, beside those, and why.
+pub const OTHER_ON_H200: [(&str, &str); 26] = [
+    ("k130", "rcp.approx.f32"),
+    ("k132", "sqrt.approx.f32"),
+    ("k134", "rsqrt.approx.f32"),
+    ("k135", "sin.approx.f32"),
+    ("k136", "cos.approx.f32"),
+    ("k137", "ex2.approx.f32"),
+    ("k138", "lg2.approx.f32"),
+    ("k139", "tanh.approx.f32"),
+    ("k141", "rcp.approx.ftz.f32"),
+    ("k142", "div.approx.f32"),
+    ("k143", "div.full.f32"),
+    ("k185", "rcp.approx.ftz.f64"),
+    ("k204", "ex2.approx.f16x2"),
+    ("k205", "tanh.approx.f16x2"),
+    ("k206", "tanh.approx.bf16x2"),
+    ("k336", "several lanes at one place: in which order?"),
+    ("k411", "%warpid"),
+    ("k412", "%smid"),
+    ("k413", "%nsmid"),
+    ("k414", "%gridid"),
+    ("k420", "%nwarpid"),
+    ("k421", "%clock_hi"),
+    ("k436", "sums of products of f16 are less precise on the way"),
+    ("k437", "sums of products of f16 are less precise on the way"),
+    ("k438", "sums of products of bf16 are less precise on the way"),
+    ("k439", "sums of products of tf32 are less precise on the way"),
+];
+
+/// The recorded memory of an H200: kernels and hashes.
+pub fn on_h200(recording: &str) -> impl Iterator<Item = (&str, u64)> {
+    recording.lines().filter_map(|line| {
+        let (kernel, hash) = line.split_once(' ')?;
+        Some((kernel, u64::from_str_radix(hash, 16).ok()?))
+    })
+}
+
+/// FNV-1a, 64 bits.
+pub fn hash<'b>(bytes: impl Iterator<Item = &'b u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// The hash of memory after all sets that an H200 was given; `None` if the kernel does not end.
+pub fn hash_of_sets(program: &crate::sass::Program, kernel: &str) -> Option<u64> {
+    let mut all = Vec::new();
+    for set in 0..SETS_ON_H200 {
+        match outcome(&mut crate::sass::Machine::new(program), kernel, set) {
+            Outcome::Memory(memory) => all.extend(memory),
+            _ => return None,
+        }
+    }
+    Some(hash(all.iter()))
+}
+
+/// Sets of inputs that an H200 was given.
+pub const SETS_ON_H200: u64 = 64;
+
+/// A run with more steps of warps has no end.
+const STEP_LIMIT: u64 = 1 << 20;
+
+pub const THREADS: usize = 32;
+pub const BYTES: usize = 256 * THREADS;
+
+/// The parameters, for a buffer at this address.
+pub fn parameters(buffer: u64) -> Vec<u8> {
+    let mut parameters = buffer.to_le_bytes().to_vec();
+    parameters.extend((THREADS as u32).to_le_bytes());
+    parameters
+}
+
+/// 256 bytes per thread: edge values, random bits, and words whose exponent as an f32 is near a limit. The fourth word, an offset into shared and local memory
+/// for some kernels, stays small.
+pub fn inputs(set: u64) -> Vec<u8> {
+    const EDGES: [u64; 19] = [
+        0,
+        1,
+        2,
+        u64::MAX,
+        0x8000_0000_8000_0000,
+        0x7fff_ffff_7fff_ffff,
+        0x7f80_0000_7f80_0000,
+        0xff80_0000_ff80_0000,
+        0x7fc0_0001_7fc0_0001,
+        0x3f80_0000_3f80_0000,
+        0x0000_0001_0080_0000,
+        0x7bff_7bff_3c00_3c00,
+        0x7ff0_0000_0000_0000,
+        0x7ff8_0000_0000_0001,
+        0x3ff0_0000_0000_0000,
+        0x0010_0000_0000_0000,
+        0x3f7f_ffff_3f7f_ffff,
+        0x0080_0000_0080_0000,
+        0x0400_3bff_0400_3bff,
+    ];
+    const EXPONENTS: [u64; 12] = [0, 1, 2, 3, 63, 64, 112, 126, 127, 142, 190, 254];
+    let near_limits = |random: u64| {
+        let half = |bits: u64| bits & 0x807f_ffff | EXPONENTS[(bits >> 24 & 0x7f) as usize % 12] << 23;
+        half(random >> 32) << 32 | half(random & 0xffff_ffff)
+    };
+    let mut state = set.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
+    let mut out = Vec::new();
+    for thread in 0..THREADS as u64 {
+        for word in 0..32u64 {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            let random = state ^ state >> 31;
+            let value = match set % 4 {
+                0 => EDGES[((thread + word * 5) % 19) as usize],
+                1 => EDGES[(random % 19) as usize],
+                2 => near_limits(random),
+                _ => random,
+            };
+            // Operands end at byte 100; %r4 is the upper half of the second word.
+            out.extend(match word {
+                1 => (value & 0xffff_ffff).to_le_bytes(),
+                _ => value.to_le_bytes(),
+            });
+        }
+    }
+    out
+}
+
+/// What became of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Memory(Vec<u8>),
+    Fault(String),
+    /// The machine does not know an instruction.
+    Unknown(String),
+}
+
+/// Runs a kernel with a set of inputs.
+pub fn outcome(machine: &mut dyn Machine, kernel: &str, set: u64) -> Outcome {
+    let buffer = machine.allocate(inputs(set));
+    let parameters = parameters(buffer);
+    let launch = Launch::new(kernel, [1; 3], [THREADS as u32, 1, 1], &parameters);
+    match machine.run(&Launch { step_limit: STEP_LIMIT, ..launch }) {
+        Ok(_) => Outcome::Memory(machine.read(buffer, BYTES).unwrap_or_default().to_vec()),
+        Err(fault) => {
+            let interpreted = fault.downcast_ref::<Fault>().map(|fault| &fault.kind);
+            let simulated = fault.downcast_ref::<crate::sass::Fault>().map(|fault| &fault.kind);
+            match interpreted.or(simulated) {
+                Some(FaultKind::Unsupported { what }) => Outcome::Unknown(what.clone()),
+                Some(kind) => Outcome::Fault(kind.to_string()),
+                None => Outcome::Fault(fault.to_string()),
+            }
+        }
+    }
+}
+
+/// How two outcomes compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Same,
+    /// One of them is not known.
+    Unknown(String),
+    Different(String),
+}
+
+/// The same memory, or the same fault?
+pub fn compare(expected: &Outcome, got: &Outcome) -> Verdict {
+    match (expected, got) {
+        (Outcome::Unknown(what), _) | (_, Outcome::Unknown(what)) => Verdict::Unknown(what.clone()),
+        (expected, got) if expected == got => Verdict::Same,
+        (Outcome::Memory(expected), Outcome::Memory(got)) => {
+            let words = expected.chunks_exact(4).zip(got.chunks_exact(4)).enumerate();
+            let differing = words.filter(|(_, (expected, got))| expected != got);
+            let word = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes);
+            let lines = differing.map(|(index, (expected, got))| {
+                let (thread, offset) = (index / 64, index % 64 * 4);
+                format!("thread {thread} +{offset}: {:08x}, not {:08x}", word(got), word(expected))
+            });
+            Verdict::Different(lines.take(3).collect::<Vec<_>>().join("; "))
+        }
+        (expected, got) => {
+            let said = |outcome: &Outcome| match outcome {
+                Outcome::Fault(what) => what.clone(),
+                _ => "it ends".to_string(),
+            };
+            Verdict::Different(format!("{}, not: {}", said(got), said(expected)))
+        }
+    }
+}

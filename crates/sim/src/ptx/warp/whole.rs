@@ -1,0 +1,134 @@
+//! What a whole warp does: no lane goes on before all have come.
+
+use super::{Group, Next, Now, State, Stop, Warp};
+use crate::ptx::block::Context;
+use crate::ptx::memory::Global;
+use crate::ptx::program::{Action, Address, LANES, Lanes, MatrixAccess, Source, Whole, lanes};
+
+/// Rows of a matrix, and bytes of a row.
+const ROWS: usize = 8;
+const ROW_BYTES: u32 = 16;
+
+impl Warp {
+    pub(super) fn whole(
+        &mut self,
+        context: &mut Context,
+        global: &mut Global,
+        group: &Group,
+        mask: u32,
+        action: &Action,
+    ) -> Result<Next, Stop> {
+        self.leave_behind(group, mask);
+        let pc = group.pc;
+        let mut here = vec![Group { mask, state: State::AtSync, ..*group }];
+        self.groups.retain(|g| {
+            let waits = g.pc == pc && g.state == State::AtSync;
+            if waits {
+                here.push(*g);
+            }
+            !waits
+        });
+        let present = here.iter().fold(0, |m, g| m | g.mask);
+        let complete = present == self.alive;
+        if complete {
+            match action {
+                Action::Whole(whole) => self.compute_whole(context, &here, whole)?,
+                Action::MatrixAccess(access) => {
+                    let now = &mut Now { context, global, frame: group.frame, mask };
+                    match access.dests.is_empty() {
+                        true => self.store_matrices(now, &here, access)?,
+                        false => self.load_matrices(now, &here, access)?,
+                    }
+                }
+                _ => {}
+            }
+        }
+        for g in here {
+            let next = Group { pc: pc + 1, state: State::Ready, ..g };
+            self.park(if complete { next } else { g });
+        }
+        Ok(Next::Elsewhere)
+    }
+
+    /// A value of all lanes, which may be in several frames.
+    fn gather(&self, context: &Context, groups: &[Group], source: &Source) -> Result<Lanes, Stop> {
+        let mut all = [0; LANES];
+        for g in groups {
+            let values = self.read(context, g.frame, g.mask, source)?;
+            lanes(g.mask).for_each(|lane| all[lane] = values[lane]);
+        }
+        Ok(all)
+    }
+
+    fn compute_whole(&mut self, context: &Context, groups: &[Group], whole: &Whole) -> Result<(), Stop> {
+        let inputs: Vec<Lanes> = whole
+            .sources
+            .iter()
+            .map(|source| self.gather(context, groups, source))
+            .collect::<Result<_, _>>()?;
+        let outputs = (whole.function)(&inputs);
+        for g in groups {
+            for (dest, values) in whole.dests.iter().zip(&outputs) {
+                self.write(g.frame, g.mask, dest, values);
+            }
+        }
+        Ok(())
+    }
+
+    fn load_matrices(&mut self, now: &mut Now, groups: &[Group], access: &MatrixAccess) -> Result<(), Stop> {
+        let mut results = vec![[0; LANES]; access.dests.len()];
+        for (matrix, result) in results.iter_mut().enumerate() {
+            let mut elements = [[0u64; ROWS]; ROWS];
+            for (row, elements) in elements.iter_mut().enumerate() {
+                let bytes = self.matrix_row(now, groups, access, ROWS * matrix + row)?;
+                for (element, pair) in elements.iter_mut().zip(bytes.chunks_exact(2)) {
+                    *element = u64::from(pair[1]) << 8 | u64::from(pair[0]);
+                }
+            }
+            let get = |row: usize, column: usize| match access.transposed {
+                true => elements[column][row],
+                false => elements[row][column],
+            };
+            for (lane, register) in result.iter_mut().enumerate() {
+                let (row, column) = (lane / 4, lane % 4 * 2);
+                *register = get(row, column + 1) << 16 | get(row, column);
+            }
+        }
+        for g in groups {
+            for (dest, values) in access.dests.iter().zip(&results) {
+                self.write(g.frame, g.mask, dest, values);
+            }
+        }
+        Ok(())
+    }
+
+    fn store_matrices(&mut self, now: &mut Now, groups: &[Group], access: &MatrixAccess) -> Result<(), Stop> {
+        for (matrix, source) in access.sources.iter().enumerate() {
+            let registers = self.gather(now.context, groups, source)?;
+            let element = |row: usize, column: usize| {
+                let (row, column) = if access.transposed { (column, row) } else { (row, column) };
+                (registers[row * 4 + column / 2] >> (column % 2 * 16)) as u16
+            };
+            for row in 0..ROWS {
+                let bytes: Vec<u8> =
+                    (0..ROWS).flat_map(|column| element(row, column).to_le_bytes()).collect();
+                let memory = self.matrix_row(now, groups, access, ROWS * matrix + row)?;
+                memory.copy_from_slice(&bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// The row whose address a lane has.
+    fn matrix_row<'m>(
+        &'m mut self,
+        now: &'m mut Now,
+        groups: &[Group],
+        access: &MatrixAccess,
+        lane: usize,
+    ) -> Result<&'m mut [u8], Stop> {
+        let Address { space, base, offset } = &access.address;
+        let address = self.gather(now.context, groups, base)?[lane].wrapping_add_signed(*offset);
+        self.bytes(now, lane, (*space, address), ROW_BYTES).map_err(|kind| (kind, lane))
+    }
+}

@@ -1,0 +1,120 @@
+//! Constant bank 0 as the driver fills it: the words that code reads by their offsets.
+//!
+//! Offsets that every kernel needs are in [`sass::Target`]; the rest was read off ptxas's code for `cvta`, `isspacep` and
+//! the special registers of clusters. Whatever is not named here reads as zero.
+
+use super::image::Kernel;
+use crate::ptx::Launch;
+use crate::ptx::memory::Space;
+use sass::{Isa, Target};
+
+/// Where a machine keeps what [`sass::Target`] does not tell.
+struct Places {
+    /// The generic address of `.const` variables.
+    constants: usize,
+    parameters: Parameters,
+    clusters: Option<Clusters>,
+}
+
+/// How generic addresses of parameters are told.
+enum Parameters {
+    /// The generic address of bank 0, and how far it reaches.
+    Bank { base: usize, size: usize },
+    /// The first and the last address.
+    Range { first: usize, last: usize },
+}
+
+/// Sizes of a cluster along the axes, their reciprocals, how many clusters there are, and blocks of a cluster.
+struct Clusters {
+    sizes: usize,
+    reciprocals: usize,
+    counts: usize,
+    blocks: usize,
+}
+
+impl Places {
+    fn of(isa: Isa) -> Places {
+        let bank = |size| Parameters::Bank { base: 0x40, size };
+        match isa {
+            Isa::Sm75 => Places { constants: 0x50, parameters: bank(0x114), clusters: None },
+            Isa::Sm80 | Isa::Sm86 | Isa::Sm89 => {
+                Places { constants: 0x50, parameters: bank(0x12c), clusters: None }
+            }
+            Isa::Sm90 => Places {
+                constants: 0xd0,
+                parameters: Parameters::Range { first: 0x198, last: 0x1a0 },
+                clusters: Some(Clusters { sizes: 0x144, reciprocals: 0x150, counts: 0x15c, blocks: 0x188 }),
+            },
+            // Here the words of clusters lie below an end that moves with the cluster's size.
+            _ => Places {
+                constants: 0x120,
+                parameters: Parameters::Range { first: 0x348, last: 0x350 },
+                clusters: None,
+            },
+        }
+    }
+}
+
+/// The bank for a launch; `stack` is where the stack begins.
+pub fn fill(target: &Target, kernel: &Kernel, launch: &Launch, stack: u32) -> Vec<u8> {
+    let mut bank = Bank { bytes: kernel.banks[0].clone() };
+    let constants = target.constants;
+    bank.axes(constants.ntid.into(), launch.block);
+    bank.axes(constants.nctaid.into(), launch.grid);
+    bank.word(constants.stack.into(), stack);
+    bank.word(constants.nsmid.into(), 1);
+    bank.wide(constants.local_window.into(), Space::Local.window());
+    if let Some(offset) = constants.shared_window {
+        bank.wide(offset.into(), Space::Shared.window());
+    }
+    if let Some(offset) = constants.dynamic_shared {
+        bank.word(offset.into(), launch.shared);
+    }
+    let places = Places::of(target.isa);
+    bank.wide(places.constants, Space::Const.window());
+    let (start, size) = (kernel.parameters.base as u64, kernel.parameters.size as u64);
+    match places.parameters {
+        Parameters::Bank { base, size: end } => {
+            bank.wide(base, Space::Param.window().wrapping_sub(start));
+            bank.word(end, (start + size) as u32);
+        }
+        Parameters::Range { first, last } => {
+            bank.wide(first, Space::Param.window());
+            bank.wide(last, Space::Param.window() + size.saturating_sub(1));
+        }
+    }
+    if let Some(clusters) = places.clusters {
+        // A block is a cluster of its own.
+        bank.axes(clusters.sizes, [1; 3]);
+        bank.axes(clusters.reciprocals, [1f32.to_bits(); 3]);
+        bank.axes(clusters.counts, launch.grid);
+        bank.word(clusters.blocks, 1);
+    }
+    bank.put(kernel.parameters.base, launch.parameters);
+    bank.bytes
+}
+
+struct Bank {
+    bytes: Vec<u8>,
+}
+
+impl Bank {
+    /// A bank that ends before the place has no use for it.
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        if let Some(place) = self.bytes.get_mut(offset..offset + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    fn word(&mut self, offset: usize, value: u32) {
+        self.put(offset, &value.to_le_bytes());
+    }
+
+    fn wide(&mut self, offset: usize, value: u64) {
+        self.put(offset, &value.to_le_bytes());
+    }
+
+    fn axes(&mut self, offset: usize, values: [u32; 3]) {
+        values.into_iter().enumerate().for_each(|(axis, value)| self.word(offset + 4 * axis, value));
+    }
+}
