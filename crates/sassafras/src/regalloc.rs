@@ -32,7 +32,7 @@ mod places;
 mod rewrite;
 
 use crate::mir::{Address, Code, Line, Origin};
-use crate::{legalize, moves};
+use crate::{legalize, moves, simplify};
 pub use ceilings::Ceilings;
 pub use check::{Checker, Claims, check};
 use hints::Hints;
@@ -869,7 +869,9 @@ impl<'a> Allocator<'a> {
         let data = &self.function.insts[inst];
         let alone = data.guard.is_none() && data.results.len() == 1 && data.uses().next().is_none();
         let cheap = match data.op {
-            Op::Machine(sass::Op::MOV | sass::Op::LDC | sass::Op::ULDC | sass::Op::LDCU) => true,
+            Op::Machine(sass::Op::MOV | sass::Op::LDC | sass::Op::ULDC | sass::Op::LDCU) => {
+                simplify::is_pure(data)
+            }
             Op::Machine(sass::Op::S2R) => {
                 data.args.iter().all(|a| matches!(a, Arg::Name(m) if is_constant(*m)))
             }
