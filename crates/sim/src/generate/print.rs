@@ -51,7 +51,7 @@ pub fn memory_bytes(threads: u32) -> usize {
 
 /// A module with these programs as its kernels.
 pub fn module(programs: &[Program]) -> String {
-    let lookup: Vec<String> = (0..64u32).map(|i| (i * i * 37 + i * 11 + 5 & 0xff).to_string()).collect();
+    let lookup: Vec<String> = (0..64u32).map(|i| ((i * i * 37 + i * 11 + 5) & 0xff).to_string()).collect();
     let mut text = String::from(".version 8.5\n.target sm_90\n.address_size 64\n");
     let _ = writeln!(text, ".const .align 16 .b8 lookup[64] = {{{}}};", lookup.join(", "));
     programs.iter().for_each(|program| text.push_str(&program.text()));
@@ -61,7 +61,7 @@ pub fn module(programs: &[Program]) -> String {
 impl Program {
     /// The functions that are called, and the kernel.
     fn text(&self) -> String {
-        let whole_warps = self.block % 32 == 0;
+        let whole_warps = self.block.is_multiple_of(32);
         let mask = if whole_warps { "-1" } else { "%all" };
         let mut printer = Printer::new(self);
         printer.block(&self.body, &Here { mask: Some(mask.into()), full: whole_warps, block: true });
