@@ -323,7 +323,7 @@ impl Walk<'_, '_> {
                 if state.is_open() {
                     state.commit();
                 }
-                state.wait(*value as u64);
+                state.wait(*value);
             }
             ("wgmma.wait_group", _) => {}
             ("mov", _) if state.rename(renaming(self.module, self.body, inst)) => {}
