@@ -17,10 +17,6 @@ use ori::{Block, Cfg, File, Function, Inst, Op, Pseudo, Value};
 const WINDOW: usize = 512;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    // Products of warpgroups leave no register to spare, and PTX has its loops in stages already.
-    if function.insts.keys().any(|i| function.tied(&function.insts[i]).is_some()) {
-        return Ok(());
-    }
     let cfg = Cfg::new(function);
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
