@@ -134,7 +134,8 @@ fn code_gets_the_places_that_the_linker_gives() {
             assert_eq!(immediate(&linked, "run", reloc.offset) as i64, place, "{machine} {}", reloc.symbol);
             constants += 1;
         }
-        assert!(constants >= 3, "{machine}: {constants}");
+        // An address that is needed twice is made once.
+        assert!((3..=4).contains(&constants), "{machine}: {constants}");
 
         // The addends are the same for all of a variable, so that they can be told apart by their places alone.
         let mut shared: Vec<(u64, &str)> = Vec::new();

@@ -43,7 +43,9 @@ fn copies(function: &Function, load: Inst, behind: &[Inst], uses: &[u32]) -> Opt
         let inst = &function.insts[*behind.get(usize::from(first))?];
         all.push(copy(inst, *loaded, Part { first, count: 1 }, guard)?);
     }
-    Some(all)
+    // What is kept must be there before the load.
+    let made_here = |kept: &Value| all.iter().any(|(result, _)| result == kept);
+    (!all.iter().any(|(_, kept)| made_here(kept))).then_some(all)
 }
 
 /// The result of a copy of a word under a guard, and what it keeps.
