@@ -215,6 +215,9 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     ])
 }
 
+/// Which forms may stand in one module: target, family, and whether they use tensor memory in pairs.
+type Key = (usize, usize, bool);
+
 /// Forms of a family that one module may have together.
 struct Batch {
     target: &'static str,
