@@ -124,21 +124,23 @@ impl Launch {
     /// More blocks than a multiprocessor takes are no bound at all.
     fn check_blocks(&mut self, name: &str, sm: u16) {
         let (threads, blocks) = capacity(sm);
-        if self.threads().is_some_and(|each| each > threads) {
-            let what = if self.min_blocks.is_some() { "maxntid," } else { "threads per SM" };
-            let ignored = "is out of range. .minnctapersm and .maxntid will be ignored";
-            self.warn(format!("Value of {what} for entry {name} {ignored}"));
-            (self.impossible, self.min_blocks) = (true, None);
+        if self.min_blocks.is_some_and(|wanted| wanted > blocks) {
+            self.min_blocks = None;
+            self.out_of_range("minnctapersm", name, "minnctapersm");
         }
-        let Some(wanted) = self.min_blocks else { return };
-        let (what, ignored) = match () {
-            _ if wanted > blocks => ("minnctapersm", "minnctapersm"),
-            _ if self.threads().is_some_and(|each| each.saturating_mul(wanted) > threads) => {
-                ("threads per SM", ".minnctapersm")
-            }
-            _ => return,
-        };
-        self.min_blocks = None;
+        // A part of a warp takes the place of a whole one.
+        let Some(each) = self.threads().map(|each| each.div_ceil(32).saturating_mul(32)) else { return };
+        if each > threads {
+            let what = if self.min_blocks.is_some() { "maxntid," } else { "threads per SM" };
+            (self.impossible, self.min_blocks) = (true, None);
+            self.out_of_range(what, name, ".minnctapersm and .maxntid");
+        } else if self.min_blocks.is_some_and(|wanted| each.saturating_mul(wanted) > threads) {
+            self.min_blocks = None;
+            self.out_of_range("threads per SM", name, ".minnctapersm");
+        }
+    }
+
+    fn out_of_range(&mut self, what: &str, name: &str, ignored: &str) {
         self.warn(format!("Value of {what} for entry {name} is out of range. {ignored} will be ignored"));
     }
 

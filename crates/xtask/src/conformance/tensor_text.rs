@@ -248,8 +248,11 @@ fn batches(options: &Options) -> Result<Vec<Batch>> {
             }
         }
     }
-    let batch = |(number, ((target, family, _), forms)): (usize, (Key, Vec<String>))| {
-        Batch { target: TARGETS[target], family: FAMILIES[family].0, number, forms }
+    let batch = |(number, ((target, family, _), forms)): (usize, (Key, Vec<String>))| Batch {
+        target: TARGETS[target],
+        family: FAMILIES[family].0,
+        number,
+        forms,
     };
     Ok(all.into_iter().enumerate().map(batch).collect())
 }
