@@ -8,9 +8,6 @@ use ori::entity::Entity;
 use ori::{Arg, File, Function, Half, Inst, Op, Pseudo, Value};
 use sass::{M, operands as machine};
 
-/// B0 to B15.
-const BARRIERS: u8 = 16;
-
 impl Allocator<'_> {
     /// Registers that values may not have: the return address in a device function, barriers that a call destroys, and
     /// what instructions name themselves.
@@ -35,11 +32,8 @@ impl Allocator<'_> {
             self.files[r].reserve(abi::RETURN_ADDRESS);
             self.files[r].reserve(abi::RETURN_ADDRESS + 1);
         }
-        // A device function has only those that its callers don't keep; what must survive a call there becomes a word.
-        let b = self.file(File::B);
-        if device {
-            (abi::FIRST_SAVED_BARRIER..BARRIERS).for_each(|n| self.files[b].reserve(n));
-        } else if calls {
+        if calls {
+            let b = self.file(File::B);
             (0..abi::FIRST_SAVED_BARRIER).for_each(|n| self.files[b].reserve(n));
         }
     }
