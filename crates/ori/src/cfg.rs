@@ -63,6 +63,20 @@ impl Cfg {
         reached
     }
 
+    /// By block: does a way lead from it to one of `tails` without passing `header`? With the blocks that go back to a
+    /// header as tails, that is the loop, header included.
+    pub fn leading_to(&self, header: Block, tails: &[Block]) -> Vec<bool> {
+        let mut inside = vec![false; self.succs.len()];
+        inside[header.index()] = true;
+        let mut work = tails.to_vec();
+        while let Some(block) = work.pop() {
+            if !std::mem::replace(&mut inside[block.index()], true) {
+                work.extend(&self.preds[block.index()]);
+            }
+        }
+        inside
+    }
+
     /// Does every way from the entry to `b` pass `a`?
     pub fn dominates(&self, a: Block, b: Block) -> bool {
         climbs_to(&self.idom, b, a)

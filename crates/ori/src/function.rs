@@ -253,6 +253,12 @@ pub struct InstData {
 }
 
 impl InstData {
+    /// An operation that nothing guards, without modifiers, for no PTX instruction in particular.
+    pub fn new(op: Op, results: &[Value], args: &[Arg]) -> InstData {
+        let modifiers = SmallVec::new();
+        InstData { op, modifiers, results: results.into(), args: args.into(), guard: None, at: 0 }
+    }
+
     /// The values that are read: arguments, guard, and what the guard keeps.
     pub fn uses(&self) -> impl Iterator<Item = Value> + '_ {
         let args = self.args.iter().filter_map(Arg::value);

@@ -361,7 +361,7 @@ pub fn is_function(data: &InstData) -> bool {
         return matches!(data.op, Op::Pseudo(Pseudo::Pack));
     };
     match op {
-        S2R => data.args.iter().all(|a| matches!(a, Arg::Name(m) if is_fixed(*m))),
+        S2R => data.args.iter().all(|a| matches!(a, Arg::Name(m) if simplify::is_lasting(*m))),
         LDC => data.args.iter().all(|a| matches!(a, Arg::Bank { bank: 0, index: None, .. })),
         BMSK | BREV | FLO | IABS | IADD3 | IMAD | IMNMX | ISETP | LEA | LOP3 | MOV | PLOP3 | POPC | PRMT
         | SEL | SGXT | SHF | VIADD | VIMNMX => true,
@@ -369,15 +369,6 @@ pub fn is_function(data: &InstData) -> bool {
         HADD2 | HFMA2 | HMNMX2 | HMUL2 | HSET2 | HSETP2 | F2F | F2FP | F2I | FRND | I2F | I2FP => true,
         _ => false,
     }
-}
-
-/// Special registers that a thread always reads the same from.
-fn is_fixed(name: M) -> bool {
-    use M::*;
-    matches!(
-        name,
-        SR_TID_X | SR_TID_Y | SR_TID_Z | SR_CTAID_X | SR_CTAID_Y | SR_CTAID_Z | SR_LANEID | SR_CgaCtaId
-    )
 }
 
 #[cfg(test)]

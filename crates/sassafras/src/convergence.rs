@@ -9,7 +9,6 @@
 
 use crate::bank0::Machine;
 use ori::{Arg, Block, Cfg, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
-use smallvec::smallvec;
 
 pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
     let cfg = Cfg::new(function);
@@ -50,21 +49,10 @@ fn insert(function: &mut Function, from: Block, to: Block) {
         }
     }
     let barrier = function.value(File::B, 1);
-    let enter = machine(sass::Op::BSSY, &[barrier], &[Arg::Target(landing)]);
+    let enter = InstData::new(Op::Machine(sass::Op::BSSY), &[barrier], &[Arg::Target(landing)]);
     function.append(from, enter);
-    let meet = machine(sass::Op::BSYNC, &[], &[barrier.into()]);
+    let meet = InstData::new(Op::Machine(sass::Op::BSYNC), &[], &[barrier.into()]);
     function.append(landing, meet);
     function.blocks[landing].params = copies.clone();
     function.blocks[landing].end = Terminator::Jump(Edge { to, args: copies });
-}
-
-fn machine(op: sass::Op, results: &[ori::Value], args: &[Arg]) -> InstData {
-    InstData {
-        op: Op::Machine(op),
-        modifiers: smallvec![],
-        results: results.into(),
-        args: args.into(),
-        guard: None,
-        at: 0,
-    }
 }

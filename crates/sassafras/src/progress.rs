@@ -8,7 +8,6 @@
 use crate::bank0::Machine;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Divergence, Function, InstData, Op, Terminator, Value};
-use smallvec::smallvec;
 
 pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
     let cfg = Cfg::new(function);
@@ -43,16 +42,8 @@ fn loops(cfg: &Cfg) -> Vec<Loop> {
     let mut loops = Vec::new();
     for &tail in &cfg.order {
         for &header in cfg.succs[tail.index()].iter().filter(|h| rank[h.index()] <= rank[tail.index()]) {
-            let mut body = vec![false; cfg.succs.len()];
-            body[header.index()] = true;
-            let mut work = vec![tail];
-            // From a header with side doors this may lead out of the loop and finds too much, which does no harm.
-            while let Some(block) = work.pop() {
-                if !std::mem::replace(&mut body[block.index()], true) {
-                    work.extend(&cfg.preds[block.index()]);
-                }
-            }
-            loops.push(Loop { header, body });
+            // With side doors this may lead out of the loop and finds too much, which does no harm.
+            loops.push(Loop { header, body: cfg.leading_to(header, &[tail]) });
         }
     }
     loops
@@ -117,14 +108,7 @@ fn is_atomic(data: &InstData) -> bool {
 }
 
 fn insert(function: &mut Function, header: Block) {
-    let data = InstData {
-        op: Op::Machine(sass::Op::YIELD),
-        modifiers: smallvec![],
-        results: smallvec![],
-        args: smallvec![Arg::True(true)],
-        guard: None,
-        at: 0,
-    };
+    let data = InstData::new(Op::Machine(sass::Op::YIELD), &[], &[Arg::True(true)]);
     let inst = function.insts.push(data);
     function.blocks[header].insts.insert(0, inst);
 }

@@ -873,7 +873,7 @@ impl<'a> Allocator<'a> {
                 simplify::is_pure(data)
             }
             Op::Machine(sass::Op::S2R) => {
-                data.args.iter().all(|a| matches!(a, Arg::Name(m) if is_constant(*m)))
+                data.args.iter().all(|a| matches!(a, Arg::Name(m) if simplify::is_lasting(*m)))
             }
             _ => false,
         };
@@ -1027,15 +1027,6 @@ fn move_line(file: File, to: u8, from: u8) -> Result<Line, String> {
 
 fn place_in(places: &[(Value, u8)], value: Value) -> Option<u8> {
     places.iter().find(|(v, _)| *v == value).map(|(_, p)| *p)
-}
-
-/// Special registers that never change while a thread runs.
-fn is_constant(name: M) -> bool {
-    use M::*;
-    matches!(
-        name,
-        SR_TID_X | SR_TID_Y | SR_TID_Z | SR_CTAID_X | SR_CTAID_Y | SR_CTAID_Z | SR_LANEID | SR_CgaCtaId
-    )
 }
 
 /// Does it write results before it has read all arguments? Tensor operations take several passes.

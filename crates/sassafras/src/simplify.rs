@@ -242,6 +242,15 @@ fn has_effect(data: &InstData, needed: &ValueSet) -> bool {
     !is_pure(data) || data.results.iter().any(|result| needed.contains(*result))
 }
 
+/// Special registers that a thread always reads the same from.
+pub fn is_lasting(name: sass::M) -> bool {
+    use sass::M::*;
+    matches!(
+        name,
+        SRZ | SR_TID_X | SR_TID_Y | SR_TID_Z | SR_CTAID_X | SR_CTAID_Y | SR_CTAID_Z | SR_LANEID | SR_CgaCtaId
+    )
+}
+
 /// Does it do nothing but compute its results?
 pub fn is_pure(data: &InstData) -> bool {
     use sass::Op::*;

@@ -1,22 +1,9 @@
 //! The examples, from PTX to a cubin that NVIDIA's tools read.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+#[allow(dead_code)] // Each test file uses a part of it.
+mod support;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The folder with ptxas, nvdisasm and the others.
-fn tools() -> PathBuf {
-    let found = std::env::var_os("SASSAFRAS_TOOLS").map(PathBuf::from).or_else(|| {
-        let python = std::fs::read_dir(root().join("target/ref/lib")).ok()?.next()?.ok()?.path();
-        Some(python.join("site-packages/nvidia/cu13/bin"))
-    });
-    found
-        .filter(|f| f.join("nvdisasm").exists())
-        .expect("reference tools are missing: run `cargo xtask setup`")
-}
+use std::path::Path;
 
 fn compile(source: &str) -> sassafras::Output {
     let parsed = ptx::parse(source, &ptx::Options::default());
@@ -29,23 +16,16 @@ fn compile(source: &str) -> sassafras::Output {
     sassafras::compile(source, &parsed.module.expect("a module"), &options)
 }
 
-/// What a tool prints about a file; it must not complain.
-fn ask(tool: &str, arguments: &[&str], file: &Path) -> String {
-    let output = Command::new(tools().join(tool)).args(arguments).arg(file).output().expect("the tool runs");
-    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && complaint.is_empty(), "{tool} on {}: {complaint}", file.display());
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 #[test]
 fn examples_compile_and_the_tools_read_them() {
+    let scratch = support::Scratch::new("examples");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     for (name, kernels) in [
         ("saxpy", &["saxpy"][..]),
         ("reduce", &["reduce_u32", "reduce_f32"]),
         ("collatz", &["collatz", "collatz_sum"]),
     ] {
-        let source =
-            std::fs::read_to_string(root().join(format!("examples/{name}.ptx"))).expect("an example");
+        let source = std::fs::read_to_string(folder.join(format!("{name}.ptx"))).expect("an example");
         let output = compile(&source);
         let cubin = output.cubin.unwrap_or_else(|| panic!("{name}: {:?}", output.diagnostics));
         assert_eq!(
@@ -53,11 +33,9 @@ fn examples_compile_and_the_tools_read_them() {
             Some(&cubin),
             "{name}: the same input gives the same bytes"
         );
-        let file = std::env::temp_dir().join(format!("sassafras-{}-{name}.cubin", std::process::id()));
-        std::fs::write(&file, &cubin).expect("a place for the cubin");
-        let listing = ask("nvdisasm", &["-c"], &file);
-        let elf = ask("cuobjdump", &["-elf"], &file);
-        std::fs::remove_file(&file).expect("the cubin is there");
+        let file = scratch.write(&format!("{name}.cubin"), &cubin);
+        let listing = support::run("nvdisasm", &["-c", &file]);
+        let elf = support::run("cuobjdump", &["-elf", &file]);
         for kernel in kernels {
             assert!(listing.contains(&format!(".text.{kernel}:")), "{name}: no {kernel} in the listing");
             assert!(elf.contains(&format!(".nv.info.{kernel}")), "{name}: no attributes of {kernel}");

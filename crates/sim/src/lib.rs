@@ -9,6 +9,7 @@
 
 use ptx::{Launch, Statistics};
 
+mod barriers;
 pub mod generate;
 pub mod ops;
 pub mod ptx;

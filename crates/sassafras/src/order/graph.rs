@@ -6,6 +6,7 @@
 //! * What threads of a warp do together keeps its order; so do atomics and barriers, which no access passes.
 //! * Nothing at all passes what is not known here: products of warpgroups, calls, convergence, clocks.
 
+use crate::simplify;
 use ori::{Arg, Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::FxHashMap;
 use sass::model::{Model, Part, Port, Unit};
@@ -75,7 +76,7 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         return if free { Kind::Free } else { Kind::Wall };
     };
     use sass::Op::*;
-    let fixed = |a: &Arg| matches!(a, Arg::Name(m) if is_fixed(*m));
+    let fixed = |a: &Arg| matches!(a, Arg::Name(m) if simplify::is_lasting(*m));
     match op {
         LDC | ULDC | LDCU => Kind::Free,
         S2R | S2UR | CS2R if data.args.iter().all(fixed) => Kind::Free,
@@ -92,15 +93,6 @@ fn kind(function: &Function, data: &InstData) -> Kind {
 fn is_arithmetic(class: Class) -> bool {
     use Class::*;
     matches!(class, Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Tensor | Xu | Uniform)
-}
-
-/// Special registers that always say the same.
-fn is_fixed(name: M) -> bool {
-    use M::*;
-    matches!(
-        name,
-        SRZ | SR_TID_X | SR_TID_Y | SR_TID_Z | SR_CTAID_X | SR_CTAID_Y | SR_CTAID_Z | SR_LANEID | SR_CgaCtaId
-    )
 }
 
 /// The bytes of a plain load or store; `None` if its modifiers say more than how wide it is.

@@ -87,14 +87,7 @@ fn depths(function: &Function, cfg: &Cfg) -> Vec<u32> {
         if latches.is_empty() {
             continue;
         }
-        let mut inside = vec![false; function.blocks.len()];
-        inside[header.index()] = true;
-        let mut work = latches;
-        while let Some(block) = work.pop() {
-            if !std::mem::replace(&mut inside[block.index()], true) {
-                work.extend(&cfg.preds[block.index()]);
-            }
-        }
+        let inside = cfg.leading_to(header, &latches);
         inside.iter().zip(&mut depth).filter(|(i, _)| **i).for_each(|(_, d)| *d += 1);
     }
     depth

@@ -44,6 +44,17 @@ impl Space {
         let windows = [Space::Shared, Space::Local, Space::Param, Space::Const];
         windows.into_iter().find(|s| address.wrapping_sub(s.window()) < WINDOW).unwrap_or(Space::Global)
     }
+
+    /// The space that an address of this one is in, and where it is there.
+    pub fn locate(self, address: u64) -> (Space, u64) {
+        match self {
+            Space::Generic => {
+                let space = Space::of_generic(address);
+                (space, address.wrapping_sub(space.window()))
+            }
+            space => (space, address),
+        }
+    }
 }
 
 /// Bytes that a window spans.

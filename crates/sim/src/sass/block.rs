@@ -6,6 +6,7 @@ use super::fault::{Fault, Hazards};
 use super::image::{BANKS, Kernel};
 use super::program::lanes_of;
 use super::warp::{Arrival, State, Warp};
+use crate::barriers::{Barriers, Party};
 use crate::ptx::memory::Global;
 use crate::ptx::program::Reduction;
 use crate::ptx::{FaultKind, Launch, Statistics, Thread, coordinates};
@@ -32,19 +33,10 @@ pub struct Context<'p> {
     pub arrivals: Vec<Arrival>,
 }
 
-/// Who has come to a barrier.
-#[derive(Clone, Default)]
-struct Gathering {
-    /// By warp.
-    arrived: Vec<u32>,
-    predicates: Vec<u32>,
-    threads: Option<u32>,
-}
-
 pub struct Block<'p> {
     context: Context<'p>,
     warps: Vec<Warp>,
-    barriers: Vec<Gathering>,
+    barriers: Barriers,
 }
 
 impl<'p> Block<'p> {
@@ -62,12 +54,8 @@ impl<'p> Block<'p> {
         let warps: Vec<Warp> = (0..threads.div_ceil(32))
             .map(|warp| Warp::new(&context, warp, u32::MAX >> (32 - (threads - 32 * warp).min(32))))
             .collect();
-        let empty = Gathering {
-            arrived: vec![0; warps.len()],
-            predicates: vec![0; warps.len()],
-            ..Gathering::default()
-        };
-        Block { context, warps, barriers: vec![empty; BARRIERS] }
+        let barriers = Barriers::new(BARRIERS, warps.len());
+        Block { context, warps, barriers }
     }
 
     /// Runs until the block is done (`true`) or has used up its turn.
@@ -106,62 +94,36 @@ impl<'p> Block<'p> {
         let arrivals = std::mem::take(&mut self.context.arrivals);
         let changed = exited || !arrivals.is_empty();
         for arrival in arrivals {
-            let number = arrival.number;
             let undefined = |what: String| {
                 let place = self.context.program.place(arrival.index);
                 Fault { place, ..Fault::new(FaultKind::Undefined { what }) }
             };
-            let barrier = self
-                .barriers
-                .get_mut(number as usize)
-                .ok_or_else(|| undefined(format!("there is no barrier {number}")))?;
-            let started = barrier.arrived.iter().any(|mask| *mask != 0);
-            if started && barrier.threads != arrival.threads {
-                return Err(undefined(format!("barrier {number} with different numbers of threads")));
-            }
-            barrier.threads = arrival.threads;
-            barrier.arrived[warp] |= arrival.mask;
-            barrier.predicates[warp] |= arrival.predicates;
+            let Arrival { number, threads, mask, predicates, .. } = arrival;
+            self.barriers.arrive(number, &Party { warp, mask, predicates, threads }).map_err(undefined)?;
         }
         if changed {
-            (0..BARRIERS).for_each(|number| self.release(number));
+            let alive = self.alive();
+            (0..self.barriers.count()).for_each(|number| self.release(number, &alive));
         }
         Ok(())
     }
 
-    fn release(&mut self, number: usize) {
-        let barrier = &self.barriers[number];
-        let count: u32 = barrier.arrived.iter().map(|mask| mask.count_ones()).sum();
-        if count == 0 || !self.is_complete(barrier) {
-            return;
-        }
-        let voters: u32 = barrier.predicates.iter().map(|mask| mask.count_ones()).sum();
+    fn release(&mut self, number: usize, alive: &[u32]) {
+        let Some(votes) = self.barriers.complete(number, alive) else { return };
         let result = |reduction: Reduction| match reduction {
             Reduction::None => (0, false),
-            Reduction::Popc => (voters, voters > 0),
-            Reduction::And => (u32::from(voters == count), voters == count),
-            Reduction::Or => (u32::from(voters > 0), voters > 0),
+            Reduction::Popc => (votes.held, votes.held > 0),
+            Reduction::And => (u32::from(votes.held == votes.came), votes.held == votes.came),
+            Reduction::Or => (u32::from(votes.held > 0), votes.held > 0),
         };
         for warp in &mut self.warps {
             warp.release(&self.context, number as u32, result);
         }
-        let barrier = &mut self.barriers[number];
-        barrier.arrived.fill(0);
-        barrier.predicates.fill(0);
-        barrier.threads = None;
     }
 
-    /// All threads of the block, or as many as the barrier asks for. Those that have exited, or that a warp
-    /// lacks, count as arrived as soon as one thread of their warp has.
-    fn is_complete(&self, barrier: &Gathering) -> bool {
-        let each = self.warps.iter().zip(&barrier.arrived);
-        match barrier.threads {
-            None => each.clone().all(|(warp, arrived)| warp.alive & !arrived == 0),
-            Some(threads) => {
-                let counted = each.filter(|(_, arrived)| **arrived != 0);
-                counted.map(|(warp, arrived)| (arrived | !warp.alive).count_ones()).sum::<u32>() >= threads
-            }
-        }
+    /// The threads of each warp that have not exited.
+    fn alive(&self) -> Vec<u32> {
+        self.warps.iter().map(|warp| warp.alive).collect()
     }
 
     /// Every thread waits: says for what.
@@ -171,13 +133,7 @@ impl<'p> Block<'p> {
             return Fault::new(FaultKind::Deadlock { what: "no thread can go on".into() });
         };
         let what = match group.state {
-            State::AtBarrier(number) => {
-                let barrier = &self.barriers[number as usize];
-                let arrived: u32 = barrier.arrived.iter().map(|mask| mask.count_ones()).sum();
-                let alive = self.warps.iter().map(|warp| warp.alive.count_ones()).sum();
-                let wanted = barrier.threads.unwrap_or(alive);
-                format!("barrier {number} can't complete: {arrived} of {wanted} threads are there")
-            }
+            State::AtBarrier(number) => self.barriers.shortage(number, &self.alive()),
             _ => format!("lanes {:#x} wait for lanes that never come", group.mask),
         };
         let lane = lanes_of(group.mask).next().unwrap_or(0);

@@ -30,13 +30,7 @@ impl Warp {
         (space, address): (Space, u64),
         length: u8,
     ) -> Result<&'m mut [u8], FaultKind> {
-        let (space, offset) = match space {
-            Space::Generic => {
-                let space = Space::of_generic(address);
-                (space, address.wrapping_sub(space.window()))
-            }
-            space => (space, address),
-        };
+        let (space, offset) = space.locate(address);
         aligned(space, offset, length.into())?;
         let bytes = usize::from(length);
         let found = match space {
