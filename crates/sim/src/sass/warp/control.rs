@@ -118,9 +118,14 @@ impl Warp {
             (0..LANES).filter(|lane| self.yields[*lane] >= YIELDS).fold(0, |m, lane| m | 1u32 << lane);
         let coming = self.alive & !yielding;
         let wanted = self.convergence[usize::from(barrier)].map(|mask| mask & coming);
-        let gone = self.unite(state, |lane| wanted[lane] & !present == 0, |lane| wanted[lane]);
-        // Those that come later wait only for each other.
-        self.convergence[usize::from(barrier)].iter_mut().for_each(|mask| *mask &= !gone);
+        // A function may use a register again that its caller's lanes wait with: those are not whom it waits for.
+        let mutual = |lane: usize| lanes_of(wanted[lane]).all(|other| wanted[other] >> lane & 1 == 1);
+        let may_go = |lane: usize| wanted[lane] & !present == 0 && mutual(lane);
+        let gone = self.unite(state, may_go, |lane| wanted[lane]);
+        // Those of them that come later wait only for each other.
+        let register = &mut self.convergence[usize::from(barrier)];
+        let together = lanes_of(gone).fold(0, |all, lane| all | register[lane]);
+        lanes_of(together).for_each(|lane| register[lane] &= !gone);
     }
 
     /// Lanes yield: those that wait for them may stop to.
