@@ -120,7 +120,7 @@ def library_kernel(x, out, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < n
     value = tl.load(x + at, mask=inside)
-    tl.store(out + at, libdevice.asin(value) + libdevice.pow(value, 3.0) + libdevice.erf(value), mask=inside)
+    tl.store(out + at, libdevice.asin(value) + libdevice.cbrt(value) + libdevice.erf(value), mask=inside)
 
 
 @case(torch.float32)
@@ -129,7 +129,7 @@ def library_functions(dtype):
     x = (torch.rand(98432, device="cuda") * 2 - 1).to(dtype)
     out = torch.empty_like(x)
     library_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
-    near(out, torch.asin(x) + x**3 + torch.erf(x), 1e-5)
+    near(out, torch.asin(x) + x.sign() * x.abs() ** (1 / 3) + torch.erf(x), 1e-5)
 
 
 # ---------------------------------------------------------------- layer norm with locks in its backward pass
@@ -229,17 +229,17 @@ def tile_of(tile, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr)
 @triton.jit
 def matmul_kernel(
     a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, LEAKY: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, LEAKY: tl.constexpr, SUM: tl.constexpr,
 ):  # fmt: skip
     pm, pn = tile_of(tl.program_id(0), M, N, BM, BN, GROUP)
     rm, rn, rk = (pm * BM + tl.arange(0, BM)) % M, (pn * BN + tl.arange(0, BN)) % N, tl.arange(0, BK)
     at_a = a + rm[:, None] * sam + rk[None, :] * sak
     at_b = b + rk[:, None] * sbk + rn[None, :] * sbn
-    sum = tl.zeros((BM, BN), dtype=tl.int32 if a.dtype.element_ty == tl.int8 else tl.float32)
+    sum = tl.zeros((BM, BN), dtype=SUM)
     for k in range(0, tl.cdiv(K, BK)):
-        left = tl.load(at_a, mask=rk[None, :] < K - k * BK, other=0)
-        right = tl.load(at_b, mask=rk[:, None] < K - k * BK, other=0)
-        sum = tl.dot(left, right, sum)
+        left = tl.load(at_a, mask=rk[None, :] < K - k * BK, other=0.0)
+        right = tl.load(at_b, mask=rk[:, None] < K - k * BK, other=0.0)
+        sum = tl.dot(left, right, sum, out_dtype=SUM)
         at_a += BK * sak
         at_b += BK * sbk
     if LEAKY:
@@ -275,10 +275,11 @@ def matmul(dtype, bm, bn, bk, stages, warps):
     whole = {torch.int8: torch.int32, torch.float32: torch.float32, torch.float64: torch.float64}
     c = torch.empty(m, n, device="cuda", dtype=whole.get(dtype, torch.float16))
     leaky = dtype == torch.float16
+    total = {torch.int8: tl.int32, torch.float64: tl.float64}.get(dtype, tl.float32)
     grid = (triton.cdiv(m, bm) * triton.cdiv(n, bn),)
     matmul_kernel[grid](
         a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(),
-        BM=bm, BN=bn, BK=bk, GROUP=8, LEAKY=leaky, num_stages=stages, num_warps=warps,
+        BM=bm, BN=bn, BK=bk, GROUP=8, LEAKY=leaky, SUM=total, num_stages=stages, num_warps=warps,
     )  # fmt: skip
     expected = a.double() @ b.double()
     if leaky:
@@ -584,8 +585,8 @@ def attention(d, causal, warps, dtype):
 
 
 @triton.jit
-def join(a, b):
-    return a * 0.5 + b
+def larger(a, b):
+    return tl.maximum(a, b)
 
 
 @triton.jit
@@ -594,7 +595,7 @@ def row_kernel(x, out, order, sums, best, bins, N: tl.constexpr):
     value = tl.load(x + row * N + column)
     tl.store(order + row * N + column, tl.sort(value))
     tl.store(sums + row * N + column, tl.cumsum(value, 0))
-    tl.store(out + row * N + column, tl.flip(value) + tl.associative_scan(value, 0, join))
+    tl.store(out + row * N + column, tl.flip(value, 0) + tl.associative_scan(value, 0, larger))
     tl.store(best + row, tl.argmax(value, 0))
     tl.store(bins + row * 16 + tl.arange(0, 16), tl.histogram((tl.abs(value) * 4).to(tl.int32) & 15, 16))
 
@@ -609,10 +610,7 @@ def rows(n):
     row_kernel[(77,)](x, out, order, sums, best, bins, N=n)
     assert torch.equal(order, x.sort(1).values), "sort"
     near(sums, x.double().cumsum(1), 1e-3)
-    scan = x.double().clone()
-    for i in range(1, n):
-        scan[:, i] += 0.5 * scan[:, i - 1]
-    near(out, x.flip(1) + scan, 1e-4)
+    near(out, x.flip(1) + x.cummax(1).values, 1e-6)
     assert torch.equal(best.long(), x.argmax(1)), "argmax"
     digits = (x.abs() * 4).int() & 15
     assert torch.equal(bins, torch.stack([(digits == i).sum(1) for i in range(16)], 1).int()), "histogram"
@@ -660,7 +658,7 @@ def main():
             print(name, "pass", flush=True)
         except Exception as error:  # a case that fails must not stop the others
             failed += 1
-            print(name, "FAIL", type(error).__name__, " ".join(str(error).split())[:200], flush=True)
+            print(name, "FAIL", type(error).__name__, " ".join(str(error).split())[-300:], flush=True)
     sys.exit(1 if failed else 0)
 
 
