@@ -8,6 +8,7 @@ that TRITON_PTXAS_PATH names. With --part, every Nth case from the Ith on: sever
 
 import sys
 
+import cases
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -23,6 +24,7 @@ def leaves(*tensors):
 def compare(function, inputs, parameters=(), absolute=1e-4, relative=1e-3, **how):
     """The results and the gradients of `function`, compiled and not."""
     outcomes = []
+    torch._dynamo.reset()
     for run in (function, torch.compile(function, fullgraph=True, dynamic=False, **how)):
         for parameter in parameters:
             parameter.grad = None
@@ -255,17 +257,7 @@ def main():
         first, step = (int(n) for n in arguments[1].split("/"))
         arguments = arguments[2:]
     torch.backends.cudnn.allow_tf32 = False  # both sides round alike
-    failed = 0
-    for name in (arguments or list(CASES))[first::step]:
-        try:
-            torch._dynamo.reset()
-            CASES[name]()
-            torch.cuda.synchronize()
-            print(name, "pass", flush=True)
-        except Exception as error:  # a case that fails must not stop the others
-            failed += 1
-            print(name, "FAIL", type(error).__name__, " ".join(str(error).split())[-300:], flush=True)
-    sys.exit(1 if failed else 0)
+    cases.run(CASES, (arguments or list(CASES))[first::step])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ that TRITON_PTXAS_PATH names.
 
 import sys
 
+import cases
 import torch
 import triton
 import triton.language as tl
@@ -647,20 +648,5 @@ def atomics(dtype):
         assert torch.equal(tops.long(), expected.scatter_reduce(0, keys, values, "amax")), "max"
 
 
-def main():
-    names = sys.argv[1:] or list(CASES)
-    failed = 0
-    torch.manual_seed(0)
-    for name in names:
-        try:
-            CASES[name]()
-            torch.cuda.synchronize()
-            print(name, "pass", flush=True)
-        except Exception as error:  # a case that fails must not stop the others
-            failed += 1
-            print(name, "FAIL", type(error).__name__, " ".join(str(error).split())[-300:], flush=True)
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    cases.run(CASES, sys.argv[1:] or list(CASES))
