@@ -84,6 +84,22 @@ pub struct TensorMap {
     pub steps: [u32; AXES],
 }
 
+/// What `tensormap.replace` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapField {
+    Address,
+    Rank,
+    Box(usize),
+    Size(usize),
+    Stride(usize),
+    Step(usize),
+    Element,
+    Interleave,
+    Swizzle,
+    SwizzleAtomicity,
+    Fill,
+}
+
 /// An element of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
@@ -112,6 +128,7 @@ const SWIZZLE: Field = field(0x08, 13, 2);
 const FILL: Field = field(0x08, 15, 1);
 /// f32 is rounded to tf32.
 const ROUNDED: Field = field(0x08, 16, 1);
+const SWIZZLE_ATOMICITY: Field = field(0x08, 19, 3);
 const STRIDES: usize = 0x0c;
 const STRIDES_HIGH: usize = 0x1c;
 const SIZES: usize = 0x20;
@@ -151,6 +168,34 @@ fn word(map: &[u8; BYTES], at: usize) -> u32 {
 fn set_word(map: &mut [u8; BYTES], at: usize, value: u32) {
     field(at, 0, 31).set(map, value);
     field(at, 31, 1).set(map, value >> 31);
+}
+
+/// Changes a field to the value that the instruction has for it.
+pub fn replace(map: &mut [u8; BYTES], field: MapField, value: u64) {
+    let word = value as u32;
+    match field {
+        MapField::Address => map[..8].copy_from_slice(&value.to_le_bytes()),
+        MapField::Rank => RANK.set(map, word),
+        MapField::Box(axis) => box_field(axis).set(map, word.wrapping_sub(1)),
+        MapField::Size(axis) => set_word(map, SIZES + 4 * axis, word.wrapping_sub(1)),
+        MapField::Stride(axis) => {
+            set_word(map, STRIDES + 4 * axis, (value >> STRIDE_SHIFT) as u32);
+            high_stride_field(axis).set(map, (value >> STRIDE_SHIFT >> 32) as u32);
+        }
+        MapField::Step(axis) => step_field(axis).set(map, word.wrapping_sub(1)),
+        MapField::Element => {
+            // Types 11 and 12 are types 7 and 8, rounded.
+            let rounded = matches!(word, 11 | 12);
+            if rounded {
+                ROUNDED.set(map, 1);
+            }
+            ELEMENT.set(map, word - if rounded { 4 } else { 0 });
+        }
+        MapField::Interleave => INTERLEAVE.set(map, word),
+        MapField::Swizzle => SWIZZLE.set(map, word),
+        MapField::SwizzleAtomicity => SWIZZLE_ATOMICITY.set(map, word),
+        MapField::Fill => FILL.set(map, word),
+    }
 }
 
 const SWIZZLES: [Swizzle; 4] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
@@ -218,8 +263,32 @@ impl TensorMap {
         self.extents().iter().product::<u32>().saturating_mul(self.element.bytes())
     }
 
+    /// What a copy takes, from the corner that it names; why it can't otherwise.
+    pub fn cells(&self, corner: [i32; AXES], offsets: &[u16]) -> Result<Vec<Cell>, String> {
+        match offsets {
+            [] => Ok(self.tile(corner).collect()),
+            _ => Err("pixels along a filter's path, which is not known".into()),
+        }
+    }
+
+    /// Where a byte of a box at this address of shared memory lies.
+    pub fn swizzled(&self, place: u64, offset: u32) -> u64 {
+        let address = place.wrapping_add(offset.into());
+        address & !0xffff_ffff | u64::from(self.swizzle.apply(address as u32))
+    }
+
+    /// An element as a copy brings it.
+    pub fn loaded(&self, bits: u64) -> u64 {
+        bits
+    }
+
+    /// What stands for an element that the tensor doesn't have.
+    pub fn filling(&self) -> u64 {
+        0
+    }
+
     /// The elements of the box whose first corner is given.
-    pub fn tile(&self, corner: [i32; AXES]) -> impl Iterator<Item = Cell> + '_ {
+    fn tile(&self, corner: [i32; AXES]) -> impl Iterator<Item = Cell> + '_ {
         let extents = self.extents();
         let size = self.element.bytes();
         (0..extents.iter().product::<u32>()).map(move |index| {
