@@ -84,6 +84,20 @@ pub struct TensorMap {
     pub steps: [u32; AXES],
 }
 
+/// A tensor as one describes it; lists begin with the fastest axis, which has no stride.
+#[derive(Clone, Copy, Debug)]
+pub struct Tensor<'a> {
+    pub element: &'a str,
+    pub sizes: &'a [u32],
+    /// In bytes.
+    pub strides: &'a [u64],
+    pub boxes: &'a [u32],
+    pub steps: &'a [u32],
+    /// Bytes of a row that are mixed: 0, 32, 64 or 128.
+    pub swizzle: u32,
+    pub fills_nan: bool,
+}
+
 /// What `tensormap.replace` changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapField {
@@ -201,6 +215,32 @@ pub fn replace(map: &mut [u8; BYTES], field: MapField, value: u64) {
 const SWIZZLES: [Swizzle; 4] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
 
 impl TensorMap {
+    /// The map of a tensor at an address; why there is none otherwise.
+    pub fn new(address: u64, tensor: &Tensor) -> Result<TensorMap, String> {
+        let Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan } = *tensor;
+        let element = Element::named(element).ok_or_else(|| format!("a tensor of {element}"))?;
+        let rank = sizes.len();
+        let fits = (1..=AXES).contains(&rank) && boxes.len() == rank && steps.len() == rank;
+        if !fits || strides.len() + 1 != rank {
+            return Err(format!("a tensor of {rank} axes with other numbers of boxes, steps or strides"));
+        }
+        if address % 16 != 0 || strides.iter().any(|stride| stride % 16 != 0) {
+            return Err("a tensor whose address or strides are no multiples of 16".into());
+        }
+        let or_one = |list: &[u32], axis: usize| list.get(axis).copied().unwrap_or(1);
+        Ok(TensorMap {
+            address,
+            rank,
+            element,
+            swizzle: Swizzle::of_bytes(swizzle).ok_or_else(|| format!("a swizzle of {swizzle} bytes"))?,
+            fills_nan,
+            sizes: std::array::from_fn(|axis| or_one(sizes, axis)),
+            strides: std::array::from_fn(|axis| strides.get(axis).copied().unwrap_or(0)),
+            boxes: std::array::from_fn(|axis| or_one(boxes, axis)),
+            steps: std::array::from_fn(|axis| or_one(steps, axis)),
+        })
+    }
+
     /// What a map says; why it can't be used otherwise.
     pub fn read(map: &[u8; BYTES]) -> Result<TensorMap, String> {
         let code = ELEMENT.get(map) as usize + 4 * ROUNDED.get(map) as usize;
