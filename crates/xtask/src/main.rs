@@ -53,6 +53,7 @@ cargo xtask <task>
       --seeds A..B               which programs (default 0..1000); --seeds A is one
       --jobs N                   how many at a time (default: the processors)
       --time-limit N             no more after this many seconds
+      --ways NAME,NAME           how to compile: O0, O1, O3, O3-32, g (default: all of them)
       --reference                with ptxas's code, too
       --keep DIR                 where reduced programs go (default target/fuzz)
       --simulator                gpu: the simulator in place of a GPU

@@ -170,6 +170,7 @@ impl Supervisor<'_> {
             command.args(["fuzz", "gpu", "--worker"]).arg("--keep").arg(&self.campaign.keep);
             command.args(self.simulator.then_some("--simulator"));
             command.args(self.campaign.reference.then_some("--reference"));
+            command.args(["--ways", &self.campaign.ways.join(",")]);
         });
         Ok(process?)
     }

@@ -12,6 +12,7 @@ use crate::{Result, shell};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
+use subject::{WAYS, Way};
 
 /// What differences of ptxas's code are called.
 const REFERENCE: &str = "ptxas";
@@ -24,6 +25,8 @@ pub struct Campaign {
     /// With ptxas's code, too.
     reference: bool,
     keep: PathBuf,
+    /// The names of the ways to compile.
+    ways: Vec<String>,
 }
 
 impl Campaign {
@@ -31,7 +34,12 @@ impl Campaign {
     pub fn of(seeds: Range<u64>) -> Campaign {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let keep = shell::target_dir().join("fuzz");
-        Campaign { seeds, jobs, time_limit: Duration::MAX, reference: false, keep }
+        let ways = WAYS.iter().map(|way| way.name.to_string()).collect();
+        Campaign { seeds, jobs, time_limit: Duration::MAX, reference: false, keep, ways }
+    }
+
+    fn has(&self, way: &Way) -> bool {
+        self.ways.iter().any(|name| name == way.name)
     }
 }
 
@@ -54,6 +62,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             Long("time-limit") => campaign.time_limit = Duration::from_secs(arguments.value()?.parse()?),
             Long("reference") => campaign.reference = true,
             Long("keep") => campaign.keep = arguments.value()?.into(),
+            Long("ways") => campaign.ways = arguments.value()?.parse_with(ways)?,
             Long("worker") => worker = true,
             Long("simulator") => simulator = true,
             other => return Err(other.unexpected().into()),
@@ -74,6 +83,15 @@ fn seeds(text: &str) -> std::result::Result<Range<u64>, std::num::ParseIntError>
     match text.split_once("..") {
         Some((first, end)) => Ok(first.parse()?..end.parse()?),
         None => text.parse().map(|seed: u64| seed..seed.saturating_add(1)),
+    }
+}
+
+/// Names with commas between them.
+fn ways(text: &str) -> std::result::Result<Vec<String>, String> {
+    let known = |name: &&str| WAYS.iter().any(|way| way.name == *name);
+    match text.split(',').find(|name| !known(name)) {
+        Some(name) => Err(format!("no way is called '{name}'")),
+        None => Ok(text.split(',').map(str::to_string).collect()),
     }
 }
 

@@ -29,7 +29,7 @@ struct Tally {
     programs: u64,
     /// Code that was run, by the way that it was made.
     runs: BTreeMap<&'static str, u64>,
-    not_compared: BTreeMap<&'static str, u64>,
+    not_compared: BTreeMap<String, u64>,
     /// Seeds of programs that failed, by stage.
     failed: BTreeMap<String, Vec<u64>>,
 }
@@ -39,7 +39,7 @@ struct Tally {
 struct Checked {
     runs: Vec<&'static str>,
     /// Why a run could not be compared.
-    not_compared: Vec<&'static str>,
+    not_compared: Vec<String>,
 }
 
 /// Checks programs until all are done or time is up.
@@ -72,13 +72,13 @@ pub fn run(campaign: &Campaign) -> Result<()> {
 /// Checks a program, and says what is wrong with it.
 fn one(seed: u64, campaign: &Campaign, ptxas: Option<&Ptxas>, tally: &Mutex<Tally>) {
     let program = Program::new(seed);
-    let outcome = check(&program, ptxas);
+    let outcome = check(&program, campaign, ptxas);
     let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
     tally.programs += 1;
     let failure = match outcome {
         Ok(checked) => {
             checked.runs.iter().for_each(|way| *tally.runs.entry(way).or_default() += 1);
-            checked.not_compared.iter().for_each(|why| *tally.not_compared.entry(why).or_default() += 1);
+            checked.not_compared.into_iter().for_each(|why| *tally.not_compared.entry(why).or_default() += 1);
             return;
         }
         Err(failure) => failure,
@@ -116,10 +116,11 @@ fn summary(tally: &Tally, campaign: &Campaign, seconds: f32) {
 
 /// Reduces a program that fails, and says where the result is.
 fn reduced(program: &Program, found: &Failure, campaign: &Campaign, ptxas: Option<&Ptxas>) -> Result<String> {
-    let same =
-        |candidate: &Program| check(candidate, ptxas).is_err_and(|failure| failure.stage == found.stage);
+    let same = |candidate: &Program| {
+        check(candidate, campaign, ptxas).is_err_and(|failure| failure.stage == found.stage)
+    };
     let small = program.reduce(same);
-    let Failure { what, .. } = check(&small, ptxas).err().ok_or("it doesn't fail any more")?;
+    let Failure { what, .. } = check(&small, campaign, ptxas).err().ok_or("it doesn't fail any more")?;
     shell::create_dir(&campaign.keep)?;
     let path = campaign.keep.join(format!("{}.ptx", small.name()));
     shell::write(&path, generate::module(std::slice::from_ref(&small)))?;
@@ -127,7 +128,7 @@ fn reduced(program: &Program, found: &Failure, campaign: &Campaign, ptxas: Optio
 }
 
 /// Everything that must hold of a program.
-fn check(program: &Program, ptxas: Option<&Ptxas>) -> Outcome<Checked> {
+fn check(program: &Program, campaign: &Campaign, ptxas: Option<&Ptxas>) -> Outcome<Checked> {
     guarded("check", || {
         let source = generate::module(std::slice::from_ref(program));
         let module = parse(&source)?;
@@ -139,7 +140,7 @@ fn check(program: &Program, ptxas: Option<&Ptxas>) -> Outcome<Checked> {
             return Err(failure("printing", "the printed module does something else"));
         }
         let mut checked = Checked::default();
-        for way in &WAYS {
+        for way in WAYS.iter().filter(|way| campaign.has(way)) {
             let cubin = subject.compile(way)?;
             let stage = format!("{} schedule", way.name);
             let verdict = sim::verify::verify(&cubin).map_err(|error| failure(&stage, error))?;
@@ -171,10 +172,13 @@ fn agree(
             None => checked.runs.push(way),
         },
         Simulated::Hasty(_) if way == REFERENCE => {
-            checked.not_compared.push("the machine model asks for more time than ptxas's code takes");
+            checked.not_compared.push("the machine model asks for more time than ptxas's code takes".into());
         }
         Simulated::Hasty(what) => return Err(failure(stage, what)),
-        Simulated::Unknown => checked.not_compared.push("the simulator doesn't know an instruction"),
+        Simulated::Unknown(what) => {
+            let name = what.split(' ').next().unwrap_or(&what);
+            checked.not_compared.push(format!("the simulator doesn't know {name}"));
+        }
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ pub enum Simulated {
     /// The machine model asks for more time than the code takes: where.
     Hasty(String),
     /// There is an instruction that the simulator doesn't know.
-    Unknown,
+    Unknown(String),
 }
 
 impl Subject<'_> {
@@ -132,11 +132,12 @@ impl Subject<'_> {
         let address = machine.allocate(self.image().to_vec());
         match self.launch(address, |launch| machine.run(launch)) {
             Err(fault) if !fault.hazards.is_empty() => return Ok(Simulated::Hasty(fault.to_string())),
-            Err(fault) if matches!(fault.kind, FaultKind::Unsupported { .. }) => {
-                return Ok(Simulated::Unknown);
-            }
-            ran => ran.map_err(|fault| failure(stage, fault))?,
-        };
+            Err(fault) => match fault.kind {
+                FaultKind::Unsupported { what } => return Ok(Simulated::Unknown(what)),
+                _ => return Err(failure(stage, fault)),
+            },
+            Ok(_) => {}
+        }
         let memory = machine.read(address, self.program.memory_bytes());
         let memory = memory.ok_or_else(|| failure(stage, "memory has another size"))?;
         Ok(Simulated::Memory(memory.to_vec()))

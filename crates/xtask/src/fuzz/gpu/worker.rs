@@ -13,7 +13,7 @@
 
 use super::super::Campaign;
 use super::super::ptxas::Ptxas;
-use super::super::subject::{Simulated, Subject, WAYS, difference, parse};
+use super::super::subject::{Failure, Simulated, Subject, WAYS, difference, parse};
 use crate::{Error, Result, shell};
 use gpu::{Buffer, Device, Launch, Module};
 use sim::generate::{self, Program};
@@ -25,15 +25,24 @@ const REDUCED: u32 = 2;
 /// Most bytes of memory that a program has.
 const MEMORY: usize = 1 << 20;
 
-/// Something went wrong while code ran.
+/// What is wrong with a run.
 struct Trouble {
     what: String,
+    /// It ran, and left other memory.
+    differs: bool,
+    /// This process can't use the GPU any more.
     lost: bool,
+}
+
+impl Trouble {
+    fn new(what: impl Into<String>) -> Trouble {
+        Trouble { what: what.into(), differs: false, lost: false }
+    }
 }
 
 impl From<gpu::Error> for Trouble {
     fn from(error: gpu::Error) -> Trouble {
-        Trouble { lost: error.is_sticky(), what: error.to_string() }
+        Trouble { lost: error.is_sticky(), ..Trouble::new(error.to_string()) }
     }
 }
 
@@ -70,9 +79,8 @@ fn on_gpu(
 fn on_simulator(subject: &Subject, cubin: &[u8]) -> std::result::Result<Vec<u8>, Trouble> {
     match subject.simulate(cubin, "simulator") {
         Ok(Simulated::Memory(bytes)) => Ok(bytes),
-        Ok(Simulated::Hasty(what)) => Err(Trouble { what, lost: false }),
-        Ok(Simulated::Unknown) => Err(Trouble { what: "unknown instruction".into(), lost: false }),
-        Err(failure) => Err(Trouble { what: failure.what, lost: false }),
+        Ok(Simulated::Hasty(what) | Simulated::Unknown(what)) => Err(Trouble::new(what)),
+        Err(failure) => Err(Trouble::new(failure.what)),
     }
 }
 
@@ -113,7 +121,8 @@ impl<'w> Worker<'w> {
     }
 
     fn program(&mut self, program: &Program, from: usize, reference: Option<&Result<Vec<u8>>>) -> bool {
-        for way in from..WAYS.len() + usize::from(reference.is_some()) {
+        let wanted = |way: &usize| WAYS.get(*way).is_none_or(|way| self.campaign.has(way));
+        for way in (from..WAYS.len() + usize::from(reference.is_some())).filter(wanted) {
             println!("begin {} {way}", program.seed);
             let Err(trouble) = self.run(program, way, reference) else { continue };
             let (word, what) = (if trouble.lost { "lost" } else { "wrong" }, trouble.what.replace('\n', " "));
@@ -121,7 +130,7 @@ impl<'w> Worker<'w> {
             if trouble.lost {
                 return false;
             }
-            if way < WAYS.len() && self.reduced < REDUCED {
+            if trouble.differs && way < WAYS.len() && self.reduced < REDUCED {
                 self.reduced += 1;
                 match self.reduce(program, way) {
                     Ok(text) => println!("  {text}"),
@@ -139,21 +148,22 @@ impl<'w> Worker<'w> {
         way: usize,
         reference: Option<&Result<Vec<u8>>>,
     ) -> std::result::Result<(), Trouble> {
-        let other = |what: String| Trouble { what, lost: false };
+        let other = |failure: Failure| Trouble::new(failure.what);
         let source = generate::module(std::slice::from_ref(program));
-        let module = parse(&source).map_err(|failure| other(failure.what))?;
+        let module = parse(&source).map_err(other)?;
         let subject = Subject { program, source: &source, module: &module };
-        let expected = subject.interpret().map_err(|failure| other(failure.what))?;
+        let expected = subject.interpret().map_err(other)?;
         let got = match (WAYS.get(way), reference) {
             (Some(way), _) => {
-                let cubin = subject.compile(way).map_err(|failure| other(failure.what))?;
+                let cubin = subject.compile(way).map_err(other)?;
                 (self.execute)(&subject, &cubin)?
             }
             (None, Some(Ok(cubin))) => (self.execute)(&subject, cubin)?,
-            (None, Some(Err(error))) => return Err(other(error.to_string())),
+            (None, Some(Err(error))) => return Err(Trouble::new(error.to_string())),
             (None, None) => return Ok(()),
         };
-        difference(&expected, &got).map_or(Ok(()), |what| Err(other(what)))
+        difference(&expected, &got)
+            .map_or(Ok(()), |what| Err(Trouble { differs: true, ..Trouble::new(what) }))
     }
 
     /// Keeps the smallest program that differs; says where it is. A GPU that is lost ends the search.
@@ -166,7 +176,7 @@ impl<'w> Worker<'w> {
                     lost = Some(trouble.what.into());
                     false
                 }
-                (outcome, None) => outcome.is_err(),
+                (Err(trouble), None) => trouble.differs,
                 _ => false,
             }
         });
