@@ -4,9 +4,11 @@ mod bundle;
 pub mod frontend;
 pub mod programs;
 
-use crate::{Result, shell};
+use crate::{Result, pressure, shell};
 use std::path::PathBuf;
 use std::time::Duration;
+
+const PARTS: [&str; 5] = ["frontend", "disasm", "programs", "pressure", "bundle"];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -16,9 +18,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     let mut folder: Option<PathBuf> = None;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Value(name)
-                if name == "frontend" || name == "disasm" || name == "programs" || name == "bundle" =>
-            {
+            Value(name) if PARTS.iter().any(|part| name == *part) => {
                 part = name.to_string_lossy().into_owned();
             }
             Value(name) if part == "bundle" && folder.is_none() => folder = Some(name.into()),
@@ -32,6 +32,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     match (part.as_str(), folder) {
         ("disasm", _) => disasm(seconds, seed.unwrap_or(1)),
         ("programs", _) => programs::run(seed.unwrap_or(0), count, reference),
+        ("pressure", _) => pressure::fuzz(seed.unwrap_or(0), count),
         ("bundle", Some(folder)) => bundle::write(&folder, seed.unwrap_or(0), count, reference),
         ("bundle", None) => Err("which folder? cargo xtask fuzz bundle DIR".into()),
         _ => frontend::run(Duration::from_secs(seconds), seed.unwrap_or(1)),
