@@ -38,6 +38,7 @@ mod schedule;
 mod select;
 mod simplify;
 mod uniform;
+mod unread;
 mod usage;
 mod variables;
 
@@ -342,6 +343,7 @@ fn overlapping<'a>(
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
     if options.level > 0 {
         layout::arrange(&kernel.code, &mut code);
+        unread::run(&kernel.code, &mut code, env.machine);
     }
     Ok(settled.then_some(container::Compiled {
         source: function,
