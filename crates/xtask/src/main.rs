@@ -14,6 +14,7 @@ mod fuzz;
 mod pressure;
 mod probe;
 mod probe_latency;
+mod reference;
 mod setup;
 mod shell;
 mod test;
@@ -36,6 +37,8 @@ cargo xtask <task>
       reproducible               the same code whatever the threads, path, date and kernel's name
       simulator                  ptxas's code in the simulator leaves the memory that the interpreter leaves
       tensor-text                tensor and asynchronous instructions become the same operations as with ptxas
+      verify                     the schedule verifier has nothing to report, on ptxas's code and on ours
+      mutants                    the schedule verifier finds each of 10,000 planted errors
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
       --family NAME              forms, compile-forms: this family only
@@ -65,6 +68,8 @@ cargo xtask <task>
       --corpus DIR               real PTX beside the random programs
       --programs N               random programs for each target (default 200)
       --unknown                  list the pairs that the table has not seen on every target
+      --ops RELATION FROM TO     list the operations behind one pair of ports: Raw Alu.R Fma.R
+      --mixed                    list operations that never come as close as their unit does
       --write                    put what was measured in place of the model's table
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
   cuda-bundle DIR                a folder that builds and runs tests/cuda on a machine with a GPU and nvcc
