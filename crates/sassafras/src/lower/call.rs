@@ -548,7 +548,7 @@ impl<'a> Lower<'_, 'a> {
             fixed.args.push(abi::callee(&self.kernel.code));
             return Some(address.into());
         }
-        let symbol = callee.symbol?;
+        let symbol = self.data.aliased(callee.symbol?);
         let name = crate::data::name(self.module, symbol);
         let defined = |i: &Item| matches!(i, Item::Function(f) if f.symbol == symbol && f.body.is_some());
         let is_here = self.module.items.iter().any(defined);
@@ -556,18 +556,11 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn named_callee(&mut self, name: String, is_here: bool, fixed: &mut Fixed) -> Arg {
-        let number = self.kernel.code.symbol(&name);
+        let symbol = self.kernel.code.symbol(&name);
         let list = if is_here { &mut self.kernel.callees } else { &mut self.kernel.externs };
         list.push(name);
-        if is_here || self.data.relocatable {
-            fixed.args.push(u8::MAX);
-            return Arg::Address { symbol: number, addend: 0, half: ori::Half::Low };
-        }
-        // Something of the driver's: its address is in the table of constant bank 4.
-        fixed.args.push(abi::callee(&self.kernel.code));
-        let address = self.kernel.code.value(File::R, 2);
-        self.emit_to(sass::Op::LDC, &[M::_64], &[address], &[Arg::Table { symbol: number }]);
-        address.into()
+        fixed.args.push(u8::MAX);
+        Arg::Address { symbol, addend: 0, half: ori::Half::Low }
     }
 
     /// Calls a function of the driver's. Parameters are words, of which the last ones may be left out; so is the result.

@@ -21,8 +21,12 @@ enum Kind {
     Store(Access),
     /// The threads of a warp do it together.
     Warp,
+    /// The same, with their registers alone: it only stays where the threads have met.
+    Matrix,
     /// No access to memory passes it.
     Order,
+    /// The same, and the threads of a warp meet here.
+    Meet,
     /// Nothing passes it.
     Wall,
 }
@@ -82,17 +86,21 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         S2R | S2UR | CS2R if data.args.iter().all(fixed) => Kind::Free,
         S2R | S2UR | CS2R | BMOV | ELECT | LEPC | R2P | P2R => Kind::Wall,
         VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX => Kind::Warp,
-        BAR | WARPSYNC | ATOM | ATOMG | ATOMS | RED => Kind::Order,
+        WARPSYNC => Kind::Meet,
+        BAR | ATOM | ATOMG | ATOMS | RED => Kind::Order,
         LDG | LDS | LD | LDL | LDSM => access(data, op).map_or(Kind::Order, Kind::Load),
         STG | STS | ST | STL => access(data, op).map_or(Kind::Order, Kind::Store),
-        _ if sass::Form::of(op).first().is_some_and(|form| is_arithmetic(form.class)) => Kind::Free,
-        _ => Kind::Wall,
+        _ => sass::Form::of(op).first().map_or(Kind::Wall, |form| of_class(form.class)),
     }
 }
 
-fn is_arithmetic(class: Class) -> bool {
+fn of_class(class: Class) -> Kind {
     use Class::*;
-    matches!(class, Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Tensor | Xu | Uniform)
+    match class {
+        Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Xu | Uniform => Kind::Free,
+        Tensor => Kind::Matrix,
+        _ => Kind::Wall,
+    }
 }
 
 /// The bytes of a plain load or store; `None` if its modifiers say more than how wide it is.
@@ -128,6 +136,8 @@ fn ordered(first: Kind, second: Kind) -> bool {
     use Kind::*;
     match (first, second) {
         (Free, _) | (_, Free) | (Load(_), Load(_)) => false,
+        (Matrix, Meet | Wall) | (Meet | Wall, Matrix) => true,
+        (Matrix, _) | (_, Matrix) => false,
         (Warp, Load(_) | Store(_)) | (Load(_) | Store(_), Warp) => false,
         (Load(a), Store(b)) | (Store(a), Load(b)) | (Store(a), Store(b)) => a.may_meet(&b),
         _ => true,
