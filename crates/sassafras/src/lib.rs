@@ -43,6 +43,7 @@ mod usage;
 mod variables;
 
 pub use launch::Bounds;
+pub use lower::CacheRule;
 pub use ptx;
 pub use usage::Usage;
 
@@ -69,6 +70,9 @@ pub struct Options {
     pub relocatable: bool,
     /// Limits that the command line sets.
     pub launch: Bounds,
+    /// How global loads and stores are cached that don't say, or all of them.
+    pub load_cache: Option<CacheRule>,
+    pub store_cache: Option<CacheRule>,
     /// Threads to compile with; `None`: as many as there are processors. They change nothing but the time.
     pub threads: Option<usize>,
     /// Check the IR after every pass.
@@ -105,6 +109,8 @@ impl Options {
             errors_at_exit: false,
             relocatable: false,
             launch: Bounds::NONE,
+            load_cache: None,
+            store_cache: None,
             threads: None,
             verify: false,
             dump: None,
@@ -243,6 +249,7 @@ fn cubin(
         serial: None,
         debug: options.debug_code,
         watched: &watched,
+        caches: (options.load_cache, options.store_cache),
     };
     let functions = functions(module)?;
     let threads = threads(options, functions.len());
