@@ -202,13 +202,15 @@ impl Unit {
         self.writes_late()
     }
 
-    /// A later instruction of `later` reads its sources after an earlier one of `self` has read its own.
+    /// A later instruction of `later` reads its sources after an earlier one of `self` has read its own. Those of the
+    /// special unit don't wait for each other: on an H200, LDC with an index was seen to find in its register what a
+    /// later LDC without one had put there.
     pub fn reads_before(self, later: Unit) -> bool {
         let queue = |unit| match unit {
             Unit::Shared | Unit::Memory | Unit::Barrier => Unit::Memory,
             unit => unit,
         };
-        self.reads_late() && queue(self) == queue(later)
+        self.reads_late() && self != Unit::Special && queue(self) == queue(later)
     }
 
     /// A later instruction of `later` returns after an earlier one of `self`.
