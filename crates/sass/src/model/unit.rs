@@ -205,7 +205,7 @@ impl Unit {
     /// A later instruction of `later` reads its sources after an earlier one of `self` has read its own.
     ///
     /// LDC keeps no order: in ptxas's code for six targets, all 731 instructions that load over the address of an
-    /// earlier LDC have waited for that very one.
+    /// earlier LDC have waited for that very one; an H200 was seen to find the later result in it.
     pub fn reads_before(self, later: Unit) -> bool {
         let queue = |unit| match unit {
             Unit::Shared | Unit::Memory | Unit::Barrier => Unit::Memory,
