@@ -268,7 +268,10 @@ fn parameters(object: &Object, kernel: &str) -> Option<Parameters> {
     })
 }
 
-/// MIN_STACK_SIZE of the kernel.
+/// More local memory no thread has.
+const MOST_STACK: u32 = 512 << 10;
+
+/// MIN_STACK_SIZE of the kernel; `ptxas -g` writes the largest number where recursion makes it unknown.
 fn stack(object: &Object, symbol: &Symbol) -> u32 {
     let symbols = object.symbols();
     let sizes = attributes(object, ".nv.info").iter().filter_map(|attribute| match attribute.value {
@@ -277,7 +280,7 @@ fn stack(object: &Object, symbol: &Symbol) -> u32 {
         }
         _ => None,
     });
-    sizes.max().unwrap_or(0)
+    sizes.filter(|size| *size <= MOST_STACK).max().unwrap_or(0)
 }
 
 fn variables(object: &Object, sections: &[Loaded]) -> Vec<(String, u64)> {
