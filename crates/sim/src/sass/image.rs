@@ -61,6 +61,8 @@ pub struct Kernel {
     /// Static shared memory, with what the system keeps below it.
     pub shared: u32,
     pub stack: u32,
+    /// Blocks of a cluster along the axes, if the kernel says so.
+    pub cluster: Option<[u32; 3]>,
 }
 
 /// Where parameters lie in bank 0.
@@ -251,7 +253,8 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
     });
     let stack = stack(object, symbol);
     let shared = shared.max(target.shared_base);
-    Some(Kernel { name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
+    let cluster = cluster(object, &symbol.name);
+    Some(Kernel { cluster, name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
 }
 
 fn attributes<'o>(object: &'o Object, section: &str) -> &'o [Attr] {
@@ -266,6 +269,16 @@ fn parameters(object: &Object, kernel: &str) -> Option<Parameters> {
         Value::ParamBank(bank) => Some(Parameters { base: bank.base.into(), size: bank.size.into() }),
         _ => None,
     })
+}
+
+/// CTA_PER_CLUSTER: the blocks of a cluster along the axes.
+fn cluster(object: &Object, kernel: &str) -> Option<[u32; 3]> {
+    let info = attributes(object, &format!(".nv.info.{kernel}"));
+    let attribute = info.iter().find(|attribute| attribute.code == AttrCode::CTA_PER_CLUSTER)?;
+    match &attribute.value {
+        Value::Words(words) => <[u32; 3]>::try_from(&words[..]).ok().filter(|sizes| !sizes.contains(&0)),
+        _ => None,
+    }
 }
 
 /// MIN_STACK_SIZE of the kernel.

@@ -2,6 +2,7 @@
 
 use crate::ptx::memory::Space;
 use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation, WholeFunction};
+use crate::sass::flight::{Closing, Combine};
 use crate::verify::Issue;
 use ori::eval::Meaning;
 use sass::{M, Op};
@@ -145,6 +146,8 @@ pub enum Action {
         /// ZFILL: the address's lowest bits say how many bytes at the end are zeros instead.
         fills: bool,
     },
+    /// All copies that the warp has begun are there.
+    AwaitCopies,
     ExchangeBarrier {
         place: Address,
         data: Source,
@@ -157,6 +160,24 @@ pub enum Action {
         truth: Truth,
     },
     BulkCopy(Box<BulkCopy>),
+    StoreRemote(Box<StoreRemote>),
+    /// Copies that were begun and are in no group yet become one, which counts on a scoreboard.
+    CloseGroup {
+        closing: Closing,
+        scoreboard: u8,
+    },
+    /// Waits until so many groups are left.
+    WaitGroups {
+        scoreboard: u8,
+        left: u8,
+    },
+    /// Waits until these scoreboards are zero.
+    WaitScoreboards {
+        mask: u8,
+    },
+    /// UCGABAR_ARV and UCGABAR_WAIT
+    ArriveAtCluster,
+    WaitForCluster,
     LoadMatrices {
         address: Address,
         count: u8,
@@ -296,11 +317,22 @@ pub struct Arrive {
 /// A copy between global and shared memory; `to`, `from` and `size` are first uniform registers.
 pub struct BulkCopy {
     pub to_shared: bool,
+    pub from_shared: bool,
+    /// The upper half of the size's register has the blocks of the cluster that get a copy.
+    pub multicast: bool,
     pub to: u8,
     pub from: u8,
     pub size: u8,
-    /// Combines what is there with what comes, in elements of so many bytes.
-    pub reduction: Option<(u8, AtomicFunction)>,
+    pub combine: Option<Combine>,
+}
+
+/// STAS and REDAS: registers to shared memory of the cluster. The address is one register, that of the barrier, which
+/// is told about the bytes, the next.
+pub struct StoreRemote {
+    pub address: u8,
+    pub data: u8,
+    pub bytes: u8,
+    pub combine: Option<Combine>,
 }
 
 /// A product of matrices that the lanes of a warp share.
