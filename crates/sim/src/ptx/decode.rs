@@ -24,7 +24,7 @@ mod convert;
 mod float;
 mod integer;
 mod layout;
-pub(crate) mod matrix;
+mod matrix;
 pub(crate) mod memory;
 mod video;
 
