@@ -37,7 +37,7 @@ pub struct Context<'p> {
 
 pub struct Block<'p> {
     context: Context<'p>,
-    warps: Vec<Warp<'p>>,
+    warps: Vec<Warp>,
     barriers: Barriers,
 }
 
@@ -73,7 +73,7 @@ impl<'p> Block<'p> {
     }
 
     /// A turn for each warp. Says whether a thread has exited.
-    pub fn round(&mut self, run: &mut Run<'_, 'p>) -> Result<bool, Fault> {
+    pub fn round(&mut self, run: &mut Run) -> Result<bool, Fault> {
         let mut exited = false;
         for index in 0..self.warps.len() {
             let warp = &mut self.warps[index];

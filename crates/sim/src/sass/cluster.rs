@@ -16,12 +16,12 @@ use crate::ptx::{Launch, Statistics};
 pub const RANK_SHIFT: u32 = 24;
 
 /// What the blocks of a cluster share.
-pub struct Common<'p> {
+pub struct Common {
     /// Shared memory of each block, from address 0, with the system's part.
     pub shared: Vec<Vec<u8>>,
     /// Bytes of the system's part.
     pub system: u64,
-    pub flights: Flights<'p>,
+    pub flights: Flights,
     pub meeting: Meeting,
 }
 
@@ -51,15 +51,15 @@ impl Meeting {
 }
 
 /// What all that runs can change.
-pub struct Run<'r, 'p> {
+pub struct Run<'r> {
     pub global: &'r mut Global,
-    pub common: &'r mut Common<'p>,
+    pub common: &'r mut Common,
     pub statistics: &'r mut Statistics,
     pub hazards: &'r mut Hazards,
 }
 
 pub struct Cluster<'p> {
-    common: Common<'p>,
+    common: Common,
     blocks: Vec<Block<'p>>,
     step_limit: u64,
 }

@@ -6,6 +6,7 @@
 mod asynchronous;
 mod matrix;
 mod memory;
+mod warpgroup;
 
 use super::image::{CODE, Image};
 use super::program::*;
@@ -89,6 +90,10 @@ impl Decoder<'_> {
             Op::ARRIVES => self.arrive_after_copies()?,
             Op::UBLKCP | Op::UBLKRED => self.bulk_copy()?,
             Op::UTMACCTL | Op::UBLKPF | Op::UTMAPF => Action::Nothing,
+            Op::UTMALDG | Op::UTMASTG | Op::UTMAREDG => self.tensor_copy()?,
+            Op::HGMMA | Op::QGMMA | Op::IGMMA | Op::BGMMA => self.product_in_group()?,
+            Op::WARPGROUP => self.warpgroup()?,
+            Op::USETMAXREG => Action::GetRegisters { truth: self.truth(0) },
             Op::HMMA | Op::IMMA | Op::BMMA | Op::DMMA => self.product()?,
             Op::LDSM | Op::STSM | Op::MOVM => self.matrices()?,
             Op::QSPC => self.query_space()?,

@@ -15,6 +15,7 @@ use crate::ptx::memory::{self, Global, Space};
 use crate::ptx::program::AtomicFunction;
 use crate::sass::mbarrier;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Rounds of the cluster's warps that a copy takes at least.
 const ROUNDS: u64 = 2;
@@ -90,21 +91,21 @@ pub struct Piece {
 pub type Combine = (u8, AtomicFunction);
 
 /// A copy under way.
-pub struct Flight<'p> {
+pub struct Flight {
     pub pieces: Vec<Piece>,
-    pub combine: Option<&'p Combine>,
+    pub combine: Option<Arc<Combine>>,
     /// Barriers that are told about so many bytes.
     pub tells: Vec<(Place, u64)>,
 }
 
 /// Copies that tell barriers, with the rounds in which they land.
 #[derive(Default)]
-pub struct Flights<'p> {
+pub struct Flights {
     round: u64,
-    under_way: VecDeque<(u64, Flight<'p>)>,
+    under_way: VecDeque<(u64, Flight)>,
 }
 
-impl<'p> Common<'p> {
+impl Common {
     fn bytes<'m>(&'m mut self, global: &'m mut Global, place: Place, bytes: usize) -> Option<&'m mut [u8]> {
         match place {
             Place::Global(address) => global.slice(address, bytes),
@@ -134,13 +135,13 @@ impl<'p> Common<'p> {
     }
 
     /// A copy that lands in a later round.
-    pub fn send(&mut self, global: &mut Global, flight: Flight<'p>) -> Result<(), FaultKind> {
+    pub fn send(&mut self, global: &mut Global, flight: Flight) -> Result<(), FaultKind> {
         self.start(global, &flight)?;
         self.send_started(flight);
         Ok(())
     }
 
-    pub fn send_started(&mut self, flight: Flight<'p>) {
+    pub fn send_started(&mut self, flight: Flight) {
         self.flights.under_way.push_back((self.flights.round + ROUNDS, flight));
     }
 
@@ -168,7 +169,7 @@ impl<'p> Common<'p> {
             }
             .unwrap_or_else(|| vec![0; bytes]);
             let Some(target) = self.bytes(global, to, bytes) else { continue };
-            if let Some((size, function)) = flight.combine {
+            if let Some((size, function)) = flight.combine.as_deref() {
                 let space = if matches!(to, Place::Global(_)) { Space::Global } else { Space::Shared };
                 let size = usize::from(*size);
                 for (new, old) in data.chunks_exact_mut(size).zip(target.chunks_exact(size)) {
@@ -189,11 +190,11 @@ impl<'p> Common<'p> {
 
 /// Copies of a warp that no barrier is told about: it waits for them by groups.
 #[derive(Default)]
-pub struct Groups<'p> {
+pub struct Groups {
     /// Not in a group yet: those of LDGSTS, those of the bulk units.
-    open: [Vec<Flight<'p>>; 2],
+    open: [Vec<Flight>; 2],
     /// The scoreboard that a group counts on, and its copies; the oldest first.
-    closed: VecDeque<(u8, Vec<Flight<'p>>)>,
+    closed: VecDeque<(u8, Vec<Flight>)>,
 }
 
 /// Which instruction closes a group of a copy.
@@ -203,12 +204,12 @@ pub enum Closing {
     Utmacmdflush,
 }
 
-impl<'p> Groups<'p> {
+impl Groups {
     pub fn is_empty(&self) -> bool {
         self.closed.is_empty() && self.open.iter().all(Vec::is_empty)
     }
 
-    pub fn add(&mut self, closing: Closing, flight: Flight<'p>) {
+    pub fn add(&mut self, closing: Closing, flight: Flight) {
         self.open[closing as usize].push(flight);
     }
 
@@ -218,7 +219,7 @@ impl<'p> Groups<'p> {
     }
 
     /// The copies of a scoreboard's groups but for the last few.
-    pub fn wait(&mut self, scoreboard: u8, left: usize) -> Vec<Flight<'p>> {
+    pub fn wait(&mut self, scoreboard: u8, left: usize) -> Vec<Flight> {
         let count = self.closed.iter().filter(|(on, _)| *on == scoreboard).count();
         let mut over = count.saturating_sub(left);
         let mut landing = Vec::new();
@@ -239,7 +240,7 @@ impl<'p> Groups<'p> {
     }
 
     /// All copies that LDGSTS began.
-    pub fn wait_for_all(&mut self) -> Vec<Flight<'p>> {
+    pub fn wait_for_all(&mut self) -> Vec<Flight> {
         let closed = self.closed.drain(..).flat_map(|(_, flights)| flights);
         let mut all: Vec<Flight> = closed.collect();
         self.open.iter_mut().for_each(|open| all.append(open));

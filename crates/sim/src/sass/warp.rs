@@ -17,11 +17,15 @@
 //! | loads, stores, atomics | [`access`] |
 //! | branches, convergence, barriers | [`control`] |
 //! | barriers in shared memory, bulk copies, matrices | [`asynchronous`] |
+//! | products of a warpgroup | [`warpgroup`] |
+//! | copies of tensors | [`tensor`] |
 
 mod access;
 mod asynchronous;
 mod control;
 mod registers;
+mod tensor;
+mod warpgroup;
 
 use super::POISON;
 use super::block::Context;
@@ -34,6 +38,7 @@ use crate::ptx::program::Lanes;
 use crate::ptx::FaultKind;
 use crate::verify::{self, Dependence, Relation, Short};
 use registers::Registers;
+use warpgroup::Products;
 use sass::{Model, PT};
 
 /// Steps that a group takes while others wait, before they have a turn.
@@ -76,7 +81,7 @@ pub struct Group {
     timing: verify::State,
 }
 
-pub struct Warp<'p> {
+pub struct Warp {
     pub index: u32,
     /// Lanes that have not exited.
     pub alive: u32,
@@ -92,7 +97,9 @@ pub struct Warp<'p> {
     reduced: [(u32, bool); LANES],
     local: Vec<Vec<u8>>,
     /// Copies that it may wait for.
-    copies: Groups<'p>,
+    copies: Groups,
+    /// Products of the warpgroup that are under way.
+    products: Products,
     /// How often the cluster's barrier had completed when each lane came to it.
     met: [u64; LANES],
     /// Cycles of issue.
@@ -122,7 +129,7 @@ enum Next {
 struct Now<'n, 'p> {
     context: &'n mut Context<'p>,
     global: &'n mut Global,
-    common: &'n mut Common<'p>,
+    common: &'n mut Common,
     /// The lanes that take part.
     mask: u32,
 }
@@ -130,8 +137,8 @@ struct Now<'n, 'p> {
 /// Why a lane can't go on.
 type Stop = (FaultKind, usize);
 
-impl<'p> Warp<'p> {
-    pub fn new(context: &Context, index: u32, mask: u32) -> Warp<'p> {
+impl Warp {
+    pub fn new(context: &Context, index: u32, mask: u32) -> Warp {
         let timing = verify::State::new(0);
         Warp {
             index,
@@ -144,6 +151,7 @@ impl<'p> Warp<'p> {
             reduced: [(0, false); LANES],
             local: vec![Vec::new(); LANES],
             copies: Groups::default(),
+            products: Products::default(),
             met: [0; LANES],
             clock: 0,
             stamp: 0,
@@ -171,8 +179,8 @@ impl<'p> Warp<'p> {
     /// Runs until all lanes wait or are done, or for so many steps.
     pub fn run(
         &mut self,
-        context: &mut Context<'p>,
-        run: &mut Run<'_, 'p>,
+        context: &mut Context,
+        run: &mut Run,
         turn: u64,
     ) -> Result<(), Fault> {
         let end = run.statistics.steps + turn;
@@ -192,8 +200,8 @@ impl<'p> Warp<'p> {
     /// Runs one group until it waits, splits or has had its turn. Says whether the warp still has its own.
     fn advance(
         &mut self,
-        context: &mut Context<'p>,
-        run: &mut Run<'_, 'p>,
+        context: &mut Context,
+        run: &mut Run,
         mut group: Group,
         end: u64,
     ) -> Result<bool, Fault> {
@@ -248,7 +256,7 @@ impl<'p> Warp<'p> {
     }
 
     /// Issues an instruction in time: registers that it reads too early hold poison.
-    fn issue(&mut self, context: &Context, run: &mut Run<'_, 'p>, group: &mut Group, step: &Step) {
+    fn issue(&mut self, context: &Context, run: &mut Run, group: &mut Group, step: &Step) {
         if !self.copies.is_empty() {
             self.await_copies(run.global, run.common, step.issue.waits());
         }
@@ -268,7 +276,7 @@ impl<'p> Warp<'p> {
         }
     }
 
-    fn act(&mut self, now: &mut Now<'_, 'p>, group: &mut Group, step: &'p Step) -> Result<Next, Stop> {
+    fn act(&mut self, now: &mut Now, group: &mut Group, step: &Step) -> Result<Next, Stop> {
         let next = Next::Go(group.pc + 1);
         let first = now.mask.trailing_zeros() as usize;
         let mask = now.mask;
@@ -289,7 +297,6 @@ impl<'p> Warp<'p> {
                 let valid = self.registers.holds(*valid, mask);
                 self.copy(now, (to, from), *bytes, valid, *fills)?;
             }
-            Action::AwaitCopies => self.land_copies(now),
             Action::ExchangeBarrier { place, data, dest } => {
                 self.exchange_barrier(now, place, *data, *dest)?;
             }
@@ -315,6 +322,10 @@ impl<'p> Warp<'p> {
             }
             Action::Transpose { source, dest } => self.transpose(now, *source, *dest)?,
             Action::Multiply(multiply) => self.multiply(now, multiply)?,
+            Action::MultiplyInGroup(multiply) => self.multiply_in_group(now, multiply, group.pc)?,
+            Action::WaitProducts { left } => self.await_products(now, usize::from(*left))?,
+            Action::TensorCopy(copy) => self.tensor_copy(now, copy)?,
+            Action::GetRegisters { truth } => self.registers.write_truth(mask, *truth, &[1; LANES]),
             Action::QuerySpace { space, address, truth } => self.query_space(now, *space, address, *truth)?,
             Action::Together(together) => self.together(now, together)?,
             Action::Branch { taken, target, any } => {

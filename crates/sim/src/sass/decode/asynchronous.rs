@@ -6,6 +6,7 @@ use crate::ptx::decode::memory::atomic_function;
 use crate::ptx::memory::Space;
 use crate::sass::flight::{Closing, Combine};
 use crate::sass::program::*;
+use std::sync::Arc;
 use sass::{Kind, M, Op, Operand, Role};
 
 impl Decoder<'_> {
@@ -40,7 +41,9 @@ impl Decoder<'_> {
         let way = ways.into_iter().find(|(name, _)| inst.has(*name)).map(|(_, way)| way);
         let (arrivals, transactions, completes) = way.unwrap_or((one, operand, false));
         let drops = inst.has(M::OPTOUT);
-        let arrive = Arrive { place, arrivals, transactions, completes, drops, dest: self.dest() };
+        let after_copies = false;
+        let arrive =
+            Arrive { place, arrivals, transactions, completes, drops, after_copies, dest: self.dest() };
         Some(Action::Arrive(Box::new(arrive)))
     }
 
@@ -79,11 +82,11 @@ impl Decoder<'_> {
             _ => operand.value == 0,
         });
         let (bytes, _) = super::memory::size(self.inst);
-        let combine = if self.inst.op() == Op::REDAS { Some(self.bulk_reduction()?) } else { None };
+        let combine = if self.inst.op() == Op::REDAS { Some(Arc::new(self.bulk_reduction()?)) } else { None };
         plain.then_some(Action::StoreRemote(Box::new(StoreRemote {
             address: address.value as u8,
             data: data.value as u8,
-            bytes: combine.as_ref().map_or(bytes, |(bytes, _)| *bytes),
+            bytes: combine.as_ref().map_or(bytes, |combine| combine.0),
             combine,
         })))
     }
@@ -97,8 +100,15 @@ impl Decoder<'_> {
             () => return None,
         };
         let place = self.address(0, Space::Shared)?;
-        let arrive =
-            Arrive { place, arrivals, transactions, completes: true, drops: false, dest: Dest::None };
+        let arrive = Arrive {
+            place,
+            arrivals,
+            transactions,
+            completes: true,
+            drops: false,
+            after_copies: true,
+            dest: Dest::None,
+        };
         Some(Action::Arrive(Box::new(arrive)))
     }
 
@@ -117,11 +127,31 @@ impl Decoder<'_> {
         let registers: Vec<u8> = uniform.map(|(_, operand)| operand.value as u8).collect();
         let [to, from, size, ..] = registers[..] else { return None };
         let combine = match inst.op() {
-            Op::UBLKRED => Some(self.bulk_reduction()?),
+            Op::UBLKRED => Some(Arc::new(self.bulk_reduction()?)),
             _ => None,
         };
         let copy = BulkCopy { to_shared, from_shared, multicast, to, from, size, combine };
         Some(Action::BulkCopy(Box::new(copy)))
+    }
+
+    /// `UTMALDG.2D [place], [map]`, UTMASTG and UTMAREDG.
+    pub(super) fn tensor_copy(&self) -> Option<Action> {
+        const AXES: [(M, u8); 5] = [(M::_1D, 1), (M::_2D, 2), (M::_3D, 3), (M::_4D, 4), (M::_5D, 5)];
+        let inst = self.inst;
+        if inst.has(M::IM2COL) {
+            return None;
+        }
+        let (_, axes) = AXES.into_iter().find(|(name, _)| inst.has(*name))?;
+        let way = match inst.op() {
+            Op::UTMALDG => TensorWay::Load,
+            Op::UTMASTG => TensorWay::Store,
+            _ => TensorWay::Combine(OPERATIONS.into_iter().find(|(name, _)| inst.has(*name))?.1),
+        };
+        let uniform = inst.operands().filter(|(slot, o)| o.kind == Kind::U && !slot.frame.contains("desc["));
+        let registers: Vec<u8> = uniform.map(|(_, operand)| operand.value as u8).collect();
+        let (place, map) = (*registers.first()?, *registers.get(1)?);
+        let multicast = if inst.has(M::MULTICAST) { Some(*registers.get(2)?) } else { None };
+        Some(Action::TensorCopy(Box::new(TensorCopy { way, axes, place, map, multicast })))
     }
 
     fn bulk_reduction(&self) -> Option<Combine> {

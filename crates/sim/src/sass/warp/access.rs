@@ -11,7 +11,7 @@ use ori::arith::Int;
 /// Bytes of the largest access.
 const LARGEST: usize = 16;
 
-impl<'p> Warp<'p> {
+impl Warp {
     pub(super) fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
         let base = self.registers.fetch(now.context, address.base)?;
         let uniform = self.registers.fetch_uniform(now.context, address.uniform)?;
@@ -54,7 +54,7 @@ impl<'p> Warp<'p> {
     }
 
     /// The bytes at an address, for reading: constants and parameters have generic addresses, too.
-    fn bytes_to_read<'m>(
+    pub(super) fn bytes_to_read<'m>(
         &'m mut self,
         now: &'m mut Now,
         lane: usize,
@@ -175,7 +175,7 @@ impl<'p> Warp<'p> {
     /// From global to shared memory; zeros in lanes that are not valid, and at the end where the address says so.
     pub(super) fn copy(
         &mut self,
-        now: &mut Now<'_, 'p>,
+        now: &mut Now,
         (to, from): (&Address, &Address),
         bytes: u8,
         valid: u32,

@@ -10,7 +10,7 @@ use crate::sass::flight::{Closing, Flight, Origin, Piece, Place, split};
 use crate::sass::mbarrier::arrived;
 use crate::sass::program::{Address, Arrive, BulkCopy, Dest, Multiply, Source, StoreRemote, Truth};
 
-impl<'p> Warp<'p> {
+impl Warp {
     /// The barrier at an address of shared memory, of whichever block.
     fn barrier<'m>(&self, now: &'m mut Now, lane: usize, address: u64) -> Result<&'m mut [u8], Stop> {
         let (rank, offset) = split(address);
@@ -40,6 +40,9 @@ impl<'p> Warp<'p> {
         let addresses = self.addresses(now, &arrive.place)?;
         let arrivals = self.registers.fetch(now.context, arrive.arrivals)?;
         let transactions = self.registers.fetch(now.context, arrive.transactions)?;
+        if arrive.after_copies {
+            self.land_copies(now);
+        }
         let mut states: Lanes = [0; LANES];
         for lane in lanes_of(now.mask) {
             let bytes = transactions[lane];
@@ -79,7 +82,7 @@ impl<'p> Warp<'p> {
     }
 
     /// So many times 16 bytes between global and shared memory; the barrier behind the destination is told.
-    pub(super) fn bulk_copy(&mut self, now: &mut Now<'_, 'p>, copy: &'p BulkCopy) -> Result<(), Stop> {
+    pub(super) fn bulk_copy(&mut self, now: &mut Now, copy: &BulkCopy) -> Result<(), Stop> {
         const UNIT: u64 = 16;
         let first = now.mask.trailing_zeros() as usize & (LANES - 1);
         let fetch = |first: u8, words: u8| {
@@ -105,12 +108,12 @@ impl<'p> Warp<'p> {
             }
             (_, barrier) => (vec![piece(to)], barrier.map(|barrier| (barrier, bytes)).into_iter().collect()),
         };
-        let flight = Flight { pieces, combine: copy.combine.as_ref(), tells };
+        let flight = Flight { pieces, combine: copy.combine.clone(), tells };
         self.send(now, flight).map_err(|kind| (kind, first))
     }
 
     /// Begins a copy of the bulk units. If it tells no barrier, the warp may wait for its group.
-    pub(super) fn send(&mut self, now: &mut Now<'_, 'p>, flight: Flight<'p>) -> Result<(), FaultKind> {
+    pub(super) fn send(&mut self, now: &mut Now, flight: Flight) -> Result<(), FaultKind> {
         if !flight.tells.is_empty() {
             return now.common.send(now.global, flight);
         }
@@ -119,7 +122,7 @@ impl<'p> Warp<'p> {
         Ok(())
     }
 
-    pub(super) fn store_remote(&mut self, now: &mut Now<'_, 'p>, store: &'p StoreRemote) -> Result<(), Stop> {
+    pub(super) fn store_remote(&mut self, now: &mut Now, store: &StoreRemote) -> Result<(), Stop> {
         let general = |word: usize| *self.registers.general(store.address, word);
         let (addresses, barriers) = (general(0), general(1));
         let bytes = usize::from(store.bytes);
@@ -132,7 +135,7 @@ impl<'p> Warp<'p> {
             to.aligned(store.bytes.into()).map_err(|kind| (kind, lane))?;
             let flight = Flight {
                 pieces: vec![Piece { from: Origin::Data(data), to, bytes }],
-                combine: store.combine.as_ref(),
+                combine: store.combine.clone(),
                 tells: vec![(Place::shared(barriers[lane].into()), bytes as u64)],
             };
             now.common.send(now.global, flight).map_err(|kind| (kind, lane))?;

@@ -8,7 +8,7 @@ use crate::sass::image::CODE;
 use crate::sass::program::{Action, Barrier, Dest};
 use sass::WORD_BYTES;
 
-impl Warp<'_> {
+impl Warp {
     /// Some lanes of a group go elsewhere, the others on.
     pub(super) fn split(&mut self, group: &mut Group, going: u32, target: u32) -> Next {
         let staying = group.mask & !going;

@@ -217,7 +217,7 @@ impl Compute {
     }
 }
 
-impl Warp<'_> {
+impl Warp {
     pub(super) fn compute(&mut self, now: &mut Now, compute: &Compute) -> Result<(), Stop> {
         let first = now.mask.trailing_zeros() as usize & (LANES - 1);
         let count = compute.arguments.len().min(ARGUMENTS);
