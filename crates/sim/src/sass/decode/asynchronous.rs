@@ -49,7 +49,7 @@ impl Decoder<'_> {
 
     /// LDGDEPBAR and UTMACMDFLUSH: a group that counts on the instruction's scoreboard.
     pub(super) fn close_group(&self, closing: Closing) -> Action {
-        match self.inst.control.write {
+        match self.inst.control.write.or(self.inst.control.read) {
             Some(scoreboard) => Action::CloseGroup { closing, scoreboard },
             // Nobody can wait for it.
             None => Action::Nothing,

@@ -32,14 +32,16 @@ impl Decoder<'_> {
             [dest, addend] => (None, [dest, addend]),
             _ => return None,
         };
-        let descriptors = self.operands_of(Kind::U).next()?.value as u8;
+        let place = inst.operands().position(|(_, operand)| operand.kind == Kind::U)?;
+        let descriptors = inst.operands().nth(place)?.1.value as u8;
+        let says = |name: M| inst.suffixes(place).any(|suffix| suffix == name);
         let product = GroupProduct {
             n,
             k,
             elements,
             sum,
-            negated: [inst.has(M::negA) || rows.is_some_and(|rows| rows.is_neg()), inst.has(M::negB)],
-            transposed: [inst.has(M::tnspA), inst.has(M::tnspB)],
+            negated: [says(M::negA) || rows.is_some_and(|rows| rows.is_neg()), says(M::negB)],
+            transposed: [says(M::tnspA), says(M::tnspB)],
             sparse: false,
         };
         Some(Action::MultiplyInGroup(Box::new(MultiplyInGroup {
