@@ -1,8 +1,9 @@
-//! Runs the kernels of a PTX file from several cubins in the simulator, and compares the memory that they leave.
+//! Runs the kernels of a PTX file in the interpreter and from several cubins in the simulator, and compares the memory
+//! that they leave.
 //!
 //! `cargo run --release -p sim --example kernels -- [--blocks N] FILE.ptx FIRST.cubin [OTHER.cubin ...]`
 
-use sim::kernels::Case;
+use sim::kernels::{Case, Data};
 use std::error::Error;
 use std::time::Instant;
 
@@ -18,21 +19,37 @@ fn main() -> Result<(), Box<dyn Error>> {
     let module = ptx::parse(&source, &ptx::Options::default()).module.ok_or("the file does not parse")?;
     let bytes = cubins.iter().map(std::fs::read).collect::<Result<Vec<_>, _>>()?;
     let programs = bytes.iter().map(|cubin| sim::sass::Program::new(cubin)).collect::<Result<Vec<_>, _>>()?;
+    let interpreted = sim::ptx::Program::new(&module, &source);
     for case in Case::of(&module, blocks) {
-        let start = Instant::now();
-        let outcomes: Vec<Result<Vec<Vec<u8>>, String>> = programs
-            .iter()
-            .map(|program| case.run(&mut sim::sass::Machine::new(program)).map_err(|error| error.to_string()))
-            .collect();
-        let verdict = match (&outcomes[..], outcomes.iter().find_map(|outcome| outcome.as_ref().err())) {
-            (_, Some(error)) => format!("FAULT {error}"),
-            ([first, others @ ..], None) if others.iter().all(|other| other == first) => "same".to_string(),
-            ([Ok(first), Ok(other), ..], None) => format!("DIFFERENT {}", difference(first, other)),
-            _ => String::new(),
-        };
-        println!("{file} {}: {} ({:.1} s)", case.kernel, verdict.trim(), start.elapsed().as_secs_f64());
+        for data in [Data::Numbers, Data::Indices] {
+            let start = Instant::now();
+            let reference = case.run(&mut sim::ptx::Machine::new(&interpreted), data);
+            let simulate = |program| case.run(&mut sim::sass::Machine::new(program), data);
+            let outcomes: Vec<Outcome> = programs.iter().map(simulate).collect();
+            let mut all = vec![("PTX".to_string(), &reference)];
+            all.extend(cubins.iter().cloned().zip(&outcomes));
+            let verdict = verdicts(&all);
+            println!("{file} {} {data:?}: {verdict} ({:.1} s)", case.kernel, start.elapsed().as_secs_f64());
+        }
     }
     Ok(())
+}
+
+type Outcome = Result<Vec<Vec<u8>>, Box<dyn Error>>;
+
+/// What each way does that differs from the first one that ends.
+fn verdicts(outcomes: &[(String, &Outcome)]) -> String {
+    let first = outcomes.iter().find_map(|(who, outcome)| Some((who, outcome.as_ref().ok()?)));
+    let one = |(who, outcome): &(String, &Outcome)| match (outcome, first) {
+        (Err(error), _) => Some(format!("FAULT {who}: {error}")),
+        (Ok(memory), Some((_, first))) if memory == first => None,
+        (Ok(memory), Some((other, first))) => {
+            Some(format!("DIFFERENT {other} {who} {}", difference(first, memory)))
+        }
+        (Ok(_), None) => None,
+    };
+    let found: Vec<String> = outcomes.iter().filter_map(one).collect();
+    if found.is_empty() { "same".to_string() } else { found.join("; ") }
 }
 
 fn difference(first: &[Vec<u8>], other: &[Vec<u8>]) -> String {

@@ -11,7 +11,7 @@ use crate::tensor_map::{self, Element, TensorMap};
 use ptx::ast::{Function, Item, Module, Param};
 
 /// Bytes behind each pointer.
-pub const BYTES: usize = 1 << 20;
+pub const BYTES: usize = 1 << 21;
 /// Dynamic shared memory: what Triton may ask for, less some for static variables.
 const SHARED: u32 = 200 << 10;
 /// What integers are, by their position.
@@ -20,6 +20,15 @@ const SCALE: f32 = 0.5;
 /// Rows and columns of a tensor of halves, and of its boxes: as wide as a row of the largest swizzle.
 const TENSOR: [u32; 2] = [256, 512];
 const TENSOR_BOX: [u32; 2] = [64, 128];
+
+/// What memory is full of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// Floats of all sizes.
+    Numbers,
+    /// Integers of 64 bits from 0 to 31, which are good indices.
+    Indices,
+}
 
 /// How a kernel is started.
 pub struct Case {
@@ -68,11 +77,11 @@ impl Case {
     }
 
     /// Runs the kernel on a machine; what its pointers point to afterwards.
-    pub fn run(&self, machine: &mut impl Machine) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
+    pub fn run(&self, machine: &mut impl Machine, data: Data) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
         let (mut parameters, mut buffers) = (Vec::new(), Vec::new());
         for (index, (argument, bytes, align)) in self.arguments.iter().enumerate() {
             let mut allocate = |machine: &mut dyn Allocate| {
-                let address = machine.allocate(numbers(index as u32, BYTES));
+                let address = machine.allocate(data.bytes(index as u32));
                 buffers.push(address);
                 address
             };
@@ -117,16 +126,27 @@ fn argument(index: usize, param: &Param) -> Argument {
     }
 }
 
-/// Numbers of 16 bits: 1 to 2 as f16, below 2 as bf16; two of them a number below 2 as f32.
-fn numbers(seed: u32, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
-    let next = |_: usize| {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        (state >> 16 & 0x833f | 0x3c00) as u16
-    };
-    (0..bytes / 2).map(next).flat_map(u16::to_le_bytes).collect()
+impl Data {
+    fn bytes(self, seed: u32) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state >> 16
+        };
+        match self {
+            // 16 bits each: 1 to 2 as f16, below 2 as bf16; two of them are a number below 2 as f32.
+            Data::Numbers => {
+                let next = |_: usize| (random() & 0x833f | 0x3c00) as u16;
+                (0..BYTES / 2).map(next).flat_map(u16::to_le_bytes).collect()
+            }
+            Data::Indices => {
+                let next = |_: usize| u64::from(random() & 31);
+                (0..BYTES / 8).map(next).flat_map(u64::to_le_bytes).collect()
+            }
+        }
+    }
 }
 
 fn map(address: u64) -> [u8; tensor_map::BYTES] {

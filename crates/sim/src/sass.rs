@@ -175,8 +175,9 @@ impl<'p> Machine<'p> {
         if shared > SHARED_LIMIT {
             return Err(refuse(format!("{name} has {shared} bytes of shared memory")));
         }
-        if kernel.parameters.size != launch.parameters.len() {
-            let (want, got) = (kernel.parameters.size, launch.parameters.len());
+        let want = kernel.parameters.size - kernel.parameters.lead.min(kernel.parameters.size);
+        if want != launch.parameters.len() {
+            let got = launch.parameters.len();
             return Err(refuse(format!("{name} takes {want} bytes of parameters, not {got}")));
         }
         Ok(kernel)

@@ -84,12 +84,12 @@ pub fn fill(
     let (start, size) = (kernel.parameters.base as u64, kernel.parameters.size as u64);
     match places.parameters {
         Parameters::Bank { base, size: end } => {
-            bank.wide(base, Space::Param.window().wrapping_sub(start));
+            bank.wide(base, Space::Param.window());
             bank.word(end, (start + size) as u32);
         }
         Parameters::Range { first, last } => {
-            bank.wide(first, Space::Param.window());
-            bank.wide(last, Space::Param.window() + size.saturating_sub(1));
+            bank.wide(first, Space::Param.window() + start);
+            bank.wide(last, Space::Param.window() + start + size.saturating_sub(1));
         }
     }
     if let Some(clusters) = places.clusters {
@@ -100,7 +100,7 @@ pub fn fill(
         bank.axes(clusters.counts, std::array::from_fn(|axis| launch.grid[axis] / cluster[axis]));
         bank.word(clusters.blocks, blocks);
     }
-    bank.put(kernel.parameters.base, launch.parameters);
+    bank.put(kernel.parameters.base + kernel.parameters.lead, launch.parameters);
     bank.bytes
 }
 

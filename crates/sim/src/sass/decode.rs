@@ -75,6 +75,11 @@ impl Decoder<'_> {
                 Action::BarrierResult { dest: self.dest(), truth: self.truth(0) }
             }
             Op::S2R | Op::S2UR | Op::CS2R => self.special()?,
+            Op::LEPC | Op::ULEPC => {
+                let address = CODE.wrapping_add_signed(self.relative()?.checked_mul(WORD_BYTES as i64)?);
+                let source = Source::Immediate(address);
+                Action::LoadConstant { source, signed: false, dest: self.dest(), words: 2 }
+            }
             Op::LDC | Op::ULDC | Op::LDCU => self.load_constant()?,
             Op::R2UR => Action::ToUniform {
                 dest: self.dest(),

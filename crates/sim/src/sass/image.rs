@@ -70,6 +70,8 @@ pub struct Kernel {
 pub struct Parameters {
     pub base: usize,
     pub size: usize,
+    /// Bytes before the first one, which must lie at a multiple of its alignment in the bank.
+    pub lead: usize,
 }
 
 pub struct Image {
@@ -241,7 +243,7 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
         }
     }
     let parameters = parameters(object, &symbol.name)
-        .unwrap_or(Parameters { base: target.constants.parameters.into(), size: 0 });
+        .unwrap_or(Parameters { base: target.constants.parameters.into(), ..Parameters::default() });
     let end = parameters.base + parameters.size;
     if banks[PARAMETERS].len() < end {
         banks[PARAMETERS].resize(end, 0);
@@ -265,8 +267,15 @@ fn attributes<'o>(object: &'o Object, section: &str) -> &'o [Attr] {
 }
 
 fn parameters(object: &Object, kernel: &str) -> Option<Parameters> {
-    attributes(object, &format!(".nv.info.{kernel}")).iter().find_map(|attribute| match &attribute.value {
-        Value::ParamBank(bank) => Some(Parameters { base: bank.base.into(), size: bank.size.into() }),
+    let info = attributes(object, &format!(".nv.info.{kernel}"));
+    let offsets = info.iter().filter_map(|attribute| match &attribute.value {
+        Value::Param(param) => Some(usize::from(param.offset)),
+        Value::ParamV2(param) => Some(usize::from(param.offset)),
+        _ => None,
+    });
+    let lead = offsets.min().unwrap_or(0);
+    info.iter().find_map(|attribute| match &attribute.value {
+        Value::ParamBank(bank) => Some(Parameters { base: bank.base.into(), size: bank.size.into(), lead }),
         _ => None,
     })
 }

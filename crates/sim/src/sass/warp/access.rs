@@ -67,11 +67,12 @@ impl Warp {
         };
         let offset = address.wrapping_sub(constant.window());
         aligned(constant, offset, length.into())?;
-        let (bank, base) = match constant {
+        // Parameters have the address of the bank, so that they are as aligned as they are there.
+        let (bank, first) = match constant {
             Space::Param => (now.context.bank(0), now.context.kernel.parameters.base),
             _ => (now.context.bank(3), 0),
         };
-        let start = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(base));
+        let start = usize::try_from(offset).ok().filter(|start| *start >= first);
         let found = start.and_then(|start| bank.get(start..start.checked_add(length.into())?));
         found.ok_or(FaultKind::OutOfBounds { space: constant.name(), address, bytes: length.into() })
     }
