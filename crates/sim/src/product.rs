@@ -8,7 +8,8 @@
 
 use crate::ptx::program::{LANES, Lanes, WholeFunction};
 use ori::arith::Int;
-use ori::arith::float::{F32, Flow, Format};
+use ori::arith::convert::float_to_float;
+use ori::arith::float::{F16, F32, Flow, Format};
 use ori::arith::matrix::{self, Accuracy, Factor};
 
 /// The elements of an operand.
@@ -164,7 +165,7 @@ pub fn held(elements: usize, element: Element) -> usize {
 }
 
 /// Where an element is: its lane, register and place in that.
-type Place = (usize, usize, usize);
+pub type Place = (usize, usize, usize);
 
 fn place_in_a(rows: usize, element: Element, row: usize, k: usize) -> Place {
     let count = element.count();
@@ -215,6 +216,184 @@ pub fn sums_of(
         }
     }
     out
+}
+
+/// The elements that sparse rows of a warp have: for each its place along `k`. Half of them are there; of each group
+/// of four (of two with 32 bits, of four pairs with 4 bits) the metadata name two in four bits. A word has a row in its
+/// lower and the row eight below in its upper half; as many lanes of four as are needed hold them side by side, from
+/// the one that the selector says.
+pub fn chosen(element: Element, k: usize, metadata: &Lanes, selector: usize) -> Vec<usize> {
+    const ROWS: usize = 16;
+    let group = match element.bits() {
+        32 => 2,
+        4 => 8,
+        _ => 4,
+    };
+    let holders = k / group / 4;
+    let mut places = Vec::with_capacity(ROWS * k / 2);
+    for row in 0..ROWS {
+        for index in 0..k / group {
+            let lane = row % 8 * 4 + (selector * holders + index / 4) % 4;
+            let bits = metadata[lane] >> (row / 8 * 16 + index % 4 * 4);
+            let names = [(bits & 3) as usize, (bits >> 2 & 3) as usize];
+            let first = group * index;
+            match group {
+                2 => places.push(first + names[0] / 2),
+                4 => places.extend(names.map(|name| first + name)),
+                _ => {
+                    places.extend(names.into_iter().flat_map(|name| [first + 2 * name, first + 2 * name + 1]))
+                }
+            }
+        }
+    }
+    places
+}
+
+/// A sparse product of a warp: the metadata come behind the other operands.
+pub fn multiply_sparse(shape: Shape, [a, b, c]: [Element; 3], sum: Sum, selector: usize) -> WholeFunction {
+    let Shape { m, n, k } = shape;
+    let first_b = held(m * k / 2, a);
+    let first_c = first_b + held(k * n, b);
+    let last = first_c + held(m * n, c);
+    Box::new(move |inputs| {
+        let (rows, columns) = (rows_of(inputs, a, m, k / 2), columns_of(&inputs[first_b..], b, n, k));
+        let products = Products::new(sum, [a, b], k, rows, columns);
+        let products = products.sparse(chosen(a, k, &inputs[last], selector));
+        sums_of(&products, c, [m, n], Some(&inputs[first_c..last]))
+    })
+}
+
+/// Registers of the three operands of a sparse product, without the metadata.
+pub fn registers_of_sparse(shape: Shape, [a, b, c]: [Element; 3]) -> usize {
+    held(shape.m * shape.k / 2, a) + held(shape.k * shape.n, b) + held(shape.m * shape.n, c)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    Rows,
+    Columns,
+}
+
+/// Registers that a lane has for the sums of eight lanes.
+pub fn held_by_quads(element: Element) -> usize {
+    8 / element.count()
+}
+
+/// `mma.m8n8k4` of f16: lanes `4 q` to `4 q + 3` and those sixteen further on have product `q` of four. A lane of the
+/// upper half has what is four rows down or four columns to the right. The elements of the sum and of the result may
+/// differ.
+pub fn multiply_quads(layouts: [Layout; 2], [c, d]: [Element; 2], sum: Sum) -> WholeFunction {
+    const N: usize = 8;
+    const K: usize = 4;
+    let half = Element::Float(F16);
+    // An element of a factor: where it is along the axis of eight, along k, and whether k goes over the lanes.
+    let place = |across: usize, k: usize, k_over_lanes: bool| {
+        let (lane, index) = if k_over_lanes { (k, across % 4) } else { (across % 4, k) };
+        (lane + across / 4 * 16, index / 2, index % 2)
+    };
+    let place_in_sum = |element: Element, row: usize, column: usize| match element.bits() {
+        16 => (row % 4 + row / 4 * 16, column / 2, column % 2),
+        _ => {
+            let lane = row & 1 | column & 2;
+            (lane + row / 4 * 16, column & 4 | row & 2 | column & 1, 0)
+        }
+    };
+    Box::new(move |inputs| {
+        let mut out = vec![[0; LANES]; held_by_quads(d)];
+        for quad in 0..4 {
+            let at = |(lane, register, index): Place| (lane + 4 * quad, register, index);
+            let factor = |first: usize, k_over_lanes: bool| -> Vec<u64> {
+                let places = (0..N).flat_map(|across| (0..K).map(move |k| place(across, k, k_over_lanes)));
+                places.map(|place| element_at(&inputs[first..], half, at(place))).collect()
+            };
+            let rows = factor(0, layouts[0] == Layout::Columns);
+            let columns = factor(2, layouts[1] == Layout::Rows);
+            let products = Products::new(sum, [half; 2], K, rows, columns);
+            for row in 0..N {
+                for column in 0..N {
+                    let before = element_at(&inputs[4..], c, at(place_in_sum(c, row, column)));
+                    let (lane, register, index) = at(place_in_sum(d, row, column));
+                    let value = products.at(row, column, converted(c, d, before));
+                    out[register][lane] |= value << (index * d.bits());
+                }
+            }
+        }
+        out
+    })
+}
+
+/// An addend in the format of the sum.
+fn converted(from: Element, to: Element, bits: u64) -> u64 {
+    match (from, to) {
+        (Element::Float(from), Element::Float(to)) if from != to => {
+            float_to_float(from, to, Flow::NEAREST, bits)
+        }
+        _ => bits,
+    }
+}
+
+/// A matrix in the registers of a warp in a way of our own, for `wmma`: one element after the other, row by row, each
+/// in the next lane. Where the registers have room for more, the matrix is there again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tile {
+    pub rows: usize,
+    pub columns: usize,
+    pub element: Element,
+}
+
+impl Tile {
+    /// For each element that a register has room for in each lane, its row and column.
+    pub fn places(self, registers: usize) -> impl Iterator<Item = (Place, usize, usize)> {
+        let Tile { rows, columns, element } = self;
+        let count = element.count();
+        (0..registers * count * LANES).map(move |index| {
+            let place = (index % LANES, index / LANES / count, index / LANES % count);
+            let flat = index % (rows * columns);
+            (place, flat / columns, flat % columns)
+        })
+    }
+
+    /// The rows of a matrix in registers, or its columns.
+    fn lines(self, registers: &[Lanes], by_columns: bool) -> Vec<u64> {
+        let mut out = vec![0; self.rows * self.columns];
+        for (place, row, column) in self.places(registers.len()) {
+            let at = if by_columns { column * self.rows + row } else { row * self.columns + column };
+            out[at] = element_at(registers, self.element, place);
+        }
+        out
+    }
+
+    /// Registers that hold a matrix.
+    fn registers(self) -> usize {
+        held(self.rows * self.columns, self.element).max(1)
+    }
+}
+
+/// `wmma.mma`: the registers of each operand, then what they hold.
+pub fn multiply_tiles(
+    shape: Shape,
+    elements: [Element; 4],
+    registers: [usize; 3],
+    sum: Sum,
+) -> WholeFunction {
+    let Shape { m, n, k } = shape;
+    let [a, b, c, d] = elements;
+    let tile = |rows, columns, element| Tile { rows, columns, element };
+    let (left, right) = (tile(m, k, a), tile(k, n, b));
+    let (addend, out) = (tile(m, n, c), tile(m, n, d));
+    let (first_b, first_c) = (registers[0], registers[0] + registers[1]);
+    Box::new(move |inputs| {
+        let rows = left.lines(&inputs[..first_b], false);
+        let columns = right.lines(&inputs[first_b..first_c], true);
+        let before = addend.lines(&inputs[first_c..first_c + registers[2]], false);
+        let products = Products::new(sum, [a, b], k, rows, columns);
+        let mut results = vec![[0; LANES]; out.registers()];
+        for ((lane, register, index), row, column) in out.places(results.len()) {
+            let value = products.at(row, column, converted(c, d, before[row * n + column]));
+            results[register][lane] |= value << (index * d.bits());
+        }
+        results
+    })
 }
 
 /// A product of a warp, all operands in registers.

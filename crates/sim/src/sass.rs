@@ -131,7 +131,7 @@ impl<'p> Machine<'p> {
 
     fn run_blocks(&mut self, launch: &Launch, hazards: &mut Hazards) -> Result<Statistics, Fault> {
         let kernel = self.kernel(launch)?;
-        let size = kernel.cluster.unwrap_or([1; 3]);
+        let size = launch.cluster.or(kernel.cluster).unwrap_or([1; 3]);
         let clusters: [u32; 3] = std::array::from_fn(|axis| launch.grid[axis] / size[axis]);
         let count = clusters.iter().map(|n| u64::from(*n)).product::<u64>();
         let mut statistics = Statistics::default();
@@ -167,9 +167,9 @@ impl<'p> Machine<'p> {
         if launch.grid.contains(&0) {
             return Err(refuse("the grid is empty".into()));
         }
-        let cluster = kernel.cluster.unwrap_or([1; 3]);
-        if launch.grid.iter().zip(cluster).any(|(blocks, size)| blocks % size != 0) {
-            return Err(refuse(format!("the grid {:?} is not one of clusters {cluster:?}", launch.grid)));
+        let cluster = launch.cluster.or(kernel.cluster).unwrap_or([1; 3]);
+        if cluster.contains(&0) || (0..3).any(|axis| launch.grid[axis] % cluster[axis] != 0) {
+            return Err(refuse(format!("{:?} blocks are no clusters of {cluster:?}", launch.grid)));
         }
         let shared = kernel.shared.saturating_add(launch.shared);
         if shared > SHARED_LIMIT {

@@ -12,6 +12,17 @@ pub enum Swizzle {
 }
 
 impl Swizzle {
+    /// The swizzle of rows of so many bytes.
+    pub fn of_bytes(bytes: u32) -> Option<Swizzle> {
+        Some(match bytes {
+            0 => Swizzle::None,
+            32 => Swizzle::Bytes32,
+            64 => Swizzle::Bytes64,
+            128 => Swizzle::Bytes128,
+            _ => return None,
+        })
+    }
+
     /// How many times 16 bytes a row has.
     pub fn units(self) -> u32 {
         match self {

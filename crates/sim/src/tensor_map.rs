@@ -84,6 +84,36 @@ pub struct TensorMap {
     pub steps: [u32; AXES],
 }
 
+/// A tensor as one describes it; lists begin with the fastest axis, which has no stride.
+#[derive(Clone, Copy, Debug)]
+pub struct Tensor<'a> {
+    pub element: &'a str,
+    pub sizes: &'a [u32],
+    /// In bytes.
+    pub strides: &'a [u64],
+    pub boxes: &'a [u32],
+    pub steps: &'a [u32],
+    /// Bytes of a row that are mixed: 0, 32, 64 or 128.
+    pub swizzle: u32,
+    pub fills_nan: bool,
+}
+
+/// What `tensormap.replace` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapField {
+    Address,
+    Rank,
+    Box(usize),
+    Size(usize),
+    Stride(usize),
+    Step(usize),
+    Element,
+    Interleave,
+    Swizzle,
+    SwizzleAtomicity,
+    Fill,
+}
+
 /// An element of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
@@ -112,6 +142,7 @@ const SWIZZLE: Field = field(0x08, 13, 2);
 const FILL: Field = field(0x08, 15, 1);
 /// f32 is rounded to tf32.
 const ROUNDED: Field = field(0x08, 16, 1);
+const SWIZZLE_ATOMICITY: Field = field(0x08, 19, 3);
 const STRIDES: usize = 0x0c;
 const STRIDES_HIGH: usize = 0x1c;
 const SIZES: usize = 0x20;
@@ -153,9 +184,63 @@ fn set_word(map: &mut [u8; BYTES], at: usize, value: u32) {
     field(at, 31, 1).set(map, value >> 31);
 }
 
+/// Changes a field to the value that the instruction has for it.
+pub fn replace(map: &mut [u8; BYTES], field: MapField, value: u64) {
+    let word = value as u32;
+    match field {
+        MapField::Address => map[..8].copy_from_slice(&value.to_le_bytes()),
+        MapField::Rank => RANK.set(map, word),
+        MapField::Box(axis) => box_field(axis).set(map, word.wrapping_sub(1)),
+        MapField::Size(axis) => set_word(map, SIZES + 4 * axis, word.wrapping_sub(1)),
+        MapField::Stride(axis) => {
+            set_word(map, STRIDES + 4 * axis, (value >> STRIDE_SHIFT) as u32);
+            high_stride_field(axis).set(map, (value >> STRIDE_SHIFT >> 32) as u32);
+        }
+        MapField::Step(axis) => step_field(axis).set(map, word.wrapping_sub(1)),
+        MapField::Element => {
+            // Types 11 and 12 are types 7 and 8, rounded.
+            let rounded = matches!(word, 11 | 12);
+            if rounded {
+                ROUNDED.set(map, 1);
+            }
+            ELEMENT.set(map, word - if rounded { 4 } else { 0 });
+        }
+        MapField::Interleave => INTERLEAVE.set(map, word),
+        MapField::Swizzle => SWIZZLE.set(map, word),
+        MapField::SwizzleAtomicity => SWIZZLE_ATOMICITY.set(map, word),
+        MapField::Fill => FILL.set(map, word),
+    }
+}
+
 const SWIZZLES: [Swizzle; 4] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
 
 impl TensorMap {
+    /// The map of a tensor at an address; why there is none otherwise.
+    pub fn new(address: u64, tensor: &Tensor) -> Result<TensorMap, String> {
+        let Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan } = *tensor;
+        let element = Element::named(element).ok_or_else(|| format!("a tensor of {element}"))?;
+        let rank = sizes.len();
+        let fits = (1..=AXES).contains(&rank) && boxes.len() == rank && steps.len() == rank;
+        if !fits || strides.len() + 1 != rank {
+            return Err(format!("a tensor of {rank} axes with other numbers of boxes, steps or strides"));
+        }
+        if address % 16 != 0 || strides.iter().any(|stride| stride % 16 != 0) {
+            return Err("a tensor whose address or strides are no multiples of 16".into());
+        }
+        let or_one = |list: &[u32], axis: usize| list.get(axis).copied().unwrap_or(1);
+        Ok(TensorMap {
+            address,
+            rank,
+            element,
+            swizzle: Swizzle::of_bytes(swizzle).ok_or_else(|| format!("a swizzle of {swizzle} bytes"))?,
+            fills_nan,
+            sizes: std::array::from_fn(|axis| or_one(sizes, axis)),
+            strides: std::array::from_fn(|axis| strides.get(axis).copied().unwrap_or(0)),
+            boxes: std::array::from_fn(|axis| or_one(boxes, axis)),
+            steps: std::array::from_fn(|axis| or_one(steps, axis)),
+        })
+    }
+
     /// What a map says; why it can't be used otherwise.
     pub fn read(map: &[u8; BYTES]) -> Result<TensorMap, String> {
         let code = ELEMENT.get(map) as usize + 4 * ROUNDED.get(map) as usize;
@@ -218,8 +303,32 @@ impl TensorMap {
         self.extents().iter().product::<u32>().saturating_mul(self.element.bytes())
     }
 
+    /// What a copy takes, from the corner that it names; why it can't otherwise.
+    pub fn cells(&self, corner: [i32; AXES], offsets: &[u16]) -> Result<Vec<Cell>, String> {
+        match offsets {
+            [] => Ok(self.tile(corner).collect()),
+            _ => Err("pixels along a filter's path, which is not known".into()),
+        }
+    }
+
+    /// Where a byte of a box at this address of shared memory lies.
+    pub fn swizzled(&self, place: u64, offset: u32) -> u64 {
+        let address = place.wrapping_add(offset.into());
+        address & !0xffff_ffff | u64::from(self.swizzle.apply(address as u32))
+    }
+
+    /// An element as a copy brings it.
+    pub fn loaded(&self, bits: u64) -> u64 {
+        bits
+    }
+
+    /// What stands for an element that the tensor doesn't have.
+    pub fn filling(&self) -> u64 {
+        0
+    }
+
     /// The elements of the box whose first corner is given.
-    pub fn tile(&self, corner: [i32; AXES]) -> impl Iterator<Item = Cell> + '_ {
+    fn tile(&self, corner: [i32; AXES]) -> impl Iterator<Item = Cell> + '_ {
         let extents = self.extents();
         let size = self.element.bytes();
         (0..extents.iter().product::<u32>()).map(move |index| {

@@ -87,6 +87,9 @@ impl Accuracy {
     /// Hopper, for factors of 16 bits and more.
     pub const WIDE: Accuracy = Accuracy { terms: 16, fraction: 25 };
 
+    /// Hopper's warpgroups, for factors of 8 bits.
+    pub const NARROW: Accuracy = Accuracy { terms: 32, fraction: 13 };
+
     /// A few products and what was there before, in one go.
     fn add(self, terms: &[Factor], to: Format) -> u64 {
         let class = |class: Class| terms.iter().filter(move |term| term.class == class);

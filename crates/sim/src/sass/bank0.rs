@@ -94,7 +94,7 @@ pub fn fill(
     }
     if let Some(clusters) = places.clusters {
         let blocks = cluster.iter().product();
-        bank.word(clusters.explicit, u32::from(kernel.cluster.is_some() || blocks > 1));
+        bank.word(clusters.explicit, u32::from(launch.cluster.or(kernel.cluster).is_some()));
         bank.axes(clusters.sizes, cluster);
         bank.axes(clusters.reciprocals, cluster.map(|size| (1.0 / size as f32).to_bits()));
         bank.axes(clusters.counts, std::array::from_fn(|axis| launch.grid[axis] / cluster[axis]));

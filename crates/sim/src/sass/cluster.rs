@@ -12,9 +12,6 @@ use crate::barriers::{Barriers, Party};
 use crate::ptx::memory::Global;
 use crate::ptx::{Launch, Statistics};
 
-/// Bits of a shared address below the block's rank in its cluster: `CgaCtaId << 24 | offset`.
-pub const RANK_SHIFT: u32 = 24;
-
 /// What the blocks of a cluster share.
 pub struct Common {
     /// Shared memory of each block, from address 0, with the system's part.

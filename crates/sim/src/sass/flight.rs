@@ -9,9 +9,9 @@
 //! So code that looks at the destination too early, or changes the source too early, gets wrong values.
 
 use super::POISON;
-use super::cluster::{Common, RANK_SHIFT};
+use super::cluster::Common;
 use crate::ptx::FaultKind;
-use crate::ptx::memory::{self, Global, Space};
+use crate::ptx::memory::{self, Global, RANK_SHIFT, Space, rank_and_offset};
 use crate::ptx::program::AtomicFunction;
 use crate::sass::mbarrier;
 use std::collections::VecDeque;
@@ -19,11 +19,6 @@ use std::sync::Arc;
 
 /// Rounds of the cluster's warps that a copy takes at least.
 const ROUNDS: u64 = 2;
-
-/// The block that an address of shared memory names, and the offset there.
-pub fn split(address: u64) -> (usize, u64) {
-    ((address as u32 >> RANK_SHIFT) as usize, address & ((1 << RANK_SHIFT) - 1))
-}
 
 /// Bytes of global memory, or of a block's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +30,7 @@ pub enum Place {
 impl Place {
     /// The place of an address of shared memory that may be another block's.
     pub fn shared(address: u64) -> Place {
-        let (rank, offset) = split(address);
+        let (rank, offset) = rank_and_offset(address);
         Place::Shared { rank, offset }
     }
 

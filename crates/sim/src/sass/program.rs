@@ -367,6 +367,8 @@ pub struct MultiplyInGroup {
     /// Whether something is added to, and its first register.
     pub adds: Condition,
     pub addend: u8,
+    /// The register that says which elements sparse rows have, and whose word of it counts.
+    pub metadata: Option<(u8, u8)>,
     pub dest: u8,
     /// It is the last one of its group.
     pub closes: bool,

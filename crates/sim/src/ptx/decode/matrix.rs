@@ -1,7 +1,10 @@
 //! Matrix instructions of a warp.
 
 use super::{Decoder, Ins};
-use crate::product::{Element, Shape, Sum, multiply, registers};
+use crate::product::{
+    Element, Layout, Shape, Sum, held_by_quads, multiply, multiply_quads, multiply_sparse, registers,
+    registers_of_sparse,
+};
 use crate::ptx::memory::Space;
 use crate::ptx::program::{Action, Lanes, MatrixAccess, Whole};
 use ::ptx::Type;
@@ -11,7 +14,7 @@ use ori::arith::float::{BF16, E4M3, E5M2, F16, F32, Flow, Rounding};
 use ori::arith::matrix::Accuracy;
 
 /// The elements that a type of PTX names.
-fn element(ty: Type) -> Option<Element> {
+pub(super) fn element(ty: Type) -> Option<Element> {
     let int = |bits, signed| Element::Int(Int { bits, signed });
     Some(match ty.name() {
         "f16" => Element::Float(F16),
@@ -32,11 +35,23 @@ fn element(ty: Type) -> Option<Element> {
 }
 
 /// `.m16n8k32`.
-fn shape(word: &str) -> Option<Shape> {
+pub(super) fn shape(word: &str) -> Option<Shape> {
     let (m, rest) = word.strip_prefix(".m")?.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
     Some(Shape { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? })
 }
+
+/// How floats are summed up: into what, what is multiplied, and whether a warpgroup does it.
+pub(super) fn sum_of(to: Element, factor: Element, group: bool) -> Option<Sum> {
+    let Element::Float(to) = to else { return None };
+    let accuracy = if group && factor.bits() == 8 { Accuracy::NARROW } else { Accuracy::WIDE };
+    Some(Sum::Float(to, accuracy))
+}
+
+const LAYOUTS: [(&str, Layout); 2] = [("row", Layout::Rows), ("col", Layout::Columns)];
+
+/// Four products of eight threads each.
+const QUADS: Shape = Shape { m: 8, n: 8, k: 4 };
 
 impl<'a> Decoder<'a> {
     pub(super) fn matrix(&self, ins: &Ins<'a>) -> Option<Action> {
@@ -59,25 +74,20 @@ impl<'a> Decoder<'a> {
 
     fn product(&self, ins: &Ins<'a>) -> Option<Action> {
         let shape = shape(ins.take(|w| shape(w.text()).is_some())?.text())?;
-        // Operands of eight threads each are another matter.
-        let eight = shape.m == 8 && shape.n == 8;
-        (ins.flag("row") && ins.flag("col")).then_some(())?;
+        let sparse = ins.choose(&[("sp", ()), ("sp::ordered_metadata", ())]).is_some();
+        let layouts = [ins.choose(&LAYOUTS)?, ins.choose(&LAYOUTS)?];
         let saturate = ins.flag("satfinite");
         let rounding = ins.choose(&super::float::ROUNDING).unwrap_or(Rounding::Nearest);
-        let types = [ins.ty()?, ins.ty()?, ins.ty()?, ins.ty()?];
-        let [to, a, b, c] = [types[0], types[1], types[2], types[3]].map(element);
+        let [to, a, b, c] = [ins.ty()?, ins.ty()?, ins.ty()?, ins.ty()?].map(element);
         let (to, a, b, c) = (to?, a?, b?, c?);
-        (to == c && !(eight && shape.k == 4 && a != Element::F64)).then_some(())?;
-        let sum = match (to, a, b) {
-            (Element::Float(to), Element::Float(_) | Element::Tf32, _) => Sum::Float(to, Accuracy::WIDE),
-            (Element::F64, Element::F64, Element::F64) => Sum::F64(Flow { rounding, ..Flow::NEAREST }),
-            (_, Element::Int(_), Element::Int(_)) => Sum::Int { saturate },
-            (_, Element::Bit, Element::Bit) => {
-                let and = ins.choose(&[("xor", false), ("and", true)])?;
-                ins.flag("popc").then_some(())?;
-                if and { Sum::And } else { Sum::Xor }
+        let sum = match a {
+            Element::F64 => Sum::F64(Flow { rounding, ..Flow::NEAREST }),
+            Element::Int(_) => Sum::Int { saturate },
+            Element::Bit => {
+                let sum = ins.choose(&[("xor", Sum::Xor), ("and", Sum::And)])?;
+                ins.flag("popc").then_some(sum)?
             }
-            _ => return None,
+            _ => sum_of(to, a, false)?,
         };
         let register = |element: Element| if element.bits() == 64 { Type::B64 } else { Type::B32 };
         let dests = self.dests(ins.get(0)?, register(to))?;
@@ -85,8 +95,19 @@ impl<'a> Decoder<'a> {
         for (i, element) in [a, b, c].into_iter().enumerate() {
             sources.extend(self.sources(ins.get(i + 1)?, register(element))?);
         }
-        (sources.len() == registers(shape, [a, b, c]) && ins.len() == 4).then_some(())?;
-        let function = multiply(shape, [a, b, c], sum);
+        let function = if shape == QUADS && a != Element::F64 {
+            (sources.len() == 4 + held_by_quads(c)).then_some(())?;
+            multiply_quads(layouts, [c, to], sum)
+        } else if sparse {
+            (to == c && sources.len() == registers_of_sparse(shape, [a, b, c])).then_some(())?;
+            sources.push(self.source(ins.get(4)?, Type::B32)?);
+            let selector = super::constant(ins.get(5)?, Type::U32)? as usize;
+            multiply_sparse(shape, [a, b, c], sum, selector)
+        } else {
+            let straight = layouts == [Layout::Rows, Layout::Columns];
+            (straight && to == c && sources.len() == registers(shape, [a, b, c])).then_some(())?;
+            multiply(shape, [a, b, c], sum)
+        };
         Some(Action::Whole(Box::new(Whole { sources: sources.into(), dests: dests.into(), function })))
     }
 

@@ -23,11 +23,17 @@ impl Decoder<'_> {
     /// `HGMMA.64x64x16.F32 sum, rows or both descriptors, …, addend, whether it is added, gsb0`.
     pub(super) fn product_in_group(&self) -> Option<Action> {
         let inst = self.inst;
-        (!inst.has(M::SP)).then_some(())?;
+        // What REGOFFSET adds to which register is not known.
+        (!inst.has(M::REGOFFSET)).then_some(())?;
         let [n, k] = inst.modifiers().find_map(|name| shape(name.name()))?;
         let (elements, sum) = self.group_elements()?;
         let general: Vec<&Operand> = self.operands_of(Kind::R).collect();
-        let (rows, [dest, addend]) = match general[..] {
+        let sparse = inst.has(M::SP);
+        let (metadata, general) = match general.split_last() {
+            Some((last, others)) if sparse => (Some((last.value as u8, self.selector())), others),
+            _ => (None, &general[..]),
+        };
+        let (rows, [dest, addend]) = match *general {
             [dest, rows, addend] => (Some(rows), [dest, addend]),
             [dest, addend] => (None, [dest, addend]),
             _ => return None,
@@ -42,7 +48,7 @@ impl Decoder<'_> {
             sum,
             negated: [says(M::negA) || rows.is_some_and(|rows| rows.is_neg()), says(M::negB)],
             transposed: [says(M::tnspA), says(M::tnspB)],
-            sparse: false,
+            sparse,
         };
         Some(Action::MultiplyInGroup(Box::new(MultiplyInGroup {
             product,
@@ -50,9 +56,15 @@ impl Decoder<'_> {
             descriptors,
             adds: self.only_condition_or_never()?,
             addend: addend.value as u8,
+            metadata,
             dest: dest.value as u8,
             closes: (0..inst.operands().count()).any(|index| inst.name(index) == M::gsb0),
         })))
+    }
+
+    /// Whose word of the metadata of a sparse product counts.
+    pub(super) fn selector(&self) -> u8 {
+        self.operands_of(Kind::Unsigned).next().map_or(0, |operand| operand.value as u8)
     }
 
     fn operands_of<'k>(&'k self, kind: Kind) -> impl Iterator<Item = &'k Operand> {

@@ -2,9 +2,9 @@
 
 use super::{LANES, Now, Stop, Warp, lanes_of};
 use crate::ptx::FaultKind;
-use crate::ptx::memory::{self, Space, aligned};
+use crate::ptx::memory::{self, Space, aligned, rank_and_offset};
 use crate::ptx::program::Lanes;
-use crate::sass::flight::{Closing, Flight, Origin, Piece, Place, split};
+use crate::sass::flight::{Closing, Flight, Origin, Piece, Place};
 use crate::sass::program::{Address, Atomic, Dest, Load, Truth};
 use ori::arith::Int;
 
@@ -36,7 +36,7 @@ impl Warp {
         let bytes = usize::from(length);
         let found = match space {
             Space::Global | Space::Generic => now.global.slice(offset, bytes),
-            Space::Shared => {
+            Space::Shared | Space::Cluster => {
                 let (rank, offset) = shared_place(asked, offset, now.context.rank as usize);
                 now.common.shared_bytes(rank, offset, bytes)
             }
@@ -230,7 +230,7 @@ impl Warp {
 /// The block and the offset of an address of shared memory. A generic address names the block; one of LDS and its kin may
 /// leave the block's own number out.
 fn shared_place(asked: Space, address: u64, own: usize) -> (usize, u64) {
-    match (asked, split(address)) {
+    match (asked, rank_and_offset(address)) {
         (Space::Shared, (0, offset)) => (own, offset),
         (_, place) => place,
     }

@@ -3,17 +3,17 @@
 use super::access::word_of;
 use super::{LANES, Next, Now, Stop, Warp, lanes_of};
 use crate::ptx::FaultKind;
-use crate::ptx::memory::{self, Global, Space, aligned};
+use crate::ptx::memory::{self, Global, Space, aligned, rank_and_offset};
 use crate::ptx::program::Lanes;
 use crate::sass::cluster::Common;
-use crate::sass::flight::{Closing, Flight, Origin, Piece, Place, split};
+use crate::sass::flight::{Closing, Flight, Origin, Piece, Place};
 use crate::sass::mbarrier::arrived;
 use crate::sass::program::{Address, Arrive, BulkCopy, Dest, Multiply, Source, StoreRemote, Truth};
 
 impl Warp {
     /// The barrier at an address of shared memory, of whichever block.
     fn barrier<'m>(&self, now: &'m mut Now, lane: usize, address: u64) -> Result<&'m mut [u8], Stop> {
-        let (rank, offset) = split(address);
+        let (rank, offset) = rank_and_offset(address);
         let bad = FaultKind::OutOfBounds { space: Space::Shared.name(), address, bytes: 8 };
         aligned(Space::Shared, address, 8).map_err(|kind| (kind, lane))?;
         now.common.shared_bytes(rank, offset, 8).ok_or((bad, lane))

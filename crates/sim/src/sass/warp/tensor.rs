@@ -6,7 +6,7 @@ use crate::ptx::decode::memory::atomic_function;
 use crate::ptx::memory::Space;
 use crate::sass::flight::{Combine, Flight, Origin, Piece, Place};
 use crate::sass::program::{TensorCopy, TensorWay};
-use crate::tensor_map::{AXES, BYTES, TensorMap};
+use crate::tensor_map::{AXES, BYTES, Cell, TensorMap};
 use std::sync::Arc;
 
 impl Warp {
@@ -30,7 +30,8 @@ impl Warp {
         for (axis, at) in (0..copy.axes).zip(&mut corner) {
             *at = fetch(self, now, corner_at.saturating_add(axis), 1)? as i32;
         }
-        let pieces = pieces(&map, corner, shared, load);
+        let cells = map.cells(corner, &[]).map_err(|what| (FaultKind::Unsupported { what }, first))?;
+        let pieces: Vec<Piece> = cells.into_iter().filter_map(|cell| piece(&map, cell, shared, load)).collect();
         let combine = match copy.way {
             TensorWay::Combine(operation) => Some(combine(&map, operation).ok_or_else(|| {
                 undefined(format!("{operation} of a tensor of {}", map.element.type_name()))
@@ -67,33 +68,24 @@ impl Warp {
     }
 }
 
-/// The elements of a box between memory and where they lie in shared memory. What lies outside of the tensor is filled
-/// in there, and written nowhere.
-fn pieces(map: &TensorMap, corner: [i32; AXES], shared: Place, load: bool) -> Vec<Piece> {
-    let Place::Shared { rank, offset: start } = shared else { return Vec::new() };
+/// An element of a box between memory and where it lies in shared memory. What lies outside of the tensor is filled in
+/// there, and written nowhere.
+fn piece(map: &TensorMap, cell: Cell, shared: Place, load: bool) -> Option<Piece> {
+    let Place::Shared { rank, offset: start } = shared else { return None };
     let bytes = map.element.bytes() as usize;
-    let piece = |cell: crate::tensor_map::Cell| {
-        let offset = map.swizzle.apply(start as u32 + cell.shared).into();
-        let here = Place::Shared { rank, offset };
-        let there = cell.global.map(Place::Global);
-        match (load, there) {
-            (true, Some(there)) => Some(Piece { from: Origin::Place(there), to: here, bytes }),
-            (true, None) => Some(Piece { from: outside(map), to: here, bytes }),
-            (false, Some(there)) => Some(Piece { from: Origin::Place(here), to: there, bytes }),
-            (false, None) => None,
-        }
-    };
-    map.tile(corner).filter_map(piece).collect()
+    let here = Place::Shared { rank, offset: map.swizzled(start, cell.shared) };
+    Some(match (load, cell.global) {
+        (true, Some(there)) => Piece { from: Origin::Place(Place::Global(there)), to: here, bytes },
+        (true, None) => Piece { from: filling(map), to: here, bytes },
+        (false, Some(there)) => Piece { from: Origin::Place(here), to: Place::Global(there), bytes },
+        (false, None) => return None,
+    })
 }
 
 /// What a copy finds outside of a tensor.
-fn outside(map: &TensorMap) -> Origin {
-    if !map.fills_nan {
-        return Origin::Zeros;
-    }
-    // All ones but for the sign: a NaN of every format.
-    let mut data = [0xff; 16];
-    data[map.element.bytes() as usize - 1] = 0x7f;
+fn filling(map: &TensorMap) -> Origin {
+    let mut data = [0; 16];
+    data[..8].copy_from_slice(&map.filling().to_le_bytes());
     Origin::Data(data)
 }
 

@@ -5,7 +5,7 @@
 //! have read it as late as that.
 
 use super::{LANES, Now, Source, Stop, Warp};
-use crate::product::held;
+use crate::product::{chosen, held};
 use crate::ptx::FaultKind;
 use crate::ptx::memory;
 use crate::ptx::program::Lanes;
@@ -65,7 +65,8 @@ impl Warp {
         };
         let rows = match multiply.rows {
             Some(first) => {
-                let registers = self.run_of(first, held(ROWS * product.k, left));
+                let elements = ROWS * product.k / if product.sparse { 2 } else { 1 };
+                let registers = self.run_of(first, held(elements, left));
                 product.rows_in_registers(&registers)
             }
             None => product.rows_in_memory(self.index as usize % WARPS, for_rows, &mut read)?,
@@ -73,7 +74,11 @@ impl Warp {
         let columns = product.columns(for_columns, &mut read)?;
         let adds = self.registers.holds(multiply.adds, now.mask) != 0;
         let before = adds.then(|| self.run_of(multiply.addend, held(ROWS * product.n, to)));
-        let sums = product.sums(rows, columns, None, before.as_deref());
+        let chosen = multiply.metadata.map(|(register, selector)| {
+            let metadata = self.registers.general(register, 0).map(u64::from);
+            chosen(left, product.k, &metadata, selector.into())
+        });
+        let sums = product.sums(rows, columns, chosen, before.as_deref());
         for (word, values) in sums.iter().enumerate() {
             let dest = Dest::General(multiply.dest.saturating_add(word as u8));
             self.registers.write(now.mask, dest, 1, values);
