@@ -303,7 +303,14 @@ fn functions<'a>(module: &'a ptx::Module<'a>) -> Result<Vec<&'a ptx::ast::Functi
         match item {
             Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
             Item::Variable(_) | Item::File(_) | Item::Section(_) | Item::Alias(_) => {}
-            Item::Pragma(_) => return Err(unsupported_module()),
+            // No loop is unrolled.
+            Item::Pragma(strings) => match strings.iter().find(|s| s.trim_matches('"') != "nounroll") {
+                Some(other) => {
+                    let message = format!("Pragma '{}' not supported", other.trim_matches('"'));
+                    return Err(Failure::of_module(message));
+                }
+                None => {}
+            },
         }
     }
     Ok(functions)
@@ -377,10 +384,6 @@ fn allocate(
         regalloc::check(&kernel.code, &code, &limits, machine.isa).map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
-}
-
-fn unsupported_module() -> Failure {
-    Failure::of_module("A pragma of the module is not supported yet".to_string())
 }
 
 fn unsupported_target(target: ptx::Target) -> Failure {
