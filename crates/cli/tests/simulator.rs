@@ -38,10 +38,15 @@ fn files_with_run_lines() -> Vec<PathBuf> {
     files
 }
 
+/// No run line here has a tensor map.
+fn no_map(_: &runline::Tensor, _: u64) -> Result<[u8; runline::MAP_BYTES], String> {
+    Err("a tensor map".into())
+}
+
 /// Runs a run line; what is wrong, if anything.
 fn check(machine: &mut dyn Machine, run: &runline::Run) -> Result<(), String> {
     let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
-    let parameters = run.parameters(&addresses);
+    let parameters = run.parameters(&addresses, no_map)?;
     let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
     let launch = Launch { shared: run.shared, step_limit: STEP_LIMIT, ..launch };
     machine.run(&launch).map_err(|fault| fault.to_string())?;
@@ -156,7 +161,7 @@ fn simulate(cubin: &[u8], run: &runline::Run) -> Result<(), Box<sim::sass::Fault
     let program = sim::sass::Program::new(cubin).unwrap();
     let mut machine = sim::sass::Machine::new(&program);
     let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
-    let parameters = run.parameters(&addresses);
+    let parameters = run.parameters(&addresses, no_map).unwrap();
     let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
     machine.run(&Launch { step_limit: STEP_LIMIT, shared: run.shared, ..launch })?;
     Ok(())

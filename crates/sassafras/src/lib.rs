@@ -295,8 +295,8 @@ fn functions<'a>(module: &'a ptx::Module<'a>) -> Result<Vec<&'a ptx::ast::Functi
     for item in &module.items {
         match item {
             Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
-            Item::Variable(_) | Item::File(_) | Item::Section(_) => {}
-            _ => return Err(unsupported_module()),
+            Item::Variable(_) | Item::File(_) | Item::Section(_) | Item::Alias(_) => {}
+            Item::Pragma(_) => return Err(unsupported_module()),
         }
     }
     Ok(functions)
@@ -373,7 +373,7 @@ fn allocate(
 }
 
 fn unsupported_module() -> Failure {
-    Failure::of_module("An alias or pragma of the module is not supported yet".to_string())
+    Failure::of_module("A pragma of the module is not supported yet".to_string())
 }
 
 fn unsupported_target(target: ptx::Target) -> Failure {

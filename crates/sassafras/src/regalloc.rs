@@ -1038,7 +1038,6 @@ fn early_writer(data: &InstData) -> bool {
 fn address(data: &InstData) -> Option<Address> {
     data.args.iter().find_map(|a| match *a {
         Arg::Address { symbol, addend, half } => Some(Address::Half { symbol, addend, half }),
-        Arg::Table { symbol } => Some(Address::Table { symbol }),
         Arg::Incoming(_) => Some(Address::Incoming),
         _ => None,
     })

@@ -10,11 +10,16 @@
 use ptx::{Launch, Statistics};
 
 mod barriers;
+pub mod descriptor;
 pub mod generate;
 pub mod ops;
+pub mod product;
 pub mod ptx;
 pub mod sass;
+pub mod swizzle;
+pub mod tensor_map;
 pub mod verify;
+pub mod warpgroup;
 
 /// What the interpreter and the simulator have in common: memory, and kernels that run on it.
 pub trait Machine {

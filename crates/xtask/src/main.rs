@@ -49,10 +49,14 @@ cargo xtask <task>
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
   fuzz programs                  generated PTX: the interpreter, the compiler's checks and all levels agree
-  fuzz bundle DIR                the same on a machine with a GPU: cubins, results, and run.sh
-      --seed N                   the first program (default 0)
-      --count N                  how many programs (default 1000)
+  fuzz gpu                       the same programs on this machine's GPU, against the interpreter
+      --seeds A..B               which programs (default 0..1000); --seeds A is one
+      --jobs N                   how many at a time (default: the processors)
+      --time-limit N             no more after this many seconds
+      --ways NAME,NAME           how to compile: O0, O1, O3, O3-32, g (default: all of them)
       --reference                with ptxas's code, too
+      --keep DIR                 where reduced programs go (default target/fuzz)
+      --simulator                gpu: the simulator in place of a GPU
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
   probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
       --corpus DIR               real PTX beside the random programs

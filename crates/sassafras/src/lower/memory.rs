@@ -208,7 +208,10 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn load(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let space = self.space(ins)?;
+        let space = match self.params.is_in_memory(self.body, ins.get(1)?) {
+            true => ins.word(Kind::Space).map(|_| Space::Local)?,
+            false => self.space(ins)?,
+        };
         let manner = Manner::read(ins)?;
         let data = Data::read(ins)?;
         let policy = self.cache_hint(ins, 2)?;

@@ -25,9 +25,14 @@ enum Kind {
     Store(Access),
     /// The threads of a warp do it together.
     Warp,
+    /// The same, with their registers alone: it only stays where the threads have met.
+    Matrix,
     /// No access to memory passes it.
     Order,
-    /// Nor does anything that touches the registers of products: it is one of them, or has to do with their flight.
+    /// The same, and the threads of a warp meet here.
+    Meet,
+    /// As `Order`; nor does anything pass that touches the registers of products: it is one of them, or has to do with
+    /// their flight.
     Fence,
     /// Nothing passes it.
     Wall,
@@ -90,28 +95,32 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         S2R | S2UR | CS2R if data.args.iter().all(fixed) => Kind::Free,
         S2R | S2UR | CS2R | BMOV | ELECT | LEPC | R2P | P2R => Kind::Wall,
         VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX => Kind::Warp,
-        BAR | WARPSYNC | ATOM | ATOMG | ATOMS | RED => Kind::Order,
+        WARPSYNC => Kind::Meet,
+        BAR | ATOM | ATOMG | ATOMS | RED => Kind::Order,
         // Copies to shared memory, their groups, and the wait for these.
         LDGSTS | LDGDEPBAR | DEPBAR => Kind::Order,
         HGMMA | IGMMA | QGMMA | BGMMA | WARPGROUP => Kind::Fence,
         LDG | LDS | LD | LDL | LDSM => access(data, op).map_or(Kind::Order, Kind::Load),
-        STG | STS | ST | STL => access(data, op).map_or(Kind::Order, Kind::Store),
-        _ if sass::Form::of(op).first().is_some_and(|form| is_arithmetic(form.class)) => Kind::Free,
+        STG | STS | ST | STL | STSM => access(data, op).map_or(Kind::Order, Kind::Store),
+        _ => sass::Form::of(op).first().map_or(Kind::Wall, |form| of_class(form.class)),
+    }
+}
+
+fn of_class(class: Class) -> Kind {
+    use Class::*;
+    match class {
+        Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Xu | Uniform => Kind::Free,
+        Tensor => Kind::Matrix,
         _ => Kind::Wall,
     }
 }
 
-fn is_arithmetic(class: Class) -> bool {
-    use Class::*;
-    matches!(class, Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Tensor | Xu | Uniform)
-}
-
 /// The bytes of a plain load or store; `None` if its modifiers say more than how wide it is.
 fn access(data: &InstData, op: sass::Op) -> Option<Access> {
-    use sass::Op::{LDG, LDL, LDS, LDSM, STG, STL, STS};
+    use sass::Op::{LDG, LDL, LDS, LDSM, STG, STL, STS, STSM};
     let mut memory = match op {
         LDG | STG => Memory::Global,
-        LDS | STS | LDSM => Memory::Shared,
+        LDS | STS | LDSM | STSM => Memory::Shared,
         LDL | STL => Memory::Local,
         _ => Memory::Any,
     };
@@ -130,7 +139,7 @@ fn access(data: &InstData, op: sass::Op) -> Option<Access> {
         .find(|at| matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_)))?;
     let (base, Arg::Imm(offset)) = (data.args[at].value(), data.args[at + 1]) else { return None };
     // Threads of a warp name the rows of a matrix together.
-    let base = base.filter(|_| op != LDSM);
+    let base = base.filter(|_| !matches!(op, LDSM | STSM));
     Some(Access { memory, base, offset, bytes })
 }
 
@@ -139,6 +148,8 @@ fn ordered(first: Kind, second: Kind) -> bool {
     use Kind::*;
     match (first, second) {
         (Free, _) | (_, Free) | (Load(_), Load(_)) => false,
+        (Matrix, Meet | Wall) | (Meet | Wall, Matrix) => true,
+        (Matrix, _) | (_, Matrix) => false,
         (Warp, Load(_) | Store(_) | Fence) | (Load(_) | Store(_) | Fence, Warp) => false,
         (Load(a), Store(b)) | (Store(a), Load(b)) | (Store(a), Store(b)) => a.may_meet(&b),
         _ => true,
@@ -220,8 +231,8 @@ impl Graph {
                 if ordered(*first, *second) {
                     let cycles = self.apart(function, *before, *node);
                     self.edges[*before].push((*node, cycles));
-                    // Who keeps its order with everything has all before it behind itself.
-                    if *first == Kind::Order {
+                    // Who keeps its order with everything else has all before it behind itself.
+                    if *first == Kind::Order && *second != Kind::Meet {
                         break;
                     }
                 }

@@ -191,7 +191,8 @@ impl Allocator<'_> {
             File::R => self.most.usable(self.ceilings.on_edge(block, edge.to)),
             _ => self.most.predicates(),
         };
-        (0..there).find(|p| !(used[usize::from(*p)] || file == File::R && *p == 1))
+        let places = &self.files[self.file(file)];
+        (0..there).find(|p| !(used[usize::from(*p)] || places.is_reserved(usize::from(*p))))
     }
 }
 

@@ -37,7 +37,7 @@ impl Warp {
             Space::Global | Space::Generic => now.global.slice(offset, bytes),
             // What lies below is the system's.
             Space::Shared if offset < u64::from(now.context.program.image.target.shared_base) => None,
-            Space::Shared => memory::slice(&mut now.context.shared, offset, bytes),
+            Space::Shared | Space::Cluster => memory::slice(&mut now.context.shared, offset, bytes),
             Space::Local => {
                 let local = &mut self.local[lane];
                 if local.is_empty() {

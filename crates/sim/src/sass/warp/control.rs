@@ -117,10 +117,18 @@ impl Warp {
         let yielding =
             (0..LANES).filter(|lane| self.yields[*lane] >= YIELDS).fold(0, |m, lane| m | 1u32 << lane);
         let coming = self.alive & !yielding;
-        let wanted = self.convergence[usize::from(barrier)].map(|mask| mask & coming);
-        let gone = self.unite(state, |lane| wanted[lane] & !present == 0, |lane| wanted[lane]);
+        let met = self.convergence[usize::from(barrier)];
+        let wanted = met.map(|mask| mask & coming);
+        // A caller and its callee may use the same barrier: lanes that wait in one of them are not there for those in
+        // the other, whom they don't wait for themselves.
+        let is_here = |other: usize, for_lane: usize| present >> other & met[other] >> for_lane & 1 != 0;
+        let complete = |lane: usize| lanes_of(wanted[lane]).all(|other| is_here(other, lane));
+        let gone = self.unite(state, complete, |lane| wanted[lane]);
         // Those that come later wait only for each other.
-        self.convergence[usize::from(barrier)].iter_mut().for_each(|mask| *mask &= !gone);
+        let register = &mut self.convergence[usize::from(barrier)];
+        for lane in lanes_of(gone) {
+            lanes_of(met[lane]).for_each(|other| register[other] &= !(1 << lane));
+        }
     }
 
     /// Lanes yield: those that wait for them may stop to.
