@@ -393,7 +393,10 @@ impl<'a> Stretch<'a> {
             time = time.max(of.time + u32::from(need.cycles));
             match need.signal {
                 Some(Signal::Write) if !of.written => wait |= bit(of.write),
-                Some(Signal::Read) if !of.taken && !of.written => wait |= bit(of.read.or(of.write)),
+                // Whose results are waited for has read its sources.
+                Some(Signal::Read) if !of.taken && !of.written && wait & bit(of.write) == 0 => {
+                    wait |= bit(of.read.or(of.write));
+                }
                 _ => {}
             }
         };
@@ -405,10 +408,12 @@ impl<'a> Stretch<'a> {
                         Role::Def => obey(*writer, self.model.waw(*port, touch.port)),
                     }
                 }
-                if touch.role == Role::Def {
-                    for (reader, port) in &self.readers[register] {
-                        obey(*reader, self.model.war(*port, touch.port));
-                    }
+            }
+        }
+        for touch in touches.iter().filter(|t| t.role == Role::Def) {
+            for register in touch.registers() {
+                for (reader, port) in &self.readers[register] {
+                    obey(*reader, self.model.war(*port, touch.port));
                 }
             }
         }

@@ -414,6 +414,10 @@ impl Ports {
     /// Cycles from an instruction to one that uses a value of this file.
     fn to(&self, other: &Ports, file: File, as_guard: bool, model: &Model) -> u32 {
         let Some(from) = self.unit else { return 0 };
+        // Products queue up behind each other.
+        if from == Unit::Gmma && other.unit == Some(Unit::Gmma) {
+            return self.busy;
+        }
         if from.writes_late() {
             return expected(from);
         }
