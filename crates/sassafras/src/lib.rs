@@ -8,6 +8,7 @@
 //! diagnostics, never a cubin.
 
 mod abi;
+mod balance;
 mod bank0;
 mod bundles;
 mod callgraph;
@@ -358,6 +359,7 @@ fn overlapping<'a>(
     if options.level > 0 {
         layout::arrange(&kernel.code, &mut code);
         unread::run(&kernel.code, &mut code, env.machine);
+        balance::run(&mut code, env.machine);
     }
     Ok(settled.then_some(container::Compiled {
         source: function,

@@ -103,10 +103,9 @@ impl Pressure {
         for value in self.alive.iter() {
             add(&mut self.now, function, value, 1);
         }
-        let [general, others @ ..] = BUDGET;
-        let general = general.min(i32::from(registers) - RESERVE);
-        self.most = self.highest(function, &data.insts, [general, others[0], others[1]]);
-        self.most[1] = self.most[1].min(PREDICATES);
+        let room = i32::from(registers) - RESERVE;
+        let highest = self.highest(function, &data.insts, BUDGET);
+        self.most = [highest[0].min(room), highest[1].min(PREDICATES), highest[2]];
     }
 
     /// The most words that are alive at once in the order as it is.
@@ -144,6 +143,11 @@ impl Pressure {
         function.insts[inst].uses().for_each(|v| self.left[v.index()] -= 1);
     }
 
+    /// Does an instruction take registers where many are taken?
+    fn is_tight(&self, function: &Function, inst: Inst) -> bool {
+        self.now[0] >= BUDGET[0] && self.change(function, inst)[0] > 0
+    }
+
     /// By how much an instruction goes over what there may be.
     fn excess(&self, function: &Function, inst: Inst) -> i32 {
         // Most have room enough, whatever ends with them.
@@ -178,6 +182,8 @@ struct List<'a> {
     free: [u32; Unit::COUNT],
     ready: Vec<usize>,
     time: u32,
+    /// Instructions still to come.
+    left: u32,
 }
 
 impl<'a> List<'a> {
@@ -185,7 +191,8 @@ impl<'a> List<'a> {
         let waits = graph.waits();
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
         let (earliest, free) = (vec![0; waits.len()], [0; Unit::COUNT]);
-        List { function, graph, pressure, earliest, free, waits, ready, time: 0 }
+        let left = graph.pipe.iter().flatten().count() as u32;
+        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left }
     }
 
     fn run(mut self, out: &mut Vec<Inst>) {
@@ -204,6 +211,7 @@ impl<'a> List<'a> {
             if let Some(pipe) = self.graph.pipe[node] {
                 self.free[pipe as usize] = self.time + self.graph.busy[node];
                 self.time += 1;
+                self.left -= 1;
             }
             out.push(inst);
         }
@@ -215,16 +223,21 @@ impl<'a> List<'a> {
     }
 
     /// The place in the list of the one that comes next: what fits into the registers before what doesn't, what can
-    /// issue at once before what can't, the longest way first, and else the order as it was.
+    /// issue at once before what can't, the most urgent first, and else the order as it was.
     fn next(&self) -> Option<usize> {
+        let longest = self.ready.iter().map(|n| self.graph.height[*n]).max()?;
+        let left = longest.max(self.left);
         let rank = |node: usize| {
+            let height = self.graph.height[node];
             let excess = match self.graph.fence[node] {
                 true => 0,
                 false => self.pressure.excess(self.function, self.graph.insts[node]),
             };
+            // Registers that are needed much later are not taken to fill gaps.
+            let early = 2 * height < left && self.pressure.is_tight(self.function, self.graph.insts[node]);
             // Where registers are short, the most urgent one gets them, even if it has to be waited for.
             let late = if excess > 0 { 0 } else { self.begins(node).saturating_sub(self.time) };
-            (excess, late, std::cmp::Reverse(self.graph.height[node]), node)
+            (excess, early, late, std::cmp::Reverse(height), node)
         };
         (0..self.ready.len()).min_by_key(|place| rank(self.ready[*place]))
     }

@@ -31,7 +31,8 @@ enum Kind {
     Order,
     /// The same, and the threads of a warp meet here.
     Meet,
-    /// Nor does anything that touches the registers of products: it is one of them, or has to do with their flight.
+    /// As `Order`; nor does anything pass that touches the registers of products: it is one of them, or has to do with
+    /// their flight.
     Fence,
     /// Nothing passes it.
     Wall,
@@ -100,7 +101,7 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         LDGSTS | LDGDEPBAR | DEPBAR => Kind::Order,
         HGMMA | IGMMA | QGMMA | BGMMA | WARPGROUP => Kind::Fence,
         LDG | LDS | LD | LDL | LDSM => access(data, op).map_or(Kind::Order, Kind::Load),
-        STG | STS | ST | STL => access(data, op).map_or(Kind::Order, Kind::Store),
+        STG | STS | ST | STL | STSM => access(data, op).map_or(Kind::Order, Kind::Store),
         _ => sass::Form::of(op).first().map_or(Kind::Wall, |form| of_class(form.class)),
     }
 }
@@ -116,10 +117,10 @@ fn of_class(class: Class) -> Kind {
 
 /// The bytes of a plain load or store; `None` if its modifiers say more than how wide it is.
 fn access(data: &InstData, op: sass::Op) -> Option<Access> {
-    use sass::Op::{LDG, LDL, LDS, LDSM, STG, STL, STS};
+    use sass::Op::{LDG, LDL, LDS, LDSM, STG, STL, STS, STSM};
     let mut memory = match op {
         LDG | STG => Memory::Global,
-        LDS | STS | LDSM => Memory::Shared,
+        LDS | STS | LDSM | STSM => Memory::Shared,
         LDL | STL => Memory::Local,
         _ => Memory::Any,
     };
@@ -138,7 +139,7 @@ fn access(data: &InstData, op: sass::Op) -> Option<Access> {
         .find(|at| matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_)))?;
     let (base, Arg::Imm(offset)) = (data.args[at].value(), data.args[at + 1]) else { return None };
     // Threads of a warp name the rows of a matrix together.
-    let base = base.filter(|_| op != LDSM);
+    let base = base.filter(|_| !matches!(op, LDSM | STSM));
     Some(Access { memory, base, offset, bytes })
 }
 
@@ -230,8 +231,8 @@ impl Graph {
                 if ordered(*first, *second) {
                     let cycles = self.apart(function, *before, *node);
                     self.edges[*before].push((*node, cycles));
-                    // Who keeps its order with everything has all before it behind itself.
-                    if *first == Kind::Order {
+                    // Who keeps its order with everything else has all before it behind itself.
+                    if *first == Kind::Order && *second != Kind::Meet {
                         break;
                     }
                 }
@@ -413,6 +414,10 @@ impl Ports {
     /// Cycles from an instruction to one that uses a value of this file.
     fn to(&self, other: &Ports, file: File, as_guard: bool, model: &Model) -> u32 {
         let Some(from) = self.unit else { return 0 };
+        // Products queue up behind each other.
+        if from == Unit::Gmma && other.unit == Some(Unit::Gmma) {
+            return self.busy;
+        }
         if from.writes_late() {
             return expected(from);
         }
