@@ -213,7 +213,8 @@ fn stale_operand(model: &Model, index: usize, inst: &Inst) -> Option<Dependence>
     let results = || model.touches(inst).filter(|touch| touch.role == Role::Def);
     for source in model.touches(inst).filter(|touch| touch.role == Role::Use && kept(touch)) {
         for result in results() {
-            if let Some(register) = source.registers().find(|register| result.registers().contains(register)) {
+            if let Some(register) = source.registers().find(|register| result.registers().contains(register))
+            {
                 return Some(Dependence {
                     relation: Relation::War,
                     register: register as u16,
@@ -260,7 +261,8 @@ impl Program {
         let flow = Flow::of(code)
             .map_err(|index| Error::Indirect { section: code.name.clone(), address: address(index) })?;
         let model = Model::of(code.isa);
-        let issues = code.insts.iter().enumerate().map(|(index, inst)| Issue::of(model, index, inst)).collect();
+        let issues =
+            code.insts.iter().enumerate().map(|(index, inst)| Issue::of(model, index, inst)).collect();
         Ok(Program { model, flow, issues })
     }
 
@@ -292,7 +294,8 @@ impl Program {
                 }
                 let successors = self.flow.successors(node.0, node.1, &mut contexts);
                 if let Some(context) = successors.again {
-                    let inside = starts.keys().filter(|(c, block)| *c == context && self.flow.returns(*block));
+                    let inside =
+                        starts.keys().filter(|(c, block)| *c == context && self.flow.returns(*block));
                     open.extend(inside.copied());
                 }
                 for next in successors.to {

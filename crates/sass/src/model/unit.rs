@@ -175,6 +175,8 @@ impl Unit {
             Class::Load | Class::Store => memory(op),
             Class::Uniform if op == Op::ULDC || op == Op::UMOV && !inst.has(M::_64) => Unit::UniformMove,
             Class::Uniform => Unit::Uniform,
+            // It reads its uniform register at issue: ptxas never gives it a scoreboard, and the others always.
+            Class::UniformStore if op == Op::UTCSHIFT => Unit::Memory,
             Class::UniformLoad | Class::UniformStore => Unit::UniformLate,
             Class::Control => control(op),
         }
@@ -439,7 +441,8 @@ impl<'a> Touches<'a> {
             let (low, high) = parts(unit, file, role, position);
             let touch = |first, count, part| Touch { file, first, count, role, port: Port { unit, part } };
             let unused = slot.words.unused;
-            let (first, count) = (first.saturating_add(unused as u8), inst.words(index).saturating_sub(unused));
+            let (first, count) =
+                (first.saturating_add(unused as u8), inst.words(index).saturating_sub(unused));
             if low == high || count < 2 {
                 self.push(touch(first, count, low));
             } else {

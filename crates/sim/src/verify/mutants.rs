@@ -125,7 +125,8 @@ impl<'a> Path<'a> {
     /// The next step that depends on the first by this register.
     fn dependent(&self, model: &Model, first: &Touch, register: usize) -> Option<Pair> {
         for step in 1..self.steps.len() {
-            let touches = || model.touches(self.inst(step)).filter(|touch| touch.registers().contains(&register));
+            let touches =
+                || model.touches(self.inst(step)).filter(|touch| touch.registers().contains(&register));
             let read = touches().find(|touch| touch.role == Role::Use);
             let written = touches().find(|touch| touch.role == Role::Def);
             let need = match (first.role, read, written) {
@@ -213,8 +214,7 @@ impl Pair {
         if let [step] = waiting[..] {
             found.push(self.mutant(path, What::DropWait(scoreboard), step));
         }
-        let barrier =
-            if control.write.is_some() { What::DropWriteBarrier } else { What::DropReadBarrier };
+        let barrier = if control.write.is_some() { What::DropWriteBarrier } else { What::DropReadBarrier };
         if !waiting.is_empty() {
             found.push(self.mutant(path, barrier, 0));
         }

@@ -87,7 +87,9 @@ fn plant(file: &str, bytes: &[u8], planted: &mut [u32; What::NAMES.len()]) {
             continue;
         }
         let all = mutants(Model::of(code.isa), &code.insts, 1).into_iter().enumerate();
-        for (_, mutant) in all.filter(|(place, mutant)| place % 101 == 0 || mutant.what == What::DropReadBarrier) {
+        for (_, mutant) in
+            all.filter(|(place, mutant)| place % 101 == 0 || mutant.what == What::DropReadBarrier)
+        {
             let intact = code.insts[mutant.at].clone();
             mutant.apply(&mut code.insts);
             let reports = verify_code(&code).expect("the code is known");

@@ -4,9 +4,9 @@
 
 use super::verify::TARGETS;
 use super::{Bar, Options, list_differences};
+use crate::Result;
 use crate::reference::Reference;
 use crate::tools::Tools;
-use crate::Result;
 use cubin::Object;
 use rayon::prelude::*;
 use sass::{Model, WORD_BYTES};

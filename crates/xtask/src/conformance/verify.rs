@@ -86,7 +86,8 @@ impl Tally {
             Ok(verdict) => (verdict.instructions, verdict.reports.iter().map(ToString::to_string).collect()),
             Err(error) => (0, vec![error.to_string()]),
         };
-        let reports: Vec<String> = reports.into_iter().map(|report: String| format!("{what}: {report}")).collect();
+        let reports: Vec<String> =
+            reports.into_iter().map(|report: String| format!("{what}: {report}")).collect();
         Tally { files: 1, clean: usize::from(reports.is_empty()), instructions, reports, time }
     }
 }
@@ -109,15 +110,18 @@ fn of_reference(reference: &Reference, options: &Options, forms: &[Form]) -> Res
 fn of_ours(target: &str, level: u8, options: &Options, forms: &[Form]) -> Result<Tally> {
     let files = shell::files_below(&options.ptx_files(), "ptx")?;
     let verified = |what: String, text: &str| {
-        compile(text, target, level).ok().map(|cubin| Tally::of(&format!("{what} for {target} -O{level}"), &cubin))
+        compile(text, target, level)
+            .ok()
+            .map(|cubin| Tally::of(&format!("{what} for {target} -O{level}"), &cubin))
     };
-    let file = |file: &PathBuf| {
-        Ok(verified(file.display().to_string(), &retarget(&shell::read(file)?, target)))
-    };
+    let file =
+        |file: &PathBuf| Ok(verified(file.display().to_string(), &retarget(&shell::read(file)?, target)));
     let mut tallies = files.par_iter().map(file).collect::<Result<Vec<_>>>()?;
     let accepted = forms.par_iter().filter(|form| form.accepted().any(|accepting| accepting == target));
     let head = declarations(target);
-    tallies.par_extend(accepted.map(|form| verified(form.ptx.clone(), &(head.clone() + &entry("k", &form.ptx)))));
+    tallies.par_extend(
+        accepted.map(|form| verified(form.ptx.clone(), &(head.clone() + &entry("k", &form.ptx)))),
+    );
     Ok(sum(tallies.into_iter().flatten()))
 }
 

@@ -6,7 +6,7 @@ use super::chains::{self, Chain, Random, choose};
 
 const FORMS: &str = include_str!("units.txt");
 /// Programs for each target.
-const PROGRAMS: u64 = 100;
+const PROGRAMS: u64 = 200;
 /// Forms in one program: some are long.
 const LENGTH: u32 = 60;
 
@@ -25,7 +25,9 @@ const CHAIN: Chain = Chain {
 fn forms(sm: u32) -> Vec<&'static str> {
     let lines = FORMS.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
     let has = |targets: &str| match targets.split_once('-') {
-        Some((from, to)) => from.parse().is_ok_and(|from| sm >= from) && to.parse().map_or(true, |to| sm <= to),
+        Some((from, to)) => {
+            from.parse().is_ok_and(|from| sm >= from) && to.parse().map_or(true, |to| sm <= to)
+        }
         None => targets.parse() == Ok(sm),
     };
     let parts = lines.filter_map(|line| line.split_once(' '));
