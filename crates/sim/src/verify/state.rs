@@ -357,6 +357,11 @@ impl Issue {
         self.accesses.iter().any(|access| access.register == register && access.role == Role::Use)
     }
 
+    /// Scoreboards that must be zero before it issues.
+    pub fn waits(&self) -> u8 {
+        self.waits
+    }
+
     /// Cycles until the next instruction may issue.
     pub fn stall(&self) -> u8 {
         self.stall
