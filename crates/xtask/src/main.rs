@@ -66,9 +66,10 @@ cargo xtask <task>
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
   probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
       --corpus DIR               real PTX beside the random programs
-      --programs N               random programs for each target (default 200)
+      --programs N               random programs for each target (default 1000)
       --unknown                  list the pairs that the table has not seen on every target
       --ops RELATION FROM TO     list the operations behind one pair of ports: Raw Alu.R Fma.R
+      --waits                    list where loops of our code wait for a distance that was never seen
       --mixed                    list operations that never come as close as their unit does
       --write                    put what was measured in place of the model's table
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver

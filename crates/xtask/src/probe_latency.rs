@@ -9,7 +9,8 @@ mod chains;
 mod survey;
 mod units;
 
-use crate::reference::{OPTIONS, Reference};
+use crate::conformance::compile_ours;
+use crate::reference::{OPTIONS, Reference, retarget};
 use crate::tools::Tools;
 use crate::{Result, shell};
 use std::path::PathBuf;
@@ -17,6 +18,10 @@ use std::path::PathBuf;
 /// The targets of the table's columns; sm_87 shares sm_86's encoding and alone has HFMA2.MMA with it.
 const TARGETS: [&str; 10] =
     ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"];
+/// The columns themselves.
+const COLUMNS: [&str; 9] = ["75", "80", "86", "89", "90", "100", "103", "110", "120"];
+/// Waits that are listed for each target.
+const LISTED: usize = 20;
 /// Forms in one random program.
 const LENGTH: u32 = 150;
 
@@ -34,6 +39,7 @@ enum What {
     /// Relation and ports.
     Operations([String; 3]),
     Mixed,
+    Waits,
 }
 
 pub fn run(arguments: lexopt::Parser) -> Result<()> {
@@ -41,6 +47,9 @@ pub fn run(arguments: lexopt::Parser) -> Result<()> {
     let table = shell::root().join("crates/sass/src/model/distances.rs");
     if let What::Unknown = request.what {
         return unknown(&shell::read(&table)?);
+    }
+    if let What::Waits = request.what {
+        return waits(&shell::read(&table)?, &request);
     }
     let tools = Tools::find()?;
     tools.check_versions()?;
@@ -66,7 +75,7 @@ pub fn run(arguments: lexopt::Parser) -> Result<()> {
 
 fn parse(mut arguments: lexopt::Parser) -> Result<Request> {
     use lexopt::prelude::*;
-    let mut request = Request { targets: Vec::new(), corpus: None, programs: 200, what: What::Compare };
+    let mut request = Request { targets: Vec::new(), corpus: None, programs: 1000, what: What::Compare };
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("corpus") => request.corpus = Some(arguments.value()?.into()),
@@ -74,6 +83,7 @@ fn parse(mut arguments: lexopt::Parser) -> Result<Request> {
             Long("write") => request.what = What::Write,
             Long("unknown") => request.what = What::Unknown,
             Long("mixed") => request.what = What::Mixed,
+            Long("waits") => request.what = What::Waits,
             Long("ops") => {
                 let mut word = || Ok::<_, crate::Error>(arguments.value()?.string()?);
                 request.what = What::Operations([word()?, word()?, word()?]);
@@ -131,16 +141,42 @@ fn rows(table: &str) -> Vec<(String, Vec<Option<u32>>)> {
                 let times: u32 = times.trim().parse().ok()?;
                 least.trim().parse().ok().filter(|_| times > 0)
             };
-            rows.push((format!("{relation} ({}", ports.trim()), cells.split("), (").map(cell).collect()));
+            let ports = ports.split_whitespace().collect::<Vec<_>>().join(" ");
+            rows.push((format!("{relation} ({ports}"), cells.split("), (").map(cell).collect()));
         }
     }
     rows
 }
 
+/// Lists where the loops of our code wait for a distance that was never seen on the target, most cycles first.
+fn waits(table: &str, request: &Request) -> Result<()> {
+    let corpus = request.corpus.as_ref().ok_or("--waits needs --corpus")?;
+    let rows: std::collections::BTreeMap<_, _> = rows(table).into_iter().collect();
+    for target in &request.targets {
+        let mut waits = survey::Waits::default();
+        for file in shell::files_below(corpus, "ptx")? {
+            // What another target's PTX needs and this one lacks is refused.
+            if let Ok(cubin) = compile_ours(&retarget(&shell::read(&file)?, target), target, 3) {
+                survey::waits(&cubin, &mut waits)?;
+            }
+        }
+        let column = COLUMNS.iter().position(|sm| target.trim_end_matches(['a', 'f']) == format!("sm_{sm}"));
+        let column = column.ok_or(format!("{target} has no column of its own"))?;
+        let key = |pair: &_| survey::row_name(pair).split_whitespace().collect::<Vec<_>>().join(" ");
+        let seen = |pair: &_| rows.get(&key(pair)).is_some_and(|columns| columns[column].is_some());
+        let mut unseen: Vec<_> = waits.into_iter().filter(|(pair, _)| !seen(pair)).collect();
+        unseen.sort_by_key(|(_, (times, cycles))| std::cmp::Reverse(times * u32::from(*cycles)));
+        println!("{target}: {} pairs that were never seen hold back instructions in loops", unseen.len());
+        for (pair, (times, cycles)) in unseen.iter().take(LISTED) {
+            println!("  {:<48} {cycles:>3} cycles, {times:>5} times", survey::pair_name(pair));
+        }
+    }
+    Ok(())
+}
+
 /// Lists the pairs that were seen on some targets, with the targets that they were never seen on: there the model takes
 /// the longest of the others. Pairs that were seen nowhere have no row.
 fn unknown(table: &str) -> Result<()> {
-    const COLUMNS: [&str; 9] = ["75", "80", "86", "89", "90", "100", "103", "110", "120"];
     let mut cells = 0;
     for (ports, columns) in rows(table) {
         let never: Vec<&str> =

@@ -175,6 +175,8 @@ impl Unit {
             Class::Load | Class::Store => memory(op),
             Class::Uniform if op == Op::ULDC || op == Op::UMOV && !inst.has(M::_64) => Unit::UniformMove,
             Class::Uniform => Unit::Uniform,
+            // It reads its uniform register at issue: ptxas never gives it a scoreboard, and the others always.
+            Class::UniformStore if op == Op::UTCSHIFT => Unit::Memory,
             Class::UniformLoad | Class::UniformStore => Unit::UniformLate,
             Class::Control => control(op),
         }

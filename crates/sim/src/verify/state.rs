@@ -169,6 +169,9 @@ impl State {
             let closed = |event: &&mut Event| event.by & GSB != 0 && i64::from(event.groups) >= left;
             self.events.iter_mut().filter(closed).for_each(|event| event.done = true);
         }
+        if issue.waits | issue.waits_late == 0 {
+            return;
+        }
         // DEPBAR looks a cycle later than a wait mask: ptxas puts it right behind the instruction that counts.
         let ends =
             |event: &Event| event.by & issue.waits != 0 || (event.by | event.by_soon) & issue.waits_late != 0;
@@ -206,10 +209,14 @@ impl State {
     fn overwrite(&mut self, issue: &Issue) {
         for access in issue.accesses.iter().filter(|access| access.role == Role::Def) {
             if issue.guard.is_none() {
-                self.events.retain(|event| event.register != access.register);
+                let start = self.events.partition_point(|event| event.register < access.register);
+                let end = self.events.partition_point(|event| event.register <= access.register);
+                self.events.drain(start..end);
             }
-            for event in &mut self.events {
-                event.guard = event.guard.filter(|guard| guard.register != access.register);
+            if is_predicate(access.register) {
+                for event in &mut self.events {
+                    event.guard = event.guard.filter(|guard| guard.register != access.register);
+                }
             }
         }
     }
@@ -219,7 +226,8 @@ impl State {
     /// with a guard of its own.
     fn count(&mut self, issue: &Issue) {
         let (write, read) = (issue.write, issue.read);
-        for event in &mut self.events {
+        let counts = write | read != 0;
+        for event in self.events.iter_mut().filter(|_| counts) {
             event.by_later |= match event.role {
                 Role::Def if event.port.unit.returns_before(issue.unit) => write,
                 Role::Use if event.port.unit.reads_before(issue.unit) => write | read,
@@ -366,6 +374,11 @@ impl Issue {
             _ => false,
         }
     }
+}
+
+/// Of the numbering of all files.
+fn is_predicate(register: u16) -> bool {
+    (512..528).contains(&register)
 }
 
 /// Cycles until the next instruction may issue. No stall and no hold means: when the pipes are empty. ptxas -O0 has it

@@ -19,6 +19,8 @@ mod simulator;
 mod tensor_text;
 mod verify;
 
+pub use compile_forms::compile as compile_ours;
+
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
 const PARTS: [Part; 10] = [

@@ -4,7 +4,7 @@
 use crate::Result;
 use cubin::Object;
 use sass::model::{Model, Part, Port, Unit};
-use sass::{Inst, Isa, WORD_BYTES};
+use sass::{Inst, Isa, Kind, Op, WORD_BYTES};
 use sim::verify::{Code, Relation, dependences, read};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -177,6 +177,50 @@ impl Survey {
         }
         text + "];\n"
     }
+}
+
+/// A wait in a loop: how often an instruction issues exactly when the model lets it, held back by this pair of ports,
+/// and the distance.
+pub type Waits = BTreeMap<(Relation, Port, Port), (u32, u16)>;
+
+/// The waits in the loops of some code.
+pub fn waits(cubin: &[u8], waits: &mut Waits) -> Result<()> {
+    for code in read(&Object::read(cubin)?)? {
+        let model = Model::of(code.isa);
+        let mut in_loop = vec![false; code.insts.len()];
+        for (index, inst) in code.insts.iter().enumerate() {
+            let back = inst.operands().find(|(slot, _)| slot.kind == Kind::Relative);
+            let back = back.map_or(0, |(_, operand)| operand.value / WORD_BYTES as i64);
+            if inst.op() == Op::BRA && back < -1 {
+                let first = index.saturating_add_signed(back as isize + 1);
+                in_loop[first..=index].fill(true);
+            }
+        }
+        dependences(&code, 0, |d| {
+            let need = match d.relation {
+                Relation::Raw => model.raw(d.from, d.to),
+                Relation::Waw => model.waw(d.from, d.to),
+                Relation::War => return,
+            };
+            if in_loop[d.second] && !d.read_too && need.signal.is_none() && d.cycles == need.cycles {
+                let (times, cycles) = waits.entry((d.relation, d.from, d.to)).or_default();
+                *times += 1;
+                *cycles = need.cycles;
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// `Raw Alu.R Fma.R`, as [`operations`] takes it.
+pub fn pair_name((relation, from, to): &(Relation, Port, Port)) -> String {
+    format!("{relation:?} {} {}", name(*from), name(*to))
+}
+
+/// How the table names a pair.
+pub fn row_name((relation, from, to): &(Relation, Port, Port)) -> String {
+    let label = if *relation == Relation::Raw { "RAW" } else { "WAW" };
+    format!("{label} ({:?}, {:?}), ({:?}, {:?}),", from.unit, from.part, to.unit, to.part)
 }
 
 const HEADER: &str = "\

@@ -6,7 +6,7 @@ use super::chains::{self, Chain, Random, choose};
 
 const FORMS: &str = include_str!("units.txt");
 /// Programs for each target.
-const PROGRAMS: u64 = 100;
+const PROGRAMS: u64 = 200;
 /// Forms in one program: some are long.
 const LENGTH: u32 = 60;
 
