@@ -6,9 +6,10 @@
 //! Exit code 0: every run ended and left the memory that was expected; 1: one did not; 255: nothing could be run.
 
 use crate::tools::Answer;
-use gpu::runline::{self, Contents, Run};
+use gpu::runline::{self, Contents, MAP_BYTES, Run};
 use sim::Machine;
 use sim::ptx::Launch;
+use sim::tensor_map::{Tensor, TensorMap};
 use std::fmt::Write;
 
 pub const USAGE: &str = "\
@@ -159,7 +160,7 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
 /// Runs one, and compares memory with what is expected of it: the buffers, or what is wrong.
 fn execute(machine: &mut dyn Machine, run: &Run) -> Result<Vec<Vec<u8>>, String> {
     let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
-    let parameters = run.parameters(&addresses);
+    let parameters = run.parameters(&addresses, encoded)?;
     let launch = Launch { shared: run.shared, ..Launch::new(&run.kernel, run.grid, run.block, &parameters) };
     machine.run(&launch).map_err(|fault| fault.to_string())?;
     let read = |(address, data): (&u64, &[u8])| {
@@ -171,6 +172,14 @@ fn execute(machine: &mut dyn Machine, run: &Run) -> Result<Vec<Vec<u8>>, String>
         run.check(&results).map_err(|mismatch| mismatch.to_string())?;
     }
     Ok(results)
+}
+
+/// The tensor map that a run line describes.
+fn encoded(tensor: &runline::Tensor, address: u64) -> Result<[u8; MAP_BYTES], String> {
+    let runline::Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan, .. } = tensor;
+    let (swizzle, fills_nan) = (*swizzle, *fills_nan);
+    let tensor = Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan };
+    Ok(TensorMap::new(address, &tensor)?.write())
 }
 
 /// The first elements of each buffer.

@@ -1,7 +1,16 @@
 //! Whole kernels: the examples with their run lines, and small ones with known answers.
 
 use super::*;
+use crate::tensor_map::{BYTES, Tensor, TensorMap};
 use gpu::runline;
+
+/// The map of a run line.
+fn map(tensor: &runline::Tensor, address: u64) -> Result<[u8; BYTES], String> {
+    let runline::Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan, .. } = tensor;
+    let (swizzle, fills_nan) = (*swizzle, *fills_nan);
+    let tensor = Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan };
+    Ok(TensorMap::new(address, &tensor)?.write())
+}
 
 /// Runs the run lines of a PTX text; how many there were.
 fn run_lines(name: &str, source: &str) -> usize {
@@ -13,7 +22,7 @@ fn run_lines(name: &str, source: &str) -> usize {
     for run in &runs {
         let mut machine = Machine::new(&program);
         let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
-        let parameters = run.parameters(&addresses);
+        let parameters = run.parameters(&addresses, map).unwrap_or_else(|what| panic!("{name}: {what}"));
         let launch =
             Launch { shared: run.shared, ..Launch::new(&run.kernel, run.grid, run.block, &parameters) };
         machine.run(&launch).unwrap_or_else(|fault| panic!("{name}:{} {}: {fault}", run.line, run.kernel));

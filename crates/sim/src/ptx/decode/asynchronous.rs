@@ -1,13 +1,12 @@
 //! Asynchronous copies and stores, and the barriers that count their bytes.
 //!
-//! All that is asynchronous is done on the spot, which PTX allows. A block is a cluster of its own: there is no other
-//! block's memory to copy to. Tensor copies are not known, since the driver makes their maps.
+//! All that is asynchronous is done on the spot, which PTX allows.
 
 use super::memory::{HINTS, atomic_function};
 use super::{Decoder, Dest, Ins, Source};
 use crate::ptx::mbarrier::Mbarrier;
 use crate::ptx::memory::Space;
-use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Bulk};
+use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Bulk, Delivery};
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 use ::ptx::words::Kind;
@@ -44,7 +43,7 @@ impl<'a> Decoder<'a> {
     /// Where a barrier lies.
     fn barrier_address(&self, ins: &Ins<'a>, operand: &Operand) -> Option<Address> {
         ins.ignore(HINTS);
-        let space = if ins.word(Kind::Space).is_some() { Space::Shared } else { Space::Generic };
+        let space = self.space(ins)?;
         self.address(operand, space)
     }
 
@@ -99,6 +98,7 @@ impl<'a> Decoder<'a> {
         else {
             return None;
         };
+        atomic.asks = true;
         atomic.view = match parity {
             true => |old, operands| at(old).is_past_parity(operands[0] & 1 == 1).into(),
             false => |old, operands| at(old).is_past(operands[0] as u64).into(),
@@ -106,13 +106,13 @@ impl<'a> Decoder<'a> {
         Some(Action::Atomic(atomic))
     }
 
-    /// `[to], [from], bytes`, and the barrier that counts them.
+    /// `[to], [from], bytes`, the barrier that counts them and the blocks that get them.
     fn bulk(&self, ins: &Ins<'a>) -> Option<Action> {
-        let (to, from) = (self.bulk_space(ins)?, self.bulk_space(ins)?);
-        let completes = ins.flag(COMPLETES);
-        (completes != ins.flag("bulk_group")).then_some(())?;
+        let (to, from) = (self.space(ins)?, self.space(ins)?);
+        let completes = ins.flag(COMPLETES) || to != Space::Global;
+        ins.flag("bulk_group");
         ins.ignore(HINTS);
-        let hinted = ins.flag("L2::cache_hint");
+        let (many, hinted) = (ins.flag("multicast::cluster"), ins.flag("L2::cache_hint"));
         let bytes = self.source(ins.get(2)?, Type::U32)?;
         let combine = match ins.mnemonic() {
             "cp.reduce.async.bulk" => {
@@ -122,33 +122,25 @@ impl<'a> Decoder<'a> {
             }
             _ => None,
         };
-        let copy = Action::Bulk(Box::new(Bulk {
-            to: self.address(ins.get(0)?, to)?,
-            from: self.address(ins.get(1)?, from)?,
-            bytes: bytes.clone(),
-            combine,
-        }));
-        (ins.len() == 3 + usize::from(completes) + usize::from(hinted)).then_some(())?;
+        (ins.len() == 3 + [completes, many, hinted].map(usize::from).iter().sum::<usize>()).then_some(())?;
         if hinted {
             ins.get(ins.len() - 1);
         }
-        match completes {
-            true => Some(Action::Both(Box::new([copy, self.completion(ins.get(3)?, bytes)?]))),
-            false => Some(copy),
-        }
-    }
-
-    fn bulk_space(&self, ins: &Ins<'a>) -> Option<Space> {
-        match ins.word(Kind::Space)? {
-            "global" => Some(Space::Global),
-            "shared" | "shared::cta" | "shared::cluster" => Some(Space::Shared),
-            _ => None,
-        }
+        Some(Action::Bulk(Box::new(Bulk {
+            to: self.address(ins.get(0)?, to)?,
+            from: self.address(ins.get(1)?, from)?,
+            bytes,
+            combine,
+            delivery: Delivery {
+                barrier: if completes { Some(self.address(ins.get(3)?, Space::Cluster)?) } else { None },
+                blocks: if many { Some(self.source(ins.get(4)?, Type::B16)?) } else { None },
+            },
+        })))
     }
 
     /// Bytes have come.
     fn completion(&self, barrier: &Operand, bytes: Source) -> Option<Action> {
-        let address = self.address(barrier, Space::Shared)?;
+        let address = self.address(barrier, Space::Cluster)?;
         let complete: AtomicFunction =
             Box::new(|_, old, operands| at(old).complete(operands[0] as u64).bits().into());
         Some(atomic(address, vec![bytes], Vec::new(), complete))
@@ -157,7 +149,7 @@ impl<'a> Decoder<'a> {
     /// `[to], value, [barrier]`.
     fn store_async(&self, ins: &Ins<'a>) -> Option<Action> {
         ins.ignore(HINTS);
-        let to = self.bulk_space(ins)?;
+        let to = self.space(ins)?;
         ins.flag(COMPLETES).then_some(())?;
         let _ = ins.word(Kind::Vector);
         let ty = ins.ty()?;
@@ -171,7 +163,7 @@ impl<'a> Decoder<'a> {
 
     fn reduce_async(&self, ins: &Ins<'a>) -> Option<Action> {
         ins.ignore(HINTS);
-        let to = self.bulk_space(ins)?;
+        let to = self.space(ins)?;
         ins.flag(COMPLETES).then_some(())?;
         let operation = ins.word(Kind::Op)?;
         let ty = ins.ty()?;

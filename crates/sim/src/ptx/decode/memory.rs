@@ -4,8 +4,8 @@
 //! copies of `cp.async` are done on the spot, so waiting for them is nothing, too.
 
 use super::{Decoder, Dest, Ins, Number, Source, constant, map, map_all};
-use crate::ptx::memory::Space;
-use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Copy, Limit};
+use crate::ptx::memory::{RANK_SHIFT, Space, rank_and_offset};
+use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Copy, Limit, Special};
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 use ::ptx::words::Kind;
@@ -109,11 +109,12 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next state space among the modifiers; generic without one.
-    fn space(&self, ins: &Ins) -> Option<Space> {
+    pub(super) fn space(&self, ins: &Ins) -> Option<Space> {
         Some(match ins.word(Kind::Space) {
             None => Space::Generic,
             Some("global") => Space::Global,
-            Some("shared" | "shared::cta" | "shared::cluster") => Space::Shared,
+            Some("shared" | "shared::cta") => Space::Shared,
+            Some("shared::cluster") => Space::Cluster,
             Some("local") => Space::Local,
             Some("const") => Space::Const,
             Some("param" | "param::entry" | "param::func") => Space::Param,
@@ -250,7 +251,16 @@ impl<'a> Decoder<'a> {
         let space = self.space(ins)?;
         let dest = self.dest(ins.get(0)?, Type::PRED)?;
         let source = self.source(ins.get(1)?, Type::U64)?;
-        self.compute(dest, vec![source], map(move |[a]: [u64; 1]| u64::from(Space::of_generic(a) == space)))
+        let rank = Source::Special(Special::ClusterCtarank);
+        let function = map(move |[address, rank]: [u64; 2]| {
+            let (found, offset) = Space::Generic.locate(address);
+            u64::from(match space {
+                Space::Cluster => found == Space::Shared,
+                Space::Shared => found == space && rank_and_offset(offset).0 as u64 == rank,
+                _ => found == space,
+            })
+        });
+        self.compute(dest, vec![source, rank], function)
     }
 
     /// `[to], [from], bytes` and how many bytes to take, or whether to take none.
@@ -277,18 +287,20 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A block is a cluster of its own: every rank is this one's.
+    /// The same place in another block of the cluster, or the block that an address is of.
     fn rank(&self, ins: &Ins<'a>) -> Option<Action> {
+        const RANKS: u64 = 0xff << RANK_SHIFT;
         self.space(ins)?;
         let ty = ins.ty()?;
         let source = self.source(ins.get(1)?, ty)?;
         if ins.mnemonic() == "getctarank" {
             let dest = self.dest(ins.get(0)?, Type::U32)?;
-            return self.compute(dest, vec![source], map(|[_]: [u64; 1]| 0));
+            return self.compute(dest, vec![source], map(|[a]: [u64; 1]| (a & RANKS) >> RANK_SHIFT));
         }
-        ins.get(2)?;
+        let rank = self.source(ins.get(2)?, Type::U32)?;
         let dest = self.dest(ins.get(0)?, ty)?;
-        self.compute(dest, vec![source], map(|[a]: [u64; 1]| a))
+        let function = map(|[a, rank]: [u64; 2]| a & !RANKS | rank << RANK_SHIFT & RANKS);
+        self.compute(dest, vec![source, rank], function)
     }
 }
 

@@ -3,14 +3,15 @@
 use super::{LOCAL_LIMIT, Now, Stop, Warp, too_many};
 use crate::ptx::block::Context;
 use crate::ptx::fault::FaultKind;
-use crate::ptx::memory::{self, Space, aligned};
-use crate::ptx::program::{Address, Atomic, Bulk, Copy, Dest, LANES, Lanes, Limit, Source, lanes};
+use crate::ptx::mbarrier::Mbarrier;
+use crate::ptx::memory::{self, Space, aligned, rank_and_offset};
+use crate::ptx::program::{Address, Atomic, Copy, Dest, LANES, Lanes, Limit, Source, lanes};
 
-/// Bulk copies have sizes and addresses that are multiples of this.
-const BULK_STEP: u32 = 16;
+/// So many questions in vain to barriers in memory, with no write between them, are no hope for more.
+const VAIN_LIMIT: u64 = 1 << 20;
 
 impl Warp {
-    fn operand(&self, now: &Now, source: &Source) -> Result<Lanes, Stop> {
+    pub(super) fn operand(&self, now: &Now, source: &Source) -> Result<Lanes, Stop> {
         self.read(now.context, now.frame, now.mask, source)
     }
 
@@ -20,15 +21,22 @@ impl Warp {
         &'m mut self,
         now: &'m mut Now,
         lane: usize,
-        (space, address): (Space, u64),
+        (named, address): (Space, u64),
         length: u32,
     ) -> Result<&'m mut [u8], FaultKind> {
-        let (space, offset) = space.locate(address);
+        let (space, offset) = named.locate(address);
         aligned(space, offset, length)?;
         let bytes = length as usize;
         let found = match space {
-            Space::Global | Space::Generic => now.global.slice(offset, bytes),
-            Space::Shared => memory::slice(&mut now.context.shared, offset, bytes),
+            Space::Global | Space::Generic => now.memory.global.slice(offset, bytes),
+            Space::Shared | Space::Cluster => {
+                let (rank, offset) = match rank_and_offset(offset) {
+                    // The block's own, whatever its rank.
+                    (0, offset) if named == Space::Shared => (now.context.rank as usize, offset),
+                    place => place,
+                };
+                now.memory.shared.get_mut(rank).and_then(|shared| memory::slice(shared, offset, bytes))
+            }
             Space::Local => {
                 let local = &mut self.local[lane];
                 let top = self.local_top[lane] as usize;
@@ -37,6 +45,8 @@ impl Warp {
                 }
                 memory::slice(&mut local[..top], offset, bytes)
             }
+            // Only a kernel's parameters have generic addresses.
+            Space::Param if named == Space::Generic => self.frames[0].param(lane, offset, bytes),
             Space::Param => self.frames[now.frame as usize].param(lane, offset, bytes),
             // Constant memory is not written: a store to it is refused by the parser.
             Space::Const => {
@@ -46,7 +56,7 @@ impl Warp {
         found.ok_or(FaultKind::OutOfBounds { space: space.name(), address, bytes: length })
     }
 
-    fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
+    pub(super) fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
         let base = self.operand(now, &address.base)?;
         Ok(base.map(|base| base.wrapping_add_signed(address.offset)))
     }
@@ -101,6 +111,7 @@ impl Warp {
         for (value, source) in values.iter_mut().zip(sources) {
             *value = self.operand(now, source)?;
         }
+        *now.memory.vain = 0;
         for lane in lanes(now.mask) {
             let data = self.bytes(now, lane, (address.space, addresses[lane]), length);
             let data = data.map_err(|kind| (kind, lane))?;
@@ -133,14 +144,20 @@ impl Warp {
                     Space::Generic => Space::of_generic(at),
                     space => space,
                 };
-                let data = self.bytes(now, lane, (atomic.address.space, at), atomic.bytes);
-                let data = data.map_err(|kind| (kind, lane))?;
+                let place = (atomic.address.space, at);
+                let data = self.bytes(now, lane, place, atomic.bytes).map_err(|kind| (kind, lane))?;
                 let old = data
                     .chunks(8)
                     .rev()
                     .fold(0u128, |out, chunk| out << 64 | u128::from(memory::load(chunk)));
                 let new = (atomic.function)(resolved, old, &arguments);
                 let view = (atomic.view)(old, &arguments);
+                let vain = &mut *now.memory.vain;
+                *vain = if new != old { 0 } else { *vain + u64::from(atomic.asks && view == 0) };
+                if *vain > VAIN_LIMIT {
+                    return Err((never(at, old as u64), lane));
+                }
+                let data = self.bytes(now, lane, place, atomic.bytes).map_err(|kind| (kind, lane))?;
                 for (i, chunk) in data.chunks_mut(8).enumerate() {
                     memory::store(chunk, (new >> (64 * i)) as u64);
                 }
@@ -165,6 +182,7 @@ impl Warp {
                 self.operand(now, source)?.map(|p| if p != 0 { 0 } else { bytes.into() })
             }
         };
+        *now.memory.vain = 0;
         for lane in lanes(now.mask) {
             let mut data = vec![0; bytes as usize];
             let taken = limits[lane].min(bytes.into()) as usize;
@@ -174,34 +192,6 @@ impl Warp {
             }
             let target = self.bytes(now, lane, (copy.to.space, targets[lane]), bytes);
             target.map_err(|kind| (kind, lane))?.copy_from_slice(&data);
-        }
-        Ok(())
-    }
-
-    pub(super) fn bulk(&mut self, now: &mut Now, bulk: &Bulk) -> Result<(), Stop> {
-        let (targets, origins) = (self.addresses(now, &bulk.to)?, self.addresses(now, &bulk.from)?);
-        let sizes = self.operand(now, &bulk.bytes)?;
-        for lane in lanes(now.mask) {
-            let mut at = 0;
-            while at < sizes[lane] as u32 as u64 {
-                let stop = |kind| (kind, lane);
-                let from = (bulk.from.space, origins[lane].wrapping_add(at));
-                let to = (bulk.to.space, targets[lane].wrapping_add(at));
-                let data: Vec<u8> = self.bytes(now, lane, from, BULK_STEP).map_err(stop)?.to_vec();
-                let there = self.bytes(now, lane, to, BULK_STEP).map_err(stop)?;
-                match &bulk.combine {
-                    None => there.copy_from_slice(&data),
-                    Some((function, bytes)) => {
-                        let elements = there.chunks_mut(*bytes as usize).zip(data.chunks(*bytes as usize));
-                        for (old, new) in elements {
-                            let operands = [memory::load(new).into()];
-                            let result = function(bulk.to.space, memory::load(old).into(), &operands);
-                            memory::store(old, result as u64);
-                        }
-                    }
-                }
-                at += u64::from(BULK_STEP);
-            }
         }
         Ok(())
     }
@@ -237,7 +227,20 @@ pub(super) fn grow(top: u32, bytes: u64) -> Option<u32> {
     u32::try_from(bytes).ok().and_then(|bytes| top.checked_add(bytes)).filter(|top| *top <= LOCAL_LIMIT)
 }
 
-fn constant_bytes<'m>(context: &'m Context, offset: u64, length: u32) -> Result<&'m [u8], FaultKind> {
+/// Nobody is left who could complete a barrier in memory.
+fn never(address: u64, bits: u64) -> FaultKind {
+    let (arrivals, bytes) = Mbarrier::read(bits).missing();
+    let what = format!(
+        "the barrier at {address:#x} can't complete: {arrivals} arrivals and {bytes} bytes are missing"
+    );
+    FaultKind::Deadlock { what }
+}
+
+pub(super) fn constant_bytes<'m>(
+    context: &'m Context,
+    offset: u64,
+    length: u32,
+) -> Result<&'m [u8], FaultKind> {
     aligned(Space::Const, offset, length)?;
     let constants = &context.program.constants;
     let start = usize::try_from(offset).ok();

@@ -4,7 +4,7 @@ use super::access::grow;
 use super::{Arrival, DEPTH_LIMIT, Frame, Group, Next, State, Stop, Warp};
 use crate::ptx::block::Context;
 use crate::ptx::fault::FaultKind;
-use crate::ptx::memory::{self, FUNCTIONS};
+use crate::ptx::memory::{self, FUNCTIONS, Memory};
 use crate::ptx::program::{
     Action, Argument, Barrier, Call, Callee, Dest, Formal, LANES, Lanes, Reduction, Return, Source, lanes,
 };
@@ -300,6 +300,33 @@ impl Warp {
         self.leave_behind(group, mask);
         self.park(Group { mask, state: State::AtBarrier(number), ..*group });
         Ok(Next::Elsewhere)
+    }
+
+    /// Lanes go on when the phase is over that they arrived in.
+    pub(super) fn wait_for_cluster(
+        &mut self,
+        memory: &Memory,
+        group: &Group,
+        mask: u32,
+    ) -> Result<Next, Stop> {
+        if let Some(lane) = lanes(mask).find(|lane| self.cluster_phases[*lane] == 0) {
+            let what = "a wait at the barrier of the cluster without an arrival".to_string();
+            return Err((FaultKind::Undefined { what }, lane));
+        }
+        if lanes(mask).all(|lane| self.cluster_phases[lane] <= memory.barrier.phase) {
+            lanes(mask).for_each(|lane| self.cluster_phases[lane] = 0);
+            return Ok(Next::Go(group.pc + 1));
+        }
+        self.leave_behind(group, mask);
+        self.park(Group { mask, state: State::AtCluster, ..*group });
+        Ok(Next::Elsewhere)
+    }
+
+    /// Who waits at the barrier of the cluster looks again.
+    pub fn leave_cluster_barrier(&mut self) {
+        for group in self.groups.iter_mut().filter(|group| group.state == State::AtCluster) {
+            group.state = State::Ready;
+        }
     }
 
     /// Lets go of the lanes at a barrier.
