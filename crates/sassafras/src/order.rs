@@ -7,7 +7,6 @@
 
 mod graph;
 
-use crate::launch;
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
 use graph::{Graph, Latencies};
@@ -23,7 +22,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
     let mut pressure = Pressure::new(function);
-    let limits = Limits::registers(launch::MOST);
+    let limits = Limits::registers(context.registers);
     let ceilings = Ceilings::new(function, &cfg, &limits);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     for &block in &cfg.order {
@@ -68,7 +67,7 @@ fn counted(file: File) -> Option<usize> {
 
 /// Words that may be alive in any code: more only where the code as it came has more.
 const BUDGET: Counts = [56, 4, 24];
-/// Where a thread has given registers away: those that stay free for values side by side, and for moves.
+/// Where there are few registers: those that stay free for values side by side, and for moves.
 const RESERVE: i32 = 6;
 
 /// Which values are alive, and how many words that is.
@@ -78,12 +77,20 @@ struct Pressure {
     alive: ValueSet,
     now: Counts,
     most: Counts,
+    /// There are fewer registers than the code could use.
+    tight: bool,
 }
 
 impl Pressure {
     fn new(function: &Function) -> Pressure {
         let values = function.values.len();
-        Pressure { left: vec![0; values], alive: ValueSet::new(values), now: [0; FILES], most: BUDGET }
+        Pressure {
+            left: vec![0; values],
+            alive: ValueSet::new(values),
+            now: [0; FILES],
+            most: BUDGET,
+            tight: false,
+        }
     }
 
     /// Starts at the beginning of a block.
@@ -101,8 +108,11 @@ impl Pressure {
             add(&mut self.now, function, value, 1);
         }
         let [general, others @ ..] = BUDGET;
-        let general = general.min(i32::from(registers) - RESERVE);
-        self.most = self.highest(function, &data.insts, [general, others[0], others[1]]);
+        let there = i32::from(registers) - RESERVE;
+        self.most = self.highest(function, &data.insts, [general.min(there), others[0], others[1]]);
+        // What the code as it came takes beyond that goes to memory.
+        self.tight = self.most[0] > there || general > there;
+        self.most[0] = self.most[0].min(there);
     }
 
     /// The most words that are alive at once in the order as it is.
@@ -138,6 +148,12 @@ impl Pressure {
         let change = self.change(function, inst);
         self.now.iter_mut().zip(change).for_each(|(n, c)| *n += c);
         function.insts[inst].uses().for_each(|v| self.left[v.index()] -= 1);
+    }
+
+    /// Where registers are tight, what doesn't free any comes in the order as it was: whoever made that had an end in
+    /// mind for each beginning.
+    fn must_wait(&self, change: &Counts) -> bool {
+        self.tight && change[0] >= 0 && self.now[0] + change[0].max(1) > self.most[0]
     }
 
     /// By how much an instruction goes over what there may be.
@@ -198,7 +214,10 @@ impl<'a> List<'a> {
             let change = self.pressure.change(self.function, self.graph.insts[node]);
             let excess = self.pressure.excess(&change);
             let late = self.earliest[node].saturating_sub(self.time);
-            (excess, late, std::cmp::Reverse(self.graph.height[node]), node)
+            match self.pressure.must_wait(&change) {
+                true => (1, 0, std::cmp::Reverse(0), node),
+                false => (excess, late, std::cmp::Reverse(self.graph.height[node]), node),
+            }
         };
         (0..self.ready.len()).min_by_key(|place| rank(self.ready[*place]))
     }
