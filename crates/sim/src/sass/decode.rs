@@ -54,7 +54,8 @@ impl Decoder<'_> {
             Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::CCTLL | Op::LDGDEPBAR | Op::FENCE => {
                 Action::Nothing
             }
-            Op::YIELD | Op::NANOSLEEP => Action::Yield,
+            Op::YIELD => Action::Yield,
+            Op::NANOSLEEP => Action::Sleep,
             Op::BPT => Action::Trap,
             Op::EXIT => Action::Exit { taken: self.condition() },
             Op::BRA => self.branch()?,

@@ -203,6 +203,7 @@ pub enum Action {
     },
     Trap,
     Yield,
+    Sleep,
     /// BSSY: the lanes that are here meet again.
     Gather {
         taken: Condition,
