@@ -3,6 +3,7 @@
 //! * [`generate`] makes random PTX programs that are well defined, and reduces those that show an error.
 //! * [`ptx`] executes a PTX module: grids of blocks of warps of threads, on memory with bounds.
 //! * [`sass`] executes a cubin: the machine's own code, with its convergence, uniform registers and times.
+//! * [`kernels`] starts whole kernels of front ends.
 //! * [`ops`] compares the two on kernels of one instruction.
 //! * [`verify`] proves that the control codes of a program cover every dependence between its registers, on every path.
 //!   It knows the machine from `sass::model`, and neither PTX nor our compiler: any cubin will do.
@@ -12,6 +13,7 @@ use ptx::{Launch, Statistics};
 mod barriers;
 pub mod descriptor;
 pub mod generate;
+pub mod kernels;
 pub mod ops;
 pub mod product;
 pub mod ptx;

@@ -441,7 +441,9 @@ impl<'a> Touches<'a> {
             }
             let (low, high) = parts(unit, file, role, position);
             let touch = |first, count, part| Touch { file, first, count, role, port: Port { unit, part } };
-            let count = inst.words(index);
+            let unused = slot.words.unused;
+            let (first, count) =
+                (first.saturating_add(unused as u8), inst.words(index).saturating_sub(unused));
             if low == high || count < 2 {
                 self.push(touch(first, count, low));
             } else {

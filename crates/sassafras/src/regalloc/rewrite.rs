@@ -1,16 +1,24 @@
-//! Predicates that find no place become words: 1 or 0 behind the definition, a comparison before each use. A
-//! parameter of a block becomes a word altogether. Convergence barriers become the words that the machine has for
-//! them, as ptxas saves them around calls.
+//! Values that have no way to memory of their own become words in general registers: saved behind the definition, back
+//! before each use. A parameter of a block becomes a word altogether. What the words are:
+//!
+//! | file | the word | behind the definition | before a use |
+//! |---|---|---|---|
+//! | P | 1 or 0 | `SEL` | `ISETP.NE` |
+//! | UP | 1 or 0 | `USEL`, `MOV` | `R2UR`, `UISETP.NE` |
+//! | UR | the same | `MOV` | `R2UR` |
+//! | B | what the machine has for them; ptxas saves them so around calls | `BMOV.32.CLEAR` | `BMOV.32` |
 
-use ori::{Arg, Block, File, Function, Inst, InstData, Op, Terminator, Value};
+use ori::{Arg, Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::M;
 use smallvec::smallvec;
 
-pub fn as_words(function: &mut Function, predicates: &[Value]) {
-    let words: FxHashMap<Value, Value> =
-        predicates.iter().map(|p| (*p, function.value(File::R, 1))).collect();
+/// Returns the values that live only to the next instruction, or from the last one, from now on.
+pub fn as_words(function: &mut Function, values: &[Value]) -> Vec<Value> {
+    let like = |function: &mut Function, v: Value| function.value(File::R, function.values[v].words);
+    let words: FxHashMap<Value, Value> = values.iter().map(|v| (*v, like(function, *v))).collect();
     let new: FxHashSet<Value> = words.values().copied().collect();
+    let mut brief = values.to_vec();
     for block in function.blocks.keys() {
         let mut insts = Vec::new();
         for param in &mut function.blocks[block].params {
@@ -23,25 +31,87 @@ pub fn as_words(function: &mut Function, predicates: &[Value]) {
             replace(&mut function.insts[inst], &fresh);
             insts.push(inst);
             for result in function.insts[inst].results.clone() {
-                keep(function, &words, result, &mut insts);
+                if let Some(word) = words.get(&result) {
+                    save(function, result, *word, &mut insts);
+                }
             }
+            brief.extend(fresh.into_iter().map(|(_, new)| new));
         }
         end(function, &words, &new, block, &mut insts);
         function.blocks[block].insts = insts;
     }
+    brief
 }
 
-fn keep(function: &mut Function, words: &FxHashMap<Value, Value>, predicate: Value, out: &mut Vec<Inst>) {
-    if let Some(word) = words.get(&predicate) {
-        let saved = match function.values[predicate].file {
-            File::B => data(sass::Op::BMOV, &[M::_32, M::CLEAR], *word, &[predicate.into()]),
-            _ => word_of(predicate, *word),
-        };
-        out.push(function.insts.push(saved));
+/// All values of the same files as some, but for those that are brief.
+pub fn all_like(function: &Function, some: &[Value], brief: &FxHashSet<Value>) -> Vec<Value> {
+    let files: Vec<File> = some.iter().map(|v| function.values[*v].file).collect();
+    let wanted = |v: &Value| files.contains(&function.values[*v].file) && !brief.contains(v);
+    function.values.keys().filter(wanted).collect()
+}
+
+/// Puts a value into a word.
+fn save(function: &mut Function, value: Value, word: Value, out: &mut Vec<Inst>) {
+    match function.values[value].file {
+        File::B => push(function, sass::Op::BMOV, &[M::_32, M::CLEAR], word, &[value.into()], out),
+        File::UR => {
+            let each = |function: &mut Function, w: u8, out: &mut Vec<Inst>| {
+                let part = function.value(File::R, 1);
+                push(function, sass::Op::MOV, &[], part, &[Arg::word(value, w)], out);
+                part
+            };
+            word_by_word(function, word, out, each);
+        }
+        File::UP => {
+            let uniform = function.value(File::UR, 1);
+            let args = [Arg::Zero(File::UR), Arg::Imm(1), Arg::not(value)];
+            push(function, sass::Op::USEL, &[], uniform, &args, out);
+            push(function, sass::Op::MOV, &[], word, &[uniform.into()], out);
+        }
+        _ => push(function, sass::Op::SEL, &[], word, &zero_or_one(value), out),
     }
 }
 
-/// New predicates from the words of those that are used.
+/// Makes a value of a word again.
+fn restore(function: &mut Function, word: Value, value: Value, out: &mut Vec<Inst>) {
+    let yes = Arg::True(true);
+    match function.values[value].file {
+        File::B => push(function, sass::Op::BMOV, &[M::_32], value, &[word.into()], out),
+        File::UR => {
+            let each = |function: &mut Function, w: u8, out: &mut Vec<Inst>| {
+                let part = function.value(File::UR, 1);
+                push(function, sass::Op::R2UR, &[], part, &[Arg::word(word, w)], out);
+                part
+            };
+            word_by_word(function, value, out, each);
+        }
+        File::UP => {
+            let uniform = function.value(File::UR, 1);
+            push(function, sass::Op::R2UR, &[], uniform, &[word.into()], out);
+            let args = [yes, uniform.into(), Arg::Zero(File::UR), yes];
+            push(function, sass::Op::UISETP, &[M::NE, M::AND], value, &args, out);
+        }
+        _ => {
+            let args = [yes, word.into(), Arg::Zero(File::R), yes];
+            push(function, sass::Op::ISETP, &[M::NE, M::AND], value, &args, out);
+        }
+    }
+}
+
+/// A value that is made of words, each by itself.
+fn word_by_word(
+    function: &mut Function,
+    whole: Value,
+    out: &mut Vec<Inst>,
+    mut each: impl FnMut(&mut Function, u8, &mut Vec<Inst>) -> Value,
+) {
+    let words = function.values[whole].words;
+    let parts: Vec<Arg> = (0..words).map(|w| each(function, w, out).into()).collect();
+    let pack = InstData { op: Op::Pseudo(Pseudo::Pack), ..data(sass::Op::MOV, &[], whole, &parts) };
+    out.push(function.insts.push(pack));
+}
+
+/// New values from the words of those that are used.
 fn before_use(
     function: &mut Function,
     words: &FxHashMap<Value, Value>,
@@ -52,19 +122,11 @@ fn before_use(
     used.sort();
     used.dedup();
     let mut fresh = Vec::new();
-    for predicate in used {
-        let file = function.values[predicate].file;
-        let result = function.value(file, 1);
-        let word = words[&predicate].into();
-        let back = match file {
-            File::B => data(sass::Op::BMOV, &[M::_32], result, &[word]),
-            _ => {
-                let (zero, yes) = (Arg::Zero(File::R), Arg::True(true));
-                data(sass::Op::ISETP, &[M::NE, M::AND], result, &[yes, word, zero, yes])
-            }
-        };
-        out.push(function.insts.push(back));
-        fresh.push((predicate, result));
+    for value in used {
+        let shape = function.values[value];
+        let result = function.value(shape.file, shape.words);
+        restore(function, words[&value], result, out);
+        fresh.push((value, result));
     }
     fresh
 }
@@ -99,12 +161,12 @@ fn end(
             let arg = edge.args[i];
             let param = function.blocks[edge.to].params[i];
             let becomes_word = words.contains_key(&param) || new.contains(&param);
-            if !becomes_word || function.values[arg].file != File::P {
+            if !becomes_word || function.values[arg].file == File::R {
                 continue;
             }
             edge.args[i] = words.get(&arg).copied().unwrap_or_else(|| {
-                let word = function.value(File::R, 1);
-                out.push(function.insts.push(word_of(arg, word)));
+                let word = function.value(File::R, function.values[arg].words);
+                save(function, arg, word, out);
                 word
             });
         }
@@ -123,8 +185,19 @@ fn end(
 }
 
 /// 1 where the predicate holds, else 0.
-fn word_of(predicate: Value, word: Value) -> InstData {
-    data(sass::Op::SEL, &[], word, &[Arg::Zero(File::R), Arg::Imm(1), Arg::not(predicate)])
+fn zero_or_one(predicate: Value) -> [Arg; 3] {
+    [Arg::Zero(File::R), Arg::Imm(1), Arg::not(predicate)]
+}
+
+fn push(
+    function: &mut Function,
+    op: sass::Op,
+    modifiers: &[M],
+    result: Value,
+    args: &[Arg],
+    out: &mut Vec<Inst>,
+) {
+    out.push(function.insts.push(data(op, modifiers, result, args)));
 }
 
 fn data(op: sass::Op, modifiers: &[M], result: Value, args: &[Arg]) -> InstData {
