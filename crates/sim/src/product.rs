@@ -57,6 +57,8 @@ pub struct Shape {
 pub enum Sum {
     /// The format of the sum, and how it is formed.
     Float(Format, Accuracy),
+    /// The same for factors of 8 bits in a warp.
+    InHalves(Format),
     F64(Flow),
     /// Stops at the ends of 32 bits, or wraps around.
     Int {
@@ -79,6 +81,7 @@ pub struct Products {
 
 enum Kind {
     Floats { a: Vec<Factor>, b: Vec<Factor>, to: Format, accuracy: Accuracy },
+    FloatsInHalves { a: Vec<Factor>, b: Vec<Factor>, to: Format },
     Doubles { a: Vec<u64>, b: Vec<u64>, flow: Flow },
     Integers { a: Vec<i64>, b: Vec<i64>, saturate: bool },
     Bits { a: Vec<u64>, b: Vec<u64>, operation: fn(u64, u64) -> u64 },
@@ -91,6 +94,7 @@ impl Products {
             Sum::Float(to, accuracy) => {
                 Kind::Floats { a: factors(left, &a), b: factors(right, &b), to, accuracy }
             }
+            Sum::InHalves(to) => Kind::FloatsInHalves { a: factors(left, &a), b: factors(right, &b), to },
             Sum::F64(flow) => Kind::Doubles { a, b, flow },
             Sum::Int { saturate } => {
                 Kind::Integers { a: integers(left, &a), b: integers(right, &b), saturate }
@@ -112,6 +116,7 @@ impl Products {
             Kind::Floats { a, b, to, accuracy } => {
                 matrix::dot(*accuracy, *to, self.pairs(a, b, row, column), c)
             }
+            Kind::FloatsInHalves { a, b, to } => matrix::dot_in_halves(*to, self.pairs(a, b, row, column), c),
             Kind::Doubles { a, b, flow } => matrix::dot64(*flow, self.pairs(a, b, row, column), c),
             Kind::Integers { a, b, saturate } => {
                 matrix::dot_integers(*saturate, self.pairs(a, b, row, column), c)
@@ -129,7 +134,7 @@ impl Products {
         b: &'p [T],
         row: usize,
         column: usize,
-    ) -> impl Iterator<Item = (T, T)> + 'p {
+    ) -> impl Iterator<Item = (T, T)> + Clone + 'p {
         let first = self.row * row;
         let column = &b[self.column * column..self.column * (column + 1)];
         let chosen = self.chosen.as_deref().map(|chosen| &chosen[first..first + self.row]);
