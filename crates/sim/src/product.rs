@@ -224,9 +224,11 @@ pub fn sums_of(
 }
 
 /// The elements that sparse rows of a warp have: for each its place along `k`. Half of them are there; of each group
-/// of four (of two with 32 bits, of four pairs with 4 bits) the metadata name two in four bits. A word has a row in its
-/// lower and the row eight below in its upper half; as many lanes of four as are needed hold them side by side, from
-/// the one that the selector says.
+/// of four (of two with 32 bits, of four pairs with 4 bits) the metadata name two in four bits.
+///
+/// The words lie in some of the four lanes of a row, from the one that the selector says. With 16 bits and more a word
+/// has four groups of a row in its lower half and those of the row eight below in its upper one. With fewer it has
+/// eight groups of one row; the next lane has those of the row eight below. Seen on an H200.
 pub fn chosen(element: Element, k: usize, metadata: &Lanes, selector: usize) -> Vec<usize> {
     const ROWS: usize = 16;
     let group = match element.bits() {
@@ -234,21 +236,20 @@ pub fn chosen(element: Element, k: usize, metadata: &Lanes, selector: usize) -> 
         4 => 8,
         _ => 4,
     };
-    let holders = k / group / 4;
+    let groups = k / group;
     let mut places = Vec::with_capacity(ROWS * k / 2);
-    for row in 0..ROWS {
-        for index in 0..k / group {
-            let lane = row % 8 * 4 + (selector * holders + index / 4) % 4;
-            let bits = metadata[lane] >> (row / 8 * 16 + index % 4 * 4);
-            let names = [(bits & 3) as usize, (bits >> 2 & 3) as usize];
-            let first = group * index;
-            match group {
-                2 => places.push(first + names[0] / 2),
-                4 => places.extend(names.map(|name| first + name)),
-                _ => {
-                    places.extend(names.into_iter().flat_map(|name| [first + 2 * name, first + 2 * name + 1]))
-                }
-            }
+    for (row, index) in (0..ROWS).flat_map(|row| (0..groups).map(move |index| (row, index))) {
+        let (lane, shift) = match element.bits() {
+            16.. => (selector * (groups / 4) + index / 4, row / 8 * 16 + index % 4 * 4),
+            _ => (2 * (selector + index / 8) + row / 8, index % 8 * 4),
+        };
+        let bits = metadata[row % 8 * 4 + lane % 4] >> shift;
+        let names = [(bits & 3) as usize, (bits >> 2 & 3) as usize];
+        let first = group * index;
+        match group {
+            2 => places.push(first + names[0] / 2),
+            4 => places.extend(names.map(|name| first + name)),
+            _ => places.extend(names.into_iter().flat_map(|name| [first + 2 * name, first + 2 * name + 1])),
         }
     }
     places

@@ -118,7 +118,11 @@ impl Accuracy {
             return exact.round(to, Flow::NEAREST);
         }
         let cut = to.mantissa.saturating_sub(self.digits as u32);
-        exact.round(to, Flow::rounding(Rounding::Zero)) & u64::MAX << cut
+        let bits = exact.round(to, Flow::rounding(Rounding::Zero)) & u64::MAX << cut;
+        // What is too large is infinite all the same.
+        let top = exact.exponent + 127 - exact.significand.leading_zeros() as i32;
+        let largest = (1 << (to.exponent - 1)) - 1;
+        if top > largest { bits & to.sign_bit() | to.infinity() } else { bits }
     }
 }
 

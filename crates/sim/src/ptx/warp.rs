@@ -377,7 +377,7 @@ impl Warp {
                     races.arrive(Meeting::Cluster, threads.into_iter());
                 }
             }
-            Action::ClusterWait => return self.wait_for_cluster(context, memory, group, mask),
+            Action::ClusterWait => return Ok(self.wait_for_cluster(context, memory, group, mask)),
             Action::Alloca { dest, size, align } => self.alloca(context, frame, mask, *dest, size, *align)?,
             Action::StackSave { dest } => {
                 let tops = self.local_top.map(u64::from);

@@ -119,7 +119,7 @@ impl<'a> Decoder<'a> {
         let bytes = self.source(ins.get(2)?, Type::U32)?;
         let combine = match ins.mnemonic() {
             "cp.reduce.async.bulk" => {
-                let operation = ins.word(Kind::Op)?;
+                let operation = ins.word(Kind::Op).or_else(|| ins.word(Kind::Exchange))?;
                 let ty = ins.ty()?;
                 Some((atomic_function(operation, ty)?, ty.bytes()))
             }
@@ -168,7 +168,7 @@ impl<'a> Decoder<'a> {
         ins.ignore(HINTS);
         let to = self.space(ins)?;
         ins.flag(COMPLETES).then_some(())?;
-        let operation = ins.word(Kind::Op)?;
+        let operation = ins.word(Kind::Op).or_else(|| ins.word(Kind::Exchange))?;
         let ty = ins.ty()?;
         let function = atomic_function(operation, ty)?;
         let address = self.address(ins.get(0)?, to)?;

@@ -303,29 +303,25 @@ impl Warp {
         Ok(Next::Elsewhere)
     }
 
-    /// Lanes go on when the phase is over that they arrived in.
+    /// Lanes go on when the phase is over that they arrived in; those that have not arrived go on, as on an H200.
     pub(super) fn wait_for_cluster(
         &mut self,
         context: &Context,
         memory: &mut Memory,
         group: &Group,
         mask: u32,
-    ) -> Result<Next, Stop> {
-        if let Some(lane) = lanes(mask).find(|lane| self.cluster_phases[*lane] == 0) {
-            let what = "a wait at the barrier of the cluster without an arrival".to_string();
-            return Err((FaultKind::Undefined { what }, lane));
-        }
+    ) -> Next {
         if lanes(mask).all(|lane| self.cluster_phases[lane] <= memory.barrier.phase) {
             lanes(mask).for_each(|lane| self.cluster_phases[lane] = 0);
             if let Some(races) = &mut memory.races {
                 let threads = self.threads(context, races, mask);
                 races.leave(Meeting::Cluster, threads.into_iter());
             }
-            return Ok(Next::Go(group.pc + 1));
+            return Next::Go(group.pc + 1);
         }
         self.leave_behind(group, mask);
         self.park(Group { mask, state: State::AtCluster, ..*group });
-        Ok(Next::Elsewhere)
+        Next::Elsewhere
     }
 
     /// The threads of some lanes, as races know them.
