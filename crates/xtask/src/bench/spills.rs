@@ -51,7 +51,7 @@ fn corpus(folders: &[String], ptxas: &Path) -> Result<()> {
                 let both =
                     (spills(&own, "sm_90a", registers, &file)?, spills(ptxas, "sm_90a", registers, &file)?);
                 let (Some(a), Some(b)) = both else {
-                    println!("{}: not compiled with {registers} registers", original.display());
+                    println!("{}: not compiled with {registers} registers", file.display());
                     continue;
                 };
                 ours = Spills { stores: ours.stores + a.stores, loads: ours.loads + a.loads };
