@@ -61,7 +61,8 @@ impl Case {
 
     fn of_kernel(module: &Module, function: &Function, blocks: u32) -> Case {
         let symbol = module.symbols.get(function.symbol.0 as usize);
-        let name = symbol.and_then(|info| module.names.get(info.name.0 as usize)).copied().unwrap_or_default();
+        let name =
+            symbol.and_then(|info| module.names.get(info.name.0 as usize)).copied().unwrap_or_default();
         let mut block = [128, 1, 1];
         let threads = |name: &str| matches!(name, ".reqntid" | ".maxntid");
         if let Some(directive) = function.directives.iter().find(|directive| threads(directive.name)) {
@@ -77,7 +78,11 @@ impl Case {
     }
 
     /// Runs the kernel on a machine; what its pointers point to afterwards.
-    pub fn run(&self, machine: &mut impl Machine, data: Data) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
+    pub fn run(
+        &self,
+        machine: &mut impl Machine,
+        data: Data,
+    ) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
         let (mut parameters, mut buffers) = (Vec::new(), Vec::new());
         for (index, (argument, bytes, align)) in self.arguments.iter().enumerate() {
             let mut allocate = |machine: &mut dyn Allocate| {

@@ -46,7 +46,11 @@ impl Places {
                 parameters: Parameters::Range { first: 0x198, last: 0x1a0 },
                 clusters: Some(Clusters {
                     explicit: 0x140,
-                    sizes: 0x144, reciprocals: 0x150, counts: 0x15c, blocks: 0x188 }),
+                    sizes: 0x144,
+                    reciprocals: 0x150,
+                    counts: 0x15c,
+                    blocks: 0x188,
+                }),
             },
             // Here the words of clusters lie below an end that moves with the cluster's size.
             _ => Places {
@@ -59,13 +63,7 @@ impl Places {
 }
 
 /// The bank for a launch; `stack` is where the stack begins.
-pub fn fill(
-    target: &Target,
-    kernel: &Kernel,
-    launch: &Launch,
-    cluster: [u32; 3],
-    stack: u32,
-) -> Vec<u8> {
+pub fn fill(target: &Target, kernel: &Kernel, launch: &Launch, cluster: [u32; 3], stack: u32) -> Vec<u8> {
     let mut bank = Bank { bytes: kernel.banks[0].clone() };
     let constants = target.constants;
     bank.axes(constants.ntid.into(), launch.block);

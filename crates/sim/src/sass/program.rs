@@ -6,8 +6,8 @@ use crate::sass::flight::{Closing, Combine};
 use crate::verify::Issue;
 use crate::warpgroup::GroupProduct;
 use ori::eval::Meaning;
-use std::sync::Arc;
 use sass::{M, Op};
+use std::sync::Arc;
 
 pub use crate::ptx::program::{LANES, lanes as lanes_of};
 

@@ -33,13 +33,13 @@ use super::cluster::{Common, Run};
 use super::fault::Fault;
 use super::flight::Groups;
 use super::program::{ARGUMENTS, Action, Condition, LANES, Source, Step, lanes_of};
+use crate::ptx::FaultKind;
 use crate::ptx::memory::Global;
 use crate::ptx::program::Lanes;
-use crate::ptx::FaultKind;
 use crate::verify::{self, Dependence, Relation, Short};
 use registers::Registers;
-use warpgroup::Products;
 use sass::{Model, PT};
+use warpgroup::Products;
 
 /// Steps that a group takes while others wait, before they have a turn.
 const PATIENCE: u32 = 128;
@@ -177,12 +177,7 @@ impl Warp {
     }
 
     /// Runs until all lanes wait or are done, or for so many steps.
-    pub fn run(
-        &mut self,
-        context: &mut Context,
-        run: &mut Run,
-        turn: u64,
-    ) -> Result<(), Fault> {
+    pub fn run(&mut self, context: &mut Context, run: &mut Run, turn: u64) -> Result<(), Fault> {
         let end = run.statistics.steps + turn;
         let mut goes_on = true;
         while goes_on && run.statistics.steps < end {

@@ -6,8 +6,8 @@ use crate::ptx::decode::memory::atomic_function;
 use crate::ptx::memory::Space;
 use crate::sass::flight::{Closing, Combine};
 use crate::sass::program::*;
-use std::sync::Arc;
 use sass::{Kind, M, Op, Operand, Role};
+use std::sync::Arc;
 
 impl Decoder<'_> {
     pub(super) fn sync_unit(&self) -> Option<Action> {

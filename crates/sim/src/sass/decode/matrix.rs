@@ -1,9 +1,7 @@
 //! Products of matrices: the interpreter's, with the machine's registers.
 
 use super::Decoder;
-use crate::product::{
-    Element, Shape, Sum, multiply, multiply_sparse, registers, registers_of_sparse,
-};
+use crate::product::{Element, Shape, Sum, multiply, multiply_sparse, registers, registers_of_sparse};
 use crate::sass::program::*;
 use ori::arith::Int;
 use ori::arith::float::{BF16, F16, F32, Flow, Rounding};

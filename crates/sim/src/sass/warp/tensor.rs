@@ -31,7 +31,8 @@ impl Warp {
             *at = fetch(self, now, corner_at.saturating_add(axis), 1)? as i32;
         }
         let cells = map.cells(corner, &[]).map_err(|what| (FaultKind::Unsupported { what }, first))?;
-        let pieces: Vec<Piece> = cells.into_iter().filter_map(|cell| piece(&map, cell, shared, load)).collect();
+        let pieces: Vec<Piece> =
+            cells.into_iter().filter_map(|cell| piece(&map, cell, shared, load)).collect();
         let combine = match copy.way {
             TensorWay::Combine(operation) => Some(combine(&map, operation).ok_or_else(|| {
                 undefined(format!("{operation} of a tensor of {}", map.element.type_name()))
