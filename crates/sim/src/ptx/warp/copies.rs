@@ -182,9 +182,7 @@ impl Warp {
             aligned(*space, *place, BOX_ALIGNMENT)?;
             for cell in cells {
                 let value = match cell.global {
-                    Some(address) => {
-                        map.loaded(memory::load(self.bytes(now, lane, (Space::Global, address), size)?))
-                    }
+                    Some(address) => memory::load(self.bytes(now, lane, (Space::Global, address), size)?),
                     None => map.filling(),
                 };
                 let at = map.swizzled(*place, cell.shared);
