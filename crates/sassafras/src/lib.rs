@@ -8,6 +8,7 @@
 //! diagnostics, never a cubin.
 
 mod abi;
+mod balance;
 mod bank0;
 mod bundles;
 mod callgraph;
@@ -38,10 +39,12 @@ mod schedule;
 mod select;
 mod simplify;
 mod uniform;
+mod unread;
 mod usage;
 mod variables;
 
 pub use launch::Bounds;
+pub use lower::CacheRule;
 pub use ptx;
 pub use usage::Usage;
 
@@ -68,6 +71,9 @@ pub struct Options {
     pub relocatable: bool,
     /// Limits that the command line sets.
     pub launch: Bounds,
+    /// How global loads and stores are cached that don't say, or all of them.
+    pub load_cache: Option<CacheRule>,
+    pub store_cache: Option<CacheRule>,
     /// Threads to compile with; `None`: as many as there are processors. They change nothing but the time.
     pub threads: Option<usize>,
     /// Check the IR after every pass.
@@ -104,6 +110,8 @@ impl Options {
             errors_at_exit: false,
             relocatable: false,
             launch: Bounds::NONE,
+            load_cache: None,
+            store_cache: None,
             threads: None,
             verify: false,
             dump: None,
@@ -242,6 +250,7 @@ fn cubin(
         serial: None,
         debug: options.debug_code,
         watched: &watched,
+        caches: (options.load_cache, options.store_cache),
     };
     let functions = functions(module)?;
     let threads = threads(options, functions.len());
@@ -294,8 +303,15 @@ fn functions<'a>(module: &'a ptx::Module<'a>) -> Result<Vec<&'a ptx::ast::Functi
     for item in &module.items {
         match item {
             Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
-            Item::Variable(_) | Item::File(_) | Item::Section(_) => {}
-            _ => return Err(unsupported_module()),
+            Item::Variable(_) | Item::File(_) | Item::Section(_) | Item::Alias(_) => {}
+            // No loop is unrolled.
+            Item::Pragma(strings) => match strings.iter().find(|s| s.trim_matches('"') != "nounroll") {
+                Some(other) => {
+                    let message = format!("Pragma '{}' not supported", other.trim_matches('"'));
+                    return Err(Failure::of_module(message));
+                }
+                None => {}
+            },
         }
     }
     Ok(functions)
@@ -335,13 +351,16 @@ fn overlapping<'a>(
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
     let start = Instant::now();
     let mut kernel = times.of("lower", || lower::function(env, function))?;
-    passes::run(&mut kernel.code, env.machine, options, (times, log))?;
-    let mut code = times.of("regalloc", || allocate(&mut kernel, env.machine, options))?;
+    let registers = kernel.registers();
+    passes::run(&mut kernel.code, (env.machine, registers), options, (times, log))?;
+    let mut code = times.of("regalloc", || allocate(&mut kernel, env, options))?;
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
     if options.level > 0 {
         layout::arrange(&kernel.code, &mut code);
+        unread::run(&kernel.code, &mut code, env.machine);
+        balance::run(&mut code, env.machine);
     }
     Ok(settled.then_some(container::Compiled {
         source: function,
@@ -352,26 +371,21 @@ fn overlapping<'a>(
     }))
 }
 
-fn allocate(
-    kernel: &mut lower::Kernel,
-    machine: &bank0::Machine,
-    options: &Options,
-) -> Result<mir::Code, Failure> {
+fn allocate(kernel: &mut lower::Kernel, env: lower::Env, options: &Options) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let most = match kernel.reconfiguration {
-        Reconfiguration::From(start) => start,
-        _ => kernel.launch.registers(),
-    };
-    let limits = regalloc::Limits::registers(most);
-    let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
+    let limits = regalloc::Limits::registers(kernel.registers());
+    let code = regalloc::run(&mut kernel.code, limits).map_err(|refusal| match refusal {
+        regalloc::Refusal::Bug(what) => failed(&kernel.code, what),
+        regalloc::Refusal::TooFew { at, words } => {
+            let (line, registers) = (env.lines.line(at), kernel.registers());
+            Failure::of_module(limits::too_few_registers(&kernel.code.name, line, registers, words))
+        }
+    })?;
     if options.verify {
-        regalloc::check(&kernel.code, &code, &limits, machine.isa).map_err(|e| failed(&kernel.code, e))?;
+        regalloc::check(&kernel.code, &code, &limits, env.machine.isa)
+            .map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
-}
-
-fn unsupported_module() -> Failure {
-    Failure::of_module("An alias or pragma of the module is not supported yet".to_string())
 }
 
 fn unsupported_target(target: ptx::Target) -> Failure {

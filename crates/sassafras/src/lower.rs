@@ -63,6 +63,7 @@ mod wmma;
 
 pub use call::prototype_text;
 pub use image::ImageSlot;
+pub use memory::CacheRule;
 pub use stages::Reason;
 pub use variables::IMAGE_HANDLE;
 
@@ -171,6 +172,14 @@ impl Kernel {
         first_image(self.param_bytes, machine)
     }
 
+    /// General registers that a thread starts with, at the most.
+    pub fn registers(&self) -> u32 {
+        match self.reconfiguration {
+            Reconfiguration::From(start) => start,
+            _ => self.launch.registers(),
+        }
+    }
+
     /// Bytes of static shared memory and their alignment: the module's first, then its own.
     pub fn shared(&self, data: &Data) -> (u64, u64) {
         let (bytes, align) = if self.module_shared { data.shared } else { (0, 1) };
@@ -243,7 +252,12 @@ pub struct Env<'a> {
     pub debug: bool,
     /// Registers that live until a kernel ends.
     pub watched: &'a [String],
+    /// How global loads and stores are cached.
+    pub caches: Caches,
 }
+
+/// What the command line says of the caches, for loads and for stores.
+pub type Caches = (Option<CacheRule>, Option<CacheRule>);
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     let Env { module, lines, .. } = env;
@@ -395,6 +409,7 @@ struct Lower<'k, 'a> {
     /// Keep book in [`Kernel::bindings`]; registers that live until the kernel ends.
     debug: bool,
     watched: Vec<ast::Reg>,
+    caches: Caches,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -437,6 +452,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             flight,
             debug: env.debug,
             watched: Vec::new(),
+            caches: env.caches,
         }
     }
 

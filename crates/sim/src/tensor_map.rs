@@ -252,7 +252,7 @@ impl TensorMap {
         if !fits || strides.len() + 1 != rank {
             return Err(format!("a tensor of {rank} axes with other numbers of boxes, steps or strides"));
         }
-        if address % 16 != 0 || strides.iter().any(|stride| stride % 16 != 0) {
+        if !address.is_multiple_of(16) || strides.iter().any(|stride| !stride.is_multiple_of(16)) {
             return Err("a tensor whose address or strides are no multiples of 16".into());
         }
         let or_one = |list: &[u32], axis: usize| list.get(axis).copied().unwrap_or(1);
