@@ -153,7 +153,7 @@ impl Pressure {
     /// Where registers are tight, what doesn't free any comes in the order as it was: whoever made that had an end in
     /// mind for each beginning.
     fn must_wait(&self, change: &Counts) -> bool {
-        self.tight && change[0] >= 0 && self.now[0] + change[0].max(1) > self.most[0]
+        self.tight && change[0] > 0 && self.now[0] + change[0] > self.most[0]
     }
 
     /// By how much an instruction goes over what there may be.
