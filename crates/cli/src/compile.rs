@@ -144,6 +144,8 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         debug_code: is_debugged,
         errors_at_exit: given.has(Id::ErrorsAtExit),
         launch: given.bounds(),
+        load_cache: given.cache_rule(Id::DefaultLoad, Id::ForceLoad),
+        store_cache: given.cache_rule(Id::DefaultStore, Id::ForceStore),
         threads: threads.count,
         verify: given.has(Id::Verify),
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),

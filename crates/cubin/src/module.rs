@@ -121,6 +121,8 @@ impl Default for Features {
 #[derive(Clone, Debug)]
 pub struct Function {
     pub name: String,
+    /// Other names for it.
+    pub aliases: Vec<String>,
     pub binding: Binding,
     /// The instructions, padded as the target asks for.
     pub code: Vec<u8>,
@@ -157,6 +159,7 @@ impl Function {
     pub fn new(name: impl Into<String>, binding: Binding, code: Vec<u8>) -> Function {
         Function {
             name: name.into(),
+            aliases: Vec::new(),
             binding,
             code,
             registers: 0,

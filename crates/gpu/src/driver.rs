@@ -10,6 +10,7 @@
 //!   of their own.
 #![allow(unsafe_code)]
 
+use crate::runline::{MAP_BYTES, Tensor};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 
@@ -66,6 +67,8 @@ driver_calls! {
     memory_free       = c"cuMemFree_v2"(Address);
     copy_to_device    = c"cuMemcpyHtoD_v2"(Address, *const c_void, usize);
     copy_from_device  = c"cuMemcpyDtoH_v2"(*mut c_void, Address, usize);
+    encode_tensor     = c"cuTensorMapEncodeTiled"(*mut c_void, c_uint, c_uint, Address, *const u64, *const u64,
+                                                  *const u32, *const u32, c_uint, c_uint, c_uint, c_uint);
     event_create      = c"cuEventCreate"(*mut Handle, c_uint);
     event_destroy     = c"cuEventDestroy_v2"(Handle);
     event_record      = c"cuEventRecord"(Handle, Handle);
@@ -79,6 +82,14 @@ const FUNCTION_MAX_DYNAMIC_SHARED: c_int = 8;
 const LAUNCH_PARAM_END: usize = 0;
 const LAUNCH_PARAM_BUFFER: usize = 1;
 const LAUNCH_PARAM_SIZE: usize = 2;
+
+/// The types of elements in the order of `CUtensorMapDataType`.
+const TENSOR_ELEMENTS: [&str; 12] =
+    ["u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32.ftz", "tf32"];
+
+/// A tensor map must lie at a multiple of 64.
+#[repr(align(64))]
+struct Aligned([u8; MAP_BYTES]);
 
 /// Errors after which the process can't use the GPU any more. Of each, cuda.h says that "the process must
 /// be terminated and relaunched" or, of 710, that the context is of no more use; of 999 it says nothing at
@@ -222,6 +233,39 @@ impl Device {
         self.calls.check("cuDeviceGetName", code)?;
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         Ok(String::from_utf8_lossy(&name[..length]).into_owned())
+    }
+
+    /// A tensor map for elements at an address.
+    pub fn encode(&self, tensor: &Tensor, address: u64) -> Result<[u8; MAP_BYTES], Error> {
+        let code_of = |names: &[&str], name: &str| names.iter().position(|known| *known == name).unwrap_or(0);
+        let element = code_of(&TENSOR_ELEMENTS, tensor.element) as c_uint;
+        let swizzle =
+            [0, 32, 64, 128].iter().position(|bytes| *bytes == tensor.swizzle).unwrap_or(0) as c_uint;
+        let sizes: Vec<u64> = tensor.sizes.iter().map(|size| u64::from(*size)).collect();
+        // At least one of each, so that the pointers are good.
+        let strides = [&tensor.strides[..], &[0]].concat();
+        let mut map = Aligned([0; MAP_BYTES]);
+        let (no_interleave, no_promotion) = (0, 0);
+        // SAFETY: the map is as large and aligned as the call asks for; each list has as many elements as there are
+        // axes, the strides one less.
+        let code = unsafe {
+            (self.calls.encode_tensor)(
+                (&raw mut map.0).cast(),
+                element,
+                tensor.sizes.len() as c_uint,
+                address,
+                sizes.as_ptr(),
+                strides.as_ptr(),
+                tensor.boxes.as_ptr(),
+                tensor.steps.as_ptr(),
+                no_interleave,
+                swizzle,
+                no_promotion,
+                tensor.fills_nan.into(),
+            )
+        };
+        self.calls.check("cuTensorMapEncodeTiled", code)?;
+        Ok(map.0)
     }
 
     /// The SM number: 90 for a GPU that runs sm_90 code.

@@ -67,6 +67,7 @@ pub fn shortest_time(device: &Device, module: &Module, run: &Run, count: usize) 
 
 /// The buffers of a run on a device.
 struct Memory<'a> {
+    device: &'a Device,
     run: &'a Run,
     buffers: Vec<Buffer<'a>>,
 }
@@ -74,7 +75,7 @@ struct Memory<'a> {
 impl<'a> Memory<'a> {
     fn new(device: &'a Device, run: &'a Run) -> Result<Memory<'a>, Error> {
         let buffers = run.buffers().map(|data| Buffer::new(device, data.len() + 2 * GUARD));
-        Ok(Memory { run, buffers: buffers.collect::<Result<_, _>>()? })
+        Ok(Memory { device, run, buffers: buffers.collect::<Result<_, _>>()? })
     }
 
     fn reset(&self) -> Result<(), Error> {
@@ -88,7 +89,9 @@ impl<'a> Memory<'a> {
         let Run { grid, block, shared, .. } = *self.run;
         let addresses: Vec<_> = self.buffers.iter().map(|buffer| buffer.address() + GUARD as u64).collect();
         let kernel = module.kernel(&self.run.kernel)?;
-        kernel.launch(Launch { grid, block, shared }, &self.run.parameters(&addresses))
+        let parameters =
+            self.run.parameters(&addresses, |tensor, address| self.device.encode(tensor, address))?;
+        kernel.launch(Launch { grid, block, shared }, &parameters)
     }
 
     fn check(&self) -> Result<(), Failure> {

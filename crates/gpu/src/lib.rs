@@ -2,6 +2,7 @@
 
 mod driver;
 mod execute;
+pub mod process;
 pub mod runline;
 
 pub use driver::{Buffer, Device, Error, Event, Kernel, Launch, Module};

@@ -147,10 +147,6 @@ pub enum Arg {
     StackTop,
     /// An offset from the stack pointer that the function's caller had.
     Incoming(u32),
-    /// Where the address of [`Function::symbols`]`[symbol]` is in the table of constant bank 4.
-    Table {
-        symbol: u32,
-    },
     /// Where a convergence barrier ends.
     Target(Block),
 }

@@ -231,11 +231,6 @@ impl Reader {
             t.expect(")")?;
             return Ok(Arg::Fixed { file, number });
         }
-        if t.takes("table($") {
-            let symbol = t.index()? as u32;
-            t.expect(")")?;
-            return Ok(Arg::Table { symbol });
-        }
         if t.rest.starts_with("low(") || t.rest.starts_with("high(") {
             return t.address();
         }

@@ -148,7 +148,6 @@ impl fmt::Display for Arg {
             Arg::Fixed { file, number } => write!(f, "fixed({file:?}{number})"),
             Arg::StackTop => f.write_str("TOP"),
             Arg::Incoming(offset) => write!(f, "incoming+{offset:#x}"),
-            Arg::Table { symbol } => write!(f, "table(${symbol})"),
             Arg::Name(m) => write!(f, "%{}", m.name()),
             Arg::Zero(file) => write!(f, "{file:?}Z"),
             Arg::MinusZero => write!(f, "-RZ"),

@@ -1,9 +1,11 @@
 //! Who calls whom: what functions need together, and what a linker must know about calls.
 //!
-//! In an executable a kernel has the registers, barriers and stack of everything that it can call. In a relocatable file
-//! each function says what it needs itself; the linker adds it up over the lists of [`calls`].
+//! In an executable a kernel has the registers, barriers and stack of everything that it can call, and names all functions
+//! of the driver that may be reached. In a relocatable file each function says what it needs itself; the linker adds it
+//! up over the lists of [`calls`]. An executable of ptxas's has these lists too if its functions are no clones (`-g`).
 
 use crate::container::Compiled;
+use crate::data::{Data, name};
 use crate::emit::Words;
 use crate::lower::prototype_text;
 use cubin::module::Calls;
@@ -16,6 +18,7 @@ pub struct CallGraph {
     registers: Vec<u32>,
     frames: Vec<u32>,
     barriers: Vec<u8>,
+    externs: Vec<Vec<String>>,
 }
 
 impl CallGraph {
@@ -34,6 +37,7 @@ impl CallGraph {
             registers: words.iter().map(|w| w.registers).collect(),
             frames: words.iter().map(|w| w.frame).collect(),
             barriers: compiled.iter().map(|c| c.kernel.barriers).collect(),
+            externs: compiled.iter().map(|c| externs(compiled, c)).collect(),
         }
     }
 
@@ -57,6 +61,11 @@ impl CallGraph {
 
     pub fn barriers(&self, of: usize) -> u8 {
         self.reach(of).into_iter().map(|f| self.barriers[f]).max().unwrap_or(0)
+    }
+
+    /// Functions of other files, or of the driver, that may be called.
+    pub fn externs(&self, of: usize) -> Vec<String> {
+        sorted(self.reach(of).into_iter().flat_map(|f| self.externs[f].iter().cloned()).collect())
     }
 
     /// Bytes of stack; `None` where recursion makes it unknown.
@@ -99,47 +108,54 @@ pub fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
     all
 }
 
-/// The functions of other files that the code calls or takes the address of, and those in `taken_by_data`.
-pub fn externals(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<String> {
-    let is_here = |name: &&String| compiled.iter().any(|c| c.kernel.code.name == **name);
-    let of_code = compiled.iter().flat_map(|c| c.kernel.externs.iter().chain(&c.kernel.takes));
-    sorted(of_code.chain(taken_by_data).filter(|name| !is_here(name)).cloned().collect())
+fn is_here(compiled: &[Compiled], name: &str) -> bool {
+    compiled.iter().any(|c| c.kernel.code.name == name)
 }
 
-/// The lists of `.nv.callgraph` and `.nv.prototype`. Only a linker reads more of them than the direct calls.
-pub fn calls(
-    compiled: &[Compiled],
-    module: &ast::Module,
-    taken_by_data: &[String],
-    relocatable: bool,
-) -> Calls {
+/// The functions of other files that a function calls or takes the address of.
+fn externs(compiled: &[Compiled], of: &Compiled) -> Vec<String> {
+    let named = of.kernel.externs.iter().chain(&of.kernel.takes);
+    named.filter(|name| !is_here(compiled, name)).cloned().collect()
+}
+
+/// The functions of other files that the code calls or takes the address of, and those in `taken_by_data`.
+pub fn externals(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<String> {
+    let of_code = compiled.iter().flat_map(|c| externs(compiled, c));
+    let of_data = taken_by_data.iter().filter(|name| !is_here(compiled, name)).cloned();
+    sorted(of_code.chain(of_data).collect())
+}
+
+/// The lists of `.nv.callgraph` and `.nv.prototype`.
+pub fn calls(compiled: &[Compiled], module: &ast::Module, data: &Data, relocatable: bool) -> Calls {
     let mut calls = Calls::default();
     for c in compiled {
-        let name = &c.kernel.code.name;
-        let pairs = |list: Vec<String>| sorted(list).into_iter().map(|other| (name.clone(), other));
+        let function = &c.kernel.code.name;
+        let pairs = |list: Vec<String>| sorted(list).into_iter().map(|other| (function.clone(), other));
         calls.direct.extend(pairs([&c.kernel.callees[..], &c.kernel.externs].concat()));
-        if relocatable {
-            calls.indirect.extend(pairs(c.kernel.pointer_calls.clone()));
-            calls.takes_address.extend(pairs(c.kernel.takes.clone()));
-        }
+        calls.indirect.extend(pairs(c.kernel.pointer_calls.clone()));
+        calls.takes_address.extend(pairs(c.kernel.takes.clone()));
     }
+    // ptxas takes an alias for a function that calls the other, and that anyone may have a pointer to.
+    let aliases = data.aliases.iter().map(|(alias, target)| [*alias, *target].map(|s| name(module, s)));
+    let aliases: Vec<[String; 2]> = aliases.filter(|[_, target]| is_here(compiled, target)).collect();
+    calls.direct.extend(aliases.iter().cloned().map(|[alias, target]| (alias, target)));
+    let typed = |name: &String| Some((name.clone(), prototype_of(module, name)?));
+    let of_code = compiled.iter().flat_map(|c| &c.kernel.takes);
+    let taken = sorted(of_code.chain(&data.functions).chain(aliases.iter().flatten()).cloned().collect());
+    calls.address_taken = taken.iter().filter_map(typed).collect();
     if relocatable {
-        let typed = |name: &String| Some((name.clone(), prototype_of(module, name)?));
-        let of_code = compiled.iter().flat_map(|c| &c.kernel.takes);
-        let taken = sorted(of_code.chain(taken_by_data).cloned().collect());
-        calls.address_taken = taken.iter().filter_map(typed).collect();
         let is_seen = |c: &&Compiled| !c.kernel.entry && c.kernel.binding != cubin::Binding::LOCAL;
         let offered = compiled.iter().filter(is_seen).map(|c| c.kernel.code.name.clone());
-        let shared = sorted(offered.chain(externals(compiled, taken_by_data)).collect());
+        let shared = sorted(offered.chain(externals(compiled, &data.functions)).collect());
         calls.prototypes = shared.iter().filter(|name| !taken.contains(name)).filter_map(typed).collect();
     }
     calls
 }
 
 /// The prototype of a function, wherever it is declared.
-fn prototype_of(module: &ast::Module, name: &str) -> Option<String> {
+fn prototype_of(module: &ast::Module, of: &str) -> Option<String> {
     let text = |function: &ast::Function| {
-        let is_it = crate::data::name(module, function.symbol) == name;
+        let is_it = name(module, function.symbol) == of;
         is_it.then(|| prototype_text(&function.returns, &function.params))
     };
     module.items.iter().find_map(|item| {

@@ -38,17 +38,14 @@ pub fn module(
     threads: usize,
     options: &Options,
 ) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
-    let table = address_table(&compiled);
-    let place = |name: &str| table.iter().position(|n| n == name).map_or(0, |i| 8 * i as u32);
     let emitted = parallel::map(&compiled, threads, |c| {
-        emit::words(&c.kernel, &c.code, machine, &place, options)
+        emit::words(&c.kernel, &c.code, machine, options)
             .map_err(|e| Failure::internal("emit", &c.kernel.code.name, e))
     });
     let words = emitted.into_iter().collect::<Result<Vec<Words>, Failure>>()?;
     let externals = callgraph::externals(&compiled, &data.functions);
     let graph = CallGraph::new(&compiled, &words, &data.functions, options.relocatable);
-    let writer =
-        Writer { words: &words, graph: &graph, externals: &externals, data: &data, machine, options };
+    let writer = Writer { module: input.module, words: &words, graph: &graph, data: &data, machine, options };
     let mut functions: Vec<Function> =
         compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
     let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i], &words[i])).collect();
@@ -67,13 +64,12 @@ pub fn module(
         functions,
         shared: shared_variables(&compiled, &data),
         external_functions: externals,
-        calls: callgraph::calls(&compiled, input.module, &data.functions, options.relocatable),
+        calls: callgraph::calls(&compiled, input.module, &data, options.relocatable),
         variables: data.variables,
         images: images_of_kernels(&compiled, data.images),
         loader_sizes: loader_sizes(&compiled),
         constant_size: options.relocatable.then_some(data.constant_bytes.into()),
         attrs: module_attrs(input.module),
-        address_table: table.into_iter().map(|n| (n, 0)).collect(),
         debug,
         features: features(&compiled, &words),
         ..Module::new(target, input.module.target.sm())
@@ -206,28 +202,12 @@ fn shared_variables(compiled: &[Compiled], data: &Data) -> Vec<SharedVariable> {
     all
 }
 
-/// The symbols whose addresses constant bank 4 holds, in order of their first use.
-fn address_table(compiled: &[Compiled]) -> Vec<String> {
-    let mut table: Vec<String> = Vec::new();
-    for c in compiled {
-        for line in c.code.blocks.iter().flatten() {
-            if let Some(crate::mir::Address::Table { symbol }) = line.address {
-                let name = &c.kernel.code.symbols[symbol as usize];
-                if !table.contains(name) {
-                    table.push(name.clone());
-                }
-            }
-        }
-    }
-    table
-}
-
 /// What all functions of a cubin are written with.
 #[derive(Clone, Copy)]
 struct Writer<'a> {
+    module: &'a ptx::Module<'a>,
     words: &'a [Words],
     graph: &'a CallGraph,
-    externals: &'a [String],
     data: &'a Data,
     machine: &'static Machine,
     options: &'a Options,
@@ -249,9 +229,6 @@ impl Writer<'_> {
         if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
             attrs.push(Attr::flag(AttrCode::REG_RECONFIG));
         }
-        if !words.outside_calls.is_empty() {
-            attrs.push(Attr::words(AttrCode::SYSCALL_OFFSETS, words.outside_calls.clone()));
-        }
         let images = images(kernel, data, machine);
         let surfaces = images.iter().any(|r| r.kind == RelocType::SURF_HEADER_INDEX);
         let textures = images.iter().any(|r| r.kind != RelocType::SURF_HEADER_INDEX);
@@ -264,25 +241,23 @@ impl Writer<'_> {
             attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
         }
         Function {
+            aliases: self.aliases(compiled.source.symbol),
             registers: self.registers(index, kernel),
             exits: words.exits.clone(),
             frame_size: words.frame,
             frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
             relocs: words.relocs.clone(),
             constant0_relocs: images,
-            externs: callgraph::sorted(
-                kernel
-                    .externs
-                    .iter()
-                    .chain(&kernel.takes)
-                    .filter(|name| self.externals.contains(name))
-                    .cloned()
-                    .collect(),
-            ),
+            externs: self.graph.externs(index),
             attrs,
             kernel: kernel.entry.then(|| self.kernel(index, kernel)),
             ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
         }
+    }
+
+    fn aliases(&self, of: ptx::ast::Symbol) -> Vec<String> {
+        let names = self.data.aliases.iter().filter(|(_, target)| *target == of);
+        names.map(|(alias, _)| crate::data::name(self.module, *alias)).collect()
     }
 
     /// Two registers more than are named belong to the system. Whoever calls, or is called, uses those of the

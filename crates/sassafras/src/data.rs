@@ -41,6 +41,8 @@ pub struct Data {
     /// Handles of images that device functions need at a place that is the same for all kernels.
     pub common_slots: Option<CommonSlots>,
     homes: FxHashMap<Symbol, Home>,
+    /// Functions that are other names for functions, with those.
+    pub aliases: Vec<(Symbol, Symbol)>,
     /// Bytes of constant bank 3 that are taken.
     pub constant_bytes: u32,
     /// Bytes of shared memory that belong to the module, and their alignment.
@@ -72,13 +74,18 @@ impl Data {
         self.homes.get(&symbol)
     }
 
+    /// The function that a name stands for.
+    pub fn aliased(&self, symbol: Symbol) -> Symbol {
+        behind(&self.aliases, symbol)
+    }
+
     pub fn new(
         module: &ast::Module,
         machine: &Machine,
         lines: &Lines,
         relocatable: bool,
     ) -> Result<Data, Failure> {
-        let mut data = Data { shared: (0, 1), relocatable, ..Data::default() };
+        let mut data = Data { shared: (0, 1), relocatable, aliases: aliases(module), ..Data::default() };
         let mut symbols = Vec::new();
         let context = Context { module, machine, lines };
         for item in &module.items {
@@ -217,15 +224,15 @@ impl Data {
                 }
                 Space::Global | Space::Const => {
                     symbols.push(symbol);
-                    let (relocatable, functions) = (self.relocatable, &mut self.functions);
                     let bytes_of = Bytes {
                         module,
                         machine,
-                        relocatable,
+                        relocatable: self.relocatable,
+                        aliases: &self.aliases,
                         ty,
                         init: Vec::new(),
                         relocs: Vec::new(),
-                        functions,
+                        functions: &mut self.functions,
                     };
                     let variable = memory(bytes_of, v, name, (bytes, align)).map_err(|what| Failure {
                         line: lines.line(v.span.start),
@@ -248,6 +255,31 @@ impl Data {
             self.linked_shared.push(SharedVariable { name, binding, home, align, size, address: 0 });
         }
     }
+}
+
+/// The `.alias` directives: names of functions, each with what it stands for in the end.
+fn aliases(module: &ast::Module) -> Vec<(Symbol, Symbol)> {
+    let mut all = Vec::new();
+    let mut add = |a: &ast::Alias| all.push((a.alias, behind(&all, a.target)));
+    for item in &module.items {
+        match item {
+            Item::Alias(alias) => add(alias),
+            Item::Function(function) => {
+                let stmts = function.body.iter().flat_map(|body| &body.stmts);
+                stmts.for_each(|stmt| {
+                    if let Stmt::Alias(alias) = stmt {
+                        add(alias)
+                    }
+                });
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+fn behind(aliases: &[(Symbol, Symbol)], symbol: Symbol) -> Symbol {
+    aliases.iter().find(|(alias, _)| *alias == symbol).map_or(symbol, |(_, target)| *target)
 }
 
 /// What an opaque type stands for.
@@ -350,6 +382,7 @@ struct Bytes<'a> {
     module: &'a ast::Module<'a>,
     machine: &'a Machine,
     relocatable: bool,
+    aliases: &'a [(Symbol, Symbol)],
     ty: Type,
     init: Vec<u8>,
     relocs: Vec<SymbolicReloc>,
@@ -383,7 +416,8 @@ impl Bytes<'_> {
             }
             Initialiser::F64(bits) => self.bytes(at, &bits.to_le_bytes()),
             Initialiser::Address { symbol, offset, generic, mask } => {
-                let kind = self.address(*symbol, *generic)?;
+                let symbol = behind(self.aliases, *symbol);
+                let kind = self.address(symbol, *generic)?;
                 let kind = match (mask, size) {
                     (None, 8) => kind.whole,
                     // A byte of it: the relocations for the eight of them have numbers in order.
@@ -394,7 +428,7 @@ impl Bytes<'_> {
                     _ => return Err("An address of this width"),
                 };
                 self.bytes(at, &[0; 8][..size as usize])?;
-                let symbol = name(self.module, *symbol);
+                let symbol = name(self.module, symbol);
                 self.relocs.push(SymbolicReloc { offset: at, kind, symbol, addend: *offset });
                 Ok(())
             }

@@ -35,9 +35,8 @@ fn address(place: usize) -> u32 {
 #[derive(Debug, Default)]
 pub struct Words {
     pub bytes: Vec<u8>,
-    /// Offsets of `EXIT`, and of calls to something outside.
+    /// Offsets of `EXIT`.
     pub exits: Vec<u32>,
-    pub outside_calls: Vec<u32>,
     /// Offsets of what threads of a warp do together because the source says so, with the register of the mask; and of
     /// what they do together for the compiler.
     pub collectives: Vec<(u32, Option<u8>)>,
@@ -73,12 +72,10 @@ impl Words {
     }
 }
 
-/// `table` gives the offset of a symbol's address in constant bank 4.
 pub fn words(
     kernel: &Kernel,
     code: &Code,
     target: &'static Machine,
-    table: &dyn Fn(&str) -> u32,
     options: &Options,
 ) -> Result<Words, String> {
     let function = &kernel.code;
@@ -87,7 +84,6 @@ pub fn words(
         function,
         code,
         target,
-        table,
         lines: Vec::new(),
         placed: vec![Vec::new(); function.blocks.len()],
         ready: 0,
@@ -163,7 +159,6 @@ struct Emitter<'a> {
     function: &'a Function,
     code: &'a Code,
     target: &'static Machine,
-    table: &'a dyn Fn(&str) -> u32,
     options: &'a Options,
     lines: Vec<Line>,
     /// By block, which of the lines are its own; only for a debugger.
@@ -285,10 +280,7 @@ impl Emitter<'_> {
     /// `rest` are the blocks that follow.
     fn end(&mut self, block: Block, rest: &[Block]) {
         // Does control get there by itself, over blocks that are skipped?
-        let is_next = |e: &Self, to: Block| {
-            let first = rest.iter().find(|b| **b == to || !e.is_skipped(**b) || e.destination(**b) != to);
-            first == Some(&to)
-        };
+        let is_next = |e: &Self, to: Block| rest.iter().find(|b| !e.is_skipped(**b)) == Some(&to);
         match &self.function.blocks[block].end {
             Terminator::Exit => self.exit(),
             Terminator::Return => self.epilogue(),
@@ -391,10 +383,8 @@ impl Emitter<'_> {
             self.note_warp(&line, at, &mut mask, &mut words);
             words.isa_class = words.isa_class.max(isa_class(&line));
             words.sparse |= is_sparse(&line);
-            match line.op {
-                sass::Op::EXIT => words.exits.push(at),
-                sass::Op::CALL if self.leaves_module(&line) => words.outside_calls.push(at),
-                _ => {}
+            if line.op == sass::Op::EXIT {
+                words.exits.push(at);
             }
             words.push(&inst(self.target.isa, &line)?.controlled(timed.control), line.at)?;
         }
@@ -428,19 +418,6 @@ impl Emitter<'_> {
             }
             _ => {}
         }
-    }
-
-    /// A call of something whose address came from the table.
-    fn leaves_module(&self, line: &Line) -> bool {
-        let Origin::Inst(inst) = line.origin else { return false };
-        let Some(callee) = self.function.insts[inst].args.first().and_then(ori::Arg::value) else {
-            return false;
-        };
-        let defines = |i: &&ori::Inst| self.function.insts[**i].results.contains(&callee);
-        let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
-        insts
-            .find(defines)
-            .is_some_and(|i| self.function.insts[*i].args.iter().any(|a| matches!(a, ori::Arg::Table { .. })))
     }
 
     /// How half of a symbol's address gets into the immediate of an instruction. Shared and constant memory have
@@ -479,13 +456,6 @@ impl Emitter<'_> {
                 (part(half), self.function.name.clone(), (places[index + lines] * WORD) as i64)
             }
             Some(Address::Call { symbol }) => (self.target.call_reloc, name(symbol), 0),
-            Some(Address::Table { symbol }) => {
-                let offset = i64::from((self.table)(&self.function.symbols[symbol as usize]));
-                for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::ConstR) {
-                    *operand = machine::c_r(operand.bank, operand.index, offset);
-                }
-                return;
-            }
             Some(Address::Incoming) => {
                 for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Signed) {
                     *operand = machine::imm(operand.value + i64::from(self.frame));

@@ -8,7 +8,6 @@ use sass::operands as machine;
 use smallvec::smallvec;
 
 /// The bank with the addresses of symbols.
-const TABLE_BANK: u8 = 4;
 
 pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), String> {
     for block in function.blocks.keys() {
@@ -141,7 +140,6 @@ pub fn operands<'a>(
             Arg::Stack => machine::r(function.frame_register()),
             Arg::StackTop => machine::r(Function::STACK_POINTER),
             Arg::Incoming(offset) => machine::imm(i64::from(*offset)),
-            Arg::Table { .. } => machine::c_r(TABLE_BANK, sass::RZ, 0),
             Arg::Name(m) => machine::name(*m),
             Arg::Zero(File::UR) => machine::urz(),
             Arg::Zero(_) => machine::rz(),

@@ -8,6 +8,7 @@
 //! diagnostics, never a cubin.
 
 mod abi;
+mod balance;
 mod bank0;
 mod bundles;
 mod callgraph;
@@ -38,10 +39,12 @@ mod schedule;
 mod select;
 mod simplify;
 mod uniform;
+mod unread;
 mod usage;
 mod variables;
 
 pub use launch::Bounds;
+pub use lower::CacheRule;
 pub use ptx;
 pub use usage::Usage;
 
@@ -68,6 +71,9 @@ pub struct Options {
     pub relocatable: bool,
     /// Limits that the command line sets.
     pub launch: Bounds,
+    /// How global loads and stores are cached that don't say, or all of them.
+    pub load_cache: Option<CacheRule>,
+    pub store_cache: Option<CacheRule>,
     /// Threads to compile with; `None`: as many as there are processors. They change nothing but the time.
     pub threads: Option<usize>,
     /// Check the IR after every pass.
@@ -104,6 +110,8 @@ impl Options {
             errors_at_exit: false,
             relocatable: false,
             launch: Bounds::NONE,
+            load_cache: None,
+            store_cache: None,
             threads: None,
             verify: false,
             dump: None,
@@ -242,6 +250,7 @@ fn cubin(
         serial: None,
         debug: options.debug_code,
         watched: &watched,
+        caches: (options.load_cache, options.store_cache),
     };
     let functions = functions(module)?;
     let threads = threads(options, functions.len());
@@ -294,8 +303,15 @@ fn functions<'a>(module: &'a ptx::Module<'a>) -> Result<Vec<&'a ptx::ast::Functi
     for item in &module.items {
         match item {
             Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
-            Item::Variable(_) | Item::File(_) | Item::Section(_) => {}
-            _ => return Err(unsupported_module()),
+            Item::Variable(_) | Item::File(_) | Item::Section(_) | Item::Alias(_) => {}
+            // No loop is unrolled.
+            Item::Pragma(strings) => match strings.iter().find(|s| s.trim_matches('"') != "nounroll") {
+                Some(other) => {
+                    let message = format!("Pragma '{}' not supported", other.trim_matches('"'));
+                    return Err(Failure::of_module(message));
+                }
+                None => {}
+            },
         }
     }
     Ok(functions)
@@ -343,6 +359,8 @@ fn overlapping<'a>(
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
     if options.level > 0 {
         layout::arrange(&kernel.code, &mut code);
+        unread::run(&kernel.code, &mut code, env.machine);
+        balance::run(&mut code, env.machine);
     }
     Ok(settled.then_some(container::Compiled {
         source: function,
@@ -368,10 +386,6 @@ fn allocate(kernel: &mut lower::Kernel, env: lower::Env, options: &Options) -> R
             .map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
-}
-
-fn unsupported_module() -> Failure {
-    Failure::of_module("An alias or pragma of the module is not supported yet".to_string())
 }
 
 fn unsupported_target(target: ptx::Target) -> Failure {

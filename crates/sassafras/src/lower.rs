@@ -63,6 +63,7 @@ mod wmma;
 
 pub use call::prototype_text;
 pub use image::ImageSlot;
+pub use memory::CacheRule;
 pub use stages::Reason;
 pub use variables::IMAGE_HANDLE;
 
@@ -251,7 +252,12 @@ pub struct Env<'a> {
     pub debug: bool,
     /// Registers that live until a kernel ends.
     pub watched: &'a [String],
+    /// How global loads and stores are cached.
+    pub caches: Caches,
 }
+
+/// What the command line says of the caches, for loads and for stores.
+pub type Caches = (Option<CacheRule>, Option<CacheRule>);
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     let Env { module, lines, .. } = env;
@@ -403,6 +409,7 @@ struct Lower<'k, 'a> {
     /// Keep book in [`Kernel::bindings`]; registers that live until the kernel ends.
     debug: bool,
     watched: Vec<ast::Reg>,
+    caches: Caches,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -445,6 +452,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             flight,
             debug: env.debug,
             watched: Vec::new(),
+            caches: env.caches,
         }
     }
 

@@ -30,8 +30,6 @@ pub enum Address {
     Ahead { lines: usize, half: Half },
     /// The function that a call goes to.
     Call { symbol: u32 },
-    /// Where the address of a symbol is in the table of bank 4.
-    Table { symbol: u32 },
     /// An offset from the stack pointer of the caller.
     Incoming,
 }

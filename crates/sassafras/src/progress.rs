@@ -4,15 +4,20 @@
 //! it. `YIELD` lets it go on. As ptxas does, at every level and on every target, a loop gets one where an exit that
 //! varies depends on something strong that is read in the loop: a volatile, relaxed or acquire load, an atomic, or a
 //! look at an `mbarrier`, in global or shared memory. Counted loops and loops that all threads leave at once get none.
+//! A device function begins with one if it reads anything of that kind: its caller may do so in a loop.
 
 use crate::bank0::Machine;
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Divergence, Function, InstData, Op, Terminator, Value};
+use ori::{Arg, Block, Cfg, Divergence, Function, InstData, Op, Pseudo, Terminator, Value};
 
 pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
     let cfg = Cfg::new(function);
     let loops = loops(&cfg);
     let mut done = vec![false; function.blocks.len()];
+    if is_device_function(function) && reads_awaited(function) {
+        done[Function::ENTRY.index()] = true;
+        insert(function, Function::ENTRY);
+    }
     // Behind a loop that yields threads come one by one: that may make others wait.
     loop {
         let divergence = Divergence::new(function, &cfg);
@@ -27,6 +32,20 @@ pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
             }
         }
     }
+}
+
+/// The first instruction of a device function says where its parameters are.
+fn is_device_function(function: &Function) -> bool {
+    let first = function.blocks[Function::ENTRY].insts.first();
+    first.is_some_and(|inst| function.insts[*inst].op == Op::Pseudo(Pseudo::Entry))
+}
+
+fn reads_awaited(function: &Function) -> bool {
+    let mut insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+    insts.any(|inst| {
+        let data = &function.insts[*inst];
+        is_atomic(data) || data.results.iter().any(|r| function.awaited.contains(r))
+    })
 }
 
 struct Loop {
@@ -107,8 +126,10 @@ fn is_atomic(data: &InstData) -> bool {
     matches!(data.op, Op::Machine(ATOM | ATOMG | ATOMS | SUATOM | SYNCS))
 }
 
-fn insert(function: &mut Function, header: Block) {
+/// At the beginning of a block, behind what says where the parameters are.
+fn insert(function: &mut Function, block: Block) {
     let data = InstData::new(Op::Machine(sass::Op::YIELD), &[], &[Arg::True(true)]);
     let inst = function.insts.push(data);
-    function.blocks[header].insts.insert(0, inst);
+    let at = usize::from(block == Function::ENTRY && is_device_function(function));
+    function.blocks[block].insts.insert(at, inst);
 }

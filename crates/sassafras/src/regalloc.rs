@@ -384,7 +384,6 @@ fn place_in(places: &[(Value, u8)], value: Value) -> Option<u8> {
 fn address(data: &InstData) -> Option<Address> {
     data.args.iter().find_map(|a| match *a {
         Arg::Address { symbol, addend, half } => Some(Address::Half { symbol, addend, half }),
-        Arg::Table { symbol } => Some(Address::Table { symbol }),
         Arg::Incoming(_) => Some(Address::Incoming),
         _ => None,
     })

@@ -66,7 +66,8 @@ enum Statement {
         index: u8,
         arms: Vec<Vec<Statement>>,
     },
-    /// To the end of a loop, or of its body; 0 is the innermost. Nothing where there is no such loop.
+    /// To the end of a loop, or of its body; 0 is the innermost. Where there is no such loop, to the end of a function;
+    /// nothing in the kernel, whose threads stay together.
     Leave {
         condition: Guard,
         level: u8,
@@ -100,6 +101,8 @@ enum Style {
     Top,
     /// Down to zero.
     Down,
+    /// Up; threads with this predicate enter in the middle of the body.
+    Middle(Guard),
 }
 
 /// How often a loop runs.

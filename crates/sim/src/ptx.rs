@@ -21,22 +21,24 @@
 //!   that one may wait for another.
 //! * Arithmetic is that of [`ori::arith`]: bit-exact, but for the approximate functions.
 //! * What PTX leaves undefined is a [`Fault`] with the line that did it: a bad address, a register that was
-//!   never written, a barrier that can't complete.
+//!   never written, a barrier that can't complete and, on request, a data race on shared memory ([`races`]).
 //!
 //! The same run gives the same bytes, and the same fault, everywhere.
 
 mod block;
+mod cluster;
 pub(crate) mod decode;
 pub(crate) mod fault;
 mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod program;
+mod races;
 pub(crate) mod warp;
 
 pub use fault::{Fault, FaultKind, Thread};
 pub use program::Program;
 
-use block::Block;
+use cluster::Cluster;
 use memory::Global;
 use std::collections::VecDeque;
 
@@ -46,6 +48,8 @@ pub struct Launch<'a> {
     pub kernel: &'a str,
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// Blocks of a cluster along x, y and z; without it what the kernel asks for, or one.
+    pub cluster: Option<[u32; 3]>,
     /// Dynamic shared memory in bytes.
     pub shared: u32,
     /// The kernel's parameters as they lie in memory.
@@ -54,11 +58,28 @@ pub struct Launch<'a> {
     pub step_limit: u64,
     /// Reading a register that was never written is a fault; otherwise it is zero.
     pub check_registers: bool,
+    /// Two accesses of shared memory that have no order are a fault. The interpreter alone does it; it takes time.
+    pub check_races: bool,
 }
 
 impl<'a> Launch<'a> {
     pub fn new(kernel: &'a str, grid: [u32; 3], block: [u32; 3], parameters: &'a [u8]) -> Launch<'a> {
-        Launch { kernel, grid, block, shared: 0, parameters, step_limit: 1 << 32, check_registers: true }
+        Launch {
+            kernel,
+            grid,
+            block,
+            cluster: None,
+            shared: 0,
+            parameters,
+            step_limit: 1 << 32,
+            check_registers: true,
+            check_races: false,
+        }
+    }
+
+    /// Blocks of a cluster.
+    fn cluster_size(&self, kernel: &program::Routine) -> [u32; 3] {
+        self.cluster.or(kernel.cluster).unwrap_or([1; 3])
     }
 }
 
@@ -107,6 +128,8 @@ pub(crate) const BLOCK_TURN: u64 = 1 << 16;
 
 /// Shared memory of a block, of the largest GPU.
 pub(crate) const SHARED_LIMIT: u32 = 228 << 10;
+/// Blocks of a cluster, of the largest GPU.
+const CLUSTER_LIMIT: u64 = 16;
 /// Parameters of a function, and its `.param` variables.
 const PARAMETER_LIMIT: u32 = 1 << 20;
 
@@ -136,23 +159,25 @@ impl<'p> Machine<'p> {
 
     pub fn run(&mut self, launch: &Launch) -> Result<Statistics, Fault> {
         let routine = self.kernel(launch)?;
-        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+        let size = launch.cluster_size(&self.program.routines[routine as usize]);
+        let clusters: [u32; 3] = std::array::from_fn(|axis| launch.grid[axis] / size[axis]);
+        let count = clusters.iter().map(|n| u64::from(*n)).product::<u64>();
         let mut statistics = Statistics::default();
-        let mut active: VecDeque<Block> = VecDeque::new();
-        let mut next = 0;
+        let mut active: VecDeque<Cluster> = VecDeque::new();
+        let (mut next, mut vain) = (0, 0);
         loop {
-            // A block that doesn't end in its turn may wait for one that hasn't begun.
-            if next < blocks {
-                active.push_front(Block::new(self.program, launch, routine, coordinates(next, launch.grid)));
+            // A cluster that doesn't end in its turn may wait for one that hasn't begun.
+            if next < count {
+                active.push_front(Cluster::new(self.program, launch, routine, coordinates(next, clusters)));
                 next += 1;
             }
-            let Some(mut block) = active.pop_front() else { return Ok(statistics) };
-            let finished = block.run(&mut self.global, &mut statistics, BLOCK_TURN)?;
+            let Some(mut cluster) = active.pop_front() else { return Ok(statistics) };
+            let finished = cluster.run(&mut self.global, &mut vain, &mut statistics, BLOCK_TURN)?;
             if statistics.steps > launch.step_limit {
                 return Err(Fault::new(0, FaultKind::StepLimit { steps: statistics.steps }));
             }
             if !finished {
-                active.push_back(block);
+                active.push_back(cluster);
             }
         }
     }
@@ -168,6 +193,14 @@ impl<'p> Machine<'p> {
         }
         if launch.grid.contains(&0) {
             return Err(Fault::launch("the grid is empty"));
+        }
+        let cluster = launch.cluster_size(routine);
+        if cluster.contains(&0) || (0..3).any(|axis| launch.grid[axis] % cluster[axis] != 0) {
+            return Err(Fault::launch(format!("{:?} blocks are no clusters of {cluster:?}", launch.grid)));
+        }
+        let blocks = cluster.iter().map(|n| u64::from(*n)).product::<u64>();
+        if blocks > CLUSTER_LIMIT {
+            return Err(Fault::launch(format!("a cluster can't have {blocks} blocks")));
         }
         let too_large = [
             ("shared memory", routine.shared_bytes.saturating_add(launch.shared), SHARED_LIMIT),

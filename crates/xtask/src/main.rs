@@ -14,6 +14,7 @@ mod fuzz;
 mod pressure;
 mod probe;
 mod probe_latency;
+mod reference;
 mod setup;
 mod shell;
 mod test;
@@ -36,6 +37,8 @@ cargo xtask <task>
       reproducible               the same code whatever the threads, path, date and kernel's name
       simulator                  ptxas's code in the simulator leaves the memory that the interpreter leaves
       tensor-text                tensor and asynchronous instructions become the same operations as with ptxas
+      verify                     the schedule verifier has nothing to report, on ptxas's code and on ours
+      mutants                    the schedule verifier finds each of 10,000 planted errors
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
       --family NAME              forms, compile-forms: this family only
@@ -52,15 +55,22 @@ cargo xtask <task>
       --seed N                   other damage (default 1)
   fuzz programs                  generated PTX: the interpreter, the compiler's checks and all levels agree
   fuzz pressure                  generated PTX with more values than registers: right with 24 to 255 of them
-  fuzz bundle DIR                the same on a machine with a GPU: cubins, results, and run.sh
-      --seed N                   the first program (default 0)
-      --count N                  how many programs (default 1000)
+  fuzz gpu                       the same programs on this machine's GPU, against the interpreter
+      --seeds A..B               which programs (default 0..1000); --seeds A is one
+      --jobs N                   how many at a time (default: the processors)
+      --time-limit N             no more after this many seconds
+      --ways NAME,NAME           how to compile: O0, O1, O3, O3-32, g (default: all of them)
       --reference                with ptxas's code, too
+      --keep DIR                 where reduced programs go (default target/fuzz)
+      --simulator                gpu: the simulator in place of a GPU
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
   probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
       --corpus DIR               real PTX beside the random programs
-      --programs N               random programs for each target (default 200)
+      --programs N               random programs for each target (default 1000)
       --unknown                  list the pairs that the table has not seen on every target
+      --ops RELATION FROM TO     list the operations behind one pair of ports: Raw Alu.R Fma.R
+      --waits                    list where loops of our code wait for a distance that was never seen
+      --mixed                    list operations that never come as close as their unit does
       --write                    put what was measured in place of the model's table
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
   cuda-bundle DIR                a folder that builds and runs tests/cuda on a machine with a GPU and nvcc

@@ -22,6 +22,12 @@ pub fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     command
 }
 
+/// Builds the command as people install it (the alias `dist` in `.cargo/config.toml`), and says where it is.
+pub fn installed_command() -> Result<PathBuf> {
+    run(&mut cargo(["dist", "--quiet"]))?;
+    Ok(target_dir().join("dist/sassafras"))
+}
+
 /// Runs a command with its output on the terminal.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = display(command);

@@ -35,7 +35,7 @@ const STEPS: [Step; 11] = [
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
     ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
     ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),
-    ("fuzz: programs", || fuzz::programs::run(0, FUZZ_PROGRAMS, false)),
+    ("fuzz: programs", || fuzz::programs::run(&fuzz::Campaign::of(0..FUZZ_PROGRAMS))),
 ];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {

@@ -16,6 +16,8 @@ pub use parse::{Given, parse};
 pub use rules::{check, check_for_compilation, check_for_module, is_debugged};
 pub use table::{Effect, Id, OPTIONS};
 
+use sassafras::CacheRule;
+
 impl Given {
     pub fn arch(&self) -> Arch {
         self.word(Id::Arch).and_then(Arch::find).unwrap_or_default()
@@ -36,6 +38,14 @@ impl Given {
             (Some("max"), _) => 0,
             (Some("mid" | "min"), _) => 1,
             (_, level) => level.map_or(3, |level| level.clamp(0, 3) as u8),
+        }
+    }
+
+    /// How global accesses are cached: the second option is stronger, and leaves nothing of the first.
+    pub fn cache_rule(&self, default: Id, forced: Id) -> Option<CacheRule> {
+        match (self.word(forced), self.word(default)) {
+            (Some(operator), _) => CacheRule::new(operator, true),
+            (None, operator) => CacheRule::new(operator?, false),
         }
     }
 

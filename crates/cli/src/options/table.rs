@@ -126,10 +126,10 @@ options! {
     FastCompile "Ofast-compile" "Ofc" Kind::Word, Code, Done, "0|min|mid|max", "compile faster, for slower code (default: 0)";
     Arch "gpu-name" "arch" Kind::OneOf(super::arch::is_known), Files, Done, "NAME", "the machine, sm_75 (default) to sm_121f; compute_NN and lto_NN check the PTX and write nothing";
     NoDoubleDemoteWarning "suppress-double-demote-warning" "suppress-double-demote-warning" Kind::Flag, Messages, Nothing("every machine has doubles"), "", "don't warn that a machine has no doubles";
-    DefaultLoad "def-load-cache" "dlcm" Kind::Word, Memory, Nothing("a hint, not heeded yet"), "ca|cg|cs|lu|cv", "how global loads are cached that don't say";
-    DefaultStore "def-store-cache" "dscm" Kind::Word, Memory, Nothing("a hint, not heeded yet"), "wb|cg|cs|wt", "how global stores are cached that don't say";
-    ForceLoad "force-load-cache" "flcm" Kind::Word, Memory, Nothing("a hint, not heeded yet"), "ca|cg|cs|lu|cv", "how all global loads are cached";
-    ForceStore "force-store-cache" "fscm" Kind::Word, Memory, Nothing("a hint, not heeded yet"), "wb|cg|cs|wt", "how all global stores are cached";
+    DefaultLoad "def-load-cache" "dlcm" Kind::Word, Memory, Done, "ca|cg|cs|lu|cv", "how global loads are cached that don't say";
+    DefaultStore "def-store-cache" "dscm" Kind::Word, Memory, Done, "wb|cg|cs|wt", "how global stores are cached that don't say";
+    ForceLoad "force-load-cache" "flcm" Kind::Word, Memory, Done, "ca|cg|cs|lu|cv", "how all global loads are cached";
+    ForceStore "force-store-cache" "fscm" Kind::Word, Memory, Done, "wb|cg|cs|wt", "how all global stores are cached";
     Machine "machine" "m" Kind::NumberOf(&[64]), Files, Done, "64", "the address size";
     WarningsAreErrors "warning-as-error" "Werror" Kind::Flag, Messages, Done, "", "a warning is an error";
     NoWarnings "disable-warnings" "w" Kind::Flag, Messages, Done, "", "no warnings";

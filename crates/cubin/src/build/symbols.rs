@@ -207,7 +207,7 @@ impl Builder<'_> {
         Some(self.in_memory(symbol, MemorySpace::SHARED, home, variable.align))
     }
 
-    /// The function, what is cloned into it, and in a relocatable file its constants.
+    /// The function under all its names, what is cloned into it, and in a relocatable file its constants.
     fn function_symbols(&self, index: usize, function: &Function) -> Vec<Symbol> {
         let symbol = |name: &str, binding, other, value, size| Symbol {
             name: name.to_string(),
@@ -221,6 +221,9 @@ impl Builder<'_> {
         let other = if function.kernel.is_some() { SymbolOther::ENTRY } else { SymbolOther(0) };
         let size = function.code.len() as u64;
         let mut symbols = vec![symbol(&function.name, function.binding, other, 0, size)];
+        // ptxas gives an alias the binding of what it stands for, and no size.
+        let aliases = function.aliases.iter();
+        symbols.extend(aliases.map(|name| symbol(name, function.binding, other, 0, 0)));
         let clones = function.clones.iter();
         symbols.extend(
             clones.map(|clone| symbol(&clone.name, clone.binding, SymbolOther(0), clone.offset, clone.size)),

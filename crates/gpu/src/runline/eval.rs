@@ -199,7 +199,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn load(&self, arg: usize, index: i128) -> Result<u64, String> {
-        let Some(Arg { name, ty, contents: Contents::Buffer { before, .. } }) = self.args.get(arg) else {
+        let Some(Arg { name, ty, contents: Contents::Buffer { before, .. }, .. }) = self.args.get(arg) else {
             return Err("an element of something that is no buffer".into());
         };
         let element = usize::try_from(index).ok().and_then(|index| before.chunks_exact(ty.size()).nth(index));

@@ -144,12 +144,15 @@ impl<'a> Reader<'a> {
     }
 
     fn argument(&mut self, number: usize) -> Result<Node, String> {
-        let Some(Arg { name, ty, contents }) = self.args.get(number) else {
+        let Some(Arg { name, ty, contents, .. }) = self.args.get(number) else {
             return Err("no such argument".into());
         };
         let shape = Shape::Is(*ty);
         if matches!(contents, Contents::Scalar(_)) {
             return Ok(Node { shape, kind: Kind::Scalar(number) });
+        }
+        if matches!(contents, Contents::Map(_)) {
+            return Err(format!("`{name}` is a map, which has no value"));
         }
         let missing = format!("`{name}` is a buffer: name an element, as in {name}[i]");
         if !self.takes(Token::Mark("[")) {

@@ -34,9 +34,11 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arg {
     pub name: String,
-    /// Of the scalar, or of the buffer's elements.
+    /// Of the scalar, or of the buffer's elements; of a map it says nothing.
     pub ty: Type,
     pub contents: Contents,
+    /// The kernel has a parameter for it; otherwise it is memory that others refer to.
+    pub passed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +47,33 @@ pub enum Contents {
     Scalar(u64),
     /// Passed as a 64-bit address. `after` is as long as `before`; without it the buffer must stay as it was.
     Buffer { before: Vec<u8>, after: Option<Vec<u8>> },
+    /// Passed by value, as a tensor map of 128 bytes.
+    Map(Tensor),
 }
+
+/// What a tensor map describes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// The argument that has its elements.
+    pub buffer: usize,
+    /// Their type, as PTX calls it.
+    pub element: &'static str,
+    /// Elements along each axis, the fastest first.
+    pub sizes: Vec<u32>,
+    /// Bytes from one to the next along each axis but the first.
+    pub strides: Vec<u64>,
+    /// What a copy takes, and every how many elements.
+    pub boxes: Vec<u32>,
+    pub steps: Vec<u32>,
+    /// Bytes of a row that are mixed in shared memory: 0, 32, 64 or 128.
+    pub swizzle: u32,
+    /// What lies outside is a NaN, not zero.
+    pub fills_nan: bool,
+}
+
+/// Bytes of a tensor map, and what it is aligned to.
+pub const MAP_BYTES: usize = 128;
+const MAP_ALIGNMENT: usize = 64;
 
 /// A run line that can't be read, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,24 +197,37 @@ impl Run {
     pub fn buffers(&self) -> impl Iterator<Item = &[u8]> {
         self.args.iter().filter_map(|arg| match &arg.contents {
             Contents::Buffer { before, .. } => Some(before.as_slice()),
-            Contents::Scalar(_) => None,
+            _ => None,
         })
     }
 
     /// The kernel's parameters as they lie in memory, each aligned to its size. `addresses` says where the
-    /// buffers are, in the order of `buffers`.
-    pub fn parameters(&self, addresses: &[u64]) -> Vec<u8> {
-        let mut addresses = addresses.iter();
+    /// buffers are, in the order of `buffers`; `encode` makes a tensor map for elements at an address.
+    pub fn parameters<E>(
+        &self,
+        addresses: &[u64],
+        mut encode: impl FnMut(&Tensor, u64) -> Result<[u8; MAP_BYTES], E>,
+    ) -> Result<Vec<u8>, E> {
+        let mut rest = addresses.iter();
+        let placed = self.args.iter().map(|arg| match arg.contents {
+            Contents::Buffer { .. } => rest.next().copied().unwrap_or(0),
+            _ => 0,
+        });
+        let placed: Vec<u64> = placed.collect();
         let mut out: Vec<u8> = Vec::new();
-        for arg in &self.args {
-            let (size, bytes) = match arg.contents {
-                Contents::Scalar(value) => (arg.ty.size(), value.to_le_bytes()),
-                Contents::Buffer { .. } => (8, addresses.next().copied().unwrap_or(0).to_le_bytes()),
+        for (arg, address) in self.args.iter().zip(&placed).filter(|(arg, _)| arg.passed) {
+            let (alignment, bytes) = match &arg.contents {
+                Contents::Scalar(value) => (arg.ty.size(), value.to_le_bytes()[..arg.ty.size()].to_vec()),
+                Contents::Buffer { .. } => (8, address.to_le_bytes().to_vec()),
+                Contents::Map(tensor) => {
+                    let address = placed.get(tensor.buffer).copied().unwrap_or(0);
+                    (MAP_ALIGNMENT, encode(tensor, address)?.to_vec())
+                }
             };
-            out.resize(out.len().next_multiple_of(size), 0);
-            out.extend(bytes.iter().take(size));
+            out.resize(out.len().next_multiple_of(alignment), 0);
+            out.extend(bytes);
         }
-        out
+        Ok(out)
     }
 
     /// Compares what the buffers hold after the run with what they should hold. `results` are in the order of

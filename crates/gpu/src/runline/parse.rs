@@ -1,9 +1,12 @@
 //! Run and expect lines to data.
 //!
 //! ```text
-//! run    = NAME "grid" "=" dims "block" "=" dims ["shared" "=" INTEGER] ["args" ":" arg*]
+//! run    = NAME "grid" "=" dims "block" "=" dims ["shared" "=" INTEGER] ["memory" ":" arg*] ["args" ":" arg*]
 //! dims   = "(" INTEGER ["," INTEGER ["," INTEGER]] ")"
-//! arg    = NAME ":" TYPE "=" expr  |  NAME ":" TYPE "[" expr "]" "=" fill
+//! arg    = NAME ":" TYPE "=" expr  |  NAME ":" TYPE "[" expr "]" "=" fill  |  NAME ":" "map" "(" map ")"
+//! map    = NAME "," NAME "," sizes "," "box" "=" sizes ["," "strides" "=" sizes] ["," "steps" "=" sizes]
+//!          ["," "swizzle" "=" INTEGER] ["," "fill" "=" "nan"]
+//! sizes  = "(" INTEGER ("," INTEGER)* ")"
 //! fill   = expr | list
 //! list   = "[" [expr ("," expr)*] "]"
 //! expect = NAME "[" "i" "]" "=" expr  |  NAME "=" list
@@ -11,10 +14,27 @@
 
 use super::eval::{Evaluator, Node, Shape};
 use super::token::{Token, tokens};
-use super::{Arg, Contents, Run, Type};
+use super::{Arg, Contents, Run, Tensor, Type};
 
 /// Elements of a buffer: run lines check compilers, they don't measure memory.
 const MAX_ELEMENTS: usize = 1 << 20;
+
+const MAX_AXES: usize = 5;
+
+/// What a tensor can be made of, and the bytes of each.
+const ELEMENTS: [(&str, u32); 11] = [
+    ("u8", 1),
+    ("u16", 2),
+    ("u32", 4),
+    ("s32", 4),
+    ("u64", 8),
+    ("s64", 8),
+    ("f16", 2),
+    ("f32", 4),
+    ("f64", 8),
+    ("bf16", 2),
+    ("tf32", 4),
+];
 
 /// A run line after its first word.
 pub(super) fn run(line: usize, text: &str) -> Result<Run, String> {
@@ -25,6 +45,16 @@ pub(super) fn run(line: usize, text: &str) -> Result<Run, String> {
     let block = reader.dimensions("block")?;
     let shared = if reader.takes_setting("shared")? { reader.u32()? } else { 0 };
     reader.launch = [("nctaid", grid[0]), ("ntid", block[0])];
+    if reader.takes(Token::Name("memory")) {
+        reader.mark(":")?;
+        while !reader.is_at_end() && reader.peek() != Some(Token::Name("args")) {
+            let arg = Arg { passed: false, ..reader.arg()? };
+            if !matches!(arg.contents, Contents::Buffer { .. }) {
+                return Err(format!("`{}` is no buffer", arg.name));
+            }
+            reader.args.push(arg);
+        }
+    }
     if reader.takes(Token::Name("args")) {
         reader.mark(":")?;
         while !reader.is_at_end() {
@@ -163,6 +193,10 @@ impl<'a> Reader<'a> {
         }
         self.mark(":")?;
         let ty = self.name("a type")?;
+        if ty == "map" {
+            let contents = Contents::Map(self.map()?);
+            return Ok(Arg { name: name.to_string(), ty: Type::S64, contents, passed: true });
+        }
         let ty = Type::named(ty).ok_or_else(|| format!("`{ty}` is no type"))?;
         let contents = if self.takes(Token::Mark("[")) {
             let count = self.count()?;
@@ -175,7 +209,68 @@ impl<'a> Reader<'a> {
             let node = self.expression_of(ty)?;
             Contents::Scalar(Evaluator::new(&self.args).element(&node, ty, 0)?)
         };
-        Ok(Arg { name: name.to_string(), ty, contents })
+        Ok(Arg { name: name.to_string(), ty, contents, passed: true })
+    }
+
+    /// A tensor in a buffer, and the box of it that a copy takes.
+    fn map(&mut self) -> Result<Tensor, String> {
+        self.mark("(")?;
+        let name = self.name("a buffer's name")?;
+        let buffer = self.args.iter().position(|arg| arg.name == name);
+        let buffer = buffer.ok_or_else(|| format!("there is no buffer `{name}`"))?;
+        self.mark(",")?;
+        let element = self.name("the type of an element")?;
+        let known = ELEMENTS.iter().find(|(known, _)| *known == element);
+        let (element, bytes) =
+            *known.ok_or_else(|| format!("`{element}` is no type of a tensor's elements"))?;
+        self.mark(",")?;
+        let sizes = self.sizes()?;
+        self.mark(",")?;
+        if !self.takes_setting("box")? {
+            return Err(self.wanted("`box=`"));
+        }
+        let boxes = self.sizes()?;
+        let mut packed = u64::from(bytes);
+        let strides = sizes.iter().map(|size| {
+            packed *= u64::from(*size);
+            packed
+        });
+        let strides = strides.take(sizes.len().saturating_sub(1)).collect();
+        let steps = vec![1; sizes.len()];
+        let mut map = Tensor { buffer, element, sizes, strides, boxes, steps, swizzle: 0, fills_nan: false };
+        while self.takes(Token::Mark(",")) {
+            self.map_setting(&mut map)?;
+        }
+        self.mark(")")?;
+        let axes = map.sizes.len();
+        if map.boxes.len() != axes || map.steps.len() != axes || map.strides.len() + 1 != axes {
+            return Err(format!("a tensor of {axes} axes has as many sizes, and one stride less"));
+        }
+        Ok(map)
+    }
+
+    fn map_setting(&mut self, map: &mut Tensor) -> Result<(), String> {
+        let name = self.name("a setting")?;
+        self.mark("=")?;
+        match name {
+            "strides" => map.strides = self.sizes()?.into_iter().map(u64::from).collect(),
+            "steps" => map.steps = self.sizes()?,
+            "swizzle" => map.swizzle = self.u32()?,
+            "fill" => map.fills_nan = self.name("`nan`")? == "nan",
+            other => return Err(format!("there is no setting `{other}`")),
+        }
+        Ok(())
+    }
+
+    /// One to five numbers.
+    fn sizes(&mut self) -> Result<Vec<u32>, String> {
+        self.mark("(")?;
+        let mut sizes = vec![self.u32()?];
+        while self.takes(Token::Mark(",")) {
+            sizes.push(self.u32()?);
+        }
+        self.mark(")")?;
+        if sizes.len() > MAX_AXES { Err(format!("a tensor has at most {MAX_AXES} axes")) } else { Ok(sizes) }
     }
 
     /// The number of elements of a buffer.
@@ -242,7 +337,7 @@ impl<'a> Reader<'a> {
             Some(Arg { ty, contents: Contents::Buffer { before, .. }, .. }) => {
                 (*ty, before.len() / ty.size())
             }
-            _ => return Err(format!("`{name}` is a scalar: nothing can be expected of it")),
+            _ => return Err(format!("`{name}` is no buffer: nothing can be expected of it")),
         };
         let is_formula = self.takes(Token::Mark("["));
         if is_formula {

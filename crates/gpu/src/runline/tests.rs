@@ -6,6 +6,10 @@ const SAXPY: &str = include_str!("../../../../examples/saxpy.ptx");
 const REDUCE: &str = include_str!("../../../../examples/reduce.ptx");
 const COLLATZ: &str = include_str!("../../../../examples/collatz.ptx");
 
+fn no_map(_: &Tensor, _: u64) -> Result<[u8; MAP_BYTES], String> {
+    Err("there is no map here".into())
+}
+
 /// The only run of a file.
 fn single(text: &str) -> Run {
     let mut runs = parse(text).unwrap();
@@ -20,7 +24,7 @@ fn error(text: &str) -> String {
 fn scalar(run: &Run, name: &str) -> u64 {
     match run.args.iter().find(|arg| arg.name == name).unwrap().contents {
         Contents::Scalar(value) => value,
-        Contents::Buffer { .. } => panic!("{name} is a buffer"),
+        _ => panic!("{name} is not a scalar"),
     }
 }
 
@@ -84,7 +88,7 @@ fn a_run_line_in_full() {
 fn parameters_are_aligned_to_their_size() {
     let text = "// run k grid=(1) block=(1) args: a:u8=1 b:u32=2 c:u16=3 p:f32[1]=0 d:u8=4 q:u8[2]=0 e:u16=5
                 // expect p = [1]";
-    let bytes = single(text).parameters(&[0x1122_3344_5566_7788, 9]);
+    let bytes = single(text).parameters(&[0x1122_3344_5566_7788, 9], no_map).unwrap();
     let expected = [
         1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, // a, b, c
         0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, // p
@@ -371,4 +375,25 @@ fn the_examples_cover_the_shapes_that_matter() {
         // Nothing is launched with fewer threads than elements.
         assert!(runs.iter().all(|run| u64::from(run.grid[0] * run.block[0]) >= scalar(run, "n")));
     }
+}
+
+#[test]
+fn maps_refer_to_memory() {
+    let text = "k grid=(1) block=(32) memory: x:u16[64*40]=i \
+        args: n:u32=3 m:map(x, f16, (64, 40), box=(32, 8), swizzle=64, fill=nan) y:u32[4]=0";
+    let run = launch(text).unwrap();
+    let Contents::Map(map) = &run.args[2].contents else { panic!("{:?}", run.args) };
+    assert_eq!((map.buffer, map.element, map.swizzle, map.fills_nan), (0, "f16", 64, true));
+    assert_eq!((&map.sizes[..], &map.strides[..], &map.boxes[..]), (&[64, 40][..], &[128][..], &[32, 8][..]));
+    let encode = |map: &Tensor, address: u64| -> Result<[u8; MAP_BYTES], String> {
+        assert_eq!((map.steps.len(), address), (2, 0x1000));
+        Ok([7; MAP_BYTES])
+    };
+    let bytes = run.parameters(&[0x1000, 0x2000], encode).unwrap();
+    // The memory has no parameter of its own.
+    assert_eq!((&bytes[..4], bytes[64], bytes[191], bytes.len()), (&[3, 0, 0, 0][..], 7, 7, 200));
+    assert_eq!(bytes[192..], 0x2000u64.to_le_bytes());
+    assert!(launch("k grid=(1) block=(1) args: m:map(x, f16, (1), box=(1))").is_err());
+    let axes = "k grid=(1) block=(1) args: x:u16[4]=0 m:map(x, f16, (2, 2), box=(1))";
+    assert!(launch(axes).unwrap_err().message.contains("2 axes"));
 }

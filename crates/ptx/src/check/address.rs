@@ -127,16 +127,21 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// A function reads its parameters and writes its returns. What comes first in an instruction is written,
-    /// unless it is all that the instruction has.
+    /// A function reads its parameters and writes its returns, and so it does with what hides one of them under its
+    /// name. What comes first in an instruction is written, unless it is all that the instruction has.
     fn parameter_direction(&self, symbol: Symbol, index: usize) -> Result<(), Misfit> {
         let formals = &self.parser.function.formals;
         let written = index == 0 && self.fit.form.operands.len() > 1;
         let name = || self.parser.symbol_name(symbol);
-        if written && formals.params.contains(&symbol) {
+        let info = |symbol: Symbol| self.parser.symbols.get(symbol.0 as usize);
+        let Some(this) = info(symbol) else { return Ok(()) };
+        let is_param = matches!(this.kind, SymbolKind::Variable { space: Space::Param, .. });
+        let is_named = |formal: &Symbol| info(*formal).is_some_and(|formal| formal.name == this.name);
+        let is_one = |formals: &[Symbol]| is_param && formals.iter().any(is_named);
+        if written && is_one(&formals.params) {
             return Err(Misfit::late(format!("Illegal to write to function input parameter '{}'", name())));
         }
-        if !written && formals.returns.contains(&symbol) {
+        if !written && is_one(&formals.returns) {
             return Err(Misfit::late(format!("Illegal to read function return parameter '{}'", name())));
         }
         Ok(())
@@ -196,7 +201,10 @@ mod tests {
     #[test]
     fn parameters_are_read_and_returns_are_written() {
         assert!(said("ld.param.b32 %r1,[in]; st.param.b32 [out],%r1;").is_empty());
-        assert_eq!(said("st.param.b32 [in],%r1;"), ["Illegal to write to function input parameter 'in'"]);
+        let written = "Illegal to write to function input parameter 'in'";
+        assert_eq!(said("st.param.b32 [in],%r1;"), [written]);
+        assert_eq!(said("{ .param .b32 in; st.param.b32 [in],%r1; }"), [written]);
+        assert!(said("{ .shared .b32 in; st.shared.b32 [in],%r1; }").is_empty());
         assert_eq!(said("ld.param.b32 %r1,[out];"), ["Illegal to read function return parameter 'out'"]);
     }
 }

@@ -165,14 +165,26 @@ impl Matcher<'_, '_> {
             _ => ty,
         });
         match whole {
-            // Without a register in it, a fragment has no type.
-            None if fragment => Err(Misfit::Mismatch),
+            None if fragment => self.constant_fragment(spec, elements),
             Some(ty) if matches!(spec.role, Role::Dest | Role::Source | Role::Register) => {
                 elements.iter().try_for_each(|e| self.element(spec, e))?;
                 self.register(spec, ty)
             }
             _ => elements.iter().try_for_each(|e| self.scalar(spec, e, index)),
         }
+    }
+
+    /// A fragment of constants alone: they are of its class, which is not that of untyped bits, and no wider.
+    fn constant_fragment(&self, spec: &Spec, elements: &[Operand]) -> Result<(), Misfit> {
+        let (need, _) = self.wanted(spec).ok_or(Misfit::Mismatch)?;
+        let is_float = |bits| need.class() == Class::Float && need.bits() >= bits;
+        let fits = |element: &Operand| match element {
+            Operand::Int { .. } => need.is_int() && need.class() != Class::Bits,
+            Operand::F32(_) => is_float(32),
+            Operand::F64(_) => is_float(64),
+            _ => false,
+        };
+        if elements.iter().all(fits) { Ok(()) } else { Err(Misfit::Mismatch) }
     }
 
     /// May it stand in a vector of registers? Their types are [`Matcher::whole_type`]'s business.
@@ -259,6 +271,18 @@ mod tests {
         let wgmma = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4},%rd1,%rd2,%p1,1,1,0";
         assert!(said(&format!("{wgmma},1;")).is_empty());
         assert!(!said(&format!("{wgmma},2;")).is_empty());
+    }
+
+    #[test]
+    fn a_fragment_of_constants_is_of_its_class() {
+        let accepted = |instruction: &str| said(instruction).is_empty();
+        let floats = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4},{%r1,%r2,%r3,%r4},{%r5,%r6}";
+        assert!(accepted(&format!("{floats},{{0f00000000,0f00000000,0f00000000,0f00000000}};")));
+        assert!(!accepted(&format!("{floats},{{0.0,0.0,0.0,0.0}};")));
+        assert!(!accepted(&format!("{floats},{{0,0,0,0}};")));
+        let ints = "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1,%r2}";
+        assert!(accepted(&format!("{ints},{{%r3}},{{%r4}},{{0,1}};")));
+        assert!(!accepted(&format!("{ints},{{5}},{{%r4}},{{%r1,%r2}};")));
     }
 
     #[test]

@@ -41,6 +41,11 @@ impl Space {
         })
     }
 
+    /// May an access name a cache operator?
+    pub fn is_cached(self) -> bool {
+        matches!(self, Space::Generic | Space::Global)
+    }
+
     /// Words of an address.
     fn words(self) -> u8 {
         match self {

@@ -2,7 +2,8 @@
 //!
 //! A `.param` variable of a body, or a formal parameter of a device function, has no address: its words are registers
 //! like any other ([`ParamWords`]), which `ld.param` and `st.param` read and write. A call moves them where the
-//! convention wants them.
+//! convention wants them. Only a formal parameter whose address is taken has one: it is copied to the stack on entry,
+//! and stays there, as with ptxas.
 
 use super::build::RZ;
 use super::instruction::Ins;
@@ -19,13 +20,15 @@ use sass::M;
 pub struct ParamWords {
     first: u32,
     words: FxHashMap<Symbol, (Reg, Shape)>,
+    /// The formal parameters that the body takes the address of: their words are what comes in, not what is read.
+    in_memory: Vec<Symbol>,
 }
 
 impl ParamWords {
     pub fn new(module: &ast::Module, body: &ast::Body, function: Option<&ast::Function>) -> ParamWords {
         let declared = |d: &ast::RegDecl| d.first.0 + d.range.unwrap_or(1);
         let first = body.regs.iter().map(declared).max().unwrap_or(0);
-        let mut all = ParamWords { first, words: FxHashMap::default() };
+        let mut all = ParamWords { first, words: FxHashMap::default(), in_memory: Vec::new() };
         let mut next = first;
         for stmt in &body.stmts {
             if let Stmt::Variable(v) = stmt
@@ -44,8 +47,18 @@ impl ParamWords {
                     all.add(symbol, shape(param), &mut next);
                 }
             }
+            all.in_memory = addresses_taken(module, body);
+            all.in_memory
+                .retain(|symbol| function.params.iter().any(|p| p.place == ParamPlace::Memory(*symbol)));
         }
         all
+    }
+
+    /// Does this address name a formal parameter that is on the stack?
+    pub fn is_in_memory(&self, body: &ast::Body, address: &Operand) -> bool {
+        let Operand::Address(range) = address else { return false };
+        let is_one = |o: &Operand| matches!(o, Operand::Symbol(s) if self.in_memory.contains(s));
+        body.list(*range).first().is_some_and(is_one)
     }
 
     fn add(&mut self, symbol: Symbol, shape: Shape, next: &mut u32) {
@@ -64,7 +77,7 @@ impl ParamWords {
     }
 
     pub fn has(&self, symbol: Symbol) -> bool {
-        self.words.contains_key(&symbol)
+        self.words.contains_key(&symbol) && !self.in_memory.contains(&symbol)
     }
 
     /// The variable, and the offset in it, that an address names.
@@ -77,6 +90,30 @@ impl ParamWords {
         };
         self.has(symbol).then_some((symbol, offset))
     }
+}
+
+/// The symbols that a body has addresses of in registers.
+fn addresses_taken(module: &ast::Module, body: &ast::Body) -> Vec<Symbol> {
+    let mut taken = Vec::new();
+    for stmt in &body.stmts {
+        let Stmt::Inst(inst) = stmt else { continue };
+        if !matches!(module.opcodes[inst.opcode.0 as usize].mnemonic, "mov" | "cvta") {
+            continue;
+        }
+        for operand in body.list(inst.operands) {
+            match operand {
+                Operand::Symbol(symbol) => taken.push(*symbol),
+                Operand::Sum(range) => taken.extend(body.list(*range).iter().filter_map(|o| match o {
+                    Operand::Symbol(symbol) => Some(*symbol),
+                    _ => None,
+                })),
+                _ => {}
+            }
+        }
+    }
+    taken.sort_unstable();
+    taken.dedup();
+    taken
 }
 
 pub fn shape(param: &Param) -> Shape {
@@ -344,6 +381,27 @@ impl<'a> Lower<'_, 'a> {
             self.kernel.code.append(ori::Function::ENTRY, data);
             self.incoming.push((reg, value));
         }
+        self.copy_to_stack(function)
+    }
+
+    /// Puts the formal parameters that have an address where it says.
+    fn copy_to_stack(&mut self, function: &ast::Function) -> Option<()> {
+        for param in &function.params {
+            let ParamPlace::Memory(symbol) = param.place else { continue };
+            if self.params.has(symbol) {
+                continue;
+            }
+            let Shape { bytes, align } = shape(param);
+            let place = self.kernel.code.frame.next_multiple_of(align.max(4));
+            self.kernel.code.frame = place + bytes.next_multiple_of(4);
+            self.local.insert(symbol, place);
+            for (reg, offset) in self.params.all(symbol).zip((place..).step_by(4)) {
+                let (_, value) = *self.incoming.iter().find(|(incoming, _)| *incoming == reg)?;
+                let args = [Arg::Stack, Arg::Imm(offset.into()), value.into()];
+                let data = self.data(Op::Machine(sass::Op::STL), &[], &[], &args);
+                self.kernel.code.append(ori::Function::ENTRY, data);
+            }
+        }
         Some(())
     }
 
@@ -490,7 +548,7 @@ impl<'a> Lower<'_, 'a> {
             fixed.args.push(abi::callee(&self.kernel.code));
             return Some(address.into());
         }
-        let symbol = callee.symbol?;
+        let symbol = self.data.aliased(callee.symbol?);
         let name = crate::data::name(self.module, symbol);
         let defined = |i: &Item| matches!(i, Item::Function(f) if f.symbol == symbol && f.body.is_some());
         let is_here = self.module.items.iter().any(defined);
@@ -498,18 +556,11 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn named_callee(&mut self, name: String, is_here: bool, fixed: &mut Fixed) -> Arg {
-        let number = self.kernel.code.symbol(&name);
+        let symbol = self.kernel.code.symbol(&name);
         let list = if is_here { &mut self.kernel.callees } else { &mut self.kernel.externs };
         list.push(name);
-        if is_here || self.data.relocatable {
-            fixed.args.push(u8::MAX);
-            return Arg::Address { symbol: number, addend: 0, half: ori::Half::Low };
-        }
-        // Something of the driver's: its address is in the table of constant bank 4.
-        fixed.args.push(abi::callee(&self.kernel.code));
-        let address = self.kernel.code.value(File::R, 2);
-        self.emit_to(sass::Op::LDC, &[M::_64], &[address], &[Arg::Table { symbol: number }]);
-        address.into()
+        fixed.args.push(u8::MAX);
+        Arg::Address { symbol, addend: 0, half: ori::Half::Low }
     }
 
     /// Calls a function of the driver's. Parameters are words, of which the last ones may be left out; so is the result.

@@ -55,6 +55,15 @@ impl<'a> Ins<'a> {
         self.take(|w| w.kind() == kind).map(|w| &w.text()[1..])
     }
 
+    /// Is there a modifier of a kind, whether or not someone has looked at it?
+    pub fn has(&self, kind: Kind) -> bool {
+        self.opcode.words.iter().any(|w| w.kind() == kind)
+    }
+
+    pub fn has_word(&self, word: &str) -> bool {
+        self.opcode.has(word)
+    }
+
     fn take(&self, wanted: impl Fn(&ptx::words::Word) -> bool) -> Option<ptx::words::Word> {
         let seen = self.seen_words.get();
         let at = self.opcode.words.iter().enumerate().position(|(i, w)| seen >> i & 1 == 0 && wanted(w))?;

@@ -86,8 +86,9 @@ impl Lower<'_, '_> {
         let (after, ways, first) = {
             let params_of_calls = ParamWords::new(module, body, None);
             let data = DATA.get_or_init(Data::default);
-            let (bounds, machine, watched) = (&Bounds::NONE, self.machine, &[]);
-            let env = Env { module, machine, lines, data, bounds, serial: None, debug: false, watched };
+            let (bounds, machine, watched, caches) = (&Bounds::NONE, self.machine, &[], self.caches);
+            let env =
+                Env { module, machine, lines, data, bounds, serial: None, debug: false, watched, caches };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
             inner.at = self.at;

@@ -143,8 +143,13 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The words of a vector of registers, or of one.
+    /// The words of a vector of registers, or of one; constants in it are words, too.
     pub(super) fn fragment(&mut self, operand: &Operand) -> Option<Fragment> {
+        self.fragment_of(operand, Type::B32)
+    }
+
+    /// The same where constants are of another type.
+    pub(super) fn fragment_of(&mut self, operand: &Operand, ty: Type) -> Option<Fragment> {
         let body = self.body;
         let elements = match operand {
             Operand::Vector(range) => body.list(*range),
@@ -152,11 +157,23 @@ impl<'a> Lower<'_, 'a> {
         };
         let mut words = Vec::new();
         for element in elements {
+            if constant(element, ty).is_some() {
+                let constants = self.words(element, ty)?.into_iter().take(ty.bits() as usize / 32);
+                words.extend(constants.map(|word| self.in_register(word)));
+                continue;
+            }
             let Arg::Use(u) = self.whole(element)? else { return None };
             let part = u.part.map_or((0, self.kernel.code.values[u.value].words), |p| (p.first, p.count));
             words.extend((part.0..part.0 + part.1).map(|w| Arg::word(u.value, w)));
         }
         Some(words)
+    }
+
+    /// The operands A, B and C of a product with results of a type.
+    pub(super) fn fragments(&mut self, ins: &Ins<'a>, result: Type) -> Option<[Fragment; 3]> {
+        let constants = if result == Type::F64 { Type::F64 } else { Type::B32 };
+        let mut fragment = |at| self.fragment_of(ins.get(at)?, constants);
+        Some([fragment(1)?, fragment(2)?, fragment(3)?])
     }
 
     pub(super) fn set_fragment(&mut self, operand: &Operand, words: &[Arg]) -> Option<()> {
@@ -200,9 +217,7 @@ impl<'a> Lower<'_, 'a> {
             None => None,
         };
         let mma = Mma { m, n, k, columns, d, a, b, c, saturate, rounding, bits, sparse, scales, nibbles };
-        let a = self.fragment(ins.get(1)?)?;
-        let b = self.fragment(ins.get(2)?)?;
-        let c = self.fragment(ins.get(3)?)?;
+        let [a, b, c] = self.fragments(ins, mma.d)?;
         let d = self.multiply_matrices(&mma, &a, &b, &c)?;
         self.set_fragment(ins.get(0)?, &d)
     }

@@ -73,8 +73,35 @@ const CACHE_OPERATORS: [(&str, Order, Option<M>); 7] = [
     ("wt", Order::Strong(Scope::Sys), None),
 ];
 
+/// A cache operator for the loads or the stores of global memory that name none, or for those that name another too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheRule {
+    operator: &'static str,
+    forced: bool,
+}
+
+impl CacheRule {
+    /// `None` if there is no such operator.
+    pub fn new(operator: &str, forced: bool) -> Option<CacheRule> {
+        let (operator, ..) = *CACHE_OPERATORS.iter().find(|(name, ..)| *name == operator)?;
+        Some(CacheRule { operator, forced })
+    }
+
+    /// The operator that counts. ptxas leaves accesses with an order of their own or a word about eviction alone, and
+    /// makes read-only loads no last uses.
+    fn instead_of(self, given: Option<&'static str>, ins: &Ins, order: Order) -> Option<&'static str> {
+        let is_last_use = self.operator == "lu" && ins.has_word("nc");
+        let is_plain = order == Order::Weak && !ins.has(Kind::Eviction);
+        match given {
+            _ if !is_plain => given,
+            Some(_) if !self.forced => given,
+            _ => Some(self.operator).filter(|_| !is_last_use),
+        }
+    }
+}
+
 impl Manner {
-    fn read(ins: &Ins) -> Option<Manner> {
+    fn read(ins: &Ins, rule: Option<CacheRule>) -> Option<Manner> {
         let mut manner = Manner {
             order: Order::Weak,
             release: None,
@@ -88,7 +115,8 @@ impl Manner {
             }),
         };
         manner.read_order(ins)?;
-        if let Some(op) = ins.one_of(&CACHE_OPERATORS.map(|(name, ..)| name)) {
+        let given = ins.one_of(&CACHE_OPERATORS.map(|(name, ..)| name));
+        if let Some(op) = rule.map_or(given, |rule| rule.instead_of(given, ins, manner.order)) {
             let (_, order, evict) = CACHE_OPERATORS.iter().find(|(name, ..)| *name == op)?;
             (manner.order, manner.evict) = (*order, *evict);
         }
@@ -208,8 +236,11 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn load(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let space = self.space(ins)?;
-        let manner = Manner::read(ins)?;
+        let space = match self.params.is_in_memory(self.body, ins.get(1)?) {
+            true => ins.word(Kind::Space).map(|_| Space::Local)?,
+            false => self.space(ins)?,
+        };
+        let manner = Manner::read(ins, self.caches.0.filter(|_| space.is_cached()))?;
         let data = Data::read(ins)?;
         let policy = self.cache_hint(ins, 2)?;
         let raw = match space {
@@ -356,7 +387,7 @@ impl<'a> Lower<'_, 'a> {
 
     pub(super) fn store(&mut self, ins: &Ins<'a>) -> Option<()> {
         let space = self.space(ins)?;
-        let manner = Manner::read(ins)?;
+        let manner = Manner::read(ins, self.caches.1.filter(|_| space.is_cached()))?;
         let data = Data::read(ins)?;
         let policy = self.cache_hint(ins, 2)?;
         let value = self.gather(ins.get(1)?, data)?;

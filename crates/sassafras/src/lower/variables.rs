@@ -49,7 +49,7 @@ impl Lower<'_, '_> {
             return Some(Place::Param(param.offset));
         }
         if let ast::SymbolKind::Function { .. } = self.module.symbols[symbol.0 as usize].kind {
-            let name = data::name(self.module, symbol);
+            let name = data::name(self.module, self.data.aliased(symbol));
             self.kernel.takes.push(name.clone());
             let unified = self.data.relocatable && self.machine.unified_functions();
             return Some(Place::Global(match unified {

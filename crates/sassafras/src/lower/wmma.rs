@@ -317,9 +317,7 @@ impl<'a> Lower<'_, 'a> {
             scales: None,
             nibbles: false,
         };
-        let a = self.fragment(ins.get(1)?)?;
-        let b = self.fragment(ins.get(2)?)?;
-        let c = self.fragment(ins.get(3)?)?;
+        let [a, b, c] = self.fragments(ins, mma.d)?;
         let d = match (m, n) {
             (8, 8) => self.multiply_matrices(&mma, &a, &b, &c)?,
             (8, _) if !self.is_transposed(shape, mma.d.name() == "s32") => {

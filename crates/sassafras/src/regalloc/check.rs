@@ -29,11 +29,26 @@ pub struct Claims {
 
 pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) -> Result<(), String> {
     ceilings::check(function, code, limits, isa)?;
+    return_address(function, code)?;
     let checker = Checker::new(function, code, isa);
     for &block in &code.order {
         checker.block(block).map_err(|e| format!("{block}: {e}"))?;
     }
     Ok(())
+}
+
+/// Who is called and calls no one doesn't save the return address: it must stay.
+fn return_address(function: &Function, code: &Code) -> Result<(), String> {
+    let has = |op: Pseudo| {
+        let mut insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+        insts.any(|i| function.insts[*i].op == Op::Pseudo(op))
+    };
+    let mut words = usize::from(abi::RETURN_ADDRESS)..usize::from(abi::RETURN_ADDRESS) + 2;
+    let overwritten = words.any(|register| code.used.get(register) == Some(&true));
+    match overwritten && has(Pseudo::Entry) && !has(Pseudo::Call) {
+        true => Err("the return address is overwritten".into()),
+        false => Ok(()),
+    }
 }
 
 /// Follows the words of values through the registers.

@@ -94,8 +94,9 @@ impl Places {
         place < self.ceiling && self.owner[place].is_none() && !self.reserved[place]
     }
 
+    /// Those that are kept for moves are behind the others, and free.
     pub fn is_reserved(&self, place: usize) -> bool {
-        self.reserved[place]
+        self.reserved.get(place).is_some_and(|reserved| *reserved)
     }
 
     pub fn fits(&self, at: u8, words: u8) -> bool {

@@ -83,7 +83,8 @@ impl Builder {
                 Statement::If { condition, then, otherwise }
             }
             9..17 if nested && loops < LOOP_DEPTH => {
-                let style = self.random.pick(&[Style::Bottom, Style::Top, Style::Down]);
+                let middle = Style::Middle(self.guard());
+                let style = self.random.pick(&[Style::Bottom, Style::Top, Style::Down, middle]);
                 let trips = match self.random.chance(60) {
                     true => Trips::Constant(1 + self.random.below(5) as u8),
                     false => Trips::Register(self.register(Class::Word)),
@@ -95,7 +96,8 @@ impl Builder {
                 Statement::Switch { index, arms: (0..4).map(|_| self.inner(depth, loops)).collect() }
             }
             19..25 if loops > 0 => {
-                let level = self.random.below(usize::from(loops)) as u8;
+                // One more than there are: out of a function, which counts the loop that it may be called from.
+                let level = self.random.below(usize::from(loops) + 1) as u8;
                 Statement::Leave { condition: self.guard(), level, again: self.random.chance(30) }
             }
             25..31 if !self.callable.is_empty() => self.call(),

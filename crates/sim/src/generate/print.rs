@@ -194,7 +194,7 @@ fn function_text(name: &str, block: &[Statement], body: &str, numbers: u32) -> S
         };
     }
     text.push_str(body);
-    text.push_str("\tst.param.b32 [results], %r0;\n\tst.param.b64 [results+8], %d0;\n\tret;\n}\n");
+    text.push_str("RETURN:\n\tst.param.b32 [results], %r0;\n\tst.param.b64 [results+8], %d0;\n\tret;\n}\n");
     text
 }
 
@@ -283,11 +283,13 @@ fn used(block: &[Statement]) -> BTreeSet<(Class, u8)> {
             Statement::If { condition, .. } | Statement::Leave { condition, .. } => {
                 used.insert(guard(condition));
             }
-            Statement::Loop { trips: Trips::Register(register), .. }
-            | Statement::Switch { index: register, .. } => {
+            Statement::Loop { style, trips, .. } => {
+                used.extend(if let Style::Middle(condition) = style { Some(guard(condition)) } else { None });
+                used.extend(if let Trips::Register(r) = trips { Some((Class::Word, *r)) } else { None });
+            }
+            Statement::Switch { index: register, .. } => {
                 used.insert((Class::Word, *register));
             }
-            Statement::Loop { .. } => {}
             Statement::Call { arguments, results, .. } => {
                 used.extend(ARGUMENTS.into_iter().zip(*arguments));
                 used.extend(RESULTS.into_iter().zip(*results));
@@ -384,10 +386,13 @@ impl<'p> Printer<'p> {
             Statement::Switch { index, arms } => self.switch(*index, arms),
             Statement::Leave { condition, level, again } => {
                 let around = self.loops.len().checked_sub(1 + usize::from(*level));
-                if let Some(number) = around.map(|i| self.loops[i]) {
-                    let label = if *again { "NEXT" } else { "DONE" };
-                    self.line(format!("{}bra {label}{number};", at(*condition)));
-                }
+                let label = match around.map(|i| self.loops[i]) {
+                    Some(number) if *again => format!("NEXT{number}"),
+                    Some(number) => format!("DONE{number}"),
+                    None if self.function.is_some() => "RETURN".into(),
+                    None => return,
+                };
+                self.line(format!("{}bra {label};", at(*condition)));
             }
             Statement::Call { function, arguments, results } => self.call(*function, *arguments, *results),
         }
@@ -436,7 +441,7 @@ impl<'p> Printer<'p> {
             }
         }
         // A kernel's parameters are not a function's.
-        if self.function.is_some() && text.contains("[values") {
+        if self.function.is_some() && text.contains("values") {
             return;
         }
         let guard = guard.filter(|_| !template.is_collective()).map(at).unwrap_or_default();
@@ -497,23 +502,32 @@ impl<'p> Printer<'p> {
                 format!("%trips{number}")
             }
         };
-        // Threads that leave at different times are no longer together.
-        let together = !trips.starts_with('%') && !has_exit(body);
+        // Threads that enter or leave at different times are not together.
+        let middle = if let Style::Middle(guard) = style { Some(guard) } else { None };
+        let together = !trips.starts_with('%') && !has_exit(body) && middle.is_none();
         let inside = if together { here } else { &Here::UNKNOWN };
         let (count, again) = (format!("%count{number}"), format!("%again{number}"));
         let first = if style == Style::Down { &trips } else { "0" };
         self.line(format!("mov.u32 {count}, {first};"));
+        if let Some(guard) = middle {
+            self.line(format!("{}bra MIDDLE{number};", at(guard)));
+        }
         self.label("LOOP", number);
         if style == Style::Top {
             self.line(format!("setp.ge.u32 {again}, {count}, {trips};"));
             self.line(format!("@{again} bra DONE{number};"));
         }
         self.loops.push(number);
-        self.block(body, inside);
+        let (before, behind) = body.split_at(body.len() / 2);
+        self.block(before, inside);
+        if middle.is_some() {
+            self.label("MIDDLE", number);
+        }
+        self.block(behind, inside);
         self.loops.pop();
         self.label("NEXT", number);
         match style {
-            Style::Bottom => {
+            Style::Bottom | Style::Middle(_) => {
                 self.line(format!("add.u32 {count}, {count}, 1;"));
                 self.line(format!("setp.lt.u32 {again}, {count}, {trips};"));
                 self.line(format!("@{again} bra LOOP{number};"));

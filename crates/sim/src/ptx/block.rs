@@ -1,13 +1,14 @@
 //! A block of threads: its warps, its shared memory, its barriers.
 
-use super::memory::Global;
+use super::memory::{Memory, RANK_SHIFT};
 use super::program::{Program, Reduction, lanes};
+use super::races::Meeting;
 use super::warp::{Arrival, State, Warp};
 use super::{Fault, FaultKind, Launch, Statistics, Thread, coordinates};
 use crate::barriers::{Barriers, Party};
 
-/// The 16 that a program can name, and that of the cluster.
-const BARRIERS: usize = 17;
+/// Those that a program can name.
+const BARRIERS: usize = 16;
 /// How many steps a warp takes before the next one has a turn.
 const WARP_TURN: u64 = 4096;
 
@@ -17,9 +18,14 @@ pub struct Context<'p> {
     pub launch: &'p Launch<'p>,
     pub routine: u32,
     pub block: [u32; 3],
-    pub shared: Vec<u8>,
-    /// Where dynamic shared memory begins.
+    /// The place of the cluster in the grid, and of the block in the cluster.
+    pub cluster: [u32; 3],
+    pub rank: u32,
+    /// Blocks of a cluster.
+    pub cluster_size: [u32; 3],
+    /// Where dynamic shared memory begins, and where it ends.
     pub dynamic: u32,
+    pub shared_bytes: u32,
     /// Threads that came to a barrier in the current turn.
     pub arrivals: Vec<Arrival>,
     /// Steps so far, for the clock.
@@ -33,13 +39,31 @@ pub struct Block<'p> {
 }
 
 impl<'p> Block<'p> {
-    pub fn new(program: &'p Program, launch: &'p Launch<'p>, routine: u32, block: [u32; 3]) -> Block<'p> {
+    pub fn new(
+        program: &'p Program,
+        launch: &'p Launch<'p>,
+        routine: u32,
+        cluster: [u32; 3],
+        rank: u32,
+    ) -> Block<'p> {
         let kernel = &program.routines[routine as usize];
         // Dynamic shared memory is aligned for every type.
-        let dynamic = kernel.shared_bytes.next_multiple_of(16);
-        let shared = vec![0; (dynamic + launch.shared) as usize];
-        let context =
-            Context { program, launch, routine, block, shared, dynamic, arrivals: Vec::new(), clock: 0 };
+        let dynamic = kernel.shared_bytes.next_multiple_of(kernel.dynamic_align.max(16));
+        let cluster_size = launch.cluster_size(kernel);
+        let within = coordinates(rank.into(), cluster_size);
+        let context = Context {
+            program,
+            launch,
+            routine,
+            block: std::array::from_fn(|axis| cluster[axis] * cluster_size[axis] + within[axis]),
+            cluster,
+            rank,
+            cluster_size,
+            dynamic,
+            shared_bytes: dynamic + launch.shared,
+            arrivals: Vec::new(),
+            clock: 0,
+        };
         let threads = launch.block.iter().product::<u32>();
         let warps: Vec<Warp> = (0..threads.div_ceil(32))
             .map(|warp| Warp::new(&context, warp, u32::MAX >> (32 - (threads - 32 * warp).min(32))))
@@ -48,37 +72,33 @@ impl<'p> Block<'p> {
         Block { context, warps, barriers }
     }
 
-    /// Runs until the block is done (`true`) or has used up its turn.
-    pub fn run(
-        &mut self,
-        global: &mut Global,
-        statistics: &mut Statistics,
-        turn: u64,
-    ) -> Result<bool, Fault> {
-        let end = statistics.steps.saturating_add(turn);
-        loop {
-            let before = statistics.steps;
-            for index in 0..self.warps.len() {
-                let warp = &mut self.warps[index];
-                if !warp.is_done() {
-                    warp.run(&mut self.context, global, statistics, WARP_TURN)?;
-                    self.meet(index)?;
-                }
-            }
-            if self.warps.iter().all(Warp::is_done) {
-                return Ok(true);
-            }
-            if statistics.steps == before {
-                return Err(self.deadlock());
-            }
-            if statistics.steps >= end || statistics.steps > self.context.launch.step_limit {
-                return Ok(false);
+    pub fn shared_bytes(&self) -> usize {
+        self.context.shared_bytes as usize
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.warps.iter().all(Warp::is_done)
+    }
+
+    /// Each warp has a turn.
+    pub fn round(&mut self, memory: &mut Memory, statistics: &mut Statistics) -> Result<(), Fault> {
+        for index in 0..self.warps.len() {
+            let warp = &mut self.warps[index];
+            if !warp.is_done() {
+                warp.run(&mut self.context, memory, statistics, WARP_TURN)?;
+                self.meet(memory, index)?;
             }
         }
+        Ok(())
+    }
+
+    /// A phase of the cluster's barrier is over: who waits there looks again.
+    pub fn leave_cluster_barrier(&mut self) {
+        self.warps.iter_mut().for_each(Warp::leave_cluster_barrier);
     }
 
     /// Counts who arrived at barriers, and lets go of those where all have.
-    fn meet(&mut self, warp: usize) -> Result<(), Fault> {
+    fn meet(&mut self, memory: &mut Memory, warp: usize) -> Result<(), Fault> {
         let exited = self.warps[warp].take_exited();
         let arrivals = std::mem::take(&mut self.context.arrivals);
         let changed = exited || !arrivals.is_empty();
@@ -86,16 +106,23 @@ impl<'p> Block<'p> {
             let undefined = |what: String| Fault::new(arrival.line, FaultKind::Undefined { what });
             let Arrival { number, threads, mask, predicates, .. } = arrival;
             self.barriers.arrive(number, &Party { warp, mask, predicates, threads }).map_err(undefined)?;
+            if let Some(races) = &mut memory.races {
+                let who: Vec<u32> =
+                    lanes(mask).map(|lane| races.thread(self.context.rank, warp as u32, lane)).collect();
+                races.arrive(Meeting::Barrier(self.context.rank as usize, number), who.into_iter());
+            }
         }
         if changed {
             let alive = self.alive();
-            (0..self.barriers.count()).for_each(|number| self.release(number, &alive));
+            (0..self.barriers.count()).for_each(|number| self.release(memory, number, &alive));
         }
         Ok(())
     }
 
-    fn release(&mut self, number: usize, alive: &[u32]) {
+    fn release(&mut self, memory: &mut Memory, number: usize, alive: &[u32]) {
         let Some(votes) = self.barriers.complete(number, alive) else { return };
+        let meeting = Meeting::Barrier(self.context.rank as usize, number as u32);
+        memory.races.iter_mut().for_each(|races| races.complete(meeting));
         let result = |reduction: Reduction| match reduction {
             Reduction::None => 0,
             Reduction::Popc => u64::from(votes.held),
@@ -103,17 +130,17 @@ impl<'p> Block<'p> {
             Reduction::Or => u64::from(votes.held > 0),
         };
         for warp in &mut self.warps {
-            warp.release(&self.context, number as u32, result);
+            warp.release(&self.context, memory, number as u32, result);
         }
     }
 
     /// The threads of each warp that have not exited.
-    fn alive(&self) -> Vec<u32> {
+    pub fn alive(&self) -> Vec<u32> {
         self.warps.iter().map(|warp| warp.alive).collect()
     }
 
-    /// Every thread waits: says for what.
-    fn deadlock(&self) -> Fault {
+    /// Every thread waits: says for what, and asks about the cluster.
+    pub fn deadlock(&self, cluster: impl Fn() -> String) -> Fault {
         let mut waiting = self.warps.iter().flat_map(|warp| warp.waiting().map(move |group| (warp, group)));
         let Some((warp, group)) = waiting.next() else {
             return Fault::new(0, FaultKind::Deadlock { what: "no thread can go on".into() });
@@ -121,6 +148,7 @@ impl<'p> Block<'p> {
         let line = self.context.program.steps.get(group.pc as usize).map_or(0, |step| step.line);
         let what = match group.state {
             State::AtBarrier(number) => self.barriers.shortage(number, &self.alive()),
+            State::AtCluster => cluster(),
             _ => format!("lanes {:#x} wait for lanes that never come", group.mask),
         };
         let lane = lanes(group.mask).next().unwrap_or(0);
@@ -130,6 +158,16 @@ impl<'p> Block<'p> {
 }
 
 impl Context<'_> {
+    /// The address of a place in the block's shared memory.
+    pub fn shared_address(&self, offset: u32) -> u64 {
+        u64::from(self.rank << RANK_SHIFT | offset)
+    }
+
+    /// Does the launch or the kernel say how large clusters are?
+    pub fn is_explicit_cluster(&self) -> bool {
+        self.launch.cluster.is_some() || self.program.routines[self.routine as usize].cluster.is_some()
+    }
+
     pub fn thread(&self, warp: u32, lane: u32) -> Thread {
         let index = u64::from(32 * warp + lane);
         Thread { block: self.block, thread: coordinates(index, self.launch.block) }

@@ -15,21 +15,29 @@
 //! | branches, calls, barriers, what a warp does together | [`control`] |
 //! | video instructions | [`video`] |
 //! | matrix instructions | [`matrix`] |
+//! | matrices of no known layout (`wmma`) | [`tiles`] |
+//! | products of warpgroups | [`group`] |
 //! | asynchronous copies and their barriers | [`asynchronous`] |
+//! | copies of tensors, and their maps | [`tensor`] |
 
 mod asynchronous;
 mod compare;
 mod control;
 mod convert;
 mod float;
+mod group;
 mod integer;
 mod layout;
-pub(crate) mod matrix;
+mod matrix;
 pub(crate) mod memory;
+mod tensor;
+mod tiles;
 mod video;
 
-use super::memory::FUNCTIONS;
-use super::program::{Action, Address, Dest, Function, LANES, Lanes, Program, Source, Special, Step, lanes};
+use super::memory::{FUNCTIONS, Space};
+use super::program::{
+    Action, Address, Dest, Function, Guard, LANES, Lanes, Program, Source, Special, Step, lanes,
+};
 use ::ptx::Type;
 use ::ptx::ast::{self, Operand, SymbolKind};
 use ::ptx::table::Opcode;
@@ -252,10 +260,8 @@ impl<'a> Decoder<'a> {
         let guard = match inst.guard {
             None => None,
             Some(guard) => match guard.reg() {
-                Some(reg) => Some((self.body.slot(reg), !guard.negated)),
-                // %is_explicit_cluster: never.
-                None if guard.negated => None,
-                None => return Step { guard: None, line, action: Action::Nothing },
+                Some(reg) => Some(Guard::Slot(self.body.slot(reg), !guard.negated)),
+                None => Some(Guard::ExplicitCluster(!guard.negated)),
             },
         };
         Step { guard, line, action }
@@ -272,9 +278,15 @@ impl<'a> Decoder<'a> {
             "st.async" | "red.async" | "cp.async.mbarrier.arrive" | "cp.reduce.async.bulk" => {
                 self.asynchronous(ins)
             }
+            "cp.async.bulk.tensor" | "cp.reduce.async.bulk.tensor" | "cp.async.bulk.prefetch.tensor" => {
+                self.tensor(ins)
+            }
+            _ if name.starts_with("tensormap") => self.tensor(ins),
             _ if name.starts_with("mbarrier") || name.starts_with("cp.async.bulk") => self.asynchronous(ins),
             _ if name.starts_with("cp.async") || name.starts_with("createpolicy") => self.memory(ins),
             "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => self.matrix(ins),
+            _ if name.starts_with("wmma") => self.tiles(ins),
+            _ if name.starts_with("wgmma") => self.group(ins),
             "setp" | "set" | "selp" | "slct" | "testp" => self.compare(ins),
             "cvt" | "cvt.pack" => self.convert(ins),
             "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shf.l" | "shf.r" | "shl" | "shr" | "prmt" => {
@@ -391,23 +403,27 @@ impl<'a> Decoder<'a> {
         let at = |base: u64| Source::constant(base.wrapping_add_signed(offset));
         Some(match self.body.place(self.layout, symbol)? {
             Place::Global(address) => at(address),
-            Place::Const(base) | Place::Shared(base) | Place::Param(base) => at(base.into()),
+            Place::Const(base) | Place::Param(base) => at(base.into()),
+            Place::Shared(base) => Source::Shared(u32::try_from(i64::from(base) + offset).ok()?),
             Place::Local(base) => Source::Local(u32::try_from(i64::from(base) + offset).ok()?),
-            Place::DynamicShared if offset == 0 => Source::DynamicShared,
-            Place::DynamicShared => return None,
+            Place::DynamicShared => Source::DynamicShared(offset),
             Place::Function(index) => at(FUNCTIONS + 16 * u64::from(index)),
         })
     }
 
-    /// `[base + offset]`, and whether more stands in the brackets.
-    fn address(&self, operand: &Operand, space: super::memory::Space) -> Option<Address> {
-        use super::memory::Space;
+    /// `[base + offset]`
+    fn address(&self, operand: &Operand, space: Space) -> Option<Address> {
+        self.address_and_more(operand, space).filter(|(_, more)| more.is_empty()).map(|(address, _)| address)
+    }
+
+    /// `[base + offset, more]`
+    fn address_and_more(&self, operand: &Operand, space: Space) -> Option<(Address, &'a [Operand])> {
         let Operand::Address(range) = operand else { return None };
         let list = self.code.list(*range);
-        let offset = match list {
-            [_] => 0,
-            [_, Operand::Offset(offset)] => *offset,
-            _ => return None,
+        let (offset, more) = match list {
+            [_, Operand::Offset(offset), more @ ..] => (*offset, more),
+            [_, more @ ..] => (0, more),
+            [] => return None,
         };
         // A variable's own space is as good as a generic address.
         let space = match list.first()? {
@@ -423,7 +439,7 @@ impl<'a> Decoder<'a> {
             _ => space,
         };
         let base = self.source(list.first()?, Type::U64)?;
-        Some(Address { space, base, offset })
+        Some((Address { space, base, offset }, more))
     }
 
     fn symbol_kind(&self, symbol: ast::Symbol) -> Option<&'a SymbolKind> {
@@ -462,12 +478,15 @@ fn special(row: u16, component: Option<u8>) -> Option<Source> {
     Some(match register.name {
         "%tid" => axes(Special::Tid),
         "%ntid" => axes(Special::Ntid),
-        "%ctaid" | "%clusterid" => axes(Special::Ctaid),
-        "%nctaid" | "%nclusterid" => axes(Special::Nctaid),
-        // Every block is a cluster of its own.
-        "%cluster_ctaid" | "%cluster_ctarank" => fixed(0),
-        "%cluster_nctaid" | "%cluster_nctarank" => fixed(1),
-        "%is_explicit_cluster" => fixed(0),
+        "%ctaid" => axes(Special::Ctaid),
+        "%nctaid" => axes(Special::Nctaid),
+        "%clusterid" => axes(Special::ClusterId),
+        "%nclusterid" => axes(Special::NClusterId),
+        "%cluster_ctaid" => axes(Special::ClusterCtaid),
+        "%cluster_nctaid" => axes(Special::ClusterNctaid),
+        "%cluster_ctarank" => Source::Special(Special::ClusterCtarank),
+        "%cluster_nctarank" => Source::Special(Special::ClusterNctarank),
+        "%is_explicit_cluster" => Source::Special(Special::IsExplicitCluster),
         "%laneid" => Source::Special(Special::LaneId),
         "%warpid" => Source::Special(Special::WarpId),
         "%nwarpid" => Source::Special(Special::NWarpId),

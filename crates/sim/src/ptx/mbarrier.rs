@@ -72,6 +72,11 @@ impl Mbarrier {
         self.odd != odd
     }
 
+    /// Arrivals and bytes that the phase still waits for.
+    pub fn missing(self) -> (u64, i64) {
+        (self.pending, self.owed)
+    }
+
     pub fn pending(self) -> u64 {
         self.pending
     }

@@ -3,14 +3,19 @@
 //! Global memory is a list of allocations with gaps between them, so that an access past the end of one never
 //! lands in another. A generic address of another space lies in that space's window.
 
+use super::cluster::ClusterBarrier;
 use super::fault::FaultKind;
+use super::races::Races;
 
 /// A state space, or generic addressing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     Generic,
     Global,
+    /// Of the block.
     Shared,
+    /// Shared memory of all blocks of the cluster: an address names the block in its upper bits ([`RANK_SHIFT`]).
+    Cluster,
     Local,
     Const,
     Param,
@@ -21,7 +26,7 @@ impl Space {
         match self {
             Space::Generic => "generic",
             Space::Global => "global",
-            Space::Shared => "shared",
+            Space::Shared | Space::Cluster => "shared",
             Space::Local => "local",
             Space::Const => "constant",
             Space::Param => "parameter",
@@ -32,7 +37,7 @@ impl Space {
     pub fn window(self) -> u64 {
         match self {
             Space::Generic | Space::Global => 0,
-            Space::Shared => 0x7000_0000_0000,
+            Space::Shared | Space::Cluster => 0x7000_0000_0000,
             Space::Local => 0x7100_0000_0000,
             Space::Param => 0x7200_0000_0000,
             Space::Const => 0x7300_0000_0000,
@@ -55,6 +60,27 @@ impl Space {
             space => (space, address),
         }
     }
+}
+
+/// Where the rank of a block lies in an address of shared memory, as the machine has it.
+pub const RANK_SHIFT: u32 = 24;
+const OFFSET_IN_BLOCK: u64 = (1 << RANK_SHIFT) - 1;
+
+/// The block that an address of the cluster's shared memory is of, and where it is there.
+pub fn rank_and_offset(address: u64) -> (usize, u64) {
+    ((address >> RANK_SHIFT) as usize, address & OFFSET_IN_BLOCK)
+}
+
+/// What the threads of a cluster share.
+pub struct Memory<'m> {
+    pub global: &'m mut Global,
+    /// Of each block, by its rank.
+    pub shared: &'m mut [Vec<u8>],
+    pub barrier: &'m mut ClusterBarrier,
+    /// Questions to barriers in memory that were answered in the negative since memory was last written.
+    pub vain: &'m mut u64,
+    /// Accesses of shared memory, if someone wants to know which ones race.
+    pub races: Option<&'m mut Races>,
 }
 
 /// Bytes that a window spans.

@@ -4,6 +4,10 @@
 //! zero-extended. What an instruction computes is a function over the lanes of a warp, made when it is decoded.
 
 use super::memory::{Global, Space};
+use super::races::{GroupStep, Kind};
+use crate::product::Tile;
+use crate::tensor_map::MapField;
+use crate::warpgroup::GroupProduct;
 use ori::arith::Int;
 use std::sync::Arc;
 
@@ -31,8 +35,10 @@ pub enum Source {
     Special(Special),
     /// The address of a variable in local memory: an offset into the function's frame.
     Local(u32),
-    /// The address of dynamic shared memory.
-    DynamicShared,
+    /// The address of a variable in shared memory.
+    Shared(u32),
+    /// The address of dynamic shared memory, and so many bytes more.
+    DynamicShared(i64),
 }
 
 impl Source {
@@ -68,6 +74,14 @@ pub enum Special {
     Ntid(usize),
     Ctaid(usize),
     Nctaid(usize),
+    /// Of the cluster in the grid, of the block in the cluster, and how many there are.
+    ClusterId(usize),
+    NClusterId(usize),
+    ClusterCtaid(usize),
+    ClusterNctaid(usize),
+    ClusterCtarank,
+    ClusterNctarank,
+    IsExplicitCluster,
     LaneId,
     WarpId,
     NWarpId,
@@ -86,9 +100,17 @@ pub struct Address {
     pub offset: i64,
 }
 
+/// What must hold for a lane to take a step.
+#[derive(Clone, Copy, Debug)]
+pub enum Guard {
+    /// A predicate has this value.
+    Slot(u32, bool),
+    /// The launch names the size of its clusters, or it doesn't.
+    ExplicitCluster(bool),
+}
+
 pub struct Step {
-    /// The slot of the guard and the value that it must have.
-    pub guard: Option<(u32, bool)>,
+    pub guard: Option<Guard>,
     pub line: u32,
     pub action: Action,
 }
@@ -105,15 +127,29 @@ pub enum Action {
         address: Address,
         bytes: u32,
         dests: Box<[Dest]>,
+        strong: bool,
     },
     Store {
         address: Address,
         bytes: u32,
         sources: Box<[Source]>,
+        strong: bool,
     },
     Atomic(Box<Atomic>),
     Copy(Box<Copy>),
     Bulk(Box<Bulk>),
+    Tensor(Box<Tensor>),
+    /// Changes a tensor map in memory.
+    ReplaceInMap {
+        address: Address,
+        field: MapField,
+        value: Source,
+    },
+    /// Ends a group of asynchronous operations, or waits for groups.
+    Group {
+        kind: Kind,
+        step: GroupStep,
+    },
     /// One after the other.
     Both(Box<[Action; 2]>),
     Branch {
@@ -130,7 +166,12 @@ pub enum Action {
     Warp(Box<Warp>),
     Whole(Box<Whole>),
     MatrixAccess(Box<MatrixAccess>),
+    TileAccess(Box<TileAccess>),
+    GroupProduct(Box<GroupAction>),
     Barrier(Box<Barrier>),
+    /// Tells the cluster's barrier, and waits for those that haven't.
+    ClusterArrive,
+    ClusterWait,
     /// Takes local memory: its size, its alignment.
     Alloca {
         dest: Dest,
@@ -179,23 +220,76 @@ pub struct Atomic {
     pub function: AtomicFunction,
     /// What the result is, from what memory held before and the operands.
     pub view: fn(u128, &[u128]) -> u128,
+    /// It asks a barrier whether it is complete; who does so waits.
+    pub asks: bool,
+    /// It is an operation of a barrier in memory.
+    pub meeting: Option<Told>,
+}
+
+/// What arrives at a barrier in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The thread.
+    Thread,
+    /// What it has started, when that is over.
+    Started(Kind),
 }
 
 impl Atomic {
     /// On one element; the result is what memory held before, if there is one.
     pub fn new(address: Address, bytes: u32, sources: Vec<Source>, function: AtomicFunction) -> Atomic {
         let (sources, dests) = (sources.into(), Box::default());
-        Atomic { address, bytes, count: 1, sources, dests, function, view: |old, _| old }
+        Atomic {
+            address,
+            bytes,
+            count: 1,
+            sources,
+            dests,
+            function,
+            view: |old, _| old,
+            asks: false,
+            meeting: None,
+        }
     }
 }
+
+/// How elements are combined with what is there, and the bytes of one.
+pub type Combine = Option<(AtomicFunction, u32)>;
 
 /// Copies bytes, 16 at a time, or combines them with what is there, element by element.
 pub struct Bulk {
     pub to: Address,
     pub from: Address,
     pub bytes: Source,
-    /// How, and the bytes of an element.
-    pub combine: Option<(AtomicFunction, u32)>,
+    pub combine: Combine,
+    pub delivery: Delivery,
+}
+
+/// Who gets what a copy to shared memory brings, and who is told.
+#[derive(Default)]
+pub struct Delivery {
+    /// Counts the bytes.
+    pub barrier: Option<Address>,
+    /// The blocks of the cluster that get it, at the same place; the one that the address names without it.
+    pub blocks: Option<Source>,
+}
+
+/// The way of a copy of a tensor's box.
+pub enum Direction {
+    Load(Delivery),
+    /// What happens in global memory: an operation of `red`, or nothing but the copy.
+    Store(Option<&'static str>),
+}
+
+/// Copies a box of a tensor.
+pub struct Tensor {
+    pub map: Address,
+    /// The fastest axis first.
+    pub corner: Box<[Source]>,
+    /// Of a box that lies along the path of a convolution's filter.
+    pub offsets: Box<[Source]>,
+    pub shared: Address,
+    pub direction: Direction,
 }
 
 pub enum Callee {
@@ -249,6 +343,40 @@ pub struct MatrixAccess {
     pub transposed: bool,
     pub dests: Box<[Dest]>,
     pub sources: Box<[Source]>,
+}
+
+/// A matrix between memory and a whole warp's registers, where PTX leaves open who has which element
+/// ([`crate::product::Tile`] says it): loads it if there are results, stores it otherwise.
+pub struct TileAccess {
+    pub address: Address,
+    pub tile: Tile,
+    /// Rows are side by side in memory, not columns.
+    pub by_rows: bool,
+    /// From one row (or column) to the next, in elements.
+    pub stride: Source,
+    pub dests: Box<[Dest]>,
+    pub sources: Box<[Source]>,
+}
+
+/// A product of a warpgroup.
+pub struct GroupAction {
+    pub product: GroupProduct,
+    pub rows: Rows,
+    /// The descriptor of the columns.
+    pub columns: Source,
+    /// Which elements sparse rows have, and whose word of it counts.
+    pub metadata: Option<(Source, usize)>,
+    /// Is it added to what the sums are?
+    pub accumulates: Source,
+    pub sums: Box<[Source]>,
+    pub dests: Box<[Dest]>,
+}
+
+/// Where the rows of a product are.
+pub enum Rows {
+    Registers(Box<[Source]>),
+    /// Their descriptor.
+    Memory(Source),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,6 +446,10 @@ pub struct Routine {
     pub local_bytes: u32,
     /// Bytes of static shared memory, of the module and of this kernel.
     pub shared_bytes: u32,
+    /// What dynamic shared memory is aligned to.
+    pub dynamic_align: u32,
+    /// The blocks of a cluster that the kernel asks for.
+    pub cluster: Option<[u32; 3]>,
 }
 
 pub struct Program {

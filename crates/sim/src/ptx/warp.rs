@@ -14,17 +14,20 @@
 //! | loads, stores, atomics | [`access`] |
 //! | branches, calls, barriers of a block | [`control`] |
 //! | shuffles, votes and other operations of a warp | [`together`] |
+//! | copies of the asynchronous kind | [`copies`] |
 //! | matrices | [`whole`] |
 
 mod access;
 mod control;
+mod copies;
 mod registers;
 pub(crate) mod together;
 mod whole;
 
 use super::block::Context;
-use super::memory::{self, Global};
-use super::program::{Action, Dest, LANES, Lanes, Step, lanes};
+use super::memory::{self, Memory};
+use super::program::{Action, Dest, Guard, LANES, Lanes, Step, lanes};
+use super::races::Meeting;
 use super::{Fault, FaultKind, Statistics};
 use registers::too_many;
 
@@ -43,6 +46,8 @@ pub enum State {
     /// At an operation that more lanes must come to.
     AtSync,
     AtBarrier(u32),
+    /// At the barrier of the cluster.
+    AtCluster,
 }
 
 /// Lanes at one place.
@@ -118,6 +123,8 @@ pub struct Warp {
     outputs: Box<[Lanes; RESULTS]>,
     stamp: u64,
     exited: bool,
+    /// For each lane the phase of the cluster's barrier that it has arrived in, counted from 1.
+    cluster_phases: [u64; LANES],
 }
 
 /// What a group does after a step.
@@ -140,6 +147,7 @@ impl Warp {
             outputs: Box::new([[0; LANES]; RESULTS]),
             stamp: 0,
             exited: false,
+            cluster_phases: [0; LANES],
         };
         let frame = warp.enter(context, context.routine, mask, None);
         for lane in lanes(mask) {
@@ -170,7 +178,7 @@ impl Warp {
     pub fn run(
         &mut self,
         context: &mut Context,
-        global: &mut Global,
+        memory: &mut Memory,
         statistics: &mut Statistics,
         turn: u64,
     ) -> Result<(), Fault> {
@@ -178,7 +186,7 @@ impl Warp {
         let mut fair = false;
         while statistics.steps < end {
             let Some(group) = self.choose(fair) else { return Ok(()) };
-            fair = self.advance(context, global, statistics, group, end)?;
+            fair = self.advance(context, memory, statistics, group, end)?;
         }
         Ok(())
     }
@@ -222,7 +230,7 @@ impl Warp {
     fn advance(
         &mut self,
         context: &mut Context,
-        global: &mut Global,
+        memory: &mut Memory,
         statistics: &mut Statistics,
         mut group: Group,
         end: u64,
@@ -237,7 +245,7 @@ impl Warp {
                 let Some(step) = program.steps.get(group.pc as usize) else { return Ok(false) };
                 statistics.steps += 1;
                 context.clock = statistics.steps;
-                let next = self.step(context, global, &mut group, step, &mut statistics.lane_steps)?;
+                let next = self.step(context, memory, &mut group, step, &mut statistics.lane_steps)?;
                 let from = group.pc;
                 match next {
                     Next::Elsewhere => return Ok(false),
@@ -273,14 +281,16 @@ impl Warp {
     fn step(
         &mut self,
         context: &mut Context,
-        global: &mut Global,
+        memory: &mut Memory,
         group: &mut Group,
         step: &Step,
         lane_steps: &mut u64,
     ) -> Result<Next, Fault> {
         let mask = match step.guard {
             None => group.mask,
-            Some((slot, wanted)) => {
+            Some(Guard::ExplicitCluster(wanted)) if wanted == context.is_explicit_cluster() => group.mask,
+            Some(Guard::ExplicitCluster(_)) => 0,
+            Some(Guard::Slot(slot, wanted)) => {
                 let slot = slot as usize;
                 self.check_written(context, group.frame, slot, group.mask)
                     .map_err(|f| self.at(context, step, f))?;
@@ -294,7 +304,7 @@ impl Warp {
         if mask == 0 {
             return Ok(Next::Go(group.pc + 1));
         }
-        let acted = self.act(context, global, group, mask, &step.action, step.line);
+        let acted = self.act(context, memory, group, mask, &step.action, step.line);
         acted.map_err(|fault| self.at(context, step, fault))
     }
 
@@ -306,7 +316,7 @@ impl Warp {
     fn act(
         &mut self,
         context: &mut Context,
-        global: &mut Global,
+        memory: &mut Memory,
         group: &mut Group,
         mask: u32,
         action: &Action,
@@ -320,18 +330,30 @@ impl Warp {
             Action::Compute { sources, dests, function } => {
                 self.compute(context, frame, mask, sources, dests, function)?;
             }
-            Action::Load { address, bytes, dests } => {
-                self.load(&mut Now { context, global, frame, mask }, address, *bytes, dests)?;
+            Action::Load { address, bytes, dests, strong } => {
+                let now = &mut Now { context, memory, frame, mask, line };
+                self.load(now, address, *bytes, dests, *strong)?;
             }
-            Action::Store { address, bytes, sources } => {
-                self.store(&mut Now { context, global, frame, mask }, address, *bytes, sources)?;
+            Action::Store { address, bytes, sources, strong } => {
+                let now = &mut Now { context, memory, frame, mask, line };
+                self.store(now, address, *bytes, sources, *strong)?;
             }
-            Action::Atomic(atomic) => self.atomic(&mut Now { context, global, frame, mask }, atomic)?,
-            Action::Copy(copy) => self.copy(&mut Now { context, global, frame, mask }, copy)?,
-            Action::Bulk(bulk) => self.bulk(&mut Now { context, global, frame, mask }, bulk)?,
+            Action::Atomic(atomic) => self.atomic(&mut Now { context, memory, frame, mask, line }, atomic)?,
+            Action::Copy(copy) => self.copy(&mut Now { context, memory, frame, mask, line }, copy)?,
+            Action::Bulk(bulk) => self.bulk(&mut Now { context, memory, frame, mask, line }, bulk)?,
+            Action::Tensor(tensor) => self.tensor(&mut Now { context, memory, frame, mask, line }, tensor)?,
+            Action::ReplaceInMap { address, field, value } => {
+                self.replace_in_map(&mut Now { context, memory, frame, mask, line }, address, *field, value)?;
+            }
+            Action::Group { kind, step } => {
+                if let Some(races) = &mut memory.races {
+                    let threads = self.threads(context, races, mask);
+                    threads.into_iter().for_each(|thread| races.group(thread, *kind, *step));
+                }
+            }
             Action::Both(actions) => {
                 for action in &**actions {
-                    self.act(context, global, group, mask, action, line)?;
+                    self.act(context, memory, group, mask, action, line)?;
                 }
             }
             Action::Branch { target } => return Ok(self.split(group, mask, *target)),
@@ -342,11 +364,20 @@ impl Warp {
             Action::Return => return self.leave(context, group, mask),
             Action::Exit => return Ok(self.exit(group, mask)),
             Action::Trap => return Err((FaultKind::Trap, first)),
-            Action::Warp(warp) => return self.together(context, group, mask, warp),
-            Action::Whole(_) | Action::MatrixAccess(_) => {
-                return self.whole(context, global, group, mask, action);
+            Action::Warp(warp) => return self.together(context, memory, group, mask, warp),
+            Action::Whole(_) | Action::MatrixAccess(_) | Action::TileAccess(_) | Action::GroupProduct(_) => {
+                return self.whole(context, memory, group, mask, action, line);
             }
             Action::Barrier(barrier) => return self.arrive(context, group, mask, barrier, line),
+            Action::ClusterArrive => {
+                memory.barrier.arrive(context.rank, self.index, mask);
+                lanes(mask).for_each(|lane| self.cluster_phases[lane] = memory.barrier.phase + 1);
+                if let Some(races) = &mut memory.races {
+                    let threads = self.threads(context, races, mask);
+                    races.arrive(Meeting::Cluster, threads.into_iter());
+                }
+            }
+            Action::ClusterWait => return Ok(self.wait_for_cluster(context, memory, group, mask)),
             Action::Alloca { dest, size, align } => self.alloca(context, frame, mask, *dest, size, *align)?,
             Action::StackSave { dest } => {
                 let tops = self.local_top.map(u64::from);
@@ -364,12 +395,13 @@ impl Warp {
     }
 }
 
-/// Where a step happens: the block, global memory, and the lanes of a frame.
-struct Now<'n, 'p> {
+/// Where a step happens: the block, memory, and the lanes of a frame.
+struct Now<'n, 'p, 'm> {
     context: &'n mut Context<'p>,
-    global: &'n mut Global,
+    memory: &'n mut Memory<'m>,
     frame: u32,
     mask: u32,
+    line: u32,
 }
 
 /// Why a lane can't go on.

@@ -50,8 +50,7 @@ impl Row {
 pub fn run(sizes: &[usize]) -> Result<()> {
     let sizes = if sizes.is_empty() { &SIZES } else { sizes };
     let tools = Tools::find()?;
-    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "cli"]))?;
-    let ours = shell::target_dir().join("release/sassafras");
+    let ours = shell::installed_command()?;
     check_that_both_read_all(&tools, &ours)?;
     let rows = sizes.iter().map(|size| measure_size(&tools, &ours, *size)).collect::<Result<Vec<_>>>()?;
     print_table(&rows);

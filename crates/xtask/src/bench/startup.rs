@@ -16,8 +16,7 @@ struct Times {
 
 pub fn run() -> Result<()> {
     let tools = Tools::find()?;
-    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "cli"]))?;
-    let ours = shell::target_dir().join("release/sassafras");
+    let ours = shell::installed_command()?;
     let dir = shell::target_dir().join("bench");
     shell::create_dir(&dir)?;
     let kernel = shell::root().join(KERNEL);

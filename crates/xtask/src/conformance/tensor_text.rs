@@ -123,6 +123,12 @@ const REASONS: &[Reason] = &[
         why: "where the warp is together nobody waits for it; the compilers know that of different places",
     },
     Reason {
+        form: &["barrier", ".red."],
+        theirs: &["BAR"],
+        ours: &["BAR", "WARPSYNC"],
+        why: "threads that come from different places bring the predicate in a register that all of them know",
+    },
+    Reason {
         form: &["noComplete"],
         theirs: &["SYNCS"],
         ours: &["SYNCS", "ELECT"],

@@ -1,41 +1,98 @@
 //! `cargo xtask fuzz`: inputs that nobody thought of.
+//!
+//! `programs` and `gpu` need nothing but this program: no checkout, no Rust, and ptxas only where it is asked for.
 
-mod bundle;
 pub mod frontend;
+mod gpu;
 pub mod programs;
+mod ptxas;
+mod subject;
 
 use crate::{Result, pressure, shell};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
+use subject::{WAYS, Way};
 
-const PARTS: [&str; 5] = ["frontend", "disasm", "programs", "pressure", "bundle"];
+/// What differences of ptxas's code are called.
+const REFERENCE: &str = "ptxas";
+
+/// Which programs, how, and where to put those that fail.
+pub struct Campaign {
+    seeds: Range<u64>,
+    jobs: usize,
+    time_limit: Duration,
+    /// With ptxas's code, too.
+    reference: bool,
+    keep: PathBuf,
+    /// The names of the ways to compile.
+    ways: Vec<String>,
+}
+
+impl Campaign {
+    /// All of these programs, on all processors.
+    pub fn of(seeds: Range<u64>) -> Campaign {
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        let keep = shell::target_dir().join("fuzz");
+        let ways = WAYS.iter().map(|way| way.name.to_string()).collect();
+        Campaign { seeds, jobs, time_limit: Duration::MAX, reference: false, keep, ways }
+    }
+
+    fn has(&self, way: &Way) -> bool {
+        self.ways.iter().any(|name| name == way.name)
+    }
+}
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
-    let (mut seconds, mut seed, mut count) = (600u64, None, 1000u64);
-    let mut reference = false;
-    let mut part = "frontend".to_string();
-    let mut folder: Option<PathBuf> = None;
+    let mut campaign = Campaign::of(0..1000);
+    let (mut seconds, mut seed) = (600u64, 1);
+    let (mut worker, mut simulator) = (false, false);
+    let part = match arguments.next()? {
+        Some(Value(part)) => part.to_string_lossy().into_owned(),
+        Some(option) => return Err(option.unexpected().into()),
+        None => return Err("fuzz what? frontend, disasm, programs, pressure or gpu".into()),
+    };
     while let Some(argument) = arguments.next()? {
         match argument {
-            Value(name) if PARTS.iter().any(|part| name == *part) => {
-                part = name.to_string_lossy().into_owned();
-            }
-            Value(name) if part == "bundle" && folder.is_none() => folder = Some(name.into()),
             Long("seconds") => seconds = arguments.value()?.parse()?,
-            Long("seed") => seed = Some(arguments.value()?.parse()?),
-            Long("reference") => reference = true,
-            Long("count") => count = arguments.value()?.parse()?,
+            Long("seed") => seed = arguments.value()?.parse()?,
+            Long("seeds") => campaign.seeds = arguments.value()?.parse_with(seeds)?,
+            Long("jobs") => campaign.jobs = arguments.value()?.parse()?,
+            Long("time-limit") => campaign.time_limit = Duration::from_secs(arguments.value()?.parse()?),
+            Long("reference") => campaign.reference = true,
+            Long("keep") => campaign.keep = arguments.value()?.into(),
+            Long("ways") => campaign.ways = arguments.value()?.parse_with(ways)?,
+            Long("worker") => worker = true,
+            Long("simulator") => simulator = true,
             other => return Err(other.unexpected().into()),
         }
     }
-    match (part.as_str(), folder) {
-        ("disasm", _) => disasm(seconds, seed.unwrap_or(1)),
-        ("programs", _) => programs::run(seed.unwrap_or(0), count, reference),
-        ("pressure", _) => pressure::fuzz(seed.unwrap_or(0), count),
-        ("bundle", Some(folder)) => bundle::write(&folder, seed.unwrap_or(0), count, reference),
-        ("bundle", None) => Err("which folder? cargo xtask fuzz bundle DIR".into()),
-        _ => frontend::run(Duration::from_secs(seconds), seed.unwrap_or(1)),
+    match part.as_str() {
+        "disasm" => disasm(seconds, seed),
+        "frontend" => frontend::run(Duration::from_secs(seconds), seed),
+        "programs" => programs::run(&campaign),
+        "pressure" => pressure::fuzz(campaign.seeds.start, campaign.seeds.end - campaign.seeds.start),
+        "gpu" if worker => gpu::work(&campaign, simulator),
+        "gpu" => gpu::run(&campaign, simulator),
+        other => Err(format!("nothing is called '{other}' here").into()),
+    }
+}
+
+/// `A..B`, or one seed.
+fn seeds(text: &str) -> std::result::Result<Range<u64>, std::num::ParseIntError> {
+    match text.split_once("..") {
+        Some((first, end)) => Ok(first.parse()?..end.parse()?),
+        None => text.parse().map(|seed: u64| seed..seed.saturating_add(1)),
+    }
+}
+
+/// Names with commas between them.
+fn ways(text: &str) -> std::result::Result<Vec<String>, String> {
+    let known = |name: &&str| WAYS.iter().any(|way| way.name == *name);
+    match text.split(',').find(|name| !known(name)) {
+        Some(name) => Err(format!("no way is called '{name}'")),
+        None => Ok(text.split(',').map(str::to_string).collect()),
     }
 }
 

@@ -1,13 +1,13 @@
 //! Asynchronous copies and stores, and the barriers that count their bytes.
 //!
-//! All that is asynchronous is done on the spot, which PTX allows. A block is a cluster of its own: there is no other
-//! block's memory to copy to. Tensor copies are not known, since the driver makes their maps.
+//! All that is asynchronous is done on the spot, which PTX allows.
 
 use super::memory::{HINTS, atomic_function};
 use super::{Decoder, Dest, Ins, Source};
 use crate::ptx::mbarrier::Mbarrier;
 use crate::ptx::memory::Space;
-use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Bulk};
+use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Bulk, Delivery, Told};
+use crate::ptx::races;
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 use ::ptx::words::Kind;
@@ -19,12 +19,10 @@ const BARRIER: u32 = 8;
 impl<'a> Decoder<'a> {
     pub(super) fn asynchronous(&self, ins: &Ins<'a>) -> Option<Action> {
         match ins.mnemonic() {
-            "cp.async.bulk.commit_group" | "cp.async.bulk.wait_group" | "cp.async.bulk.prefetch" => {
-                ins.ignore(HINTS);
-                ins.ignore(&["read", "global", "L2::cache_hint"]);
-                ins.skip(0);
-                Some(Action::Nothing)
+            "cp.async.bulk.commit_group" | "cp.async.bulk.wait_group" => {
+                self.group_step(ins, races::Kind::Bulk)
             }
+            "cp.async.bulk.prefetch" => self.nothing(ins),
             "cp.async.bulk" | "cp.reduce.async.bulk" => self.bulk(ins),
             "cp.async.mbarrier.arrive" => {
                 // Without `.noinc` the arrival is one more that the barrier waits for: nothing changes.
@@ -33,7 +31,11 @@ impl<'a> Decoder<'a> {
                 ins.ty()?;
                 let change: AtomicFunction =
                     Box::new(move |_, old, _| if counts { at(old).arrive(1).bits().into() } else { old });
-                Some(atomic(address, Vec::new(), Vec::new(), change))
+                let mut arrival = atomic(address, Vec::new(), Vec::new(), change);
+                if let Action::Atomic(arrival) = &mut arrival {
+                    arrival.meeting = Some(Told::Started(races::Kind::Copies));
+                }
+                Some(arrival)
             }
             "st.async" => self.store_async(ins),
             "red.async" => self.reduce_async(ins),
@@ -44,7 +46,7 @@ impl<'a> Decoder<'a> {
     /// Where a barrier lies.
     fn barrier_address(&self, ins: &Ins<'a>, operand: &Operand) -> Option<Address> {
         ins.ignore(HINTS);
-        let space = if ins.word(Kind::Space).is_some() { Space::Shared } else { Space::Generic };
+        let space = self.space(ins)?;
         self.address(operand, space)
     }
 
@@ -99,6 +101,7 @@ impl<'a> Decoder<'a> {
         else {
             return None;
         };
+        atomic.asks = true;
         atomic.view = match parity {
             true => |old, operands| at(old).is_past_parity(operands[0] & 1 == 1).into(),
             false => |old, operands| at(old).is_past(operands[0] as u64).into(),
@@ -106,49 +109,41 @@ impl<'a> Decoder<'a> {
         Some(Action::Atomic(atomic))
     }
 
-    /// `[to], [from], bytes`, and the barrier that counts them.
+    /// `[to], [from], bytes`, the barrier that counts them and the blocks that get them.
     fn bulk(&self, ins: &Ins<'a>) -> Option<Action> {
-        let (to, from) = (self.bulk_space(ins)?, self.bulk_space(ins)?);
-        let completes = ins.flag(COMPLETES);
-        (completes != ins.flag("bulk_group")).then_some(())?;
+        let (to, from) = (self.space(ins)?, self.space(ins)?);
+        let completes = ins.flag(COMPLETES) || to != Space::Global;
+        ins.flag("bulk_group");
         ins.ignore(HINTS);
-        let hinted = ins.flag("L2::cache_hint");
+        let (many, hinted) = (ins.flag("multicast::cluster"), ins.flag("L2::cache_hint"));
         let bytes = self.source(ins.get(2)?, Type::U32)?;
         let combine = match ins.mnemonic() {
             "cp.reduce.async.bulk" => {
-                let operation = ins.word(Kind::Op)?;
+                let operation = ins.word(Kind::Op).or_else(|| ins.word(Kind::Exchange))?;
                 let ty = ins.ty()?;
                 Some((atomic_function(operation, ty)?, ty.bytes()))
             }
             _ => None,
         };
-        let copy = Action::Bulk(Box::new(Bulk {
-            to: self.address(ins.get(0)?, to)?,
-            from: self.address(ins.get(1)?, from)?,
-            bytes: bytes.clone(),
-            combine,
-        }));
-        (ins.len() == 3 + usize::from(completes) + usize::from(hinted)).then_some(())?;
+        (ins.len() == 3 + [completes, many, hinted].map(usize::from).iter().sum::<usize>()).then_some(())?;
         if hinted {
             ins.get(ins.len() - 1);
         }
-        match completes {
-            true => Some(Action::Both(Box::new([copy, self.completion(ins.get(3)?, bytes)?]))),
-            false => Some(copy),
-        }
-    }
-
-    fn bulk_space(&self, ins: &Ins<'a>) -> Option<Space> {
-        match ins.word(Kind::Space)? {
-            "global" => Some(Space::Global),
-            "shared" | "shared::cta" | "shared::cluster" => Some(Space::Shared),
-            _ => None,
-        }
+        Some(Action::Bulk(Box::new(Bulk {
+            to: self.address(ins.get(0)?, to)?,
+            from: self.address(ins.get(1)?, from)?,
+            bytes,
+            combine,
+            delivery: Delivery {
+                barrier: if completes { Some(self.address(ins.get(3)?, Space::Cluster)?) } else { None },
+                blocks: if many { Some(self.source(ins.get(4)?, Type::B16)?) } else { None },
+            },
+        })))
     }
 
     /// Bytes have come.
     fn completion(&self, barrier: &Operand, bytes: Source) -> Option<Action> {
-        let address = self.address(barrier, Space::Shared)?;
+        let address = self.address(barrier, Space::Cluster)?;
         let complete: AtomicFunction =
             Box::new(|_, old, operands| at(old).complete(operands[0] as u64).bits().into());
         Some(atomic(address, vec![bytes], Vec::new(), complete))
@@ -157,23 +152,23 @@ impl<'a> Decoder<'a> {
     /// `[to], value, [barrier]`.
     fn store_async(&self, ins: &Ins<'a>) -> Option<Action> {
         ins.ignore(HINTS);
-        let to = self.bulk_space(ins)?;
+        let to = self.space(ins)?;
         ins.flag(COMPLETES).then_some(())?;
         let _ = ins.word(Kind::Vector);
         let ty = ins.ty()?;
         let sources = self.sources(ins.get(1)?, ty)?;
         let total = u64::from(ty.bytes()) * sources.len() as u64;
         let address = self.address(ins.get(0)?, to)?;
-        let store = Action::Store { address, bytes: ty.bytes(), sources: sources.into() };
+        let store = Action::Store { address, bytes: ty.bytes(), sources: sources.into(), strong: false };
         let completion = self.completion(ins.get(2)?, Source::constant(total))?;
         Some(Action::Both(Box::new([store, completion])))
     }
 
     fn reduce_async(&self, ins: &Ins<'a>) -> Option<Action> {
         ins.ignore(HINTS);
-        let to = self.bulk_space(ins)?;
+        let to = self.space(ins)?;
         ins.flag(COMPLETES).then_some(())?;
-        let operation = ins.word(Kind::Op)?;
+        let operation = ins.word(Kind::Op).or_else(|| ins.word(Kind::Exchange))?;
         let ty = ins.ty()?;
         let function = atomic_function(operation, ty)?;
         let address = self.address(ins.get(0)?, to)?;
@@ -189,6 +184,7 @@ fn at(bits: u128) -> Mbarrier {
 }
 
 fn atomic(address: Address, sources: Vec<Source>, dests: Vec<Dest>, function: AtomicFunction) -> Action {
-    let atomic = Atomic { dests: dests.into(), ..Atomic::new(address, BARRIER, sources, function) };
+    let meeting = Some(Told::Thread);
+    let atomic = Atomic { dests: dests.into(), meeting, ..Atomic::new(address, BARRIER, sources, function) };
     Action::Atomic(Box::new(atomic))
 }

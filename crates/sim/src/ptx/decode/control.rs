@@ -33,20 +33,8 @@ impl<'a> Decoder<'a> {
             "exit" => Some(Action::Exit),
             "trap" | "brkpt" => Some(Action::Trap),
             "shfl" | "vote" | "match" | "redux" | "elect" | "activemask" | "bar.warp" => self.warp(ins),
-            // Threads wait for each other where they wait, which is enough: no thread of a block, a cluster of its
-            // own here, needs to be waited for before.
-            "barrier.cluster.arrive" => self.nothing(ins),
-            "barrier.cluster.wait" => {
-                self.nothing(ins)?;
-                Some(Action::Barrier(Box::new(Barrier {
-                    number: Source::constant(CLUSTER_BARRIER),
-                    threads: None,
-                    waits: true,
-                    reduction: Reduction::None,
-                    predicate: None,
-                    dest: Dest::SINK,
-                })))
-            }
+            "barrier.cluster.arrive" => self.nothing(ins).map(|_| Action::ClusterArrive),
+            "barrier.cluster.wait" => self.nothing(ins).map(|_| Action::ClusterWait),
             name if name.starts_with("bar") => self.barrier(ins),
             // Memory is sequentially consistent, sleep takes no time, registers are plenty.
             _ => self.nothing(ins),
@@ -54,7 +42,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// An instruction all of which changes nothing here.
-    fn nothing(&self, ins: &Ins) -> Option<Action> {
+    pub(super) fn nothing(&self, ins: &Ins) -> Option<Action> {
         while ins.take(|_| true).is_some() {}
         ins.skip(0);
         Some(Action::Nothing)
@@ -228,6 +216,3 @@ impl<'a> Decoder<'a> {
         }
     }
 }
-
-/// Behind the 16 barriers that a program can name.
-pub const CLUSTER_BARRIER: u64 = 16;

@@ -32,6 +32,8 @@ pub struct Layout<'a> {
     pub names: Vec<(String, u64)>,
     /// Bytes of shared memory before a kernel's own variables.
     shared: u32,
+    /// What the module's dynamic shared memory is aligned to.
+    dynamic_align: u32,
 }
 
 /// The largest variable of global memory.
@@ -57,6 +59,7 @@ impl<'a> Layout<'a> {
             constants: Vec::new(),
             names: Vec::new(),
             shared: 0,
+            dynamic_align: 1,
         };
         let mut variables: Vec<&Variable> = Vec::new();
         for item in &module.items {
@@ -137,7 +140,10 @@ impl<'a> Layout<'a> {
                     self.constants.resize(end as usize, 0);
                     Place::Const(start)
                 }
-                ast::Space::Shared if bytes == 0 => Place::DynamicShared,
+                ast::Space::Shared if bytes == 0 => {
+                    self.dynamic_align = self.dynamic_align.max(align as u32);
+                    Place::DynamicShared
+                }
                 ast::Space::Shared => Place::Shared(place(&mut self.shared, bytes, align)),
                 ast::Space::Local | ast::Space::Param | ast::Space::Reg => continue,
             };
@@ -197,6 +203,13 @@ impl<'a> Layout<'a> {
     }
 }
 
+/// The blocks of a cluster that a kernel asks for.
+fn cluster_of(function: &ast::Function) -> Option<[u32; 3]> {
+    let wanted = function.directives.iter().find(|directive| directive.name == ".reqnctapercluster")?;
+    let count = |axis: usize| wanted.values.get(axis).map_or(1, |count| *count as u32);
+    Some([count(0), count(1), count(2)])
+}
+
 /// A function.
 pub struct Body {
     pub routine: Routine,
@@ -226,6 +239,8 @@ impl Body {
             formal_bytes: 0,
             local_bytes: 0,
             shared_bytes: layout.shared,
+            dynamic_align: layout.dynamic_align,
+            cluster: cluster_of(function),
         };
         let mut body = Body {
             routine,
@@ -315,7 +330,10 @@ impl Body {
             let found = match variable.space {
                 ast::Space::Local => Place::Local(place(&mut routine.local_bytes, bytes, align)),
                 ast::Space::Param => Place::Param(place(&mut routine.param_bytes, bytes, align)),
-                ast::Space::Shared if function.entry && bytes == 0 => Place::DynamicShared,
+                ast::Space::Shared if function.entry && bytes == 0 => {
+                    routine.dynamic_align = routine.dynamic_align.max(align as u32);
+                    Place::DynamicShared
+                }
                 ast::Space::Shared if function.entry => {
                     Place::Shared(place(&mut routine.shared_bytes, bytes, align))
                 }

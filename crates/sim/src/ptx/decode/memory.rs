@@ -4,8 +4,9 @@
 //! copies of `cp.async` are done on the spot, so waiting for them is nothing, too.
 
 use super::{Decoder, Dest, Ins, Number, Source, constant, map, map_all};
-use crate::ptx::memory::Space;
-use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Copy, Limit};
+use crate::ptx::memory::{RANK_SHIFT, Space, rank_and_offset};
+use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Copy, Limit, Special};
+use crate::ptx::races::{self, GroupStep};
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 use ::ptx::words::Kind;
@@ -92,13 +93,10 @@ impl<'a> Decoder<'a> {
                 ins.skip(1);
                 self.compute(dest, vec![Source::constant(0)], map(|[a]: [u64; 1]| a))
             }
-            "prefetch"
-            | "prefetchu"
-            | "applypriority"
-            | "discard"
-            | "cp.async.commit_group"
-            | "cp.async.wait_group"
-            | "cp.async.wait_all" => {
+            "cp.async.commit_group" | "cp.async.wait_group" | "cp.async.wait_all" => {
+                self.group_step(ins, races::Kind::Copies)
+            }
+            "prefetch" | "prefetchu" | "applypriority" | "discard" => {
                 ins.ignore(HINTS);
                 self.space(ins)?;
                 ins.skip(0);
@@ -108,12 +106,24 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// `commit_group`, `wait_group` and `wait_all` of one kind or another.
+    pub(super) fn group_step(&self, ins: &Ins<'a>, kind: races::Kind) -> Option<Action> {
+        let step = match ins.mnemonic().rsplit('.').next()? {
+            "commit_group" => GroupStep::Commit,
+            "wait_group" => GroupStep::Wait(constant(ins.get(0)?, Type::U32)? as u32),
+            _ => GroupStep::WaitAll,
+        };
+        self.nothing(ins)?;
+        Some(Action::Group { kind, step })
+    }
+
     /// The next state space among the modifiers; generic without one.
-    fn space(&self, ins: &Ins) -> Option<Space> {
+    pub(super) fn space(&self, ins: &Ins) -> Option<Space> {
         Some(match ins.word(Kind::Space) {
             None => Space::Generic,
             Some("global") => Space::Global,
-            Some("shared" | "shared::cta" | "shared::cluster") => Space::Shared,
+            Some("shared" | "shared::cta") => Space::Shared,
+            Some("shared::cluster") => Space::Cluster,
             Some("local") => Space::Local,
             Some("const") => Space::Const,
             Some("param" | "param::entry" | "param::func") => Space::Param,
@@ -183,6 +193,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn load(&self, ins: &Ins<'a>) -> Option<Action> {
+        let strong = is_strong(ins);
         ins.ignore(HINTS);
         let space = self.space(ins)?;
         let _ = ins.word(Kind::Vector);
@@ -190,10 +201,11 @@ impl<'a> Decoder<'a> {
         (self.hinted(ins) == 2).then_some(())?;
         let address = self.address(ins.get(1)?, space)?;
         let dests = self.dests(ins.get(0)?, ty)?;
-        Some(Action::Load { address, bytes: ty.bytes().min(8), dests: dests.into() })
+        Some(Action::Load { address, bytes: ty.bytes().min(8), dests: dests.into(), strong })
     }
 
     fn store(&self, ins: &Ins<'a>) -> Option<Action> {
+        let strong = is_strong(ins);
         ins.ignore(HINTS);
         let space = self.space(ins)?;
         let _ = ins.word(Kind::Vector);
@@ -201,7 +213,7 @@ impl<'a> Decoder<'a> {
         (self.hinted(ins) == 2).then_some(())?;
         let address = self.address(ins.get(0)?, space)?;
         let sources = self.sources(ins.get(1)?, ty)?;
-        Some(Action::Store { address, bytes: ty.bytes().min(8), sources: sources.into() })
+        Some(Action::Store { address, bytes: ty.bytes().min(8), sources: sources.into(), strong })
     }
 
     fn atomic(&self, ins: &Ins<'a>) -> Option<Action> {
@@ -250,7 +262,16 @@ impl<'a> Decoder<'a> {
         let space = self.space(ins)?;
         let dest = self.dest(ins.get(0)?, Type::PRED)?;
         let source = self.source(ins.get(1)?, Type::U64)?;
-        self.compute(dest, vec![source], map(move |[a]: [u64; 1]| u64::from(Space::of_generic(a) == space)))
+        let rank = Source::Special(Special::ClusterCtarank);
+        let function = map(move |[address, rank]: [u64; 2]| {
+            let (found, offset) = Space::Generic.locate(address);
+            u64::from(match space {
+                Space::Cluster => found == Space::Shared,
+                Space::Shared => found == space && rank_and_offset(offset).0 as u64 == rank,
+                _ => found == space,
+            })
+        });
+        self.compute(dest, vec![source, rank], function)
     }
 
     /// `[to], [from], bytes` and how many bytes to take, or whether to take none.
@@ -277,19 +298,27 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A block is a cluster of its own: every rank is this one's.
+    /// The same place in another block of the cluster, or the block that an address is of.
     fn rank(&self, ins: &Ins<'a>) -> Option<Action> {
+        const RANKS: u64 = 0xff << RANK_SHIFT;
         self.space(ins)?;
         let ty = ins.ty()?;
         let source = self.source(ins.get(1)?, ty)?;
         if ins.mnemonic() == "getctarank" {
             let dest = self.dest(ins.get(0)?, Type::U32)?;
-            return self.compute(dest, vec![source], map(|[_]: [u64; 1]| 0));
+            return self.compute(dest, vec![source], map(|[a]: [u64; 1]| (a & RANKS) >> RANK_SHIFT));
         }
-        ins.get(2)?;
+        let rank = self.source(ins.get(2)?, Type::U32)?;
         let dest = self.dest(ins.get(0)?, ty)?;
-        self.compute(dest, vec![source], map(|[a]: [u64; 1]| a))
+        let function = map(|[a, rank]: [u64; 2]| a & !RANKS | rank << RANK_SHIFT & RANKS);
+        self.compute(dest, vec![source, rank], function)
     }
+}
+
+/// Is an access one that threads may use to tell each other something?
+fn is_strong(ins: &Ins) -> bool {
+    const STRONG: [&str; 5] = [".volatile", ".relaxed", ".acquire", ".release", ".mmio"];
+    ins.opcode.words.iter().any(|word| STRONG.contains(&word.text()))
 }
 
 pub(crate) fn atomic_function(operation: &str, ty: Type) -> Option<AtomicFunction> {

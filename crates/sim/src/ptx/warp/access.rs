@@ -3,14 +3,16 @@
 use super::{LOCAL_LIMIT, Now, Stop, Warp, too_many};
 use crate::ptx::block::Context;
 use crate::ptx::fault::FaultKind;
-use crate::ptx::memory::{self, Space, aligned};
-use crate::ptx::program::{Address, Atomic, Bulk, Copy, Dest, LANES, Lanes, Limit, Source, lanes};
+use crate::ptx::mbarrier::Mbarrier;
+use crate::ptx::memory::{self, Space, aligned, rank_and_offset};
+use crate::ptx::program::{Address, Atomic, Copy, Dest, LANES, Lanes, Limit, Source, Told, lanes};
+use crate::ptx::races::{Kind, Meeting, Touch};
 
-/// Bulk copies have sizes and addresses that are multiples of this.
-const BULK_STEP: u32 = 16;
+/// So many questions in vain to barriers in memory, with no write between them, are no hope for more.
+const VAIN_LIMIT: u64 = 1 << 20;
 
 impl Warp {
-    fn operand(&self, now: &Now, source: &Source) -> Result<Lanes, Stop> {
+    pub(super) fn operand(&self, now: &Now, source: &Source) -> Result<Lanes, Stop> {
         self.read(now.context, now.frame, now.mask, source)
     }
 
@@ -20,15 +22,18 @@ impl Warp {
         &'m mut self,
         now: &'m mut Now,
         lane: usize,
-        (space, address): (Space, u64),
+        (named, address): (Space, u64),
         length: u32,
     ) -> Result<&'m mut [u8], FaultKind> {
-        let (space, offset) = space.locate(address);
+        let (space, offset) = named.locate(address);
         aligned(space, offset, length)?;
         let bytes = length as usize;
         let found = match space {
-            Space::Global | Space::Generic => now.global.slice(offset, bytes),
-            Space::Shared => memory::slice(&mut now.context.shared, offset, bytes),
+            Space::Global | Space::Generic => now.memory.global.slice(offset, bytes),
+            Space::Shared | Space::Cluster => {
+                let (rank, offset) = place_in_cluster(now.context, named, offset);
+                now.memory.shared.get_mut(rank).and_then(|shared| memory::slice(shared, offset, bytes))
+            }
             Space::Local => {
                 let local = &mut self.local[lane];
                 let top = self.local_top[lane] as usize;
@@ -37,6 +42,8 @@ impl Warp {
                 }
                 memory::slice(&mut local[..top], offset, bytes)
             }
+            // Only a kernel's parameters have generic addresses.
+            Space::Param if named == Space::Generic => self.frames[0].param(lane, offset, bytes),
             Space::Param => self.frames[now.frame as usize].param(lane, offset, bytes),
             // Constant memory is not written: a store to it is refused by the parser.
             Space::Const => {
@@ -46,7 +53,26 @@ impl Warp {
         found.ok_or(FaultKind::OutOfBounds { space: space.name(), address, bytes: length })
     }
 
-    fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
+    /// Is an access of shared memory in order, if someone wants to know?
+    pub(super) fn touch(
+        &self,
+        now: &mut Now,
+        lane: usize,
+        (named, address): (Space, u64),
+        bytes: u32,
+        touch: Touch,
+    ) -> Result<(), FaultKind> {
+        let Some(races) = &mut now.memory.races else { return Ok(()) };
+        let (Space::Shared | Space::Cluster, offset) = named.locate(address) else { return Ok(()) };
+        let place = place_in_cluster(now.context, named, offset);
+        let thread = races.thread(now.context.rank, self.index, lane);
+        if touch.strong {
+            races.strong(place, thread, touch.writes);
+        }
+        races.touch(thread, place, bytes, now.line, touch)
+    }
+
+    pub(super) fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
         let base = self.operand(now, &address.base)?;
         Ok(base.map(|base| base.wrapping_add_signed(address.offset)))
     }
@@ -57,6 +83,7 @@ impl Warp {
         address: &Address,
         bytes: u32,
         dests: &[Dest],
+        strong: bool,
     ) -> Result<(), Stop> {
         let addresses = self.addresses(now, address)?;
         let length = bytes * dests.len() as u32;
@@ -72,6 +99,8 @@ impl Warp {
                 let window = if address.space == Space::Generic { Space::Const.window() } else { 0 };
                 constant_bytes(now.context, at.wrapping_sub(window), length)
             } else {
+                let touch = Touch { strong, ..Touch::READ };
+                self.touch(now, lane, (address.space, at), length, touch).map_err(|kind| (kind, lane))?;
                 self.bytes(now, lane, (address.space, at), length).map(|bytes| &*bytes)
             };
             let data = data.map_err(|kind| (kind, lane))?;
@@ -91,6 +120,7 @@ impl Warp {
         address: &Address,
         bytes: u32,
         sources: &[Source],
+        strong: bool,
     ) -> Result<(), Stop> {
         let addresses = self.addresses(now, address)?;
         let length = bytes * sources.len() as u32;
@@ -101,9 +131,18 @@ impl Warp {
         for (value, source) in values.iter_mut().zip(sources) {
             *value = self.operand(now, source)?;
         }
+        *now.memory.vain = 0;
         for lane in lanes(now.mask) {
-            let data = self.bytes(now, lane, (address.space, addresses[lane]), length);
-            let data = data.map_err(|kind| (kind, lane))?;
+            let (place, stop) = ((address.space, addresses[lane]), |kind| (kind, lane));
+            if now.memory.races.is_some() {
+                let there = self.bytes(now, lane, place, length).map_err(stop)?;
+                let mask = u64::MAX >> (64 - 8 * bytes.min(8));
+                let same = |(value, chunk): (&Lanes, &[u8])| memory::load(chunk) == value[lane] & mask;
+                let same_value = values.iter().zip(there.chunks_exact(bytes as usize)).all(same);
+                let touch = Touch { strong, same_value, ..Touch::WRITE };
+                self.touch(now, lane, place, length, touch).map_err(stop)?;
+            }
+            let data = self.bytes(now, lane, place, length).map_err(stop)?;
             for (value, chunk) in values.iter().zip(data.chunks_exact_mut(bytes as usize)) {
                 memory::store(chunk, value[lane]);
             }
@@ -133,14 +172,21 @@ impl Warp {
                     Space::Generic => Space::of_generic(at),
                     space => space,
                 };
-                let data = self.bytes(now, lane, (atomic.address.space, at), atomic.bytes);
-                let data = data.map_err(|kind| (kind, lane))?;
+                let place = (atomic.address.space, at);
+                let data = self.bytes(now, lane, place, atomic.bytes).map_err(|kind| (kind, lane))?;
                 let old = data
                     .chunks(8)
                     .rev()
                     .fold(0u128, |out, chunk| out << 64 | u128::from(memory::load(chunk)));
                 let new = (atomic.function)(resolved, old, &arguments);
                 let view = (atomic.view)(old, &arguments);
+                self.order_atomic(now, lane, place, atomic, [old, new, view]).map_err(|kind| (kind, lane))?;
+                let vain = &mut *now.memory.vain;
+                *vain = if new != old { 0 } else { *vain + u64::from(atomic.asks && view == 0) };
+                if *vain > VAIN_LIMIT {
+                    return Err((never(at, old as u64), lane));
+                }
+                let data = self.bytes(now, lane, place, atomic.bytes).map_err(|kind| (kind, lane))?;
                 for (i, chunk) in data.chunks_mut(8).enumerate() {
                     memory::store(chunk, (new >> (64 * i)) as u64);
                 }
@@ -155,6 +201,68 @@ impl Warp {
         Ok(())
     }
 
+    /// What an atomic operation, or one of a barrier in memory, says about order.
+    fn order_atomic(
+        &self,
+        now: &mut Now,
+        lane: usize,
+        (named, address): (Space, u64),
+        atomic: &Atomic,
+        [old, new, view]: [u128; 3],
+    ) -> Result<(), FaultKind> {
+        let Some(told) = atomic.meeting else {
+            let touch = Touch { strong: true, ..Touch::WRITE };
+            return self.touch(now, lane, (named, address), atomic.bytes, touch);
+        };
+        if atomic.asks {
+            return self.ask(now, lane, (named, address), view != 0);
+        }
+        let phases = [old, new].map(|bits| Mbarrier::read(bits as u64));
+        self.tell(now, lane, (named, address), told, phases)
+    }
+
+    /// A barrier in memory has said whether its phase is over.
+    fn ask(
+        &self,
+        now: &mut Now,
+        lane: usize,
+        (named, address): (Space, u64),
+        over: bool,
+    ) -> Result<(), FaultKind> {
+        let Some(races) = &mut now.memory.races else { return Ok(()) };
+        let (Space::Shared | Space::Cluster, offset) = named.locate(address) else { return Ok(()) };
+        let (rank, offset) = place_in_cluster(now.context, named, offset);
+        let thread = races.thread(now.context.rank, self.index, lane);
+        if over {
+            races.leave(Meeting::Place(rank, offset), std::iter::once(thread));
+        }
+        Ok(())
+    }
+
+    /// A barrier in memory was told something, before and after which it was like this.
+    pub(super) fn tell(
+        &self,
+        now: &mut Now,
+        lane: usize,
+        (named, address): (Space, u64),
+        told: Told,
+        [before, after]: [Mbarrier; 2],
+    ) -> Result<(), FaultKind> {
+        let Some(races) = &mut now.memory.races else { return Ok(()) };
+        let (Space::Shared | Space::Cluster, offset) = named.locate(address) else { return Ok(()) };
+        let (rank, offset) = place_in_cluster(now.context, named, offset);
+        let meeting = Meeting::Place(rank, offset);
+        let thread = races.thread(now.context.rank, self.index, lane);
+        match told {
+            Told::Thread => races.arrive(meeting, std::iter::once(thread)),
+            Told::Started(kind) => races.arrive_with(meeting, thread, kind),
+        }
+        if after.is_past(before.bits()) {
+            races.complete(meeting);
+        }
+        Ok(())
+    }
+
     pub(super) fn copy(&mut self, now: &mut Now, copy: &Copy) -> Result<(), Stop> {
         let (targets, origins) = (self.addresses(now, &copy.to)?, self.addresses(now, &copy.from)?);
         let bytes = copy.bytes;
@@ -165,6 +273,7 @@ impl Warp {
                 self.operand(now, source)?.map(|p| if p != 0 { 0 } else { bytes.into() })
             }
         };
+        *now.memory.vain = 0;
         for lane in lanes(now.mask) {
             let mut data = vec![0; bytes as usize];
             let taken = limits[lane].min(bytes.into()) as usize;
@@ -172,36 +281,11 @@ impl Warp {
                 let whole = self.bytes(now, lane, (copy.from.space, origins[lane]), bytes);
                 data[..taken].copy_from_slice(&whole.map_err(|kind| (kind, lane))?[..taken]);
             }
-            let target = self.bytes(now, lane, (copy.to.space, targets[lane]), bytes);
+            let touch = Touch::WRITE.by_agent(Kind::Copies);
+            let place = (copy.to.space, targets[lane]);
+            self.touch(now, lane, place, bytes, touch).map_err(|kind| (kind, lane))?;
+            let target = self.bytes(now, lane, place, bytes);
             target.map_err(|kind| (kind, lane))?.copy_from_slice(&data);
-        }
-        Ok(())
-    }
-
-    pub(super) fn bulk(&mut self, now: &mut Now, bulk: &Bulk) -> Result<(), Stop> {
-        let (targets, origins) = (self.addresses(now, &bulk.to)?, self.addresses(now, &bulk.from)?);
-        let sizes = self.operand(now, &bulk.bytes)?;
-        for lane in lanes(now.mask) {
-            let mut at = 0;
-            while at < sizes[lane] as u32 as u64 {
-                let stop = |kind| (kind, lane);
-                let from = (bulk.from.space, origins[lane].wrapping_add(at));
-                let to = (bulk.to.space, targets[lane].wrapping_add(at));
-                let data: Vec<u8> = self.bytes(now, lane, from, BULK_STEP).map_err(stop)?.to_vec();
-                let there = self.bytes(now, lane, to, BULK_STEP).map_err(stop)?;
-                match &bulk.combine {
-                    None => there.copy_from_slice(&data),
-                    Some((function, bytes)) => {
-                        let elements = there.chunks_mut(*bytes as usize).zip(data.chunks(*bytes as usize));
-                        for (old, new) in elements {
-                            let operands = [memory::load(new).into()];
-                            let result = function(bulk.to.space, memory::load(old).into(), &operands);
-                            memory::store(old, result as u64);
-                        }
-                    }
-                }
-                at += u64::from(BULK_STEP);
-            }
         }
         Ok(())
     }
@@ -237,7 +321,29 @@ pub(super) fn grow(top: u32, bytes: u64) -> Option<u32> {
     u32::try_from(bytes).ok().and_then(|bytes| top.checked_add(bytes)).filter(|top| *top <= LOCAL_LIMIT)
 }
 
-fn constant_bytes<'m>(context: &'m Context, offset: u64, length: u32) -> Result<&'m [u8], FaultKind> {
+/// The block of the cluster whose shared memory an address names, and where it is there.
+fn place_in_cluster(context: &Context, named: Space, address: u64) -> (usize, u64) {
+    match rank_and_offset(address) {
+        // The block's own, whatever its rank.
+        (0, offset) if named == Space::Shared => (context.rank as usize, offset),
+        place => place,
+    }
+}
+
+/// Nobody is left who could complete a barrier in memory.
+fn never(address: u64, bits: u64) -> FaultKind {
+    let (arrivals, bytes) = Mbarrier::read(bits).missing();
+    let what = format!(
+        "the barrier at {address:#x} can't complete: {arrivals} arrivals and {bytes} bytes are missing"
+    );
+    FaultKind::Deadlock { what }
+}
+
+pub(super) fn constant_bytes<'m>(
+    context: &'m Context,
+    offset: u64,
+    length: u32,
+) -> Result<&'m [u8], FaultKind> {
     aligned(Space::Const, offset, length)?;
     let constants = &context.program.constants;
     let start = usize::try_from(offset).ok();

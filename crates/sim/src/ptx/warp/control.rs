@@ -4,10 +4,11 @@ use super::access::grow;
 use super::{Arrival, DEPTH_LIMIT, Frame, Group, Next, State, Stop, Warp};
 use crate::ptx::block::Context;
 use crate::ptx::fault::FaultKind;
-use crate::ptx::memory::{self, FUNCTIONS};
+use crate::ptx::memory::{self, FUNCTIONS, Memory};
 use crate::ptx::program::{
     Action, Argument, Barrier, Call, Callee, Dest, Formal, LANES, Lanes, Reduction, Return, Source, lanes,
 };
+use crate::ptx::races::{Meeting, Races};
 
 impl Warp {
     /// Lanes of the mask go to `target`, the others on.
@@ -302,12 +303,55 @@ impl Warp {
         Ok(Next::Elsewhere)
     }
 
+    /// Lanes go on when the phase is over that they arrived in; those that have not arrived go on, as on an H200.
+    pub(super) fn wait_for_cluster(
+        &mut self,
+        context: &Context,
+        memory: &mut Memory,
+        group: &Group,
+        mask: u32,
+    ) -> Next {
+        if lanes(mask).all(|lane| self.cluster_phases[lane] <= memory.barrier.phase) {
+            lanes(mask).for_each(|lane| self.cluster_phases[lane] = 0);
+            if let Some(races) = &mut memory.races {
+                let threads = self.threads(context, races, mask);
+                races.leave(Meeting::Cluster, threads.into_iter());
+            }
+            return Next::Go(group.pc + 1);
+        }
+        self.leave_behind(group, mask);
+        self.park(Group { mask, state: State::AtCluster, ..*group });
+        Next::Elsewhere
+    }
+
+    /// The threads of some lanes, as races know them.
+    pub(super) fn threads(&self, context: &Context, races: &Races, mask: u32) -> Vec<u32> {
+        lanes(mask).map(|lane| races.thread(context.rank, self.index, lane)).collect()
+    }
+
+    /// Who waits at the barrier of the cluster looks again.
+    pub fn leave_cluster_barrier(&mut self) {
+        for group in self.groups.iter_mut().filter(|group| group.state == State::AtCluster) {
+            group.state = State::Ready;
+        }
+    }
+
     /// Lets go of the lanes at a barrier.
-    pub fn release(&mut self, context: &Context, number: u32, result: impl Fn(Reduction) -> u64) {
+    pub fn release(
+        &mut self,
+        context: &Context,
+        memory: &mut Memory,
+        number: u32,
+        result: impl Fn(Reduction) -> u64,
+    ) {
         for i in 0..self.groups.len() {
             let group = self.groups[i];
             if group.state != State::AtBarrier(number) {
                 continue;
+            }
+            if let Some(races) = &mut memory.races {
+                let threads = self.threads(context, races, group.mask);
+                races.leave(Meeting::Barrier(context.rank as usize, number), threads.into_iter());
             }
             if let Some(Action::Barrier(barrier)) =
                 context.program.steps.get(group.pc as usize).map(|step| &step.action)

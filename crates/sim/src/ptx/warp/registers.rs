@@ -42,7 +42,10 @@ impl Warp {
             }
             Source::Special(special) => self.special(context, *special),
             Source::Local(offset) => self.frames[frame as usize].local.map(|base| u64::from(base + offset)),
-            Source::DynamicShared => [context.dynamic.into(); LANES],
+            Source::Shared(offset) => [context.shared_address(*offset); LANES],
+            Source::DynamicShared(more) => {
+                [context.shared_address(context.dynamic).wrapping_add_signed(*more); LANES]
+            }
         })
     }
 
@@ -55,13 +58,20 @@ impl Warp {
             Special::Ntid(axis) => same(launch.block[axis]),
             Special::Ctaid(axis) => same(context.block[axis]),
             Special::Nctaid(axis) => same(launch.grid[axis]),
+            Special::ClusterId(axis) => same(context.cluster[axis]),
+            Special::NClusterId(axis) => same(launch.grid[axis] / context.cluster_size[axis].max(1)),
+            Special::ClusterCtaid(axis) => same(context.block[axis] % context.cluster_size[axis].max(1)),
+            Special::ClusterNctaid(axis) => same(context.cluster_size[axis]),
+            Special::ClusterCtarank => same(context.rank),
+            Special::ClusterNctarank => same(context.cluster_size.iter().product()),
+            Special::IsExplicitCluster => same(context.is_explicit_cluster().into()),
             Special::LaneId => lane_values(&|lane| lane),
             Special::WarpId => same(self.index),
             Special::NWarpId => same(launch.block.iter().product::<u32>().div_ceil(32)),
             Special::LaneMask(f) => lane_values(&f),
             Special::Clock => [context.clock; LANES],
             Special::ClockHigh => [context.clock >> 32; LANES],
-            Special::TotalSharedSize => same(context.shared.len() as u32),
+            Special::TotalSharedSize => same(context.shared_bytes),
             Special::DynamicSharedSize => same(launch.shared),
         }
     }

@@ -1,9 +1,13 @@
 //! What a whole warp does: no lane goes on before all have come.
 
 use super::{Group, Next, Now, State, Stop, Warp};
+use crate::product::chosen;
 use crate::ptx::block::Context;
-use crate::ptx::memory::Global;
-use crate::ptx::program::{Action, Address, LANES, Lanes, MatrixAccess, Source, Whole, lanes};
+use crate::ptx::memory::{self, Memory, Space};
+use crate::ptx::program::{
+    Action, Address, GroupAction, LANES, Lanes, MatrixAccess, Rows, Source, TileAccess, Whole, lanes,
+};
+use crate::ptx::races::{Kind, Touch};
 
 /// Rows of a matrix, and bytes of a row.
 const ROWS: usize = 8;
@@ -13,10 +17,11 @@ impl Warp {
     pub(super) fn whole(
         &mut self,
         context: &mut Context,
-        global: &mut Global,
+        memory: &mut Memory,
         group: &Group,
         mask: u32,
         action: &Action,
+        line: u32,
     ) -> Result<Next, Stop> {
         self.leave_behind(group, mask);
         let pc = group.pc;
@@ -34,11 +39,19 @@ impl Warp {
             match action {
                 Action::Whole(whole) => self.compute_whole(context, &here, whole)?,
                 Action::MatrixAccess(access) => {
-                    let now = &mut Now { context, global, frame: group.frame, mask };
+                    let now = &mut Now { context, memory, frame: group.frame, mask, line };
                     match access.dests.is_empty() {
                         true => self.store_matrices(now, &here, access)?,
                         false => self.load_matrices(now, &here, access)?,
                     }
+                }
+                Action::TileAccess(access) => {
+                    let now = &mut Now { context, memory, frame: group.frame, mask, line };
+                    self.access_tile(now, &here, access)?;
+                }
+                Action::GroupProduct(action) => {
+                    let now = &mut Now { context, memory, frame: group.frame, mask, line };
+                    self.group_product(now, &here, action)?;
                 }
                 _ => {}
             }
@@ -129,6 +142,102 @@ impl Warp {
     ) -> Result<&'m mut [u8], Stop> {
         let Address { space, base, offset } = &access.address;
         let address = self.gather(now.context, groups, base)?[lane].wrapping_add_signed(*offset);
-        self.bytes(now, lane, (*space, address), ROW_BYTES).map_err(|kind| (kind, lane))
+        let touch = if access.dests.is_empty() { Touch::WRITE } else { Touch::READ };
+        let stop = |kind| (kind, lane);
+        self.touch(now, lane, (*space, address), ROW_BYTES, touch).map_err(stop)?;
+        self.bytes(now, lane, (*space, address), ROW_BYTES).map_err(stop)
+    }
+
+    /// `wmma.load` and `wmma.store`.
+    fn access_tile(&mut self, now: &mut Now, groups: &[Group], access: &TileAccess) -> Result<(), Stop> {
+        let first = groups.iter().map(|g| g.mask.trailing_zeros() as usize).min().unwrap_or(0);
+        let Address { space, base, offset } = &access.address;
+        let base = self.gather(now.context, groups, base)?[first].wrapping_add_signed(*offset);
+        let stride = self.gather(now.context, groups, &access.stride)?[first];
+        let bits = access.tile.element.bits() as u64;
+        let sources: Vec<Lanes> = access
+            .sources
+            .iter()
+            .map(|source| self.gather(now.context, groups, source))
+            .collect::<Result<_, _>>()?;
+        let mut results = vec![[0; LANES]; access.dests.len()];
+        let registers = results.len().max(sources.len());
+        for ((lane, register, index), row, column) in access.tile.places(registers) {
+            let (line, along) = if access.by_rows { (row, column) } else { (column, row) };
+            let at = (line as u64).wrapping_mul(stride).wrapping_add(along as u64).wrapping_mul(bits);
+            let place = (*space, base.wrapping_add(at / 8));
+            let memory =
+                self.bytes(now, lane, place, (bits / 8).max(1) as u32).map_err(|kind| (kind, lane))?;
+            let there = memory::load(memory);
+            match sources.get(register) {
+                // Elements of less than a byte are never stored.
+                Some(source) => memory::store(memory, access.tile.element.get(source[lane], index)),
+                None => {
+                    let value = there >> (at % 8) & u64::MAX >> (64 - bits);
+                    results[register][lane] |= value << (index as u64 * bits);
+                }
+            }
+        }
+        for g in groups {
+            for (dest, values) in access.dests.iter().zip(&results) {
+                self.write(g.frame, g.mask, dest, values);
+            }
+        }
+        Ok(())
+    }
+
+    /// A warp's part of a product of its warpgroup.
+    fn group_product(&mut self, now: &mut Now, groups: &[Group], action: &GroupAction) -> Result<(), Stop> {
+        let GroupAction { product, .. } = action;
+        // Operands that all lanes have alike.
+        let columns = self.gather(now.context, groups, &action.columns)?[0];
+        let accumulates = self.gather(now.context, groups, &action.accumulates)?[0] != 0;
+        let rows = match &action.rows {
+            Rows::Registers(sources) => {
+                product.rows_in_registers(&self.gather_all(now.context, groups, sources)?)
+            }
+            Rows::Memory(descriptor) => {
+                let descriptor = self.gather(now.context, groups, descriptor)?[0];
+                let warp = self.index as usize % 4;
+                product
+                    .rows_in_memory(warp, descriptor, |at, bytes| self.operand_in_memory(now, at, bytes))?
+            }
+        };
+        let columns = product.columns(columns, |at, bytes| self.operand_in_memory(now, at, bytes))?;
+        let chosen = match &action.metadata {
+            Some((source, selector)) => {
+                let metadata = self.gather(now.context, groups, source)?;
+                Some(chosen(product.elements[0], product.k, &metadata, *selector))
+            }
+            None => None,
+        };
+        let before = match accumulates {
+            true => Some(self.gather_all(now.context, groups, &action.sums)?),
+            false => None,
+        };
+        let sums = product.sums(rows, columns, chosen, before.as_deref());
+        for g in groups {
+            for (dest, values) in action.dests.iter().zip(&sums) {
+                self.write(g.frame, g.mask, dest, values);
+            }
+        }
+        Ok(())
+    }
+
+    fn gather_all(
+        &self,
+        context: &Context,
+        groups: &[Group],
+        sources: &[Source],
+    ) -> Result<Vec<Lanes>, Stop> {
+        sources.iter().map(|source| self.gather(context, groups, source)).collect()
+    }
+
+    /// Bits that a product reads from shared memory, for the first lane and in its name.
+    fn operand_in_memory(&mut self, now: &mut Now, address: u32, bytes: u32) -> Result<u64, Stop> {
+        let place = (Space::Shared, u64::from(address));
+        let stop = |kind| (kind, 0);
+        self.touch(now, 0, place, bytes, Touch::READ.by_agent(Kind::Products)).map_err(stop)?;
+        self.bytes(now, 0, place, bytes).map(|bytes| memory::load(bytes)).map_err(stop)
     }
 }

@@ -1,0 +1,483 @@
+//! Tensor maps: the 128 bytes that say how a tensor lies in global memory and which box of it a copy takes. The driver
+//! makes them, `tensormap.replace` changes them, and the copies of the interpreter and of the simulator read them here.
+//!
+//! Where each field lies was read off the code that ptxas makes of `tensormap.replace` for every field, index and value,
+//! and off the maps that the driver makes of descriptions that differ in one thing.
+
+use crate::swizzle::Swizzle;
+
+pub const BYTES: usize = 128;
+/// Most axes of a tensor.
+pub const AXES: usize = 5;
+/// The address and the strides count 16 bytes.
+const STRIDE_SHIFT: u32 = 4;
+
+/// What a tensor is made of. Numbered as `tensormap.replace` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    U8,
+    U16,
+    U32,
+    S32,
+    U64,
+    S64,
+    F16,
+    F32,
+    /// Subnormal numbers become zero.
+    F32Ftz,
+    F64,
+    BF16,
+    Tf32,
+    Tf32Ftz,
+}
+
+/// The elements in the order of their numbers: bytes, and the name of their type in PTX.
+const ELEMENTS: [(Element, u32, &str); 13] = [
+    (Element::U8, 1, "u8"),
+    (Element::U16, 2, "u16"),
+    (Element::U32, 4, "u32"),
+    (Element::S32, 4, "s32"),
+    (Element::U64, 8, "u64"),
+    (Element::S64, 8, "s64"),
+    (Element::F16, 2, "f16"),
+    (Element::F32, 4, "f32"),
+    (Element::F32Ftz, 4, "f32"),
+    (Element::F64, 8, "f64"),
+    (Element::BF16, 2, "bf16"),
+    (Element::Tf32, 4, "f32"),
+    (Element::Tf32Ftz, 4, "f32"),
+];
+
+impl Element {
+    /// The element with a name as run lines and PTX have them.
+    pub fn named(name: &str) -> Option<Element> {
+        let special = [("f32.ftz", Element::F32Ftz), ("tf32", Element::Tf32), ("tf32.ftz", Element::Tf32Ftz)];
+        let special = special.into_iter().find(|(known, _)| *known == name).map(|(_, element)| element);
+        special
+            .or_else(|| ELEMENTS.iter().find(|(_, _, known)| *known == name).map(|(element, _, _)| *element))
+    }
+
+    pub fn bytes(self) -> u32 {
+        ELEMENTS[self as usize].1
+    }
+
+    /// The type of PTX that reductions of such a tensor have.
+    pub fn type_name(self) -> &'static str {
+        ELEMENTS[self as usize].2
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorMap {
+    pub address: u64,
+    pub rank: usize,
+    pub element: Element,
+    pub swizzle: Swizzle,
+    /// What lies outside of the tensor is a NaN, not zero.
+    pub fills_nan: bool,
+    /// Elements along each axis, the fastest first.
+    pub sizes: [u32; AXES],
+    /// Bytes from one to the next along each axis but the first.
+    pub strides: [u64; AXES - 1],
+    /// What a copy takes.
+    pub boxes: [u32; AXES],
+    /// Every how many elements.
+    pub steps: [u32; AXES],
+    /// Copies take pixels along a filter's path, not boxes.
+    pub path: Option<Path>,
+}
+
+/// The path of a filter's corner: all places within bounds along the axes between the first and the last, line by
+/// line. A copy takes so many pixels of it, and of each as many channels as `boxes` has for the first axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Where a line begins, and how far its end is from that of the tensor, by axis from the second on.
+    pub lower: [i32; AXES - 2],
+    pub upper: [i32; AXES - 2],
+    pub pixels: u32,
+}
+
+/// A tensor as one describes it; lists begin with the fastest axis, which has no stride.
+#[derive(Clone, Copy, Debug)]
+pub struct Tensor<'a> {
+    pub element: &'a str,
+    pub sizes: &'a [u32],
+    /// In bytes.
+    pub strides: &'a [u64],
+    pub boxes: &'a [u32],
+    pub steps: &'a [u32],
+    /// Bytes of a row that are mixed: 0, 32, 64 or 128.
+    pub swizzle: u32,
+    pub fills_nan: bool,
+}
+
+/// What `tensormap.replace` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapField {
+    Address,
+    Rank,
+    Box(usize),
+    Size(usize),
+    Stride(usize),
+    Step(usize),
+    Element,
+    Interleave,
+    Swizzle,
+    SwizzleAtomicity,
+    Fill,
+}
+
+/// An element of a box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Where it lies in shared memory, from the start of the box, before it is swizzled.
+    pub shared: u32,
+    /// Its address, if it is in the tensor.
+    pub global: Option<u64>,
+}
+
+/// Some bits of a word of the map.
+#[derive(Clone, Copy)]
+struct Field {
+    word: usize,
+    shift: u32,
+    bits: u32,
+}
+
+const fn field(word: usize, shift: u32, bits: u32) -> Field {
+    Field { word, shift, bits }
+}
+
+const FOLLOWS_PATH: Field = field(0x08, 0, 1);
+const RANK: Field = field(0x08, 4, 3);
+const ELEMENT: Field = field(0x08, 7, 4);
+const INTERLEAVE: Field = field(0x08, 11, 2);
+const SWIZZLE: Field = field(0x08, 13, 2);
+const FILL: Field = field(0x08, 15, 1);
+/// f32 is rounded to tf32.
+const ROUNDED: Field = field(0x08, 16, 1);
+const SWIZZLE_ATOMICITY: Field = field(0x08, 19, 3);
+const STRIDES: usize = 0x0c;
+const STRIDES_HIGH: usize = 0x1c;
+const SIZES: usize = 0x20;
+
+fn box_field(axis: usize) -> Field {
+    if axis == 0 { field(0x34, 24, 8) } else { field(0x38, 8 * (axis as u32 - 1), 8) }
+}
+
+fn step_field(axis: usize) -> Field {
+    field(0x34, 3 * axis as u32, 3)
+}
+
+/// The lower corner of a path, and the upper one sixteen bits above it. They share those bits among the axes.
+fn corner_field(rank: usize, axis: usize, upper: bool) -> Field {
+    let bits = match rank {
+        3 => 16,
+        4 => 8,
+        _ => 5,
+    };
+    field(0x38, bits * axis as u32 + if upper { 16 } else { 0 }, bits)
+}
+
+const PIXELS: Field = field(0x3c, 0, 8);
+
+fn high_stride_field(axis: usize) -> Field {
+    field(STRIDES_HIGH, 4 * axis as u32, 4)
+}
+
+impl Field {
+    fn get(self, map: &[u8; BYTES]) -> u32 {
+        word(map, self.word) >> self.shift & self.mask()
+    }
+
+    fn set(self, map: &mut [u8; BYTES], value: u32) {
+        let kept = word(map, self.word) & !(self.mask() << self.shift);
+        let new = kept | (value & self.mask()) << self.shift;
+        map[self.word..self.word + 4].copy_from_slice(&new.to_le_bytes());
+    }
+
+    fn mask(self) -> u32 {
+        (1 << self.bits) - 1
+    }
+}
+
+fn word(map: &[u8; BYTES], at: usize) -> u32 {
+    map[at..at + 4].iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
+}
+
+fn set_word(map: &mut [u8; BYTES], at: usize, value: u32) {
+    field(at, 0, 31).set(map, value);
+    field(at, 31, 1).set(map, value >> 31);
+}
+
+/// Changes a field to the value that the instruction has for it.
+pub fn replace(map: &mut [u8; BYTES], field: MapField, value: u64) {
+    let word = value as u32;
+    match field {
+        MapField::Address => map[..8].copy_from_slice(&value.to_le_bytes()),
+        MapField::Rank => RANK.set(map, word),
+        MapField::Box(axis) => box_field(axis).set(map, word.wrapping_sub(1)),
+        MapField::Size(axis) => set_word(map, SIZES + 4 * axis, word.wrapping_sub(1)),
+        MapField::Stride(axis) => {
+            set_word(map, STRIDES + 4 * axis, (value >> STRIDE_SHIFT) as u32);
+            high_stride_field(axis).set(map, (value >> STRIDE_SHIFT >> 32) as u32);
+        }
+        MapField::Step(axis) => step_field(axis).set(map, word.wrapping_sub(1)),
+        MapField::Element => {
+            // Types 11 and 12 are types 7 and 8, rounded.
+            let rounded = matches!(word, 11 | 12);
+            if rounded {
+                ROUNDED.set(map, 1);
+            }
+            ELEMENT.set(map, word - if rounded { 4 } else { 0 });
+        }
+        MapField::Interleave => INTERLEAVE.set(map, word),
+        MapField::Swizzle => SWIZZLE.set(map, word),
+        MapField::SwizzleAtomicity => SWIZZLE_ATOMICITY.set(map, word),
+        MapField::Fill => FILL.set(map, word),
+    }
+}
+
+const SWIZZLES: [Swizzle; 4] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
+
+impl TensorMap {
+    /// The map of a tensor at an address; why there is none otherwise.
+    pub fn new(address: u64, tensor: &Tensor) -> Result<TensorMap, String> {
+        let Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan } = *tensor;
+        let element = Element::named(element).ok_or_else(|| format!("a tensor of {element}"))?;
+        let rank = sizes.len();
+        let fits = (1..=AXES).contains(&rank) && boxes.len() == rank && steps.len() == rank;
+        if !fits || strides.len() + 1 != rank {
+            return Err(format!("a tensor of {rank} axes with other numbers of boxes, steps or strides"));
+        }
+        if address % 16 != 0 || strides.iter().any(|stride| stride % 16 != 0) {
+            return Err("a tensor whose address or strides are no multiples of 16".into());
+        }
+        let or_one = |list: &[u32], axis: usize| list.get(axis).copied().unwrap_or(1);
+        Ok(TensorMap {
+            address,
+            rank,
+            element,
+            swizzle: Swizzle::of_bytes(swizzle).ok_or_else(|| format!("a swizzle of {swizzle} bytes"))?,
+            fills_nan,
+            sizes: std::array::from_fn(|axis| or_one(sizes, axis)),
+            strides: std::array::from_fn(|axis| strides.get(axis).copied().unwrap_or(0)),
+            boxes: std::array::from_fn(|axis| or_one(boxes, axis)),
+            steps: std::array::from_fn(|axis| or_one(steps, axis)),
+            path: None,
+        })
+    }
+
+    /// What a map says; why it can't be used otherwise.
+    pub fn read(map: &[u8; BYTES]) -> Result<TensorMap, String> {
+        let code = ELEMENT.get(map) as usize + 4 * ROUNDED.get(map) as usize;
+        let (element, ..) =
+            ELEMENTS.get(code).ok_or_else(|| format!("a tensor of elements of type {code}"))?;
+        if INTERLEAVE.get(map) != 0 {
+            return Err("an interleaved tensor".into());
+        }
+        let stride = |axis: usize| {
+            let high = u64::from(high_stride_field(axis).get(map));
+            (high << 32 | u64::from(word(map, STRIDES + 4 * axis))) << STRIDE_SHIFT
+        };
+        Ok(TensorMap {
+            address: u64::from(word(map, 4)) << 32 | u64::from(word(map, 0)),
+            rank: (RANK.get(map) as usize + 1).min(AXES),
+            element: *element,
+            swizzle: SWIZZLES[SWIZZLE.get(map) as usize],
+            fills_nan: FILL.get(map) == 1,
+            sizes: std::array::from_fn(|axis| word(map, SIZES + 4 * axis).wrapping_add(1)),
+            strides: std::array::from_fn(stride),
+            boxes: std::array::from_fn(|axis| box_field(axis).get(map) + 1),
+            steps: std::array::from_fn(|axis| step_field(axis).get(map) + 1),
+            path: path_of(map),
+        })
+    }
+
+    pub fn write(&self) -> [u8; BYTES] {
+        let mut map = [0; BYTES];
+        map[..8].copy_from_slice(&self.address.to_le_bytes());
+        RANK.set(&mut map, self.rank as u32 - 1);
+        let rounded = matches!(self.element, Element::Tf32 | Element::Tf32Ftz);
+        ROUNDED.set(&mut map, rounded.into());
+        ELEMENT.set(&mut map, self.element as u32 - 4 * u32::from(rounded));
+        SWIZZLE.set(&mut map, SWIZZLES.iter().position(|s| *s == self.swizzle).unwrap_or(0) as u32);
+        FILL.set(&mut map, self.fills_nan.into());
+        for (axis, stride) in self.strides.iter().enumerate() {
+            let units = stride >> STRIDE_SHIFT;
+            set_word(&mut map, STRIDES + 4 * axis, units as u32);
+            high_stride_field(axis).set(&mut map, (units >> 32) as u32);
+        }
+        for axis in 0..AXES {
+            set_word(&mut map, SIZES + 4 * axis, self.sizes[axis].wrapping_sub(1));
+            box_field(axis).set(&mut map, self.boxes[axis].wrapping_sub(1));
+            step_field(axis).set(&mut map, self.steps[axis].wrapping_sub(1));
+        }
+        if let Some(path) = &self.path {
+            FOLLOWS_PATH.set(&mut map, 1);
+            PIXELS.set(&mut map, path.pixels.wrapping_sub(1));
+            set_word(&mut map, 0x38, 0);
+            for axis in 0..self.rank.saturating_sub(2) {
+                corner_field(self.rank, axis, false).set(&mut map, path.lower[axis] as u32);
+                corner_field(self.rank, axis, true).set(&mut map, path.upper[axis] as u32);
+            }
+        }
+        map
+    }
+
+    /// How many elements a box has in shared memory along each axis.
+    fn extents(&self) -> [u32; AXES] {
+        std::array::from_fn(|axis| match axis {
+            // The first axis has no steps.
+            0 => self.boxes[0],
+            _ if axis < self.rank => self.boxes[axis].div_ceil(self.steps[axis]),
+            _ => 1,
+        })
+    }
+
+    /// The bytes of a box in shared memory.
+    pub fn bytes(&self) -> u32 {
+        self.extents().iter().product::<u32>().saturating_mul(self.element.bytes())
+    }
+
+    /// What a copy takes, from the place that it names; why it can't otherwise.
+    pub fn cells(&self, start: [i32; AXES], offsets: &[u16]) -> Result<Vec<Cell>, String> {
+        match &self.path {
+            None if offsets.is_empty() => Ok(self.tile(start).collect()),
+            None => Err("pixels of a tensor that is copied in boxes".into()),
+            Some(path) => Ok(self.pixels(path, start, offsets)),
+        }
+    }
+
+    /// The pixels of a path, which the offsets are added to.
+    fn pixels(&self, path: &Path, start: [i32; AXES], offsets: &[u16]) -> Vec<Cell> {
+        let size = self.element.bytes();
+        let spatial = 1..self.rank.saturating_sub(1);
+        let mut place = start.map(i64::from);
+        let mut cells = Vec::new();
+        for _ in 0..path.pixels {
+            let mut at = place;
+            spatial
+                .clone()
+                .for_each(|axis| at[axis] += i64::from(offsets.get(axis - 1).copied().unwrap_or(0)));
+            for channel in 0..self.boxes[0] {
+                at[0] = place[0] + i64::from(channel);
+                cells.push(Cell { shared: cells.len() as u32 * size, global: self.locate(at) });
+            }
+            // On to the next place, as a number with a digit for each axis.
+            for axis in spatial.clone() {
+                place[axis] += i64::from(self.steps[axis]);
+                if place[axis] < i64::from(self.sizes[axis]) + i64::from(path.upper[axis - 1]) {
+                    break;
+                }
+                place[axis] = path.lower[axis - 1].into();
+                if axis + 2 == self.rank {
+                    place[axis + 1] += 1;
+                }
+            }
+        }
+        cells
+    }
+
+    /// Where a byte of a box at this address of shared memory lies.
+    pub fn swizzled(&self, place: u64, offset: u32) -> u64 {
+        let address = place.wrapping_add(offset.into());
+        address & !0xffff_ffff | u64::from(self.swizzle.apply(address as u32))
+    }
+
+    /// An element as a copy brings it.
+    pub fn loaded(&self, bits: u64) -> u64 {
+        bits
+    }
+
+    /// What stands for an element that the tensor doesn't have.
+    pub fn filling(&self) -> u64 {
+        0
+    }
+
+    /// The elements of the box whose first corner is given.
+    fn tile(&self, corner: [i32; AXES]) -> impl Iterator<Item = Cell> + '_ {
+        let extents = self.extents();
+        let size = self.element.bytes();
+        (0..extents.iter().product::<u32>()).map(move |index| {
+            let mut rest = index;
+            let place = std::array::from_fn(|axis| {
+                let at = rest % extents[axis];
+                rest /= extents[axis];
+                let step = if axis == 0 { 1 } else { self.steps[axis] };
+                i64::from(corner[axis]) + i64::from(at) * i64::from(step)
+            });
+            Cell { shared: index * size, global: self.locate(place) }
+        })
+    }
+
+    /// The address of an element, if the tensor has it.
+    fn locate(&self, place: [i64; AXES]) -> Option<u64> {
+        let mut address = self.address;
+        for (axis, at) in place.into_iter().enumerate().take(self.rank) {
+            let at = u64::try_from(at).ok().filter(|at| *at < u64::from(self.sizes[axis]))?;
+            let stride = match axis {
+                0 => self.element.bytes().into(),
+                _ => self.strides[axis - 1],
+            };
+            address = address.wrapping_add(at.wrapping_mul(stride));
+        }
+        Some(address)
+    }
+}
+
+fn path_of(map: &[u8; BYTES]) -> Option<Path> {
+    let rank = RANK.get(map) as usize + 1;
+    let corner = |axis: usize, upper: bool| {
+        let field = corner_field(rank, axis, upper);
+        match axis + 2 < rank {
+            true => (field.get(map) << (32 - field.bits)) as i32 >> (32 - field.bits),
+            false => 0,
+        }
+    };
+    (FOLLOWS_PATH.get(map) == 1).then(|| Path {
+        lower: std::array::from_fn(|axis| corner(axis, false)),
+        upper: std::array::from_fn(|axis| corner(axis, true)),
+        pixels: PIXELS.get(map) + 1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map() -> TensorMap {
+        TensorMap {
+            address: 0x7_0000_1000,
+            rank: 2,
+            element: Element::F16,
+            swizzle: Swizzle::Bytes64,
+            fills_nan: true,
+            sizes: [100, 40, 1, 1, 1],
+            strides: [208, 0, 0, 0],
+            boxes: [32, 16, 1, 1, 1],
+            steps: [1, 2, 1, 1, 1],
+            path: None,
+        }
+    }
+
+    #[test]
+    fn maps_are_read_as_they_are_written() {
+        assert_eq!(TensorMap::read(&map().write()), Ok(map()));
+        let tf32 = TensorMap { element: Element::Tf32Ftz, swizzle: Swizzle::None, ..map() };
+        assert_eq!(TensorMap::read(&tf32.write()), Ok(tf32));
+        let wide = TensorMap { strides: [0xf_1234_5678_0, 0, 0, 16], ..map() };
+        assert_eq!(TensorMap::read(&wide.write()), Ok(wide));
+    }
+
+    #[test]
+    fn boxes_reach_beyond_the_tensor() {
+        let map = map();
+        assert_eq!(map.bytes(), 32 * 8 * 2);
+        let cells: Vec<Cell> = map.tile([-1, 38, 0, 0, 0]).collect();
+        assert_eq!(cells.len(), 256);
+        assert_eq!(cells[0], Cell { shared: 0, global: None });
+        assert_eq!(cells[1], Cell { shared: 2, global: Some(0x7_0000_1000 + 38 * 208) });
+        assert_eq!(cells[33], Cell { shared: 66, global: None });
+    }
+}
