@@ -159,11 +159,11 @@ impl Pressure {
         self.now[0] >= BUDGET[0] && self.change(function, inst)[0] > 0
     }
 
-    /// Where registers are tight, what doesn't free any comes in the order as it was: whoever made that had an end in
+    /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
     /// mind for each beginning.
     fn must_wait(&self, function: &Function, inst: Inst) -> bool {
-        let change = || self.change(function, inst)[0];
-        self.tight && change() >= 0 && self.now[0] + change().max(1) > self.most[0]
+        let more = |change: i32| change > 0 && self.now[0] + change > self.most[0];
+        self.tight && more(self.change(function, inst)[0])
     }
 
     /// By how much an instruction goes over what there may be.
