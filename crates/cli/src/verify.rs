@@ -64,6 +64,7 @@ fn report(report: &Report) -> String {
     let missing = match report.short {
         Short::Signal(_) => "\"missing\":\"scoreboard\"".to_string(),
         Short::Cycles { have, need } => format!("\"missing\":\"cycles\",\"have\":{have},\"need\":{need}"),
+        Short::Cached => "\"missing\":\"value\"".to_string(),
     };
     format!(
         "{{\"section\":{},\"relation\":{},\"registers\":[{}],\"first\":{},\"second\":{},{missing}}}",

@@ -66,6 +66,22 @@ fn run_lines() {
     assert!(files.len() >= 14, "{files:?}");
 }
 
+/// Codes that were wrong once, and those of all run lines, cover every dependence.
+#[test]
+fn schedules() {
+    let regressions = repository().join("crates/sassafras/tests/regressions");
+    let regressions = std::fs::read_dir(regressions).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = files_with_run_lines().into_iter().chain(regressions).collect();
+    let reports = |(file, level): (&PathBuf, u8)| {
+        let cubin = compile(&std::fs::read_to_string(file).unwrap(), level).unwrap();
+        let reports = sim::verify::verify(&cubin).unwrap().reports;
+        reports.first().map(|report| format!("{} at -O{level}: {report}", file.display()))
+    };
+    let all: Vec<(&PathBuf, u8)> = files.iter().flat_map(|f| LEVELS.map(|level| (f, level))).collect();
+    let wrong: Vec<String> = all.into_par_iter().filter_map(reports).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 fn wrong_runs(file: &Path) -> Vec<String> {
     let source = std::fs::read_to_string(file).unwrap();
     let runs = runline::parse(&source).unwrap();

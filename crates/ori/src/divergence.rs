@@ -10,7 +10,7 @@
 //! * A branch on a value that varies parts the blocks up to where its threads meet again, its region's end. The
 //!   parameters of these blocks and of the end vary: they tell from where a thread came, and when.
 //! * Nothing is known of how threads come back from a call, or from a loop in which they let each other pass
-//!   (`YIELD`): all that follows is parted. A device function may have been called by a part of the warp.
+//!   (`YIELD`), or from sleep: all that follows is parted. A device function may have been called by a part of the warp.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, Value};
@@ -54,8 +54,9 @@ impl Divergence {
 
     /// Everything that may run behind something after which threads need not be together.
     fn part_what_follows(&mut self, function: &Function, cfg: &Cfg) {
-        let parts = |data: &InstData| {
-            matches!(data.op, Op::Pseudo(Pseudo::Call | Pseudo::Entry) | Op::Machine(sass::Op::YIELD))
+        let parts = |data: &InstData| match data.op {
+            Op::Pseudo(op) => matches!(op, Pseudo::Call | Pseudo::Entry),
+            Op::Machine(op) => matches!(op, sass::Op::YIELD | sass::Op::NANOSLEEP),
         };
         let returns = |b: &Block| matches!(function.blocks[*b].end, Terminator::Return);
         if cfg.order.iter().any(returns) {
@@ -155,7 +156,7 @@ fn source(op: sass::Op, data: &InstData) -> Source {
     use sass::Op::*;
     match op {
         LDC | ULDC | LDCU | BSSY => Source::Arguments,
-        S2R | S2UR => match data.args.first() {
+        S2R | S2UR | CS2R => match data.args.first() {
             Some(Arg::Name(name)) if names_the_block(*name) => Source::Arguments,
             _ => Source::Thread,
         },
@@ -163,7 +164,7 @@ fn source(op: sass::Op, data: &InstData) -> Source {
         LDG | LDS | VOTE | VOTEU | REDUX | R2UR => Source::Warp,
         // A look at a barrier; one that arrives there gets a state of its own.
         SYNCS if data.modifiers.contains(&M::PHASECHK) => Source::Warp,
-        FSWZADD | SHFL | MATCH | ELECT | CS2R | CS2UR => Source::Thread,
+        FSWZADD | SHFL | MATCH | ELECT | CS2UR => Source::Thread,
         _ => match sass::Form::of(op).first().map(|form| form.class) {
             Some(
                 Class::Alu | Class::Fma | Class::Wide | Class::Half | Class::Double | Class::Fp64 | Class::Xu,
@@ -179,9 +180,9 @@ fn gathers(op: Op) -> bool {
     matches!(op, Op::Machine(VOTE | VOTEU | REDUX | R2UR))
 }
 
-/// Special registers that are the same for all threads of a block.
+/// Special registers that are the same for all threads of a block; `SRZ` is zero.
 fn names_the_block(name: M) -> bool {
-    matches!(name, M::SR_CTAID_X | M::SR_CTAID_Y | M::SR_CTAID_Z | M::SR_CgaCtaId | M::SR_CgaSize)
+    matches!(name, M::SRZ | M::SR_CTAID_X | M::SR_CTAID_Y | M::SR_CTAID_Z | M::SR_CgaCtaId | M::SR_CgaSize)
 }
 
 /// The region of a divergent branch: a block `from`, which dominates it, and its end `to`, where the threads meet.

@@ -27,6 +27,10 @@ impl ValueSet {
         self.words[value.index() / 64] >> (value.index() % 64) & 1 != 0
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|w| *w == 0)
+    }
+
     /// Adds all of `other`; did that change anything?
     fn union(&mut self, other: &ValueSet) -> bool {
         let mut changed = false;

@@ -141,11 +141,18 @@ fn modifier(out: &mut String, m: &Mod) {
     .unwrap();
 }
 
-/// Which modifier's value counts the registers of an operand.
+/// Which modifier's value counts the registers of an operand. `*4:2`: of four, the first two are not touched.
 fn words(form: &Form, slot: &Slot) -> Result<String, String> {
-    let mut count = 1;
+    let (mut count, mut unused) = (1, 0);
     let mut by = Vec::new();
     for factor in &slot.words {
+        let factor = match factor.split_once(':').filter(|_| !factor.starts_with('(')) {
+            Some((factor, first)) => {
+                unused = first.parse::<u16>().map_err(|_| format!("`*{factor}:{first}`"))?;
+                factor
+            }
+            None => factor,
+        };
         if let Ok(number) = factor.parse::<u16>() {
             count *= number;
             continue;
@@ -157,7 +164,7 @@ fn words(form: &Form, slot: &Slot) -> Result<String, String> {
             .ok_or(format!("`*{factor}`: the row has no such modifier"))?;
         by.push(index.to_string());
     }
-    Ok(format!("Words {{ count: {count}, by: &[{}] }}", by.join(",")))
+    Ok(format!("Words {{ count: {count}, unused: {unused}, by: &[{}] }}", by.join(",")))
 }
 
 /// Only operations that read their registers at issue have an operand cache. Matrix operations have no lane for the

@@ -268,6 +268,9 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Words {
     pub count: u16,
+    /// So many of the first are named and not touched: beside A in registers, a descriptor of B stands in the upper two
+    /// of four.
+    pub unused: u16,
     pub by: &'static [usize],
 }
 

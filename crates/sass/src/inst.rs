@@ -368,7 +368,7 @@ impl Inst {
         })
     }
 
-    /// Registers of the operand at `index`.
+    /// Registers of the operand at `index`, with those that are not touched.
     pub fn words(&self, index: usize) -> u16 {
         let words = &self.form.slots[index].words;
         words.by.iter().fold(words.count, |count, &m| match &self.form.mods[m] {

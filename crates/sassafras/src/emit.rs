@@ -280,10 +280,7 @@ impl Emitter<'_> {
     /// `rest` are the blocks that follow.
     fn end(&mut self, block: Block, rest: &[Block]) {
         // Does control get there by itself, over blocks that are skipped?
-        let is_next = |e: &Self, to: Block| {
-            let first = rest.iter().find(|b| **b == to || !e.is_skipped(**b) || e.destination(**b) != to);
-            first == Some(&to)
-        };
+        let is_next = |e: &Self, to: Block| rest.iter().find(|b| !e.is_skipped(**b)) == Some(&to);
         match &self.function.blocks[block].end {
             Terminator::Exit => self.exit(),
             Terminator::Return => self.epilogue(),

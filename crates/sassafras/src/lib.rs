@@ -8,6 +8,7 @@
 //! diagnostics, never a cubin.
 
 mod abi;
+mod balance;
 mod bank0;
 mod bundles;
 mod callgraph;
@@ -38,6 +39,7 @@ mod schedule;
 mod select;
 mod simplify;
 mod uniform;
+mod unread;
 mod usage;
 mod variables;
 
@@ -308,7 +310,14 @@ fn functions<'a>(module: &'a ptx::Module<'a>) -> Result<Vec<&'a ptx::ast::Functi
         match item {
             Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
             Item::Variable(_) | Item::File(_) | Item::Section(_) | Item::Alias(_) => {}
-            Item::Pragma(_) => return Err(unsupported_module()),
+            // No loop is unrolled.
+            Item::Pragma(strings) => match strings.iter().find(|s| s.trim_matches('"') != "nounroll") {
+                Some(other) => {
+                    let message = format!("Pragma '{}' not supported", other.trim_matches('"'));
+                    return Err(Failure::of_module(message));
+                }
+                None => {}
+            },
         }
     }
     Ok(functions)
@@ -348,13 +357,16 @@ fn overlapping<'a>(
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
     let start = Instant::now();
     let mut kernel = times.of("lower", || lower::function(env, function))?;
-    passes::run(&mut kernel.code, env.machine, options, (times, log))?;
-    let mut code = times.of("regalloc", || allocate(&mut kernel, env.machine, options))?;
+    let registers = kernel.registers();
+    passes::run(&mut kernel.code, (env.machine, registers), options, (times, log))?;
+    let mut code = times.of("regalloc", || allocate(&mut kernel, env, options))?;
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
     if options.level > 0 {
         layout::arrange(&kernel.code, &mut code);
+        unread::run(&kernel.code, &mut code, env.machine);
+        balance::run(&mut code, env.machine);
     }
     Ok(settled.then_some(container::Compiled {
         source: function,
@@ -365,26 +377,21 @@ fn overlapping<'a>(
     }))
 }
 
-fn allocate(
-    kernel: &mut lower::Kernel,
-    machine: &bank0::Machine,
-    options: &Options,
-) -> Result<mir::Code, Failure> {
+fn allocate(kernel: &mut lower::Kernel, env: lower::Env, options: &Options) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let most = match kernel.reconfiguration {
-        Reconfiguration::From(start) => start,
-        _ => kernel.launch.registers(),
-    };
-    let limits = regalloc::Limits::registers(most);
-    let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
+    let limits = regalloc::Limits::registers(kernel.registers());
+    let code = regalloc::run(&mut kernel.code, limits).map_err(|refusal| match refusal {
+        regalloc::Refusal::Bug(what) => failed(&kernel.code, what),
+        regalloc::Refusal::TooFew { at, words } => {
+            let (line, registers) = (env.lines.line(at), kernel.registers());
+            Failure::of_module(limits::too_few_registers(&kernel.code.name, line, registers, words))
+        }
+    })?;
     if options.verify {
-        regalloc::check(&kernel.code, &code, &limits, machine.isa).map_err(|e| failed(&kernel.code, e))?;
+        regalloc::check(&kernel.code, &code, &limits, env.machine.isa)
+            .map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
-}
-
-fn unsupported_module() -> Failure {
-    Failure::of_module("A pragma of the module is not supported yet".to_string())
 }
 
 fn unsupported_target(target: ptx::Target) -> Failure {

@@ -172,6 +172,14 @@ impl Kernel {
         first_image(self.param_bytes, machine)
     }
 
+    /// General registers that a thread starts with, at the most.
+    pub fn registers(&self) -> u32 {
+        match self.reconfiguration {
+            Reconfiguration::From(start) => start,
+            _ => self.launch.registers(),
+        }
+    }
+
     /// Bytes of static shared memory and their alignment: the module's first, then its own.
     pub fn shared(&self, data: &Data) -> (u64, u64) {
         let (bytes, align) = if self.module_shared { data.shared } else { (0, 1) };

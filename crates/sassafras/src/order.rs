@@ -7,23 +7,23 @@
 
 mod graph;
 
-use crate::launch;
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
 use graph::{Graph, Latencies};
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Block, Cfg, File, Function, Inst, Op, Pseudo, Value};
+use sass::model::Unit;
 
 /// Instructions that are looked at together.
-const WINDOW: usize = 512;
+const WINDOW: usize = 1024;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
     let cfg = Cfg::new(function);
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
     let mut pressure = Pressure::new(function);
-    let limits = Limits::registers(launch::MOST);
+    let limits = Limits::registers(context.registers);
     let ceilings = Ceilings::new(function, &cfg, &limits);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     for &block in &cfg.order {
@@ -68,7 +68,9 @@ fn counted(file: File) -> Option<usize> {
 
 /// Words that may be alive in any code: more only where the code as it came has more.
 const BUDGET: Counts = [56, 4, 24];
-/// Where a thread has given registers away: those that stay free for values side by side, and for moves.
+/// But never more predicates than this: there are seven, and one that has to wait elsewhere takes long to come back.
+const PREDICATES: i32 = 6;
+/// Where there are few registers: those that stay free for values side by side, and for moves.
 const RESERVE: i32 = 6;
 
 /// Which values are alive, and how many words that is.
@@ -78,12 +80,20 @@ struct Pressure {
     alive: ValueSet,
     now: Counts,
     most: Counts,
+    /// There are fewer registers than the code could use.
+    tight: bool,
 }
 
 impl Pressure {
     fn new(function: &Function) -> Pressure {
         let values = function.values.len();
-        Pressure { left: vec![0; values], alive: ValueSet::new(values), now: [0; FILES], most: BUDGET }
+        Pressure {
+            left: vec![0; values],
+            alive: ValueSet::new(values),
+            now: [0; FILES],
+            most: BUDGET,
+            tight: false,
+        }
     }
 
     /// Starts at the beginning of a block.
@@ -100,9 +110,11 @@ impl Pressure {
         for value in self.alive.iter() {
             add(&mut self.now, function, value, 1);
         }
-        let [general, others @ ..] = BUDGET;
-        let general = general.min(i32::from(registers) - RESERVE);
-        self.most = self.highest(function, &data.insts, [general, others[0], others[1]]);
+        let room = i32::from(registers) - RESERVE;
+        let highest = self.highest(function, &data.insts, BUDGET);
+        // What the code as it came takes beyond that goes to memory.
+        self.tight = highest[0] > room;
+        self.most = [highest[0].min(room), highest[1].min(PREDICATES), highest[2]];
     }
 
     /// The most words that are alive at once in the order as it is.
@@ -140,10 +152,30 @@ impl Pressure {
         function.insts[inst].uses().for_each(|v| self.left[v.index()] -= 1);
     }
 
+    /// Does an instruction take registers where many are taken?
+    fn is_tight(&self, function: &Function, inst: Inst) -> bool {
+        self.now[0] >= BUDGET[0] && self.change(function, inst)[0] > 0
+    }
+
+    /// Where registers are tight, what doesn't free any comes in the order as it was: whoever made that had an end in
+    /// mind for each beginning.
+    fn must_wait(&self, function: &Function, inst: Inst) -> bool {
+        let change = || self.change(function, inst)[0];
+        self.tight && change() >= 0 && self.now[0] + change().max(1) > self.most[0]
+    }
+
     /// By how much an instruction goes over what there may be.
-    fn excess(&self, change: &Counts) -> i32 {
+    fn excess(&self, function: &Function, inst: Inst) -> i32 {
+        // Most have room enough, whatever ends with them.
+        let mut added = self.now;
+        function.insts[inst].results.iter().for_each(|v| add(&mut added, function, *v, 1));
+        if (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i]) {
+            return 0;
+        }
+        let change = self.change(function, inst);
         let over = |i: usize| if change[i] > 0 { (self.now[i] + change[i] - self.most[i]).max(0) } else { 0 };
-        (0..FILES).map(over).sum()
+        // Of uniform registers there are more than the budget, but what is put together of them must come to an end.
+        over(0) + over(1) + over(2).min(1)
     }
 }
 
@@ -162,22 +194,28 @@ struct List<'a> {
     /// How many others each has still to wait for, and when it may issue.
     waits: Vec<u32>,
     earliest: Vec<u32>,
+    /// When each unit can begin with the next one.
+    free: [u32; Unit::COUNT],
     ready: Vec<usize>,
     time: u32,
+    /// Instructions still to come.
+    left: u32,
 }
 
 impl<'a> List<'a> {
     fn new(function: &'a Function, graph: &'a Graph, pressure: &'a mut Pressure) -> List<'a> {
         let waits = graph.waits();
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
-        List { function, graph, pressure, earliest: vec![0; waits.len()], waits, ready, time: 0 }
+        let (earliest, free) = (vec![0; waits.len()], [0; Unit::COUNT]);
+        let left = graph.pipe.iter().flatten().count() as u32;
+        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left }
     }
 
     fn run(mut self, out: &mut Vec<Inst>) {
         while let Some(place) = self.next() {
             let node = self.ready.swap_remove(place);
             let inst = self.graph.insts[node];
-            self.time = self.time.max(self.earliest[node]);
+            self.time = self.time.max(self.begins(node));
             self.pressure.issue(self.function, inst);
             for &(to, cycles) in self.graph.after(node) {
                 self.earliest[to] = self.earliest[to].max(self.time + cycles);
@@ -186,19 +224,39 @@ impl<'a> List<'a> {
                     self.ready.push(to);
                 }
             }
-            self.time += self.graph.issue[node];
+            if let Some(pipe) = self.graph.pipe[node] {
+                self.free[pipe as usize] = self.time + self.graph.busy[node];
+                self.time += 1;
+                self.left -= 1;
+            }
             out.push(inst);
         }
     }
 
+    /// When an instruction can begin: what it needs is there, and so is what runs it.
+    fn begins(&self, node: usize) -> u32 {
+        self.earliest[node].max(self.graph.pipe[node].map_or(0, |pipe| self.free[pipe as usize]))
+    }
+
     /// The place in the list of the one that comes next: what fits into the registers before what doesn't, what can
-    /// issue at once before what can't, the longest way first, and else the order as it was.
+    /// issue at once before what can't, the most urgent first, and else the order as it was.
     fn next(&self) -> Option<usize> {
+        let longest = self.ready.iter().map(|n| self.graph.height[*n]).max()?;
+        let left = longest.max(self.left);
         let rank = |node: usize| {
-            let change = self.pressure.change(self.function, self.graph.insts[node]);
-            let excess = self.pressure.excess(&change);
-            let late = self.earliest[node].saturating_sub(self.time);
-            (excess, late, std::cmp::Reverse(self.graph.height[node]), node)
+            let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
+            if !self.graph.fence[node] && self.pressure.must_wait(self.function, inst) {
+                return (1, false, 0, std::cmp::Reverse(0), node);
+            }
+            let excess = match self.graph.fence[node] {
+                true => 0,
+                false => self.pressure.excess(self.function, inst),
+            };
+            // Registers that are needed much later are not taken to fill gaps.
+            let early = 2 * height < left && self.pressure.is_tight(self.function, inst);
+            // Where registers are short, the most urgent one gets them, even if it has to be waited for.
+            let late = if excess > 0 { 0 } else { self.begins(node).saturating_sub(self.time) };
+            (excess, early, late, std::cmp::Reverse(height), node)
         };
         (0..self.ready.len()).min_by_key(|place| rank(self.ready[*place]))
     }

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 /// What passes have beside the function.
 pub struct Context {
     pub machine: &'static Machine,
+    /// General registers that a thread may have.
+    pub registers: u32,
     pub fuel: Fuel,
 }
 
@@ -120,11 +122,11 @@ impl std::fmt::Display for Times {
 
 pub fn run(
     function: &mut Function,
-    machine: &'static Machine,
+    (machine, registers): (&'static Machine, u32),
     options: &Options,
     (times, log): (&mut Times, &mut String),
 ) -> Result<(), Failure> {
-    let mut context = Context { machine, fuel: Fuel::new(options.fuel) };
+    let mut context = Context { machine, registers, fuel: Fuel::new(options.fuel) };
     check("lower", function, options, log)?;
     let is_wanted =
         |p: &&Pass| p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name));

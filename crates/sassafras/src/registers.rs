@@ -26,4 +26,8 @@ impl Registers {
     pub fn contains_any(self, window: Range<usize>) -> bool {
         window.into_iter().any(|r| self.0.get(r / 64).is_some_and(|word| word >> (r % 64) & 1 != 0))
     }
+
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        (0..=u8::MAX).filter(move |r| self.0[usize::from(r / 64)] >> (r % 64) & 1 != 0)
+    }
 }

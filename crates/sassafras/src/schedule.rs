@@ -242,6 +242,38 @@ fn announced(behind: &[Step], model: &Model) -> Vec<Touch> {
     products.flat_map(|s| model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
 }
 
+/// The steps of a stretch that first touch what an instruction writes, and first overwrite what it reads.
+#[derive(Clone, Copy)]
+struct Wanted {
+    results: usize,
+    sources: usize,
+}
+
+/// Not in this stretch.
+const NEVER: usize = usize::MAX;
+
+fn wanted(touches: &[SmallVec<[Touch; 8]>]) -> Vec<Wanted> {
+    let (mut touched, mut written) = ([NEVER; sass::model::REGISTERS], [NEVER; sass::model::REGISTERS]);
+    let mut all = vec![Wanted { results: NEVER, sources: NEVER }; touches.len()];
+    for (i, touches) in touches.iter().enumerate().rev() {
+        for touch in touches {
+            for register in touch.registers() {
+                match touch.role {
+                    Role::Def => all[i].results = all[i].results.min(touched[register]),
+                    Role::Use => all[i].sources = all[i].sources.min(written[register]),
+                }
+            }
+        }
+        for touch in touches {
+            touch.registers().for_each(|register| touched[register] = i);
+            if touch.role == Role::Def {
+                touch.registers().for_each(|register| written[register] = i);
+            }
+        }
+    }
+    all
+}
+
 /// What has been issued: when, and which scoreboards tell of it.
 #[derive(Clone, Copy)]
 struct Issued {
@@ -269,6 +301,8 @@ struct Stretch<'a> {
     readers: Vec<SmallVec<[(usize, Port); 2]>>,
     /// The registers that either of them knows.
     touched: Vec<usize>,
+    /// Where something has to wait for the results of each, and for its sources, at the latest.
+    wanted: Vec<Wanted>,
     /// The instructions that count on each scoreboard.
     counting: [Vec<usize>; sass::SCOREBOARDS as usize],
     last_of_unit: [Option<u32>; Unit::COUNT],
@@ -287,6 +321,7 @@ impl<'a> Stretch<'a> {
             writers: vec![SmallVec::new(); sass::model::REGISTERS],
             readers: vec![SmallVec::new(); sass::model::REGISTERS],
             touched: Vec::new(),
+            wanted: Vec::new(),
             counting: Default::default(),
             last_of_unit: [None; Unit::COUNT],
             settled: 0,
@@ -306,12 +341,13 @@ impl<'a> Stretch<'a> {
     }
 
     fn run(&mut self, steps: &[Step], all: &mut Vec<Timed>) {
-        for (i, step) in steps.iter().enumerate() {
+        let all_touches: Vec<_> = steps.iter().map(|step| touches(&step.inst, self.model)).collect();
+        self.wanted = wanted(&all_touches);
+        for (i, (step, touches)) in steps.iter().zip(&all_touches).enumerate() {
             let unit = self.model.unit(&step.inst);
-            let touches = touches(&step.inst, self.model);
             let (mut time, mut wait) = match is_arrival(&step.inst) {
                 true => self.earliest(i, &announced(&steps[i + 1..], self.model)),
-                false => self.earliest(i, &touches),
+                false => self.earliest(i, touches),
             };
             if waits_for_all(&step.inst) {
                 wait |= self.in_use();
@@ -343,7 +379,7 @@ impl<'a> Stretch<'a> {
             if last && self.drains {
                 time = time.max(self.settled.saturating_sub(u32::from(LONGEST)));
             }
-            self.issue(i, time, &step.inst, &touches, unit);
+            self.issue(i, time, &step.inst, touches, unit);
             self.emit(i, step.inst.form().op, (time, wait), all);
         }
         self.finish(steps, all);
@@ -357,7 +393,10 @@ impl<'a> Stretch<'a> {
             time = time.max(of.time + u32::from(need.cycles));
             match need.signal {
                 Some(Signal::Write) if !of.written => wait |= bit(of.write),
-                Some(Signal::Read) if !of.taken && !of.written => wait |= bit(of.read.or(of.write)),
+                // Whose results are waited for has read its sources.
+                Some(Signal::Read) if !of.taken && !of.written && wait & bit(of.write) == 0 => {
+                    wait |= bit(of.read.or(of.write));
+                }
                 _ => {}
             }
         };
@@ -369,10 +408,12 @@ impl<'a> Stretch<'a> {
                         Role::Def => obey(*writer, self.model.waw(*port, touch.port)),
                     }
                 }
-                if touch.role == Role::Def {
-                    for (reader, port) in &self.readers[register] {
-                        obey(*reader, self.model.war(*port, touch.port));
-                    }
+            }
+        }
+        for touch in touches.iter().filter(|t| t.role == Role::Def) {
+            for register in touch.registers() {
+                for (reader, port) in &self.readers[register] {
+                    obey(*reader, self.model.war(*port, touch.port));
                 }
             }
         }
@@ -419,10 +460,16 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// One that nothing counts on, or else the one that has been counted on longest.
+    /// One that nothing counts on, or else the one that will be waited for last: who waits for a scoreboard waits for all
+    /// that count on it, and this one has just begun.
     fn scoreboard(&self, among: std::ops::Range<u8>) -> u8 {
+        let waited = |s: u8, i: usize| match self.issued[i].write == Some(s) {
+            true => self.wanted[i].results,
+            false => self.wanted[i].sources,
+        };
+        let next = |s: u8| self.counting[usize::from(s)].iter().map(|i| waited(s, *i)).min();
         let first = among.start;
-        among.min_by_key(|s| self.counting[usize::from(*s)].last().map_or(0, |i| i + 1)).unwrap_or(first)
+        among.rev().max_by_key(|s| (next(*s).unwrap_or(NEVER), next(*s).is_none())).unwrap_or(first)
     }
 
     fn in_use(&self) -> u8 {

@@ -19,7 +19,7 @@ use crate::bank0::Machine;
 use crate::{legalize, simplify};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value, eval};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, Op as Name};
 use smallvec::{SmallVec, smallvec};
 
@@ -78,6 +78,8 @@ struct Here<'a> {
     block: Block,
     /// The uniform twins of words that have been brought over or computed so far.
     known: FxHashMap<(Value, u8), Value>,
+    /// The sums among them that a product has.
+    given: FxHashSet<Value>,
     out: Vec<Inst>,
 }
 
@@ -88,7 +90,8 @@ impl<'a> Here<'a> {
         definitions: &'a Definitions,
         block: Block,
     ) -> Here<'a> {
-        Here { function, machine, definitions, block, known: FxHashMap::default(), out: Vec::new() }
+        let (known, given) = (FxHashMap::default(), FxHashSet::default());
+        Here { function, machine, definitions, block, known, given, out: Vec::new() }
     }
 
     fn run(mut self) {
@@ -114,7 +117,10 @@ impl<'a> Here<'a> {
         let word = data.args.first().and_then(|arg| self.word(arg));
         let uniform = match data.args.first().and_then(|arg| self.constant(arg, DEPTH)) {
             Some(constant) => Some(Arg::Imm(constant.into())),
-            None => word.and_then(|word| self.uniform(word, DEPTH, data.at)).map(Arg::from),
+            None => {
+                let shared = word.and_then(|word| self.uniform(word, DEPTH, data.at));
+                shared.map(|value| self.own(value, data.at).into())
+            }
         };
         match uniform {
             Some(arg) => {
@@ -132,6 +138,28 @@ impl<'a> Here<'a> {
             }
         }
         self.out.push(inst);
+    }
+
+    /// A value of its own with the same bits. Products take their descriptors side by side in four registers: what two of
+    /// them share would have to be moved, and the rest with it.
+    fn own(&mut self, value: Value, at: u32) -> Value {
+        let made = self.out.iter().rev().find(|i| self.function.insts[**i].results.first() == Some(&value));
+        let sum = made.map(|i| &self.function.insts[*i]).filter(|d| d.op == Op::Machine(Name::UIADD3));
+        if sum.is_some() && self.given.insert(value) {
+            return value;
+        }
+        let mut new = sum.cloned().unwrap_or_else(|| {
+            let args = smallvec![value.into()];
+            let (op, results) = (Op::Machine(Name::UMOV), smallvec![value]);
+            InstData { op, modifiers: smallvec![], results, args, guard: None, at }
+        });
+        for result in &mut new.results {
+            let data = self.function.values[*result];
+            *result = self.function.value(data.file, data.words);
+        }
+        let own = new.results[0];
+        self.out.push(self.function.insts.push(new));
+        own
     }
 
     /// The word of a value that an argument is, looking through packs. Nothing may be done to it on the way in.

@@ -43,13 +43,17 @@ fn examples_compile_and_the_tools_read_them() {
     }
 }
 
-/// What is outside the vocabulary must be refused: dropping it would give wrong code.
+/// What is not done must be refused: dropping it would give wrong code. Pragmas of the module may change how calls work.
 #[test]
 fn what_is_missing_is_refused_by_name() {
-    let header = ".version 8.0\n.target sm_90\n.address_size 64\n";
-    let functions = ".visible .func f();\n.visible .func g() { ret; }\n.alias f, g;\n";
-    let output = compile(&format!("{header}{functions}.entry k() {{ ret; }}\n"));
-    assert!(output.cubin.is_none(), "an alias is compiled");
+    let module = |pragma: &str| {
+        compile(&format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n.pragma {pragma};\n.entry k() {{ ret; }}\n"
+        ))
+    };
+    assert!(module("\"nounroll\"").cubin.is_some());
+    let output = module("\"nounroll\", \"abi_param_reg all\"");
+    assert!(output.cubin.is_none());
     let [diagnostic] = &output.diagnostics[..] else { panic!("{:?}", output.diagnostics) };
-    assert!(diagnostic.message.ends_with("is not supported yet"), "{}", diagnostic.message);
+    assert_eq!(diagnostic.message, "Pragma 'abi_param_reg all' not supported");
 }

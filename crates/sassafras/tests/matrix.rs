@@ -74,7 +74,7 @@ fn without_a_wait_before_the_use_one_is_put_in() {
 fn a_product_stays_behind_the_meeting_of_its_threads() {
     let product = "ld.global.v4.b32 {%r2,%r3,%r4,%r5}, [%rd2];\n\
         L: add.u32 %r1, %r1, -1; setp.ne.u32 %p1, %r1, 0; @%p1 bra L;\n\
-        bar.warp.sync -1;\n\
+        bar.warp.sync %r2;\n\
         mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%r6,%r7,%r8,%r9}, {%r2,%r3,%r4,%r5}, {%r2,%r3},\
         {%r2,%r3,%r4,%r5}; st.global.v4.b32 [%rd1], {%r6,%r7,%r8,%r9};";
     let code = code("sm_90", product);

@@ -13,11 +13,18 @@ fn what_was_wrong_once_passes_all_checkers() {
         let source = std::fs::read_to_string(&file).expect("a program");
         let parsed = ptx::parse(&source, &ptx::Options::default());
         let module = parsed.module.unwrap_or_else(|| panic!("{}: {:?}", file.display(), parsed.diagnostics));
-        for level in [0, 1, 3] {
+        for (level, debug_code) in [(0, false), (1, false), (3, false), (0, true)] {
             let target = ptx::Target::find("sm_90a").expect("a target");
-            let options = sassafras::Options { verify: true, level, ..sassafras::Options::new(target) };
+            let defaults = sassafras::Options::new(target);
+            let options = sassafras::Options { verify: true, level, debug_code, ..defaults };
             let output = sassafras::compile(&source, &module, &options);
-            assert!(output.cubin.is_some(), "{} at -O{level}: {:?}", file.display(), output.diagnostics);
+            let way = if debug_code { "for a debugger" } else { "not for a debugger" };
+            assert!(
+                output.cubin.is_some(),
+                "{} at -O{level}, {way}: {:?}",
+                file.display(),
+                output.diagnostics
+            );
         }
     }
 }

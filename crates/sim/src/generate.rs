@@ -15,9 +15,11 @@
 //! | how is a program put together? | [`build`] |
 //! | what does it look like as PTX; where is its memory? | [`print`] |
 //! | how does it become smaller? | [`reduce`] |
+//! | which kernels have more values alive than registers? | [`pressure`] |
 
 mod build;
 mod class;
+pub mod pressure;
 mod print;
 mod random;
 mod reduce;

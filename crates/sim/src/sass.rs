@@ -18,13 +18,19 @@
 //! | what does code find in constant bank 0? | [`bank0`] |
 //! | what does an instruction do? | [`decode`] makes a step of [`program`] |
 //! | which lanes run next? | [`warp`] |
-//! | barriers and shared memory of a block | [`block`] |
+//! | barriers of a block | [`block`] |
+//! | shared memory; blocks that run at the same time | [`cluster`] |
+//! | when do the bytes of a copy land? | [`flight`] |
+//! | barriers in shared memory | [`mbarrier`] |
 
 mod bank0;
 mod block;
+mod cluster;
 mod decode;
 mod fault;
+mod flight;
 mod image;
+mod mbarrier;
 mod program;
 mod warp;
 
@@ -34,7 +40,7 @@ pub use image::LoadError;
 use crate::ptx::memory::Global;
 use crate::ptx::{BLOCK_TURN, FaultKind, Launch, SHARED_LIMIT, Statistics, coordinates};
 use crate::verify::Report;
-use block::Block;
+use cluster::Cluster;
 use fault::Hazards;
 use image::{Image, Kernel};
 use program::{Action, Step};
@@ -125,23 +131,26 @@ impl<'p> Machine<'p> {
 
     fn run_blocks(&mut self, launch: &Launch, hazards: &mut Hazards) -> Result<Statistics, Fault> {
         let kernel = self.kernel(launch)?;
-        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+        let size = launch.cluster.or(kernel.cluster).unwrap_or([1; 3]);
+        let clusters: [u32; 3] = std::array::from_fn(|axis| launch.grid[axis] / size[axis]);
+        let count = clusters.iter().map(|n| u64::from(*n)).product::<u64>();
         let mut statistics = Statistics::default();
-        let mut active: VecDeque<Block> = VecDeque::new();
+        let mut active: VecDeque<Cluster> = VecDeque::new();
         let mut next = 0;
         loop {
             // A block that doesn't end in its turn may wait for one that hasn't begun.
-            if next < blocks {
-                active.push_front(Block::new(self.program, launch, kernel, coordinates(next, launch.grid)));
+            if next < count {
+                let place = coordinates(next, clusters);
+                active.push_front(Cluster::new(self.program, launch, kernel, size, place));
                 next += 1;
             }
-            let Some(mut block) = active.pop_front() else { return Ok(statistics) };
-            let finished = block.run(&mut self.global, &mut statistics, hazards, BLOCK_TURN)?;
+            let Some(mut cluster) = active.pop_front() else { return Ok(statistics) };
+            let finished = cluster.run(&mut self.global, &mut statistics, hazards, BLOCK_TURN)?;
             if statistics.steps > launch.step_limit {
                 return Err(Fault::new(FaultKind::StepLimit { steps: statistics.steps }));
             }
             if !finished {
-                active.push_back(block);
+                active.push_back(cluster);
             }
         }
     }
@@ -158,12 +167,17 @@ impl<'p> Machine<'p> {
         if launch.grid.contains(&0) {
             return Err(refuse("the grid is empty".into()));
         }
+        let cluster = launch.cluster.or(kernel.cluster).unwrap_or([1; 3]);
+        if cluster.contains(&0) || (0..3).any(|axis| launch.grid[axis] % cluster[axis] != 0) {
+            return Err(refuse(format!("{:?} blocks are no clusters of {cluster:?}", launch.grid)));
+        }
         let shared = kernel.shared.saturating_add(launch.shared);
         if shared > SHARED_LIMIT {
             return Err(refuse(format!("{name} has {shared} bytes of shared memory")));
         }
-        if kernel.parameters.size != launch.parameters.len() {
-            let (want, got) = (kernel.parameters.size, launch.parameters.len());
+        let want = kernel.parameters.size - kernel.parameters.lead.min(kernel.parameters.size);
+        if want != launch.parameters.len() {
+            let got = launch.parameters.len();
             return Err(refuse(format!("{name} takes {want} bytes of parameters, not {got}")));
         }
         Ok(kernel)

@@ -1,7 +1,8 @@
 //! Tensor maps: the 128 bytes that say how a tensor lies in global memory and which box of it a copy takes. The driver
 //! makes them, `tensormap.replace` changes them, and the copies of the interpreter and of the simulator read them here.
 //!
-//! Where each field lies was read off the code that ptxas makes of `tensormap.replace` for every field, index and value.
+//! Where each field lies was read off the code that ptxas makes of `tensormap.replace` for every field, index and value,
+//! and off the maps that the driver makes of descriptions that differ in one thing.
 
 use crate::swizzle::Swizzle;
 
@@ -82,6 +83,18 @@ pub struct TensorMap {
     pub boxes: [u32; AXES],
     /// Every how many elements.
     pub steps: [u32; AXES],
+    /// Copies take pixels along a filter's path, not boxes.
+    pub path: Option<Path>,
+}
+
+/// The path of a filter's corner: all places within bounds along the axes between the first and the last, line by
+/// line. A copy takes so many pixels of it, and of each as many channels as `boxes` has for the first axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Where a line begins, and how far its end is from that of the tensor, by axis from the second on.
+    pub lower: [i32; AXES - 2],
+    pub upper: [i32; AXES - 2],
+    pub pixels: u32,
 }
 
 /// A tensor as one describes it; lists begin with the fastest axis, which has no stride.
@@ -135,6 +148,7 @@ const fn field(word: usize, shift: u32, bits: u32) -> Field {
     Field { word, shift, bits }
 }
 
+const FOLLOWS_PATH: Field = field(0x08, 0, 1);
 const RANK: Field = field(0x08, 4, 3);
 const ELEMENT: Field = field(0x08, 7, 4);
 const INTERLEAVE: Field = field(0x08, 11, 2);
@@ -154,6 +168,18 @@ fn box_field(axis: usize) -> Field {
 fn step_field(axis: usize) -> Field {
     field(0x34, 3 * axis as u32, 3)
 }
+
+/// The lower corner of a path, and the upper one sixteen bits above it. They share those bits among the axes.
+fn corner_field(rank: usize, axis: usize, upper: bool) -> Field {
+    let bits = match rank {
+        3 => 16,
+        4 => 8,
+        _ => 5,
+    };
+    field(0x38, bits * axis as u32 + if upper { 16 } else { 0 }, bits)
+}
+
+const PIXELS: Field = field(0x3c, 0, 8);
 
 fn high_stride_field(axis: usize) -> Field {
     field(STRIDES_HIGH, 4 * axis as u32, 4)
@@ -238,6 +264,7 @@ impl TensorMap {
             strides: std::array::from_fn(|axis| strides.get(axis).copied().unwrap_or(0)),
             boxes: std::array::from_fn(|axis| or_one(boxes, axis)),
             steps: std::array::from_fn(|axis| or_one(steps, axis)),
+            path: None,
         })
     }
 
@@ -263,6 +290,7 @@ impl TensorMap {
             strides: std::array::from_fn(stride),
             boxes: std::array::from_fn(|axis| box_field(axis).get(map) + 1),
             steps: std::array::from_fn(|axis| step_field(axis).get(map) + 1),
+            path: path_of(map),
         })
     }
 
@@ -285,6 +313,15 @@ impl TensorMap {
             box_field(axis).set(&mut map, self.boxes[axis].wrapping_sub(1));
             step_field(axis).set(&mut map, self.steps[axis].wrapping_sub(1));
         }
+        if let Some(path) = &self.path {
+            FOLLOWS_PATH.set(&mut map, 1);
+            PIXELS.set(&mut map, path.pixels.wrapping_sub(1));
+            set_word(&mut map, 0x38, 0);
+            for axis in 0..self.rank.saturating_sub(2) {
+                corner_field(self.rank, axis, false).set(&mut map, path.lower[axis] as u32);
+                corner_field(self.rank, axis, true).set(&mut map, path.upper[axis] as u32);
+            }
+        }
         map
     }
 
@@ -303,12 +340,43 @@ impl TensorMap {
         self.extents().iter().product::<u32>().saturating_mul(self.element.bytes())
     }
 
-    /// What a copy takes, from the corner that it names; why it can't otherwise.
-    pub fn cells(&self, corner: [i32; AXES], offsets: &[u16]) -> Result<Vec<Cell>, String> {
-        match offsets {
-            [] => Ok(self.tile(corner).collect()),
-            _ => Err("pixels along a filter's path, which is not known".into()),
+    /// What a copy takes, from the place that it names; why it can't otherwise.
+    pub fn cells(&self, start: [i32; AXES], offsets: &[u16]) -> Result<Vec<Cell>, String> {
+        match &self.path {
+            None if offsets.is_empty() => Ok(self.tile(start).collect()),
+            None => Err("pixels of a tensor that is copied in boxes".into()),
+            Some(path) => Ok(self.pixels(path, start, offsets)),
         }
+    }
+
+    /// The pixels of a path, which the offsets are added to.
+    fn pixels(&self, path: &Path, start: [i32; AXES], offsets: &[u16]) -> Vec<Cell> {
+        let size = self.element.bytes();
+        let spatial = 1..self.rank.saturating_sub(1);
+        let mut place = start.map(i64::from);
+        let mut cells = Vec::new();
+        for _ in 0..path.pixels {
+            let mut at = place;
+            spatial
+                .clone()
+                .for_each(|axis| at[axis] += i64::from(offsets.get(axis - 1).copied().unwrap_or(0)));
+            for channel in 0..self.boxes[0] {
+                at[0] = place[0] + i64::from(channel);
+                cells.push(Cell { shared: cells.len() as u32 * size, global: self.locate(at) });
+            }
+            // On to the next place, as a number with a digit for each axis.
+            for axis in spatial.clone() {
+                place[axis] += i64::from(self.steps[axis]);
+                if place[axis] < i64::from(self.sizes[axis]) + i64::from(path.upper[axis - 1]) {
+                    break;
+                }
+                place[axis] = path.lower[axis - 1].into();
+                if axis + 2 == self.rank {
+                    place[axis + 1] += 1;
+                }
+            }
+        }
+        cells
     }
 
     /// Where a byte of a box at this address of shared memory lies.
@@ -358,6 +426,22 @@ impl TensorMap {
     }
 }
 
+fn path_of(map: &[u8; BYTES]) -> Option<Path> {
+    let rank = RANK.get(map) as usize + 1;
+    let corner = |axis: usize, upper: bool| {
+        let field = corner_field(rank, axis, upper);
+        match axis + 2 < rank {
+            true => (field.get(map) << (32 - field.bits)) as i32 >> (32 - field.bits),
+            false => 0,
+        }
+    };
+    (FOLLOWS_PATH.get(map) == 1).then(|| Path {
+        lower: std::array::from_fn(|axis| corner(axis, false)),
+        upper: std::array::from_fn(|axis| corner(axis, true)),
+        pixels: PIXELS.get(map) + 1,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,6 +457,7 @@ mod tests {
             strides: [208, 0, 0, 0],
             boxes: [32, 16, 1, 1, 1],
             steps: [1, 2, 1, 1, 1],
+            path: None,
         }
     }
 

@@ -11,8 +11,10 @@ mod conformance;
 mod cuda_bundle;
 mod frontend;
 mod fuzz;
+mod pressure;
 mod probe;
 mod probe_latency;
+mod reference;
 mod setup;
 mod shell;
 mod test;
@@ -35,6 +37,8 @@ cargo xtask <task>
       reproducible               the same code whatever the threads, path, date and kernel's name
       simulator                  ptxas's code in the simulator leaves the memory that the interpreter leaves
       tensor-text                tensor and asynchronous instructions become the same operations as with ptxas
+      verify                     the schedule verifier has nothing to report, on ptxas's code and on ours
+      mutants                    the schedule verifier finds each of 10,000 planted errors
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
       --family NAME              forms, compile-forms: this family only
@@ -44,11 +48,13 @@ cargo xtask <task>
   bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas
   bench simulator                lane instructions a second (bar: 20 million)
   bench code [DIR...]            instructions of our code against those of `ptxas -O3`, in all and in innermost loops
+  bench spills [DIR...]          bytes spilled with few registers against ptxas's: 300 values at once (bar: 1.5), and DIR
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
   fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
   fuzz programs                  generated PTX: the interpreter, the compiler's checks and all levels agree
+  fuzz pressure                  generated PTX with more values than registers: right with 24 to 255 of them
   fuzz gpu                       the same programs on this machine's GPU, against the interpreter
       --seeds A..B               which programs (default 0..1000); --seeds A is one
       --jobs N                   how many at a time (default: the processors)
@@ -60,8 +66,11 @@ cargo xtask <task>
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not
   probe-latency [TARGET...]      distances between dependent instructions in ptxas's code, against the machine model
       --corpus DIR               real PTX beside the random programs
-      --programs N               random programs for each target (default 200)
+      --programs N               random programs for each target (default 1000)
       --unknown                  list the pairs that the table has not seen on every target
+      --ops RELATION FROM TO     list the operations behind one pair of ports: Raw Alu.R Fma.R
+      --waits                    list where loops of our code wait for a distance that was never seen
+      --mixed                    list operations that never come as close as their unit does
       --write                    put what was measured in place of the model's table
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
   cuda-bundle DIR                a folder that builds and runs tests/cuda on a machine with a GPU and nvcc

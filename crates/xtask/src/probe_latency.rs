@@ -1,19 +1,27 @@
 //! `probe-latency`: the machine model's distances, measured in code that ptxas emits.
 //!
-//! Random chains (`chains.rs`) and real PTX go through ptxas for each target; an example program of `sim` reads the
-//! cubins and prints the table. Without `--write` the table is compared with the one in the repository: the task fails
-//! where ptxas was seen closer than the model allows, which would make the verifier reject good code.
+//! Random chains (`chains.rs`), programs for the asynchronous units (`units.rs`) and real PTX go through ptxas for each
+//! target; `survey.rs` reads the cubins and prints the table. Without `--write` the table is compared with the one in
+//! the repository: the task fails where ptxas was seen closer than the model allows, which would make the verifier
+//! reject good code.
 
 mod chains;
+mod survey;
+mod units;
 
+use crate::conformance::compile_ours;
+use crate::reference::{OPTIONS, Reference, retarget};
 use crate::tools::Tools;
 use crate::{Result, shell};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 /// The targets of the table's columns; sm_87 shares sm_86's encoding and alone has HFMA2.MMA with it.
 const TARGETS: [&str; 10] =
     ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"];
+/// The columns themselves.
+const COLUMNS: [&str; 9] = ["75", "80", "86", "89", "90", "100", "103", "110", "120"];
+/// Waits that are listed for each target.
+const LISTED: usize = 20;
 /// Forms in one random program.
 const LENGTH: u32 = 150;
 
@@ -21,105 +29,101 @@ struct Request {
     targets: Vec<String>,
     corpus: Option<PathBuf>,
     programs: u64,
-    write: bool,
-    unknown: bool,
+    what: What,
+}
+
+enum What {
+    Compare,
+    Write,
+    Unknown,
+    /// Relation and ports.
+    Operations([String; 3]),
+    Mixed,
+    Waits,
 }
 
 pub fn run(arguments: lexopt::Parser) -> Result<()> {
     let request = parse(arguments)?;
     let table = shell::root().join("crates/sass/src/model/distances.rs");
-    if request.unknown {
+    if let What::Unknown = request.what {
         return unknown(&shell::read(&table)?);
+    }
+    if let What::Waits = request.what {
+        return waits(&shell::read(&table)?, &request);
     }
     let tools = Tools::find()?;
     tools.check_versions()?;
-    let folder = shell::target_dir().join("probe-latency");
     let mut cubins = Vec::new();
     for target in &request.targets {
-        let made = compile(&tools, target, &request, &folder.join(target))?;
-        println!("{target}: {} cubins", made.len());
+        let made = compile(&tools, target, &request)?;
+        eprintln!("{target}: {} cubins", made.len());
         cubins.extend(made);
     }
-    let list = folder.join("cubins.txt");
-    shell::write(&list, cubins.iter().map(|path| format!("{}\n", path.display())).collect::<String>())?;
-    let measured = example(&["--table", &list.to_string_lossy()])?;
-    if request.write {
-        return shell::write(&table, measured);
+    match &request.what {
+        What::Write => shell::write(&table, survey::table(&cubins)?),
+        What::Operations(pair) => {
+            print!("{}", survey::operations(&cubins, pair)?);
+            Ok(())
+        }
+        What::Mixed => {
+            print!("{}", survey::mixed(&cubins)?);
+            Ok(())
+        }
+        _ => compare(&shell::read(&table)?, &survey::table(&cubins)?),
     }
-    compare(&shell::read(&table)?, &measured)
 }
 
 fn parse(mut arguments: lexopt::Parser) -> Result<Request> {
-    use lexopt::Arg::{Long, Value};
-    let mut request =
-        Request { targets: Vec::new(), corpus: None, programs: 200, write: false, unknown: false };
+    use lexopt::prelude::*;
+    let mut request = Request { targets: Vec::new(), corpus: None, programs: 1000, what: What::Compare };
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("corpus") => request.corpus = Some(arguments.value()?.into()),
-            Long("programs") => request.programs = arguments.value()?.to_string_lossy().parse()?,
-            Long("write") => request.write = true,
-            Long("unknown") => request.unknown = true,
-            Value(target) => request.targets.push(target.to_string_lossy().into_owned()),
+            Long("programs") => request.programs = arguments.value()?.parse()?,
+            Long("write") => request.what = What::Write,
+            Long("unknown") => request.what = What::Unknown,
+            Long("mixed") => request.what = What::Mixed,
+            Long("waits") => request.what = What::Waits,
+            Long("ops") => {
+                let mut word = || Ok::<_, crate::Error>(arguments.value()?.string()?);
+                request.what = What::Operations([word()?, word()?, word()?]);
+            }
+            Value(target) => request.targets.push(target.string()?),
             other => return Err(other.unexpected().into()),
         }
     }
     if request.targets.is_empty() {
         request.targets = TARGETS.map(String::from).to_vec();
-    } else if request.write {
+    } else if let What::Write = request.what {
         return Err("--write measures all targets: name none".into());
     }
     Ok(request)
 }
 
-/// What ptxas makes for a target of the random programs and of the corpus, each text with the target put in.
-fn compile(tools: &Tools, target: &str, request: &Request, folder: &Path) -> Result<Vec<PathBuf>> {
-    shell::create_dir(folder)?;
+/// What ptxas makes for a target of the random programs, of those for the asynchronous units, and of the corpus.
+fn compile(tools: &Tools, target: &str, request: &Request) -> Result<Vec<PathBuf>> {
     let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
     let sm: u32 = digits.parse().map_err(|_| format!("'{target}' is no target: sm_75, sm_90a"))?;
+    let reference = Reference { tools, target, option: "-O3" };
     let mut cubins = Vec::new();
     for seed in 0..request.programs {
         let text = chains::program(target, sm, seed, LENGTH, seed % 4 == 3);
-        let cubin = ptxas(tools, target, &text, &folder.join(format!("chain-{seed}")))?;
+        let cubin = reference.compile(&format!("chain-{seed}"), &text)?;
         cubins.push(cubin.ok_or(format!("ptxas refuses random program {seed} for {target}"))?);
     }
-    let files = match &request.corpus {
-        Some(corpus) => shell::files_below(corpus, "ptx")?,
-        None => Vec::new(),
-    };
-    for (number, file) in files.iter().enumerate() {
-        let retarget = |line: &str| match line.starts_with(".target ") {
-            true => format!(".target {target}\n"),
-            false => format!("{line}\n"),
-        };
-        let text: String = shell::read(file)?.lines().map(retarget).collect();
-        // A file that uses what this target does not have is another target's.
-        cubins.extend(ptxas(tools, target, &text, &folder.join(format!("corpus-{number}")))?);
+    for (name, text) in units::programs(target, sm) {
+        match reference.compile(&name, &text)? {
+            Some(cubin) => cubins.push(cubin),
+            // ptxas 13.0.88 crashes on one of them, for sm_86 and sm_89.
+            None => eprintln!("{target}: ptxas fails on {name}"),
+        }
+    }
+    for option in OPTIONS {
+        if let Some(corpus) = &request.corpus {
+            cubins.extend(Reference { tools, target, option }.corpus(corpus)?);
+        }
     }
     Ok(cubins)
-}
-
-/// The cubin of a text, or nothing where ptxas refuses it. One that an earlier run made of the same text serves again.
-fn ptxas(tools: &Tools, target: &str, text: &str, stem: &Path) -> Result<Option<PathBuf>> {
-    let (source, cubin) = (stem.with_extension("ptx"), stem.with_extension("cubin"));
-    if cubin.is_file() && std::fs::read_to_string(&source).is_ok_and(|before| before == text) {
-        return Ok(Some(cubin));
-    }
-    shell::write(&source, text)?;
-    let output =
-        shell::capture(tools.command("ptxas").args(["-arch", target, "-o"]).args([&cubin, &source]))?;
-    Ok(output.status.success().then_some(cubin))
-}
-
-/// What the measuring program prints.
-fn example(arguments: &[&str]) -> Result<String> {
-    let mut command = Command::new("cargo");
-    command.args(["run", "--release", "--quiet", "-p", "sim", "--example", "latency", "--"]).args(arguments);
-    let output = shell::capture(command.current_dir(shell::root()))?;
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
-    if !output.status.success() {
-        return Err("the cubins cannot be measured".into());
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// The rows of a table: relation and ports, then the least distance of each column, where one was seen.
@@ -137,16 +141,42 @@ fn rows(table: &str) -> Vec<(String, Vec<Option<u32>>)> {
                 let times: u32 = times.trim().parse().ok()?;
                 least.trim().parse().ok().filter(|_| times > 0)
             };
-            rows.push((format!("{relation} ({}", ports.trim()), cells.split("), (").map(cell).collect()));
+            let ports = ports.split_whitespace().collect::<Vec<_>>().join(" ");
+            rows.push((format!("{relation} ({ports}"), cells.split("), (").map(cell).collect()));
         }
     }
     rows
 }
 
+/// Lists where the loops of our code wait for a distance that was never seen on the target, most cycles first.
+fn waits(table: &str, request: &Request) -> Result<()> {
+    let corpus = request.corpus.as_ref().ok_or("--waits needs --corpus")?;
+    let rows: std::collections::BTreeMap<_, _> = rows(table).into_iter().collect();
+    for target in &request.targets {
+        let mut waits = survey::Waits::default();
+        for file in shell::files_below(corpus, "ptx")? {
+            // What another target's PTX needs and this one lacks is refused.
+            if let Ok(cubin) = compile_ours(&retarget(&shell::read(&file)?, target), target, 3) {
+                survey::waits(&cubin, &mut waits)?;
+            }
+        }
+        let column = COLUMNS.iter().position(|sm| target.trim_end_matches(['a', 'f']) == format!("sm_{sm}"));
+        let column = column.ok_or(format!("{target} has no column of its own"))?;
+        let key = |pair: &_| survey::row_name(pair).split_whitespace().collect::<Vec<_>>().join(" ");
+        let seen = |pair: &_| rows.get(&key(pair)).is_some_and(|columns| columns[column].is_some());
+        let mut unseen: Vec<_> = waits.into_iter().filter(|(pair, _)| !seen(pair)).collect();
+        unseen.sort_by_key(|(_, (times, cycles))| std::cmp::Reverse(times * u32::from(*cycles)));
+        println!("{target}: {} pairs that were never seen hold back instructions in loops", unseen.len());
+        for (pair, (times, cycles)) in unseen.iter().take(LISTED) {
+            println!("  {:<48} {cycles:>3} cycles, {times:>5} times", survey::pair_name(pair));
+        }
+    }
+    Ok(())
+}
+
 /// Lists the pairs that were seen on some targets, with the targets that they were never seen on: there the model takes
 /// the longest of the others. Pairs that were seen nowhere have no row.
 fn unknown(table: &str) -> Result<()> {
-    const COLUMNS: [&str; 9] = ["75", "80", "86", "89", "90", "100", "103", "110", "120"];
     let mut cells = 0;
     for (ports, columns) in rows(table) {
         let never: Vec<&str> =

@@ -24,7 +24,7 @@ fn error(text: &str) -> String {
 fn scalar(run: &Run, name: &str) -> u64 {
     match run.args.iter().find(|arg| arg.name == name).unwrap().contents {
         Contents::Scalar(value) => value,
-        Contents::Buffer { .. } => panic!("{name} is a buffer"),
+        _ => panic!("{name} is not a scalar"),
     }
 }
 

@@ -42,12 +42,13 @@ pub fn int_to_float(from: Int, format: Format, flow: Flow, a: u64) -> u64 {
 /// From one float format to another. A NaN becomes the target's NaN, but between f64 and f32 and from f16 to
 /// f64 it keeps its sign and the upper part of its payload; `.ftz` makes an f32 the f32 NaN first. Seen on an H200.
 pub fn float_to_float(from: Format, to: Format, flow: Flow, a: u64) -> u64 {
-    let flush = |format: Format, bits: u64| if flow.ftz && format == F32 { format.flush(bits) } else { bits };
-    let a = flush(from, a);
+    // `.ftz` is about f32, on either side.
+    let a = if flow.ftz && from == F32 { from.flush(a) } else { a };
+    let (ftz, flow) = (flow.ftz, Flow { ftz: flow.ftz && to == F32, ..flow });
     let sign = if from.is_negative(a) { to.sign_bit() } else { 0 };
     let bits = if from.is_nan(a) {
         match (to, from) {
-            (F64, F32) if flow.ftz => moved_nan(from, to, F32.nan),
+            (F64, F32) if ftz => moved_nan(from, to, F32.nan),
             (F64, _) | (F32, F64) => moved_nan(from, to, a),
             _ => to.nan,
         }
@@ -56,7 +57,7 @@ pub fn float_to_float(from: Format, to: Format, flow: Flow, a: u64) -> u64 {
     } else {
         Exact::decode(from, a).round(to, flow)
     };
-    Flow { ftz: false, ..flow }.result(to, flush(to, bits))
+    flow.result(to, bits)
 }
 
 /// A quiet NaN with the sign and the payload of another format's, as far as it fits.

@@ -179,8 +179,8 @@ pub enum Clamp {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
     pub rounding: Rounding,
-    /// Subnormal arguments and results become zero. A result is flushed if it is subnormal after rounding
-    /// (*unverified* for results that round up to the smallest normal number).
+    /// Subnormal arguments and results become zero. A result is flushed if it is below the smallest normal number
+    /// before rounding: an H200 makes zero of f32 and f16 products that rounding would lift to that number.
     pub ftz: bool,
     pub clamp: Clamp,
     /// What is too large becomes the largest number, and so does an infinity.
@@ -295,7 +295,7 @@ impl Exact {
         Exact { negative, exponent: high.exponent, significand }
     }
 
-    /// Rounded to a format. Overflow gives infinity or the largest number, as the rounding has it.
+    /// Rounded to a format, or flushed. Overflow gives infinity or the largest number, as the rounding has it.
     #[inline]
     pub fn round(self, format: Format, flow: Flow) -> u64 {
         let sign = if self.negative { format.sign_bit() } else { 0 };
@@ -303,6 +303,9 @@ impl Exact {
             return sign;
         }
         let top = self.exponent + 127 - self.significand.leading_zeros() as i32;
+        if flow.ftz && top < format.lowest() + format.mantissa as i32 {
+            return sign;
+        }
         let last = (top - format.mantissa as i32).max(format.lowest());
         let kept = round_at(self, last, flow.rounding);
         // A significand with its hidden bit adds one to the exponent field, as does a carry out of rounding.

@@ -116,6 +116,9 @@ pub fn f2fp(call: &mut Call) -> Option<Results> {
     if call.has(M::UNPACK_B_MERGE_C) {
         return narrow_pair(call, clamp, finite);
     }
+    if call.has(M::PACK_B) {
+        return tf32(call, clamp, finite);
+    }
     let single = call.has(M::MERGE_C);
     let merge = call.has(M::PACK_AB_MERGE_C);
     if !single && !merge && !call.has(M::PACK_AB) {
@@ -148,6 +151,16 @@ pub fn f2fp(call: &mut Call) -> Option<Results> {
         return Some(Results::word(pair as u32));
     }
     Some(Results::word((half(call.arg(2)?)? << 16 | pair) as u32))
+}
+
+/// An f32 as a tf32, of which there is one in a register: `.PACK_B`.
+fn tf32(call: &mut Call, clamp: Clamp, finite: bool) -> Option<Results> {
+    if !(call.has(M::TF32) && call.has(M::F32)) {
+        return None;
+    }
+    let flow = Flow { rounding: rounding(call), ftz: false, clamp, finite };
+    call.count_is(1..=1)?;
+    Some(Results::word(convert::f32_to_tf32(flow, call.arg(0)?.float(F32)?) as u32))
 }
 
 /// The half of a register that an operand names.

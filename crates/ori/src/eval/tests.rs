@@ -372,6 +372,9 @@ fn conversions() {
     let merge = [M::SATFINITE, M::E4M3, M::F32, M::PACK_AB_MERGE_C];
     assert_eq!(words(Op::F2FP, &merge, &[f(2.0), f(1e9), 0xabcd]), Some(0xabcd_407e));
     assert_eq!(words(Op::F2FP, &[M::F16, M::E4M3, M::UNPACK_B], &[0x407e]), Some(0x4000_5f00));
+    let tf32 = [M::RELU, M::TF32, M::F32, M::PACK_B];
+    assert_eq!(words(Op::F2FP, &tf32, &[0x3f80_3000]), Some(0x3f80_4000));
+    assert_eq!(words(Op::F2FP, &tf32, &[f(-1.0)]), Some(0));
     assert_eq!(words(Op::F2IP, &[M::U8, M::F32, M::TRUNC, M::NTZ], &[0, f(7.9), 0]), Some(7));
 }
 

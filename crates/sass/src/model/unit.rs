@@ -175,6 +175,8 @@ impl Unit {
             Class::Load | Class::Store => memory(op),
             Class::Uniform if op == Op::ULDC || op == Op::UMOV && !inst.has(M::_64) => Unit::UniformMove,
             Class::Uniform => Unit::Uniform,
+            // It reads its uniform register at issue: ptxas never gives it a scoreboard, and the others always.
+            Class::UniformStore if op == Op::UTCSHIFT => Unit::Memory,
             Class::UniformLoad | Class::UniformStore => Unit::UniformLate,
             Class::Control => control(op),
         }
@@ -205,7 +207,7 @@ impl Unit {
     /// A later instruction of `later` reads its sources after an earlier one of `self` has read its own.
     ///
     /// LDC keeps no order: in ptxas's code for six targets, all 731 instructions that load over the address of an
-    /// earlier LDC have waited for that very one.
+    /// earlier LDC have waited for that very one; an H200 was seen to find the later result in it.
     pub fn reads_before(self, later: Unit) -> bool {
         let queue = |unit| match unit {
             Unit::Shared | Unit::Memory | Unit::Barrier => Unit::Memory,
@@ -441,7 +443,9 @@ impl<'a> Touches<'a> {
             }
             let (low, high) = parts(unit, file, role, position);
             let touch = |first, count, part| Touch { file, first, count, role, port: Port { unit, part } };
-            let count = inst.words(index);
+            let unused = slot.words.unused;
+            let (first, count) =
+                (first.saturating_add(unused as u8), inst.words(index).saturating_sub(unused));
             if low == high || count < 2 {
                 self.push(touch(first, count, low));
             } else {

@@ -152,8 +152,9 @@ fn wide_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     for (x, product) in [(a, b), (b, a)] {
         let Some(wide) = c.pair(&product[0], &product[1]) else { continue };
         let Some(imad) = c.define(wide).filter(|d| d.op == Op::Machine(sass::Op::IMAD)) else { continue };
-        let alone = c.uses[wide.index()] == 2 && imad.results.len() == 1 && is_zero(&imad.args[2]);
-        let Some(addend) = c.pair(&x[0], &x[1]).filter(|_| alone) else { continue };
+        // Even where others need the product, too, this is one instruction in place of two.
+        let plain = imad.results.len() == 1 && is_zero(&imad.args[2]);
+        let Some(addend) = c.pair(&x[0], &x[1]).filter(|_| plain) else { continue };
         let modifiers = imad.modifiers.clone();
         return c.legal(data, sass::Op::IMAD, &modifiers, &[imad.args[0], imad.args[1], addend.into()]);
     }

@@ -4,14 +4,18 @@
 //! * Loads may pass each other, but not a store that may write what they read; nor do stores that may write the same
 //!   place. Two accesses are apart if they are to different memories, or to the same base at offsets that don't overlap.
 //! * What threads of a warp do together keeps its order; so do atomics and barriers, which no access passes.
-//! * Nothing at all passes what is not known here: products of warpgroups, calls, convergence, clocks.
+//! * Products of warpgroups, their arrivals and waits are fences: what has nothing to do with the registers that they
+//!   work on passes, so that it is done while they run.
+//! * Nothing at all passes what is not known here: calls, convergence, clocks.
 
 use crate::simplify;
 use ori::{Arg, Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::model::{Model, Part, Port, Unit};
 use sass::{Class, Isa, M};
 use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// How an instruction is bound to its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +31,9 @@ enum Kind {
     Order,
     /// The same, and the threads of a warp meet here.
     Meet,
+    /// As `Order`; nor does anything pass that touches the registers of products: it is one of them, or has to do with
+    /// their flight.
+    Fence,
     /// Nothing passes it.
     Wall,
 }
@@ -75,9 +82,11 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         return Kind::Order;
     }
     let Op::Machine(op) = data.op else {
-        let free =
-            matches!(data.op, Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef));
-        return if free { Kind::Free } else { Kind::Wall };
+        return match data.op {
+            Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef) => Kind::Free,
+            Op::Pseudo(Pseudo::Landed) => Kind::Fence,
+            _ => Kind::Wall,
+        };
     };
     use sass::Op::*;
     let fixed = |a: &Arg| matches!(a, Arg::Name(m) if simplify::is_lasting(*m));
@@ -88,8 +97,11 @@ fn kind(function: &Function, data: &InstData) -> Kind {
         VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX => Kind::Warp,
         WARPSYNC => Kind::Meet,
         BAR | ATOM | ATOMG | ATOMS | RED => Kind::Order,
+        // Copies to shared memory, their groups, and the wait for these.
+        LDGSTS | LDGDEPBAR | DEPBAR => Kind::Order,
+        HGMMA | IGMMA | QGMMA | BGMMA | WARPGROUP => Kind::Fence,
         LDG | LDS | LD | LDL | LDSM => access(data, op).map_or(Kind::Order, Kind::Load),
-        STG | STS | ST | STL => access(data, op).map_or(Kind::Order, Kind::Store),
+        STG | STS | ST | STL | STSM => access(data, op).map_or(Kind::Order, Kind::Store),
         _ => sass::Form::of(op).first().map_or(Kind::Wall, |form| of_class(form.class)),
     }
 }
@@ -105,10 +117,10 @@ fn of_class(class: Class) -> Kind {
 
 /// The bytes of a plain load or store; `None` if its modifiers say more than how wide it is.
 fn access(data: &InstData, op: sass::Op) -> Option<Access> {
-    use sass::Op::{LDG, LDL, LDS, LDSM, STG, STL, STS};
+    use sass::Op::{LDG, LDL, LDS, LDSM, STG, STL, STS, STSM};
     let mut memory = match op {
         LDG | STG => Memory::Global,
-        LDS | STS | LDSM => Memory::Shared,
+        LDS | STS | LDSM | STSM => Memory::Shared,
         LDL | STL => Memory::Local,
         _ => Memory::Any,
     };
@@ -127,7 +139,7 @@ fn access(data: &InstData, op: sass::Op) -> Option<Access> {
         .find(|at| matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_)))?;
     let (base, Arg::Imm(offset)) = (data.args[at].value(), data.args[at + 1]) else { return None };
     // Threads of a warp name the rows of a matrix together.
-    let base = base.filter(|_| op != LDSM);
+    let base = base.filter(|_| !matches!(op, LDSM | STSM));
     Some(Access { memory, base, offset, bytes })
 }
 
@@ -138,7 +150,7 @@ fn ordered(first: Kind, second: Kind) -> bool {
         (Free, _) | (_, Free) | (Load(_), Load(_)) => false,
         (Matrix, Meet | Wall) | (Meet | Wall, Matrix) => true,
         (Matrix, _) | (_, Matrix) => false,
-        (Warp, Load(_) | Store(_)) | (Load(_) | Store(_), Warp) => false,
+        (Warp, Load(_) | Store(_) | Fence) | (Load(_) | Store(_) | Fence, Warp) => false,
         (Load(a), Store(b)) | (Store(a), Load(b)) | (Store(a), Store(b)) => a.may_meet(&b),
         _ => true,
     }
@@ -154,10 +166,13 @@ pub fn windows<'a>(function: &Function, insts: &'a [Inst], most: usize) -> Vec<&
 /// The order of a window.
 pub struct Graph {
     pub insts: Vec<Inst>,
-    /// The longest way to the end of the block in cycles.
+    /// How long before the end of the window each wants to be done, in cycles.
     pub height: Vec<u32>,
-    /// Cycles that an instruction takes to issue.
-    pub issue: Vec<u32>,
+    /// What runs each, if it is an instruction of the machine, and for how many cycles nothing else can begin there.
+    pub pipe: Vec<Option<Unit>>,
+    pub busy: Vec<u32>,
+    /// Has it to be done where it is, whatever it needs?
+    pub fence: Vec<bool>,
     /// Who comes after each, and how many cycles.
     edges: Vec<SmallVec<[(usize, u32); 4]>>,
 }
@@ -165,16 +180,20 @@ pub struct Graph {
 impl Graph {
     pub fn new(function: &Function, block: Block, insts: &[Inst], latencies: &mut Latencies) -> Graph {
         let ports: Vec<Ports> = insts.iter().map(|i| latencies.of(function, *i)).collect();
+        let kinds: Vec<Kind> = insts.iter().map(|i| kind(function, &function.insts[*i])).collect();
         let mut graph = Graph {
             insts: insts.to_vec(),
             height: vec![0; insts.len()],
-            issue: ports.iter().map(|p| p.issue).collect(),
+            pipe: ports.iter().map(|p| p.unit.map(pipe)).collect(),
+            busy: ports.iter().map(|p| p.busy).collect(),
+            fence: kinds.iter().map(|kind| *kind == Kind::Fence).collect(),
             edges: vec![SmallVec::new(); insts.len()],
         };
         graph.values(function, &ports, latencies.model);
-        graph.effects(function);
+        graph.effects(function, &kinds);
+        graph.fences(function, &kinds);
         graph.replacements(function, block);
-        graph.heights(function, block, &ports);
+        graph.heights(function, block);
         graph
     }
 
@@ -204,20 +223,50 @@ impl Graph {
         }
     }
 
-    fn effects(&mut self, function: &Function) {
-        let bound: Vec<(usize, Kind)> = (0..self.insts.len())
-            .map(|node| (node, kind(function, &function.insts[self.insts[node]])))
-            .filter(|(_, kind)| *kind != Kind::Free)
-            .collect();
+    fn effects(&mut self, function: &Function, kinds: &[Kind]) {
+        let bound: Vec<(usize, Kind)> =
+            kinds.iter().copied().enumerate().filter(|(_, kind)| *kind != Kind::Free).collect();
         for (i, (node, second)) in bound.iter().enumerate() {
             for (before, first) in bound[..i].iter().rev() {
                 if ordered(*first, *second) {
-                    self.edges[*before].push((*node, 1));
-                    // Who keeps its order with everything has all before it behind itself.
-                    if *first == Kind::Order {
+                    let cycles = self.apart(function, *before, *node);
+                    self.edges[*before].push((*node, cycles));
+                    // Who keeps its order with everything else has all before it behind itself.
+                    if *first == Kind::Order && *second != Kind::Meet {
                         break;
                     }
                 }
+            }
+        }
+    }
+
+    /// Cycles between two that stay in order because of their effects.
+    fn apart(&self, function: &Function, first: usize, second: usize) -> u32 {
+        let data = |node: usize| &function.insts[self.insts[node]];
+        if is_wait(data(second)) && self.pipe[first] == Some(Unit::Gmma) { expected(Unit::Gmma) } else { 1 }
+    }
+
+    /// What touches the registers of products stays between the fences where it is. The rest may go behind a fence, and
+    /// before a wait; but before a product only what is done in uniform registers, so that no more is alive at it.
+    fn fences(&mut self, function: &Function, kinds: &[Kind]) {
+        if !kinds.contains(&Kind::Fence) {
+            return;
+        }
+        let flying = flying(function, &self.insts, kinds);
+        let (mut last, mut begun, mut since): (Option<usize>, Option<usize>, Vec<usize>) = Default::default();
+        for (node, kind) in kinds.iter().enumerate() {
+            let data = &function.insts[self.insts[node]];
+            if *kind == Kind::Fence {
+                since.drain(..).for_each(|before| self.edges[before].push((node, 1)));
+                last = Some(node);
+                begun = if is_wait(data) { begun } else { last };
+                continue;
+            }
+            let bound = data.uses().chain(data.results.iter().copied()).any(|v| flying.contains(&v));
+            since.extend(bound.then_some(node));
+            let after = if bound { last } else { begun.filter(|_| !is_uniform(function, data)) };
+            if let Some(fence) = after {
+                self.edges[fence].push((node, 0));
             }
         }
     }
@@ -247,24 +296,107 @@ impl Graph {
         }
     }
 
-    fn heights(&mut self, function: &Function, block: Block, ports: &[Ports]) {
+    /// Heights are times of an order made backwards from the end of the block, with one instruction a cycle and no unit
+    /// busier than it can be: where many wait for a slow unit, what leads to the first of them stands higher than what
+    /// leads to the last, though the ways are as long. What came later in the code is later here, if there is a choice.
+    fn heights(&mut self, function: &Function, block: Block) {
         let branch = match function.blocks[block].end {
             Terminator::Branch { predicate, .. } => Some(predicate),
             _ => None,
         };
-        for node in (0..self.insts.len()).rev() {
-            let data = &function.insts[self.insts[node]];
-            let decides = branch.is_some_and(|p| data.results.contains(&p));
-            let own = if decides { TO_BRANCH } else { ports[node].issue };
-            let behind = self.edges[node].iter().map(|(to, cycles)| self.height[*to] + cycles).max();
-            self.height[node] = own.max(behind.unwrap_or(0));
-            // Uniform registers don't move: those that live longest come first, and have the same place everywhere.
-            if matches!(data.op, Op::Machine(sass::Op::ULDC | sass::Op::LDCU)) && data.uses().next().is_none()
-            {
+        let depth = self.depths();
+        let mut users: Vec<usize> = self.edges.iter().map(|edges| edges.len()).collect();
+        let mut before: Vec<SmallVec<[(usize, u32); 4]>> = vec![SmallVec::new(); self.insts.len()];
+        for (node, edges) in self.edges.iter().enumerate() {
+            edges.iter().for_each(|(to, cycles)| before[*to].push((node, *cycles)));
+        }
+        for (node, inst) in self.insts.iter().enumerate() {
+            let decides = branch.is_some_and(|p| function.insts[*inst].results.contains(&p));
+            self.height[node] = if decides { TO_BRANCH } else { self.busy[node] };
+        }
+        let (mut free, mut next) = ([0; Unit::COUNT], 0);
+        let at = |time: u32, node: usize| (Reverse(time), depth[node], node);
+        let ends = (0..self.insts.len()).filter(|node| users[*node] == 0);
+        let mut open: BinaryHeap<_> = ends.map(|node| at(self.height[node], node)).collect();
+        while let Some((Reverse(time), _, node)) = open.pop() {
+            if let Some(pipe) = self.pipe[node] {
+                let begins = time.max(free[pipe as usize]).max(next);
+                if begins > time {
+                    open.push(at(begins, node));
+                    continue;
+                }
+                (free[pipe as usize], next) = (time + self.busy[node], time + 1);
+            }
+            self.height[node] = time;
+            for &(from, cycles) in &before[node] {
+                self.height[from] = self.height[from].max(time + cycles);
+                users[from] -= 1;
+                if users[from] == 0 {
+                    open.push(at(self.height[from], from));
+                }
+            }
+        }
+        self.lift_constants(function);
+    }
+
+    /// Uniform registers don't move: those that live longest come first, and have the same place everywhere.
+    fn lift_constants(&mut self, function: &Function) {
+        for (node, inst) in self.insts.iter().enumerate() {
+            let data = &function.insts[*inst];
+            let constant = matches!(data.op, Op::Machine(sass::Op::ULDC | sass::Op::LDCU));
+            if constant && data.uses().next().is_none() {
                 self.height[node] = u32::MAX / 2;
             }
         }
     }
+
+    /// The longest way from the beginning of the window to each.
+    fn depths(&self) -> Vec<u32> {
+        let mut depth = vec![0; self.insts.len()];
+        for node in 0..self.insts.len() {
+            for (to, cycles) in &self.edges[node] {
+                depth[*to] = depth[*to].max(depth[node] + cycles);
+            }
+        }
+        depth
+    }
+}
+
+/// A wait for products, or what stands for their results behind it.
+fn is_wait(data: &InstData) -> bool {
+    data.op == Op::Pseudo(Pseudo::Landed) || data.modifiers.first() == Some(&M::DEPBAR)
+}
+
+/// Is it done in uniform registers, or brings it something there?
+fn is_uniform(function: &Function, data: &InstData) -> bool {
+    let uniform = |v: Value| matches!(function.values[v].file, File::UR | File::UP);
+    data.results.iter().copied().all(uniform)
+        && (data.op == Op::Machine(sass::Op::R2UR) || data.uses().all(uniform))
+}
+
+/// The general registers that products work on, and the words that they are put together of or taken apart into: all of
+/// these have the same place, as long as nobody needs one at the same time as another.
+fn flying(function: &Function, insts: &[Inst], kinds: &[Kind]) -> FxHashSet<Value> {
+    let general = |v: &Value| function.values[*v].file == File::R;
+    let fences = insts.iter().zip(kinds).filter(|(_, kind)| **kind == Kind::Fence);
+    let touched = fences.flat_map(|(i, _)| {
+        let data = &function.insts[*i];
+        data.uses().chain(data.results.iter().copied())
+    });
+    let whole: FxHashSet<Value> = touched.filter(general).collect();
+    let mut all = whole.clone();
+    for data in insts.iter().map(|i| &function.insts[*i]) {
+        match data.op {
+            Op::Pseudo(Pseudo::Pack) if data.results.iter().any(|v| whole.contains(v)) => {
+                all.extend(data.uses().filter(general));
+            }
+            Op::Pseudo(Pseudo::Copy | Pseudo::Unpack) if data.uses().any(|v| whole.contains(&v)) => {
+                all.extend(data.results.iter().copied().filter(general));
+            }
+            _ => {}
+        }
+    }
+    all
 }
 
 /// From a comparison to the branch that it decides: see the model's guards.
@@ -274,13 +406,18 @@ const TO_BRANCH: u32 = 13;
 #[derive(Clone, Copy)]
 struct Ports {
     unit: Option<Unit>,
-    issue: u32,
+    /// Cycles until the next one can begin there.
+    busy: u32,
 }
 
 impl Ports {
     /// Cycles from an instruction to one that uses a value of this file.
     fn to(&self, other: &Ports, file: File, as_guard: bool, model: &Model) -> u32 {
         let Some(from) = self.unit else { return 0 };
+        // Products queue up behind each other.
+        if from == Unit::Gmma && other.unit == Some(Unit::Gmma) {
+            return self.busy;
+        }
         if from.writes_late() {
             return expected(from);
         }
@@ -305,7 +442,17 @@ fn expected(unit: Unit) -> u32 {
         Unit::Shared => 30,
         Unit::Special | Unit::SpecialUniform | Unit::UniformLate => 40,
         Unit::Fp64 => 48,
+        Unit::Gmma => 64,
         _ => 24,
+    }
+}
+
+/// Units that share what issues to them.
+fn pipe(unit: Unit) -> Unit {
+    match unit {
+        Unit::Select | Unit::PredicateLogic | Unit::Clock | Unit::Predicates => Unit::Alu,
+        Unit::MulHigh => Unit::Wide,
+        unit => unit,
     }
 }
 
@@ -323,7 +470,7 @@ impl Latencies {
 
     fn of(&mut self, function: &Function, inst: Inst) -> Ports {
         let data = &function.insts[inst];
-        let Op::Machine(op) = data.op else { return Ports { unit: None, issue: 0 } };
+        let Op::Machine(op) = data.op else { return Ports { unit: None, busy: 0 } };
         let key = (op, data.modifiers.clone());
         if let Some(ports) = self.known.get(&key) {
             return *ports;
@@ -332,8 +479,8 @@ impl Latencies {
             crate::legalize::operands(function, data, &mut |_, word| 2 + word).collect();
         let made = sass::Inst::new(self.isa, op, &data.modifiers, &operands).ok();
         let unit = made.map(|inst| self.model.unit(&inst));
-        let issue = unit.map_or(1, |u| u32::from(self.model.interval(u)).min(4));
-        let ports = Ports { unit, issue };
+        let busy = unit.map_or(1, |u| u32::from(self.model.interval(u)));
+        let ports = Ports { unit, busy };
         self.known.insert(key, ports);
         ports
     }

@@ -2,14 +2,15 @@
 //!
 //! A word of a value is known by its root: copies, packs and unpacks only pass words on. The checker believes the
 //! allocator nothing but where it says the values are when a block begins, and checks that against the end of every
-//! predecessor.
+//! predecessor. What the slots of the frame hold is followed through the whole function: where ways meet, a slot holds
+//! what it holds on all of them.
 
-use super::{Limits, ceilings};
+use super::{Limits, ceilings, undefined};
 use crate::abi;
 use crate::mir::{Code, Line, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use sass::{Kind, Operand};
 
 /// A word of a value that is not a copy of another.
@@ -28,11 +29,26 @@ pub struct Claims {
 
 pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) -> Result<(), String> {
     ceilings::check(function, code, limits, isa)?;
+    return_address(function, code)?;
     let checker = Checker::new(function, code, isa);
     for &block in &code.order {
         checker.block(block).map_err(|e| format!("{block}: {e}"))?;
     }
     Ok(())
+}
+
+/// Who is called and calls no one doesn't save the return address: it must stay.
+fn return_address(function: &Function, code: &Code) -> Result<(), String> {
+    let has = |op: Pseudo| {
+        let mut insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+        insts.any(|i| function.insts[*i].op == Op::Pseudo(op))
+    };
+    let mut words = usize::from(abi::RETURN_ADDRESS)..usize::from(abi::RETURN_ADDRESS) + 2;
+    let overwritten = words.any(|register| code.used.get(register) == Some(&true));
+    match overwritten && has(Pseudo::Entry) && !has(Pseudo::Call) {
+        true => Err("the return address is overwritten".into()),
+        false => Ok(()),
+    }
 }
 
 /// Follows the words of values through the registers.
@@ -42,28 +58,29 @@ pub struct Checker<'a> {
     isa: sass::Isa,
     /// The root of each word of each value; `None` where it has any bits.
     roots: Vec<Vec<Option<Root>>>,
-    /// The slots that something is stored to.
-    stored: FxHashSet<u32>,
+    /// What the slots of the frame hold when each block begins.
+    slots: Vec<Slots>,
 }
 
 /// What registers hold.
 pub type Registers = FxHashMap<(File, u8), Root>;
+type Slots = FxHashMap<u32, Root>;
 
-/// What each register holds, and each slot that an edge has written.
+/// What each register and each slot holds.
 #[derive(Default)]
 struct State {
     registers: Registers,
-    slots: FxHashMap<u32, Root>,
+    slots: Slots,
 }
 
 impl<'a> Checker<'a> {
     pub fn new(function: &'a Function, code: &'a Code, isa: sass::Isa) -> Checker<'a> {
-        let stored = code.blocks.iter().flatten().flat_map(|line| match line.origin {
-            Origin::Spill(slot) => (0..width(line)).map(|w| slot + 4 * u32::from(w)).collect(),
-            _ => Vec::new(),
-        });
-        let stored = stored.collect();
-        Checker { function, code, isa, roots: roots(function), stored }
+        let slots = vec![Slots::default(); code.blocks.len()];
+        let mut checker = Checker { function, code, isa, roots: roots(function), slots };
+        if code.frame > 0 {
+            checker.follow_slots();
+        }
+        checker
     }
 }
 
@@ -71,6 +88,50 @@ impl Checker<'_> {
     /// What stands for a word of a value wherever it goes; `None` where it has any bits.
     pub fn root(&self, value: Value, word: u8) -> Option<Root> {
         self.roots[value.index()][usize::from(word)]
+    }
+
+    /// Finds out what the slots hold when each block begins, from all that may be so until nothing speaks against it.
+    fn follow_slots(&mut self) {
+        let mut known: Vec<Option<Slots>> = vec![None; self.slots.len()];
+        known[Function::ENTRY.index()] = Some(Slots::default());
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &block in &self.code.order {
+                let Some(slots) = known[block.index()].clone() else { continue };
+                self.slots[block.index()] = slots;
+                // What is wrong here is found when the block is checked.
+                let (state, _) = self.through(block, |_, _| ());
+                for edge in self.function.blocks[block].end.edges() {
+                    let mut there = state.slots.clone();
+                    self.rename(&mut there, edge);
+                    match &mut known[edge.to.index()] {
+                        Some(old) => {
+                            let before = old.len();
+                            old.retain(|slot, root| there.get(slot) == Some(root));
+                            changed |= old.len() != before;
+                        }
+                        new => {
+                            *new = Some(there);
+                            changed = true;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What an edge hands over in memory has another name behind it.
+    fn rename(&self, slots: &mut Slots, edge: &ori::Edge) {
+        for param in &self.function.blocks[edge.to].params {
+            let slot = self.code.claims.slots[param.index()];
+            let Some(slot) = slot.filter(|_| self.code.claims.in_memory.contains(param)) else { continue };
+            for word in 0..self.function.values[*param].words {
+                if let Some(root) = self.root(*param, word) {
+                    slots.insert(slot + 4 * u32::from(word), root);
+                }
+            }
+        }
     }
 
     fn block(&self, block: Block) -> Result<(), String> {
@@ -104,8 +165,15 @@ impl Checker<'_> {
     }
 
     /// What holds at the end of a block.
-    fn follow(&self, block: Block, mut before: impl FnMut(&Line, &Registers)) -> Result<State, String> {
-        let mut state = State::default();
+    fn follow(&self, block: Block, before: impl FnMut(&Line, &Registers)) -> Result<State, String> {
+        let (state, wrong) = self.through(block, before);
+        wrong.map_or(Ok(state), Err)
+    }
+
+    /// The same, with the first thing that is wrong.
+    fn through(&self, block: Block, mut before: impl FnMut(&Line, &Registers)) -> (State, Option<String>) {
+        let mut state = State { slots: self.slots[block.index()].clone(), ..State::default() };
+        let mut wrong = None;
         for &(value, place) in &self.code.claims.starts[block.index()] {
             self.place(&mut state, value, place);
         }
@@ -114,9 +182,11 @@ impl Checker<'_> {
         }
         for (i, line) in self.code.blocks[block.index()].iter().enumerate() {
             before(line, &state.registers);
-            self.line(&mut state, line).map_err(|e| format!("line {i} ({}): {e}", line.op.name()))?;
+            if let Err(e) = self.line(&mut state, line) {
+                wrong.get_or_insert_with(|| format!("line {i} ({}): {e}", line.op.name()));
+            }
         }
-        Ok(state)
+        (state, wrong)
     }
 
     fn place(&self, state: &mut State, value: Value, place: u8) {
@@ -155,11 +225,7 @@ impl Checker<'_> {
             let slot = self.code.claims.slots[param.index()].ok_or("a parameter in memory has no slot")?;
             for word in 0..self.function.values[*param].words {
                 let Some(root) = self.root(*arg, word) else { continue };
-                let at = slot + 4 * u32::from(word);
-                // Stored on the edge or before it in this block, or long ago to a slot that both share.
-                let shared = self.code.claims.slots[arg.index()] == Some(slot);
-                let found = state.slots.get(&at).copied().or(shared.then_some(root));
-                if found != Some(root) {
+                if state.slots.get(&(slot + 4 * u32::from(word))) != Some(&root) {
                     return Err(format!("the slot of {param} does not hold {arg}[{word}]"));
                 }
             }
@@ -183,8 +249,11 @@ impl Checker<'_> {
             Origin::Spill(slot) => {
                 let (file, first) = register(&line.operands[2])?;
                 for word in 0..width(line) {
-                    let root = state.registers.get(&(file, first + word)).copied();
-                    root.map(|r| state.slots.insert(slot + 4 * u32::from(word), r));
+                    let at = slot + 4 * u32::from(word);
+                    match state.registers.get(&(file, first + word)).copied() {
+                        Some(root) => state.slots.insert(at, root),
+                        None => state.slots.remove(&at),
+                    };
                 }
                 Ok(())
             }
@@ -204,19 +273,13 @@ impl Checker<'_> {
                 let (file, first) = register(&line.operands[0])?;
                 let slot =
                     self.code.claims.slots[value.index()].ok_or("a load of a value that has no slot")?;
+                let mut found = true;
                 for word in 0..width(line) {
-                    let at = slot + 4 * u32::from(from + word);
-                    if !self.stored.contains(&at) {
-                        return Err(format!("{value} is never stored to its slot"));
-                    }
                     let Some(root) = self.root(value, from + word) else { continue };
-                    // Within the block, what was stored last counts.
-                    if state.slots.get(&at).is_some_and(|found| *found != root) {
-                        return Err(format!("the slot of {value} holds something else"));
-                    }
+                    found &= state.slots.get(&(slot + 4 * u32::from(from + word))) == Some(&root);
                     state.registers.insert((file, first + word), root);
                 }
-                Ok(())
+                if found { Ok(()) } else { Err(format!("the slot of {value} does not hold it")) }
             }
             Origin::Again(value) => {
                 let (_, first) = register(&line.operands[0])?;
@@ -383,8 +446,12 @@ fn roots(function: &Function) -> Vec<Vec<Option<Root>>> {
         .keys()
         .map(|v| (0..function.values[v].words).map(|w| Some((v, w))).collect())
         .collect();
+    let cfg = ori::Cfg::new(function);
+    for value in undefined(function, &cfg).iter() {
+        roots[value.index()].fill(None);
+    }
     // Definitions come before uses in this order, so that one pass is enough.
-    for block in ori::Cfg::new(function).order {
+    for block in cfg.order {
         for inst in &function.blocks[block].insts {
             let data = &function.insts[*inst];
             let passes_on =
@@ -392,9 +459,7 @@ fn roots(function: &Function) -> Vec<Vec<Option<Root>>> {
             let mut word = 0;
             for result in &data.results {
                 for w in 0..function.values[*result].words {
-                    if data.op == Op::Pseudo(Pseudo::Undef) {
-                        roots[result.index()][usize::from(w)] = None;
-                    } else if passes_on && data.guard.is_none() {
+                    if passes_on && data.guard.is_none() {
                         roots[result.index()][usize::from(w)] = word_of(function, data, word)
                             .and_then(|(v, at)| roots[v.index()][usize::from(at)]);
                     }

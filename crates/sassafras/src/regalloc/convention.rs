@@ -1,72 +1,86 @@
 //! Calls: values that live on leave the registers that a call destroys, parameters go to theirs.
 
-use super::{Allocator, fixed_registers, move_line};
+use super::places::{Limits, PREDICATES};
+use super::{Allocator, Ceilings, Trouble, fixed_registers, move_line};
 use crate::abi;
 use crate::mir::{Address, Line, Origin};
 use crate::moves;
+use crate::registers::Registers;
 use ori::entity::Entity;
-use ori::{Arg, File, Function, Half, Inst, Op, Pseudo, Value};
+use ori::{Arg, Cfg, File, Function, Half, Inst, Op, Pseudo, Value};
 use sass::{M, operands as machine};
 
+/// General registers that no value may have: the stack pointer, the frame pointer, the return address in a device
+/// function, and those that instructions name themselves.
+pub fn reserved(function: &Function) -> Registers {
+    let mut all = Registers::of(Function::STACK_POINTER, 1);
+    let named = fixed_registers(function).chain(frame_pointer(function)).filter(|(file, _)| *file == File::R);
+    named.for_each(|(_, number)| all.add(Registers::of(number, 1)));
+    if has(function, Pseudo::Entry) {
+        all.add(Registers::of(abi::RETURN_ADDRESS, 2));
+    }
+    all
+}
+
+/// The register for moves that go in a circle: the last one that there is everywhere.
+pub fn scratch(function: &Function, cfg: &Cfg, limits: &Limits) -> Option<u8> {
+    let ceilings = Ceilings::new(function, cfg, limits);
+    let least = cfg.order.iter().map(|b| ceilings.least(*b)).min()?;
+    let reserved = reserved(function);
+    (0..limits.usable(least)).rev().find(|r| !reserved.meets(Registers::of(*r, 1)))
+}
+
+fn frame_pointer(function: &Function) -> Option<(File, u8)> {
+    function.moving_stack.then_some((File::R, Function::FRAME_POINTER))
+}
+
+fn has(function: &Function, op: Pseudo) -> bool {
+    let mut insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+    insts.any(|i| function.insts[*i].op == Op::Pseudo(op))
+}
+
 impl Allocator<'_> {
-    /// Registers that values may not have: the return address in a device function, barriers that a call destroys, and
-    /// what instructions name themselves.
+    /// Keeps values from [`reserved`] registers, from what moves need, and from barriers that a call destroys.
     pub(super) fn reserve(&mut self) {
-        for (file, number) in fixed_registers(self.function) {
-            let places = self.file(file);
-            self.files[places].reserve(number);
-            self.code.touch(file, number);
-        }
-        let has = |op: Pseudo| {
-            let mut insts = self.function.blocks.keys().flat_map(|b| &self.function.blocks[b].insts);
-            insts.any(|i| self.function.insts[*i].op == Op::Pseudo(op))
-        };
-        let (calls, device) = (has(Pseudo::Call), has(Pseudo::Entry));
-        if self.function.moving_stack {
-            let r = self.file(File::R);
-            self.files[r].reserve(Function::FRAME_POINTER);
-            self.code.touch(File::R, Function::FRAME_POINTER);
-        }
-        if device {
-            let r = self.file(File::R);
-            self.files[r].reserve(abi::RETURN_ADDRESS);
-            self.files[r].reserve(abi::RETURN_ADDRESS + 1);
-        }
-        if calls {
-            let b = self.file(File::B);
-            (0..abi::FIRST_SAVED_BARRIER).for_each(|n| self.files[b].reserve(n));
+        let named: Vec<(File, u8)> =
+            fixed_registers(self.function).chain(frame_pointer(self.function)).collect();
+        named.iter().for_each(|(file, number)| self.code.touch(*file, *number));
+        let general = reserved(self.function).iter().chain(self.limits.scratch).map(|r| (File::R, r));
+        let predicate = self.limits.scratch_predicate.then_some((File::P, PREDICATES - 1));
+        let barriers = (0..abi::FIRST_SAVED_BARRIER).map(|n| (File::B, n));
+        let barriers = barriers.filter(|_| has(self.function, Pseudo::Call));
+        for (file, number) in named.into_iter().chain(general).chain(predicate).chain(barriers) {
+            let file = self.file(file);
+            self.files[file].reserve(number);
         }
     }
 
-    pub(super) fn convention(&mut self, inst: Inst, dying: &[Value]) -> Result<(), String> {
+    /// `hand_over` brings what an instruction reads to where the convention wants it.
+    pub(super) fn convention(
+        &mut self,
+        inst: Inst,
+        dying: &[Value],
+        hand_over: fn(&mut Self, Inst) -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
         let data = &self.function.insts[inst];
         let fixed = self.function.fixed.get(&inst).ok_or("no registers for a call")?;
         match data.op {
-            Op::Pseudo(Pseudo::Entry) => {
-                data.results
-                    .iter()
-                    .zip(&fixed.results)
-                    .for_each(|(value, place)| self.arrive(*value, *place));
-                Ok(())
-            }
-            Op::Pseudo(Pseudo::Leave) => self.put_in_place(inst),
+            Op::Pseudo(Pseudo::Entry) => {}
+            Op::Pseudo(Pseudo::Leave) => hand_over(self, inst)?,
             _ => {
                 let lost = self.save_survivors(dying)?;
-                self.put_in_place(inst)?;
+                hand_over(self, inst)?;
                 self.jump(inst)?;
                 dying.iter().chain(&lost).for_each(|v| self.leave(*v));
-                data.results
-                    .iter()
-                    .zip(&fixed.results)
-                    .for_each(|(value, place)| self.arrive(*value, *place));
-                Ok(())
             }
         }
+        data.results.iter().zip(&fixed.results).for_each(|(value, place)| self.arrive(*value, *place));
+        Ok(())
     }
 
     /// Values that are needed behind the call move to registers that survive it. Those that find none are returned:
     /// they stay where they are until the parameters have been moved.
-    fn save_survivors(&mut self, dying: &[Value]) -> Result<Vec<Value>, String> {
+    fn save_survivors(&mut self, dying: &[Value]) -> Result<Vec<Value>, Trouble> {
         let mut lost = Vec::new();
         for (value, place) in self.snapshot() {
             let data = self.function.values[value];
@@ -104,7 +118,7 @@ impl Allocator<'_> {
     }
 
     /// Everything that the convention wants in a register goes there.
-    fn put_in_place(&mut self, inst: Inst) -> Result<(), String> {
+    pub(super) fn put_in_place(&mut self, inst: Inst) -> Result<(), Trouble> {
         let data = &self.function.insts[inst];
         let fixed = &self.function.fixed[&inst];
         let mut wanted = Vec::new();
@@ -131,7 +145,7 @@ impl Allocator<'_> {
     }
 
     /// The return address, and the call itself.
-    fn jump(&mut self, inst: Inst) -> Result<(), String> {
+    fn jump(&mut self, inst: Inst) -> Result<(), Trouble> {
         let data = &self.function.insts[inst];
         for (lines, half) in [(3, Half::Low), (2, Half::High)] {
             let register = abi::RETURN_ADDRESS + u8::from(half == Half::High);

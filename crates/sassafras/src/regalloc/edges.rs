@@ -3,7 +3,7 @@
 //! After critical edges are split, what an edge needs stands at the end of its block. First words go to memory, then
 //! registers move, all at once, then loads fill the rest.
 
-use super::{Allocator, Snapshot, move_line};
+use super::{Allocator, Snapshot, Trouble, move_line};
 use crate::mir::{Line, Origin};
 use crate::moves;
 use ori::entity::Entity;
@@ -12,8 +12,8 @@ use ori::{Block, Edge, File, Value};
 /// What has to happen on one edge.
 #[derive(Default)]
 struct Work {
-    /// Moves of registers, by file: R and P.
-    moves: [Vec<(u8, u8)>; 2],
+    /// Moves of registers, by file: [`MOVING`].
+    moves: [Vec<(u8, u8)>; MOVING.len()],
     /// A register to a slot of the frame: (slot, register, words).
     stores: Vec<(u32, u8, u8)>,
     /// The slot of a value to another: (to, from, value).
@@ -24,15 +24,18 @@ struct Work {
     constants: Vec<(u32, Value)>,
 }
 
+/// Files whose values can move on an edge.
+const MOVING: [File; 3] = [File::R, File::P, File::UR];
+
 impl Allocator<'_> {
     /// Puts the lines of all edges in. Some file may lack a register for it: then that file is returned.
-    pub(super) fn edges(&mut self) -> Result<Option<File>, String> {
+    pub(super) fn edges(&mut self) -> Result<Option<File>, Trouble> {
         for block in self.cfg.order.clone() {
             let function = self.function;
             let edges = function.blocks[block].end.edges();
             for edge in &edges {
                 let alone = self.cfg.preds[edge.to.index()].len() == 1;
-                let work = self.work(block, edge);
+                let work = self.work(block, edge)?;
                 if work.is_empty() {
                     continue;
                 }
@@ -52,45 +55,60 @@ impl Allocator<'_> {
         Ok(None)
     }
 
-    fn work(&mut self, block: Block, edge: &Edge) -> Work {
+    fn work(&mut self, block: Block, edge: &Edge) -> Result<Work, Trouble> {
         let mut work = Work::default();
         let (end, start) = (self.ends[block.index()].clone(), self.starts[edge.to.index()].clone());
         let params = &self.function.blocks[edge.to].params;
         for &(value, place) in start.iter().filter(|(v, _)| !params.contains(v)) {
-            self.bring_along(&mut work, &end, value, value, place);
+            self.bring_along(&mut work, &end, value, value, place)?;
         }
         for (param, arg) in params.iter().zip(&edge.args) {
             if self.undefined.contains(*arg) {
                 continue;
             }
             match find(&start, *param) {
-                Some(place) => self.bring_along(&mut work, &end, *param, *arg, place),
+                Some(place) => self.bring_along(&mut work, &end, *param, *arg, place)?,
                 None if self.in_memory.contains(*param) => self.put_in_memory(&mut work, &end, *param, *arg),
                 // Nobody reads the parameter.
                 None => {}
             }
         }
-        work
+        Ok(work)
     }
 
-    fn bring_along(&mut self, work: &mut Work, end: &Snapshot, value: Value, source: Value, to: u8) {
+    fn bring_along(
+        &mut self,
+        work: &mut Work,
+        end: &Snapshot,
+        value: Value,
+        source: Value,
+        to: u8,
+    ) -> Result<(), Trouble> {
         let data = self.function.values[value];
         match find(end, source) {
             Some(from) if from == to => {}
+            // A constant in another uniform register is there again for nothing.
+            Some(_) if data.file != File::R && self.again(source).is_some() => work.loads.push((source, to)),
             Some(from) => {
-                let list = &mut work.moves[usize::from(data.file == File::P)];
-                list.extend((0..data.words).map(|w| (to + w, from + w)));
+                let list = MOVING.iter().position(|f| *f == data.file);
+                let list = list.ok_or_else(|| format!("{value} of file {:?} has two places", data.file))?;
+                work.moves[list].extend((0..data.words).map(|w| (to + w, from + w)));
             }
             None => work.loads.push((source, to)),
         }
+        Ok(())
     }
 
     fn put_in_memory(&mut self, work: &mut Work, end: &Snapshot, param: Value, arg: Value) {
         let words = self.function.values[param].words;
         let slot = self.slot(param);
+        // Whoever has a slot is stored there as soon as it is defined.
+        if self.slots[arg.index()] == Some(slot) {
+            return;
+        }
         match find(end, arg) {
             Some(from) => work.stores.push((slot, from, words)),
-            None if self.again(arg).is_some() => work.constants.push((slot, arg)),
+            None if self.again(arg).is_some() && words == 1 => work.constants.push((slot, arg)),
             None => {
                 let from = self.slot(arg);
                 if from != slot {
@@ -106,7 +124,7 @@ impl Allocator<'_> {
         edge: &Edge,
         work: Work,
         lines: &mut Vec<Line>,
-    ) -> Result<Option<File>, String> {
+    ) -> Result<Option<File>, Trouble> {
         for (slot, place, words) in &work.stores {
             lines.extend(self.frame_access(sass::Op::STL, *slot, *place, *words));
             self.code.spill_stores += 4 * u32::from(*words);
@@ -114,7 +132,7 @@ impl Allocator<'_> {
         if !self.across(block, edge, &work, lines)? {
             return Ok(Some(File::R));
         }
-        for (i, file) in [File::R, File::P].into_iter().enumerate() {
+        for (i, file) in MOVING.into_iter().enumerate() {
             let spare = self.spare_on(block, edge, file, &work);
             let Some(sequence) = moves::sequence(&work.moves[i], spare) else { return Ok(Some(file)) };
             for (to, from) in sequence {
@@ -135,7 +153,7 @@ impl Allocator<'_> {
         edge: &Edge,
         work: &Work,
         lines: &mut Vec<Line>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Trouble> {
         if work.across.is_empty() && work.constants.is_empty() {
             return Ok(true);
         }
@@ -164,12 +182,8 @@ impl Allocator<'_> {
             self.code.spill_stores += 4;
         }
         for (slot, value) in &work.constants {
-            let words = self.function.values[*value].words;
-            if words != 1 {
-                return Err("a wide constant on its way to memory".into());
-            }
             lines.extend(self.load(*value, scratch)?);
-            lines.extend(self.frame_access(sass::Op::STL, *slot, scratch, words));
+            lines.extend(self.frame_access(sass::Op::STL, *slot, scratch, 1));
             self.code.spill_stores += 4;
         }
         Ok(true)
@@ -184,15 +198,16 @@ impl Allocator<'_> {
                 used[usize::from(*place)..usize::from(*place) + usize::from(data.words)].fill(true);
             }
         }
-        for (to, from) in &work.moves[usize::from(file == File::P)] {
+        for (to, from) in MOVING.iter().zip(&work.moves).filter(|(f, _)| **f == file).flat_map(|(_, m)| m) {
             (used[usize::from(*to)], used[usize::from(*from)]) = (true, true);
         }
-        let there = match file {
-            File::R => self.most.usable(self.ceilings.on_edge(block, edge.to)),
-            _ => self.most.predicates(),
-        };
         let places = &self.files[self.file(file)];
-        (0..there).find(|p| !(used[usize::from(*p)] || places.is_reserved(usize::from(*p))))
+        let there = match file {
+            File::R => usize::from(self.limits.usable(self.ceilings.on_edge(block, edge.to))),
+            _ => places.len(),
+        };
+        let free = (0..there.min(places.len())).find(|p| !used[*p] && !places.is_reserved(*p));
+        free.map(|p| p as u8).or(self.kept(file))
     }
 }
 

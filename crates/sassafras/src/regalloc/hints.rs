@@ -104,14 +104,15 @@ impl Allocator<'_> {
     }
 }
 
-/// The most words of general registers that are alive at once in a loop.
-pub fn loop_pressure(function: &Function, cfg: &Cfg, live: &Liveness, header: Block) -> u32 {
-    let inside = cfg.order.iter().filter(|b| cfg.dominates(header, **b));
+/// The most words of general registers that are alive at once in each block.
+pub fn pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> Vec<u32> {
     let words = |v: Value| {
         let data = function.values[v];
         if data.file == File::R { u32::from(data.words) } else { 0 }
     };
-    inside.map(|b| pressure(function, live, *b, &words)).max().unwrap_or(0)
+    let mut all = vec![0; function.blocks.len()];
+    cfg.order.iter().for_each(|b| all[b.index()] = pressure(function, live, *b, &words));
+    all
 }
 
 fn pressure(function: &Function, live: &Liveness, block: Block, words: &dyn Fn(Value) -> u32) -> u32 {

@@ -1,12 +1,13 @@
 //! How far away the next use of a value is, in instructions; what lies behind a loop is far.
 
+use super::facts::natural_loop;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function, Value};
 use rustc_hash::FxHashMap;
 
 /// Added on the way out of a loop: what is used inside is always nearer.
-const LOOP_EXIT: u32 = 100_000;
-pub const NEVER: u32 = u32::MAX / 2;
+pub const LOOP_EXIT: u32 = 100_000;
+const NEVER: u32 = u32::MAX / 2;
 
 pub struct NextUse {
     /// From the beginning of each block, for the values that are live there.
@@ -82,13 +83,7 @@ impl NextUse {
 fn depths(function: &Function, cfg: &Cfg) -> Vec<u32> {
     let mut depth = vec![0; function.blocks.len()];
     for &header in &cfg.order {
-        let latches: Vec<Block> =
-            cfg.preds[header.index()].iter().copied().filter(|p| cfg.dominates(header, *p)).collect();
-        if latches.is_empty() {
-            continue;
-        }
-        let inside = cfg.leading_to(header, &latches);
-        inside.iter().zip(&mut depth).filter(|(i, _)| **i).for_each(|(_, d)| *d += 1);
+        natural_loop(cfg, header).for_each(|b| depth[b.index()] += 1);
     }
     depth
 }

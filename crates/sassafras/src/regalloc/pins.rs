@@ -13,6 +13,7 @@
 //!
 //! Classes that find no run of registers are not pinned. Functions without asynchronous products have no pins.
 
+use super::convention::reserved;
 use super::places::{Limits, alignment};
 use super::{early_writer, undefined};
 use crate::registers::Registers;
@@ -23,7 +24,6 @@ use std::collections::BTreeSet;
 
 /// The first register that is tried: those below are for addresses and the like (ptxas begins at R24, too).
 const FIRST: usize = 24;
-const STACK_POINTER: usize = 1;
 
 #[derive(Default)]
 pub struct Pins {
@@ -123,7 +123,7 @@ fn insts<'a>(function: &'a Function, cfg: &'a Cfg) -> impl Iterator<Item = (Bloc
 /// All links, those first whose moves would cost most.
 fn links(function: &Function, cfg: &Cfg) -> Vec<Link> {
     let depths = loop_depths(function, cfg);
-    let undefined = undefined(function);
+    let undefined = undefined(function, cfg);
     let mut all: Vec<(u32, Link)> = Vec::new();
     for (block, data) in insts(function, cfg) {
         // A move between products would come while they are in flight.
@@ -330,9 +330,8 @@ impl<'a> Classes<'a> {
         let mut starts: Vec<Option<usize>> = vec![None; self.all.len()];
         for class in order {
             let words = self.all[class].words;
-            let mut taken = Registers::of(STACK_POINTER as u8, 1);
-            let fixed = super::fixed_registers(self.function).filter(|(file, _)| *file == File::R);
-            fixed.for_each(|(_, number)| taken.add(Registers::of(number, 1)));
+            let mut taken = reserved(self.function);
+            limits.scratch.iter().for_each(|r| taken.add(Registers::of(*r, 1)));
             for other in &neighbours[class] {
                 let start = starts[*other];
                 start.iter().for_each(|s| taken.add(Registers::of(*s as u8, self.all[*other].words as u16)));

@@ -7,19 +7,19 @@ use ori::{File, Value};
 pub struct Limits {
     /// The general registers that a thread starts with.
     pub registers: u32,
-    /// How many of the general registers, and of the predicates, are kept for moves.
-    pub kept: u8,
-    pub kept_predicates: u8,
+    /// A general register that no value gets, and whether a predicate is kept, too: for moves that go in a circle.
+    pub scratch: Option<u8>,
+    pub scratch_predicate: bool,
 }
 
 impl Limits {
     pub fn registers(registers: u32) -> Limits {
-        Limits { registers, kept: 0, kept_predicates: 0 }
+        Limits { registers, scratch: None, scratch_predicate: false }
     }
 
     /// How many general registers values may have where a thread has so many: two belong to the system, and R255 is RZ.
     pub fn usable(&self, registers: u32) -> u8 {
-        (registers.clamp(16, 255) as u8 - 2).saturating_sub(self.kept)
+        registers.clamp(16, 255) as u8 - 2
     }
 
     /// How many places a file has; `most` is the most general registers that a thread ever has.
@@ -27,19 +27,15 @@ impl Limits {
         match file {
             File::R => self.usable(most),
             File::UR => 63,
-            File::P => self.predicates(),
+            File::P => PREDICATES,
             File::UP => 7,
             File::B => 16,
         }
     }
-
-    pub fn predicates(&self) -> u8 {
-        7u8.saturating_sub(self.kept_predicates)
-    }
 }
 
-/// R1 is the stack pointer.
-const STACK_POINTER: usize = 1;
+/// P0 to P6; the last one is what is kept for moves.
+pub const PREDICATES: u8 = 7;
 
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -65,11 +61,7 @@ pub fn alignment(file: File, words: u8) -> usize {
 impl Places {
     pub fn new(file: File, limits: &Limits, most: u32) -> Places {
         let size = usize::from(limits.places(file, most));
-        let mut reserved = vec![false; size];
-        if file == File::R {
-            reserved[STACK_POINTER] = true;
-        }
-        Places { file, owner: vec![None; size], reserved, ceiling: size }
+        Places { file, owner: vec![None; size], reserved: vec![false; size], ceiling: size }
     }
 
     pub fn file(&self) -> File {

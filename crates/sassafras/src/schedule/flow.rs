@@ -5,7 +5,7 @@
 //! them and has to be waited for on all scoreboards of any of them. An instruction that they concern gets the waits, and
 //! the one before it the cycles, that are missing. Codes only become stricter on the way, so it ends.
 
-use super::{LONGEST, Step, Timed, announced, ends_stretch, falls_through, fillers, is_arrival};
+use super::{LONGEST, Step, Timed, announced, falls_through, fillers, is_arrival};
 use super::{touches, waits_for_all, yields};
 use sass::model::{Model, Port, VISIBLE};
 use sass::{Guard, Role};
@@ -166,10 +166,26 @@ impl<'a> Flow<'a> {
 
     /// Lets so many cycles more pass at the end of a stretch, before the first instruction of another.
     fn spend_at_end(&mut self, stretch: usize, first: usize, cycles: u16, all: &mut [Timed]) {
-        let last = self.stretches[stretch].steps.end - 1;
+        let Range { start, end } = self.stretches[stretch].steps;
+        let last = end - 1;
         // Behind a branch nothing can idle; before it, its own results, which it has none of, would grow no older.
-        let idle = if ends_stretch(&self.steps[last].inst) { last } else { first };
-        lengthen(last, idle, cycles, all);
+        if !branches(&self.steps[last]) {
+            lengthen(last, first, cycles, all);
+        } else if last > start || !self.steps.iter().any(|step| step.target == Some(start)) {
+            lengthen(last, last, cycles, all);
+        } else {
+            // Who jumps to the branch passes over what idles before it.
+            let own = cycles.min(LONGEST - u16::from(all[last].control.stall));
+            lengthen(last, last, own, all);
+            self.stretches[stretch].leaves.grow_older(own);
+            self.ends[stretch].grow_older(cycles);
+            for before in self.before[stretch].clone() {
+                if before != stretch && own < cycles {
+                    self.spend_at_end(before, start, cycles - own, all);
+                }
+            }
+            return;
+        }
         self.stretches[stretch].leaves.grow_older(cycles);
         self.ends[stretch].grow_older(cycles);
     }
@@ -222,7 +238,7 @@ impl<'a> Flow<'a> {
         let inst = &self.steps[i].inst;
         let mut passed = lacked + u16::from(all[i].control.stall.max(1));
         // Who jumps passes over what idles before the place that is jumped to.
-        if i + 1 < end || i + 1 < all.len() && !ends_stretch(inst) {
+        if i + 1 < end || i + 1 < all.len() && !branches(&self.steps[i]) {
             passed += all[i + 1].idle.iter().map(|s| u16::from(*s)).sum::<u16>();
         }
         if inst.guard == Guard::ALWAYS {
@@ -234,6 +250,11 @@ impl<'a> Flow<'a> {
         events.grow_older(passed);
         events.0.retain(|e| !e.is_over());
     }
+}
+
+/// May control go elsewhere than to the next instruction?
+fn branches(step: &Step) -> bool {
+    step.target.is_some() || !falls_through(&step.inst)
 }
 
 /// Adds cycles to the stall of an instruction; what doesn't fit is idling before another.

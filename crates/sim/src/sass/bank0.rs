@@ -24,8 +24,9 @@ enum Parameters {
     Range { first: usize, last: usize },
 }
 
-/// Sizes of a cluster along the axes, their reciprocals, how many clusters there are, and blocks of a cluster.
+/// Whether the launch asks for clusters; sizes of a cluster along the axes, their reciprocals, how many clusters there are, and blocks of a cluster.
 struct Clusters {
+    explicit: usize,
     sizes: usize,
     reciprocals: usize,
     counts: usize,
@@ -43,7 +44,13 @@ impl Places {
             Isa::Sm90 => Places {
                 constants: 0xd0,
                 parameters: Parameters::Range { first: 0x198, last: 0x1a0 },
-                clusters: Some(Clusters { sizes: 0x144, reciprocals: 0x150, counts: 0x15c, blocks: 0x188 }),
+                clusters: Some(Clusters {
+                    explicit: 0x140,
+                    sizes: 0x144,
+                    reciprocals: 0x150,
+                    counts: 0x15c,
+                    blocks: 0x188,
+                }),
             },
             // Here the words of clusters lie below an end that moves with the cluster's size.
             _ => Places {
@@ -56,7 +63,7 @@ impl Places {
 }
 
 /// The bank for a launch; `stack` is where the stack begins.
-pub fn fill(target: &Target, kernel: &Kernel, launch: &Launch, stack: u32) -> Vec<u8> {
+pub fn fill(target: &Target, kernel: &Kernel, launch: &Launch, cluster: [u32; 3], stack: u32) -> Vec<u8> {
     let mut bank = Bank { bytes: kernel.banks[0].clone() };
     let constants = target.constants;
     bank.axes(constants.ntid.into(), launch.block);
@@ -75,22 +82,23 @@ pub fn fill(target: &Target, kernel: &Kernel, launch: &Launch, stack: u32) -> Ve
     let (start, size) = (kernel.parameters.base as u64, kernel.parameters.size as u64);
     match places.parameters {
         Parameters::Bank { base, size: end } => {
-            bank.wide(base, Space::Param.window().wrapping_sub(start));
+            bank.wide(base, Space::Param.window());
             bank.word(end, (start + size) as u32);
         }
         Parameters::Range { first, last } => {
-            bank.wide(first, Space::Param.window());
-            bank.wide(last, Space::Param.window() + size.saturating_sub(1));
+            bank.wide(first, Space::Param.window() + start);
+            bank.wide(last, Space::Param.window() + start + size.saturating_sub(1));
         }
     }
     if let Some(clusters) = places.clusters {
-        // A block is a cluster of its own.
-        bank.axes(clusters.sizes, [1; 3]);
-        bank.axes(clusters.reciprocals, [1f32.to_bits(); 3]);
-        bank.axes(clusters.counts, launch.grid);
-        bank.word(clusters.blocks, 1);
+        let blocks = cluster.iter().product();
+        bank.word(clusters.explicit, u32::from(launch.cluster.or(kernel.cluster).is_some()));
+        bank.axes(clusters.sizes, cluster);
+        bank.axes(clusters.reciprocals, cluster.map(|size| (1.0 / size as f32).to_bits()));
+        bank.axes(clusters.counts, std::array::from_fn(|axis| launch.grid[axis] / cluster[axis]));
+        bank.word(clusters.blocks, blocks);
     }
-    bank.put(kernel.parameters.base, launch.parameters);
+    bank.put(kernel.parameters.base + kernel.parameters.lead, launch.parameters);
     bank.bytes
 }
 

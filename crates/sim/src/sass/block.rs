@@ -1,15 +1,15 @@
-//! A block of threads: its warps, its shared memory, its barriers.
+//! A block of threads: its warps and its barriers.
 
 use super::Program;
 use super::bank0;
-use super::fault::{Fault, Hazards};
+use super::cluster::Run;
+use super::fault::Fault;
 use super::image::{BANKS, Kernel};
 use super::program::lanes_of;
 use super::warp::{Arrival, State, Warp};
 use crate::barriers::{Barriers, Party};
-use crate::ptx::memory::Global;
 use crate::ptx::program::Reduction;
-use crate::ptx::{FaultKind, Launch, Statistics, Thread, coordinates};
+use crate::ptx::{FaultKind, Launch, Thread, coordinates};
 
 /// The 16 that a program can name.
 const BARRIERS: usize = 16;
@@ -24,8 +24,10 @@ pub struct Context<'p> {
     pub launch: &'p Launch<'p>,
     pub kernel: &'p Kernel,
     pub block: [u32; 3],
-    /// From address 0, with the system's part.
-    pub shared: Vec<u8>,
+    /// The block's number in its cluster.
+    pub rank: u32,
+    /// Blocks of the cluster along the axes.
+    pub cluster: [u32; 3],
     pub bank0: Vec<u8>,
     /// Local memory of a thread, in bytes.
     pub stack: u32,
@@ -44,12 +46,16 @@ impl<'p> Block<'p> {
         program: &'p Program,
         launch: &'p Launch<'p>,
         kernel: &'p Kernel,
-        block: [u32; 3],
+        cluster: [u32; 3],
+        place: [u32; 3],
+        rank: u32,
     ) -> Block<'p> {
-        let shared = vec![0; (kernel.shared.next_multiple_of(16) + launch.shared) as usize];
+        let local = coordinates(rank.into(), cluster);
+        let block = std::array::from_fn(|axis| place[axis] * cluster[axis] + local[axis]);
         let stack = kernel.stack.next_multiple_of(16) + STACK_RESERVE;
-        let bank0 = bank0::fill(program.image.target, kernel, launch, stack);
-        let context = Context { program, launch, kernel, block, shared, bank0, stack, arrivals: Vec::new() };
+        let bank0 = bank0::fill(program.image.target, kernel, launch, cluster, stack);
+        let arrivals = Vec::new();
+        let context = Context { program, launch, kernel, block, rank, cluster, bank0, stack, arrivals };
         let threads = launch.block.iter().product::<u32>();
         let warps: Vec<Warp> = (0..threads.div_ceil(32))
             .map(|warp| Warp::new(&context, warp, u32::MAX >> (32 - (threads - 32 * warp).min(32))))
@@ -58,38 +64,34 @@ impl<'p> Block<'p> {
         Block { context, warps, barriers }
     }
 
-    /// Runs until the block is done (`true`) or has used up its turn.
-    pub fn run(
-        &mut self,
-        global: &mut Global,
-        statistics: &mut Statistics,
-        hazards: &mut Hazards,
-        turn: u64,
-    ) -> Result<bool, Fault> {
-        let end = statistics.steps.saturating_add(turn);
-        loop {
-            let before = statistics.steps;
-            for index in 0..self.warps.len() {
-                let warp = &mut self.warps[index];
-                if !warp.is_done() {
-                    warp.run(&mut self.context, global, statistics, hazards, WARP_TURN)?;
-                    self.meet(index)?;
-                }
-            }
-            if self.warps.iter().all(Warp::is_done) {
-                return Ok(true);
-            }
-            if statistics.steps == before {
-                return Err(self.deadlock());
-            }
-            if statistics.steps >= end || statistics.steps > self.context.launch.step_limit {
-                return Ok(false);
-            }
-        }
+    pub fn is_done(&self) -> bool {
+        self.warps.iter().all(Warp::is_done)
     }
 
-    /// Counts who arrived at barriers, and lets go of those where all have.
-    fn meet(&mut self, warp: usize) -> Result<(), Fault> {
+    pub fn warp_count(&self) -> usize {
+        self.warps.len()
+    }
+
+    /// A turn for each warp. Says whether a thread has exited.
+    pub fn round(&mut self, run: &mut Run) -> Result<bool, Fault> {
+        let mut exited = false;
+        for index in 0..self.warps.len() {
+            let warp = &mut self.warps[index];
+            if !warp.is_done() {
+                warp.run(&mut self.context, run, WARP_TURN)?;
+                exited |= self.meet(index)?;
+            }
+        }
+        Ok(exited)
+    }
+
+    /// Lets go of those at the cluster's barrier.
+    pub fn release_cluster(&mut self) {
+        self.warps.iter_mut().for_each(Warp::release_cluster);
+    }
+
+    /// Counts who arrived at barriers, and lets go of those where all have. Says whether a thread has exited.
+    fn meet(&mut self, warp: usize) -> Result<bool, Fault> {
         let exited = self.warps[warp].take_exited();
         let arrivals = std::mem::take(&mut self.context.arrivals);
         let changed = exited || !arrivals.is_empty();
@@ -105,7 +107,7 @@ impl<'p> Block<'p> {
             let alive = self.alive();
             (0..self.barriers.count()).for_each(|number| self.release(number, &alive));
         }
-        Ok(())
+        Ok(exited)
     }
 
     fn release(&mut self, number: usize, alive: &[u32]) {
@@ -122,18 +124,19 @@ impl<'p> Block<'p> {
     }
 
     /// The threads of each warp that have not exited.
-    fn alive(&self) -> Vec<u32> {
+    pub fn alive(&self) -> Vec<u32> {
         self.warps.iter().map(|warp| warp.alive).collect()
     }
 
-    /// Every thread waits: says for what.
-    fn deadlock(&self) -> Fault {
+    /// Every thread waits: says for what; `shortage` is why the cluster's barrier can't complete.
+    pub fn deadlock(&self, shortage: String) -> Fault {
         let mut waiting = self.warps.iter().flat_map(|warp| warp.waiting().map(move |group| (warp, group)));
         let Some((warp, group)) = waiting.next() else {
-            return Fault::new(FaultKind::Deadlock { what: "no thread can go on".into() });
+            return no_thread_can_go_on();
         };
         let what = match group.state {
             State::AtBarrier(number) => self.barriers.shortage(number, &self.alive()),
+            State::AtCluster => shortage,
             _ => format!("lanes {:#x} wait for lanes that never come", group.mask),
         };
         let lane = lanes_of(group.mask).next().unwrap_or(0);
@@ -145,7 +148,17 @@ impl<'p> Block<'p> {
     }
 }
 
+pub fn no_thread_can_go_on() -> Fault {
+    Fault::new(FaultKind::Deadlock { what: "no thread can go on".into() })
+}
+
 impl Context<'_> {
+    /// A warp of the block in the numbering of the cluster's.
+    pub fn warp_in_cluster(&self, warp: u32) -> usize {
+        let warps = self.launch.block.iter().product::<u32>().div_ceil(32);
+        (self.rank * warps + warp) as usize
+    }
+
     pub fn thread(&self, warp: u32, lane: u32) -> Thread {
         let index = u64::from(32 * warp + lane);
         Thread { block: self.block, thread: coordinates(index, self.launch.block) }

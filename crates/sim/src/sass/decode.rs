@@ -6,10 +6,12 @@
 mod asynchronous;
 mod matrix;
 mod memory;
+mod warpgroup;
 
 use super::image::{CODE, Image};
 use super::program::*;
 use crate::ptx::program::{Reduction, Shuffle, WarpOperation};
+use crate::sass::flight::Closing;
 use crate::verify::Issue;
 use ori::eval::Meaning;
 use sass::{Class, Inst, Kind, M, Model, Op, Operand, PT, RZ, Role, WORD_BYTES};
@@ -47,14 +49,19 @@ impl Decoder<'_> {
     fn action(&self) -> Option<Action> {
         Some(match self.inst.op() {
             Op::RAW => return None,
-            Op::NOP | Op::DEPBAR | Op::PMTRIG | Op::ACQBULK | Op::PREEXIT => Action::Nothing,
+            Op::NOP | Op::PMTRIG | Op::ACQBULK | Op::PREEXIT => Action::Nothing,
             // The lanes that WARPSYNC.COLLECTIVE has brought together part at the next BSYNC.
             Op::ENDCOLLECTIVE => Action::Nothing,
             // Memory is written at once and in order: nothing has to be waited for.
-            Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::CCTLL | Op::LDGDEPBAR | Op::FENCE => {
-                Action::Nothing
-            }
-            Op::YIELD | Op::NANOSLEEP => Action::Yield,
+            Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::CCTLL | Op::FENCE => Action::Nothing,
+            Op::LDGDEPBAR => self.close_group(Closing::Ldgdepbar),
+            Op::UTMACMDFLUSH => self.close_group(Closing::Utmacmdflush),
+            Op::DEPBAR => self.wait_for_groups()?,
+            Op::UCGABAR_ARV => Action::ArriveAtCluster,
+            Op::UCGABAR_WAIT => Action::WaitForCluster,
+            Op::STAS | Op::REDAS => self.store_remote()?,
+            Op::YIELD => Action::Yield,
+            Op::NANOSLEEP => Action::Sleep,
             Op::BPT => Action::Trap,
             Op::EXIT => Action::Exit { taken: self.condition() },
             Op::BRA => self.branch()?,
@@ -69,6 +76,11 @@ impl Decoder<'_> {
                 Action::BarrierResult { dest: self.dest(), truth: self.truth(0) }
             }
             Op::S2R | Op::S2UR | Op::CS2R => self.special()?,
+            Op::LEPC | Op::ULEPC => {
+                let address = CODE.wrapping_add_signed(self.relative()?.checked_mul(WORD_BYTES as i64)?);
+                let source = Source::Immediate(address);
+                Action::LoadConstant { source, signed: false, dest: self.dest(), words: 2 }
+            }
             Op::LDC | Op::ULDC | Op::LDCU => self.load_constant()?,
             Op::R2UR => Action::ToUniform {
                 dest: self.dest(),
@@ -83,7 +95,11 @@ impl Decoder<'_> {
             Op::SYNCS => self.sync_unit()?,
             Op::ARRIVES => self.arrive_after_copies()?,
             Op::UBLKCP | Op::UBLKRED => self.bulk_copy()?,
-            Op::UTMACMDFLUSH | Op::UTMACCTL | Op::UBLKPF | Op::UTMAPF => Action::Nothing,
+            Op::UTMACCTL | Op::UBLKPF | Op::UTMAPF => Action::Nothing,
+            Op::UTMALDG | Op::UTMASTG | Op::UTMAREDG => self.tensor_copy()?,
+            Op::HGMMA | Op::QGMMA | Op::IGMMA | Op::BGMMA => self.product_in_group()?,
+            Op::WARPGROUP => self.warpgroup()?,
+            Op::USETMAXREG => Action::GetRegisters { truth: self.truth(0) },
             Op::HMMA | Op::IMMA | Op::BMMA | Op::DMMA => self.product()?,
             Op::LDSM | Op::STSM | Op::MOVM => self.matrices()?,
             Op::QSPC => self.query_space()?,

@@ -61,6 +61,8 @@ pub struct Kernel {
     /// Static shared memory, with what the system keeps below it.
     pub shared: u32,
     pub stack: u32,
+    /// Blocks of a cluster along the axes, if the kernel says so.
+    pub cluster: Option<[u32; 3]>,
 }
 
 /// Where parameters lie in bank 0.
@@ -68,6 +70,8 @@ pub struct Kernel {
 pub struct Parameters {
     pub base: usize,
     pub size: usize,
+    /// Bytes before the first one, which must lie at a multiple of its alignment in the bank.
+    pub lead: usize,
 }
 
 pub struct Image {
@@ -239,7 +243,7 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
         }
     }
     let parameters = parameters(object, &symbol.name)
-        .unwrap_or(Parameters { base: target.constants.parameters.into(), size: 0 });
+        .unwrap_or(Parameters { base: target.constants.parameters.into(), ..Parameters::default() });
     let end = parameters.base + parameters.size;
     if banks[PARAMETERS].len() < end {
         banks[PARAMETERS].resize(end, 0);
@@ -251,7 +255,8 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
     });
     let stack = stack(object, symbol);
     let shared = shared.max(target.shared_base);
-    Some(Kernel { name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
+    let cluster = cluster(object, &symbol.name);
+    Some(Kernel { cluster, name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
 }
 
 fn attributes<'o>(object: &'o Object, section: &str) -> &'o [Attr] {
@@ -262,13 +267,33 @@ fn attributes<'o>(object: &'o Object, section: &str) -> &'o [Attr] {
 }
 
 fn parameters(object: &Object, kernel: &str) -> Option<Parameters> {
-    attributes(object, &format!(".nv.info.{kernel}")).iter().find_map(|attribute| match &attribute.value {
-        Value::ParamBank(bank) => Some(Parameters { base: bank.base.into(), size: bank.size.into() }),
+    let info = attributes(object, &format!(".nv.info.{kernel}"));
+    let offsets = info.iter().filter_map(|attribute| match &attribute.value {
+        Value::Param(param) => Some(usize::from(param.offset)),
+        Value::ParamV2(param) => Some(usize::from(param.offset)),
+        _ => None,
+    });
+    let lead = offsets.min().unwrap_or(0);
+    info.iter().find_map(|attribute| match &attribute.value {
+        Value::ParamBank(bank) => Some(Parameters { base: bank.base.into(), size: bank.size.into(), lead }),
         _ => None,
     })
 }
 
-/// MIN_STACK_SIZE of the kernel.
+/// CTA_PER_CLUSTER: the blocks of a cluster along the axes.
+fn cluster(object: &Object, kernel: &str) -> Option<[u32; 3]> {
+    let info = attributes(object, &format!(".nv.info.{kernel}"));
+    let attribute = info.iter().find(|attribute| attribute.code == AttrCode::CTA_PER_CLUSTER)?;
+    match &attribute.value {
+        Value::Words(words) => <[u32; 3]>::try_from(&words[..]).ok().filter(|sizes| !sizes.contains(&0)),
+        _ => None,
+    }
+}
+
+/// More local memory no thread has.
+const MOST_STACK: u32 = 512 << 10;
+
+/// MIN_STACK_SIZE of the kernel; `ptxas -g` writes the largest number where recursion makes it unknown.
 fn stack(object: &Object, symbol: &Symbol) -> u32 {
     let symbols = object.symbols();
     let sizes = attributes(object, ".nv.info").iter().filter_map(|attribute| match attribute.value {
@@ -277,7 +302,7 @@ fn stack(object: &Object, symbol: &Symbol) -> u32 {
         }
         _ => None,
     });
-    sizes.max().unwrap_or(0)
+    sizes.filter(|size| *size <= MOST_STACK).max().unwrap_or(0)
 }
 
 fn variables(object: &Object, sections: &[Loaded]) -> Vec<(String, u64)> {

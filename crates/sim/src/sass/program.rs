@@ -2,9 +2,12 @@
 
 use crate::ptx::memory::Space;
 use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation, WholeFunction};
+use crate::sass::flight::{Closing, Combine};
 use crate::verify::Issue;
+use crate::warpgroup::GroupProduct;
 use ori::eval::Meaning;
 use sass::{M, Op};
+use std::sync::Arc;
 
 pub use crate::ptx::program::{LANES, lanes as lanes_of};
 
@@ -157,6 +160,24 @@ pub enum Action {
         truth: Truth,
     },
     BulkCopy(Box<BulkCopy>),
+    StoreRemote(Box<StoreRemote>),
+    /// Copies that were begun and are in no group yet become one, which counts on a scoreboard.
+    CloseGroup {
+        closing: Closing,
+        scoreboard: u8,
+    },
+    /// Waits until so many groups are left.
+    WaitGroups {
+        scoreboard: u8,
+        left: u8,
+    },
+    /// Waits until these scoreboards are zero.
+    WaitScoreboards {
+        mask: u8,
+    },
+    /// UCGABAR_ARV and UCGABAR_WAIT
+    ArriveAtCluster,
+    WaitForCluster,
     LoadMatrices {
         address: Address,
         count: u8,
@@ -174,6 +195,16 @@ pub enum Action {
         dest: Dest,
     },
     Multiply(Box<Multiply>),
+    MultiplyInGroup(Box<MultiplyInGroup>),
+    /// WARPGROUP.DEPBAR: waits until so many groups of products are left.
+    WaitProducts {
+        left: u8,
+    },
+    TensorCopy(Box<TensorCopy>),
+    /// USETMAXREG.TRY_ALLOC: there are enough registers.
+    GetRegisters {
+        truth: Truth,
+    },
     QuerySpace {
         space: Space,
         address: Address,
@@ -203,6 +234,7 @@ pub enum Action {
     },
     Trap,
     Yield,
+    Sleep,
     /// BSSY: the lanes that are here meet again.
     Gather {
         taken: Condition,
@@ -289,6 +321,8 @@ pub struct Arrive {
     pub completes: bool,
     /// Those that arrive won't come in the next phase.
     pub drops: bool,
+    /// ARRIVES: when the copies of the thread are done. The simulator makes that now.
+    pub after_copies: bool,
     /// The barrier before.
     pub dest: Dest,
 }
@@ -296,11 +330,22 @@ pub struct Arrive {
 /// A copy between global and shared memory; `to`, `from` and `size` are first uniform registers.
 pub struct BulkCopy {
     pub to_shared: bool,
+    pub from_shared: bool,
+    /// The upper half of the size's register has the blocks of the cluster that get a copy.
+    pub multicast: bool,
     pub to: u8,
     pub from: u8,
     pub size: u8,
-    /// Combines what is there with what comes, in elements of so many bytes.
-    pub reduction: Option<(u8, AtomicFunction)>,
+    pub combine: Option<Arc<Combine>>,
+}
+
+/// STAS and REDAS: registers to shared memory of the cluster. The address is one register, that of the barrier, which
+/// is told about the bytes, the next.
+pub struct StoreRemote {
+    pub address: u8,
+    pub data: u8,
+    pub bytes: u8,
+    pub combine: Option<Arc<Combine>>,
 }
 
 /// A product of matrices that the lanes of a warp share.
@@ -311,6 +356,43 @@ pub struct Multiply {
     /// The first register of the sum, and how many words an element has there.
     pub dest: u8,
     pub words: u8,
+}
+
+/// A warp's part of a product of a warpgroup.
+pub struct MultiplyInGroup {
+    pub product: GroupProduct,
+    /// The first register of the rows; otherwise they are in shared memory, too.
+    pub rows: Option<u8>,
+    /// The first of four uniform registers: descriptors of rows and of columns.
+    pub descriptors: u8,
+    /// Whether something is added to, and its first register.
+    pub adds: Condition,
+    pub addend: u8,
+    /// The register that says which elements sparse rows have, and whose word of it counts.
+    pub metadata: Option<(u8, u8)>,
+    pub dest: u8,
+    /// It is the last one of its group.
+    pub closes: bool,
+}
+
+/// A copy of a box of a tensor.
+pub struct TensorCopy {
+    pub way: TensorWay,
+    pub axes: u8,
+    /// The first uniform register of the address in shared memory, the barrier's if there is one, and the corner.
+    pub place: u8,
+    /// The first one of the map's address.
+    pub map: u8,
+    /// The one whose upper half has the blocks that get a copy.
+    pub multicast: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TensorWay {
+    Load,
+    Store,
+    /// By the name of the operation.
+    Combine(&'static str),
 }
 
 /// What the lanes that are here do together.

@@ -17,22 +17,29 @@
 //! | loads, stores, atomics | [`access`] |
 //! | branches, convergence, barriers | [`control`] |
 //! | barriers in shared memory, bulk copies, matrices | [`asynchronous`] |
+//! | products of a warpgroup | [`warpgroup`] |
+//! | copies of tensors | [`tensor`] |
 
 mod access;
 mod asynchronous;
 mod control;
 mod registers;
+mod tensor;
+mod warpgroup;
 
 use super::POISON;
 use super::block::Context;
-use super::fault::{Fault, Hazards};
+use super::cluster::{Common, Run};
+use super::fault::Fault;
+use super::flight::Groups;
 use super::program::{ARGUMENTS, Action, Condition, LANES, Source, Step, lanes_of};
+use crate::ptx::FaultKind;
 use crate::ptx::memory::Global;
 use crate::ptx::program::Lanes;
-use crate::ptx::{FaultKind, Statistics};
 use crate::verify::{self, Dependence, Relation, Short};
 use registers::Registers;
 use sass::{Model, PT};
+use warpgroup::Products;
 
 /// Steps that a group takes while others wait, before they have a turn.
 const PATIENCE: u32 = 128;
@@ -60,6 +67,8 @@ pub enum State {
     AtMeeting(u8),
     /// At WARPSYNC.
     AtSync,
+    /// At the barrier of the cluster.
+    AtCluster,
 }
 
 /// Lanes that are together.
@@ -87,6 +96,12 @@ pub struct Warp {
     /// What the last barrier with a reduction gave.
     reduced: [(u32, bool); LANES],
     local: Vec<Vec<u8>>,
+    /// Copies that it may wait for.
+    copies: Groups,
+    /// Products of the warpgroup that are under way.
+    products: Products,
+    /// How often the cluster's barrier had completed when each lane came to it.
+    met: [u64; LANES],
     /// Cycles of issue.
     clock: u64,
     stamp: u64,
@@ -104,6 +119,8 @@ enum Next {
     Go(u32),
     /// Lets others go first.
     Yield,
+    /// Waits for other warps: their turn, unless other lanes of this one can go on.
+    Wait,
     /// The group is gone from its place: it waits, has split or exited.
     Elsewhere,
 }
@@ -112,6 +129,7 @@ enum Next {
 struct Now<'n, 'p> {
     context: &'n mut Context<'p>,
     global: &'n mut Global,
+    common: &'n mut Common,
     /// The lanes that take part.
     mask: u32,
 }
@@ -132,6 +150,9 @@ impl Warp {
             yields: [0; LANES],
             reduced: [(0, false); LANES],
             local: vec![Vec::new(); LANES],
+            copies: Groups::default(),
+            products: Products::default(),
+            met: [0; LANES],
             clock: 0,
             stamp: 0,
             exited: false,
@@ -156,34 +177,29 @@ impl Warp {
     }
 
     /// Runs until all lanes wait or are done, or for so many steps.
-    pub fn run(
-        &mut self,
-        context: &mut Context,
-        global: &mut Global,
-        statistics: &mut Statistics,
-        hazards: &mut Hazards,
-        turn: u64,
-    ) -> Result<(), Fault> {
-        let end = statistics.steps + turn;
-        while statistics.steps < end {
+    pub fn run(&mut self, context: &mut Context, run: &mut Run, turn: u64) -> Result<(), Fault> {
+        let end = run.statistics.steps + turn;
+        let mut goes_on = true;
+        while goes_on && run.statistics.steps < end {
             let ready = self.groups.iter().enumerate().filter(|(_, group)| group.state == State::Ready);
-            let Some((index, _)) = ready.min_by_key(|(_, group)| group.stamp) else { return Ok(()) };
+            let Some((index, _)) = ready.min_by_key(|(_, group)| group.stamp) else { break };
             let group = self.groups.swap_remove(index);
-            self.advance(context, global, statistics, hazards, group, end)?;
+            goes_on = self.advance(context, run, group, end)?;
+        }
+        if self.is_done() && !self.copies.is_empty() {
+            self.copies.wait_for_all().into_iter().for_each(|flight| run.common.send_started(flight));
         }
         Ok(())
     }
 
-    /// Runs one group until it waits, splits or has had its turn.
+    /// Runs one group until it waits, splits or has had its turn. Says whether the warp still has its own.
     fn advance(
         &mut self,
         context: &mut Context,
-        global: &mut Global,
-        statistics: &mut Statistics,
-        hazards: &mut Hazards,
+        run: &mut Run,
         mut group: Group,
         end: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         let program = context.program;
         let mut patience = PATIENCE;
         loop {
@@ -192,14 +208,14 @@ impl Warp {
                 let what = FaultKind::BadCall { target: format!("the instruction {index}") };
                 return Err(Fault::new(what));
             };
-            self.issue(context, &mut group, step, hazards);
+            self.issue(context, run, &mut group, step);
             let mask = self.registers.holds(step.guard, group.mask);
-            statistics.steps += 1;
-            statistics.lane_steps += u64::from(mask.count_ones());
+            run.statistics.steps += 1;
+            run.statistics.lane_steps += u64::from(mask.count_ones());
             let next = if mask == 0 && !matches!(step.action, Action::Branch { any: true, .. }) {
                 Next::Go(group.pc + 1)
             } else {
-                let mut now = Now { context, global, mask };
+                let mut now = Now { context, global: run.global, common: run.common, mask };
                 self.act(&mut now, &mut group, step).map_err(|(kind, lane)| Fault {
                     place: program.place(index),
                     thread: Some(now.context.thread(self.index, lane as u32)),
@@ -207,18 +223,24 @@ impl Warp {
                 })?
             };
             match next {
-                Next::Elsewhere => return Ok(()),
+                Next::Elsewhere => return Ok(true),
                 Next::Yield => {
                     group.pc += 1;
                     self.park(group);
-                    return Ok(());
+                    return Ok(true);
+                }
+                Next::Wait => {
+                    group.pc += 1;
+                    let alone = self.groups.iter().all(|group| group.state != State::Ready);
+                    self.park(group);
+                    return Ok(!alone);
                 }
                 Next::Go(pc) => group.pc = pc,
             }
             patience -= u32::from(!self.groups.is_empty());
-            if statistics.steps >= end || patience == 0 {
+            if run.statistics.steps >= end || patience == 0 {
                 self.park(group);
-                return Ok(());
+                return Ok(true);
             }
         }
     }
@@ -229,7 +251,10 @@ impl Warp {
     }
 
     /// Issues an instruction in time: registers that it reads too early hold poison.
-    fn issue(&mut self, context: &Context, group: &mut Group, step: &Step, hazards: &mut Hazards) {
+    fn issue(&mut self, context: &Context, run: &mut Run, group: &mut Group, step: &Step) {
+        if !self.copies.is_empty() {
+            self.await_copies(run.global, run.common, step.issue.waits());
+        }
         let model = Model::of(context.program.image.target.isa);
         self.clock += u64::from(step.issue.stall());
         let short = &mut self.short;
@@ -239,7 +264,7 @@ impl Warp {
             }
         });
         for (dependence, what) in self.short.drain(..) {
-            hazards.add(&dependence, what);
+            run.hazards.add(&dependence, what);
             if dependence.relation == Relation::Raw {
                 self.registers.poison(dependence.register.into(), group.mask);
             }
@@ -275,6 +300,15 @@ impl Warp {
                 return self.check_phase(now, place, *phase, *truth, group.pc + 1);
             }
             Action::BulkCopy(copy) => self.bulk_copy(now, copy)?,
+            Action::StoreRemote(store) => self.store_remote(now, store)?,
+            Action::CloseGroup { closing, scoreboard } => self.copies.close(*closing, *scoreboard),
+            Action::WaitGroups { scoreboard, left } => {
+                let landing = self.copies.wait(*scoreboard, usize::from(*left));
+                landing.iter().for_each(|flight| now.common.arrive(now.global, flight));
+            }
+            Action::WaitScoreboards { mask } => self.await_copies(now.global, now.common, *mask),
+            Action::ArriveAtCluster => self.arrive_at_cluster(now)?,
+            Action::WaitForCluster => return Ok(self.wait_for_cluster(now, group)),
             Action::LoadMatrices { address, count, transposed, dest } => {
                 self.load_matrices(now, address, *count, *transposed, *dest)?;
             }
@@ -283,6 +317,10 @@ impl Warp {
             }
             Action::Transpose { source, dest } => self.transpose(now, *source, *dest)?,
             Action::Multiply(multiply) => self.multiply(now, multiply)?,
+            Action::MultiplyInGroup(multiply) => self.multiply_in_group(now, multiply, group.pc)?,
+            Action::WaitProducts { left } => self.await_products(now, usize::from(*left))?,
+            Action::TensorCopy(copy) => self.tensor_copy(now, copy)?,
+            Action::GetRegisters { truth } => self.registers.write_truth(mask, *truth, &[1; LANES]),
             Action::QuerySpace { space, address, truth } => self.query_space(now, *space, address, *truth)?,
             Action::Together(together) => self.together(now, together)?,
             Action::Branch { taken, target, any } => {
@@ -308,6 +346,7 @@ impl Warp {
                 self.give_way(mask);
                 return Ok(Next::Yield);
             }
+            Action::Sleep => return Ok(self.sleep(group, mask)),
             Action::Gather { taken, barrier } => {
                 let gathering = self.registers.holds(*taken, mask);
                 self.gather(gathering, *barrier);

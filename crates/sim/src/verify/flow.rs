@@ -2,10 +2,13 @@
 //!
 //! * A branch goes to its target, and on if it is conditional; an indirect branch to the targets that the cubin lists.
 //! * BSYNC goes to the targets of the BSSYs that set its barrier register.
-//! * A call within the section goes to the callee in a context of its own, and RET comes back to the instruction
-//!   behind the call of that context. Recursion deeper than `DEPTH` shares a context. The return address is in a
-//!   register that the caller sets, so ptxas also uses CALL as a far branch: a callee that never comes to a RET is one.
-//! * A call that leaves the section comes back to the next instruction with nothing pending.
+//! * A call within the section goes to the callee in a context of its own, and RET comes back behind every call that
+//!   the context was entered by. A context is the innermost `DEPTH` calls: deeper ones, recursion among them, share
+//!   it. The return address is in a register that the caller sets, so ptxas also uses CALL as a far branch: a callee
+//!   that never comes to a RET is one.
+//! * A call that leaves the section, by a relocation or through a register, comes back to the next instruction; a RET
+//!   that no call of the section leads to goes to code that is not here. What these meet there is unknown
+//!   ([`Flow::leaves`]).
 
 use super::Code;
 use sass::{Inst, Kind, M, Op, PT, Role, WORD_BYTES};
@@ -15,7 +18,7 @@ use std::ops::Range;
 /// How deep calls are told apart.
 const DEPTH: usize = 3;
 
-/// A stack of calls.
+/// The innermost calls on the way to a point.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Context(u32);
 
@@ -23,30 +26,45 @@ impl Context {
     pub const ROOT: Context = Context(0);
 }
 
-/// The stacks that were met: innermost call and the context around it.
-#[derive(Default)]
+/// A string of calls, and the contexts that the last of them was made in.
+struct Calls {
+    /// Blocks that end in the calls, innermost last.
+    string: Vec<usize>,
+    callers: BTreeSet<Context>,
+}
+
+/// The contexts that were met. The first is that of no call.
 pub struct Contexts {
-    stacks: Vec<(Context, usize)>,
+    met: Vec<Calls>,
+}
+
+impl Default for Contexts {
+    fn default() -> Contexts {
+        Contexts { met: vec![Calls { string: Vec::new(), callers: BTreeSet::new() }] }
+    }
 }
 
 impl Contexts {
-    fn enter(&mut self, from: Context, call: usize) -> Context {
-        let (mut depth, mut outer) = (0, from);
-        while let Some((next, _)) = self.caller(outer) {
-            (depth, outer) = (depth + 1, next);
+    /// The context of a call, and whether it can now return to a place that it could not return to before.
+    fn enter(&mut self, from: Context, call: usize) -> (Context, bool) {
+        let mut string = self.met[from.0 as usize].string.clone();
+        string.push(call);
+        if string.len() > DEPTH {
+            string.remove(0);
         }
-        let from =
-            if depth < DEPTH { from } else { self.caller(from).map_or(Context::ROOT, |(outer, _)| outer) };
-        let known = self.stacks.iter().position(|&stack| stack == (from, call));
+        let known = self.met.iter().position(|calls| calls.string == string);
         let index = known.unwrap_or_else(|| {
-            self.stacks.push((from, call));
-            self.stacks.len() - 1
+            self.met.push(Calls { string, callers: BTreeSet::new() });
+            self.met.len() - 1
         });
-        Context(index as u32 + 1)
+        (Context(index as u32), self.met[index].callers.insert(from))
     }
 
-    fn caller(&self, context: Context) -> Option<(Context, usize)> {
-        self.stacks.get((context.0 as usize).checked_sub(1)?).copied()
+    /// Where a RET goes: contexts, and the block of the call.
+    fn callers(&self, context: Context) -> impl Iterator<Item = (Context, usize)> + '_ {
+        let calls = &self.met[context.0 as usize];
+        let last = calls.string.last().copied();
+        calls.callers.iter().filter_map(move |&caller| Some((caller, last?)))
     }
 }
 
@@ -125,27 +143,45 @@ impl Flow {
         self.starts[block]..self.starts[block + 1]
     }
 
-    /// Where a block goes in a context, and whether what is pending stays so on the way.
-    pub fn successors(
-        &self,
-        context: Context,
-        block: usize,
-        contexts: &mut Contexts,
-    ) -> Vec<((Context, usize), bool)> {
+    /// Where a block goes in a context.
+    pub fn successors(&self, context: Context, block: usize, contexts: &mut Contexts) -> Successors {
         let exit = &self.exits[block];
-        let mut to: Vec<_> = exit.jumps.iter().map(|&target| ((context, target), true)).collect();
-        to.extend(exit.next.map(|next| ((context, next), !exit.leaves)));
+        let mut to: Vec<_> = exit.jumps.iter().map(|&target| (context, target)).collect();
+        to.extend(exit.next.map(|next| (context, next)));
+        let mut again = None;
         if let Some(callee) = exit.callee {
-            to.push(((contexts.enter(context, block), callee), true));
+            let (inside, may_return) = contexts.enter(context, block);
+            to.push((inside, callee));
+            again = Some(inside).filter(|_| may_return);
         }
-        if let Some((outer, call)) = contexts.caller(context).filter(|_| exit.returns) {
-            let back = call + 1;
-            if back < self.blocks() {
-                to.push(((outer, back), true));
-            }
+        if exit.returns {
+            let behind = contexts.callers(context).map(|(outer, call)| (outer, call + 1));
+            to.extend(behind.filter(|&(_, back)| back < self.blocks()));
         }
-        to
+        Successors { to, again }
     }
+
+    /// Whether a block ends by going to code that is not here: in a call of such code, or in a RET to it.
+    pub fn leaves(&self, context: Context, block: usize) -> bool {
+        let exit = &self.exits[block];
+        exit.leaves || exit.returns && context == Context::ROOT
+    }
+
+    /// Whether what is pending at the end of a block stays so on the way to the next.
+    pub fn keeps(&self, block: usize) -> bool {
+        !self.exits[block].leaves
+    }
+
+    pub fn returns(&self, block: usize) -> bool {
+        self.exits[block].returns
+    }
+}
+
+/// Where a block goes.
+pub struct Successors {
+    pub to: Vec<(Context, usize)>,
+    /// A context that got a new caller: its RETs go there, too.
+    pub again: Option<Context>,
 }
 
 fn is_control(op: Op) -> bool {

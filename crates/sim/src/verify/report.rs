@@ -15,6 +15,8 @@ pub enum Short {
         have: u16,
         need: u16,
     },
+    /// The operand cache keeps what the register no longer holds.
+    Cached,
 }
 
 /// An instruction in a section.
@@ -41,6 +43,8 @@ impl Dependence {
     /// What the model asks for and the code does not give.
     pub fn short(&self, model: &Model) -> Option<Short> {
         let need = match self.relation {
+            // Who reads a result has it before it writes its own: the read's distance is enough.
+            Relation::Waw if self.read_too => return None,
             Relation::Raw => model.raw(self.from, self.to),
             Relation::Waw => model.waw(self.from, self.to),
             Relation::War => model.war(self.from, self.to),
@@ -108,6 +112,7 @@ impl fmt::Display for Short {
             Short::Signal(Signal::Write) => f.write_str("its write scoreboard is not waited for"),
             Short::Signal(Signal::Read) => f.write_str("its read scoreboard is not waited for"),
             Short::Cycles { have, need } => write!(f, "{have} cycles, {need} needed"),
+            Short::Cached => f.write_str("the operand cache keeps the old value"),
         }
     }
 }

@@ -9,8 +9,8 @@
 //! instructions that count on it, and those of earlier instructions that return, or read, before one that does.
 
 use super::{Dependence, Relation};
-use sass::model::{Model, Port, Unit};
-use sass::{Inst, Isa, Kind, M, Op, PT, Role};
+use sass::model::{Model, Part, Port, Unit};
+use sass::{Control, Inst, Isa, Kind, M, Op, PT, Role};
 use std::cmp::Ordering;
 
 /// The bit of `gsb0`, beside the six scoreboards.
@@ -134,11 +134,43 @@ impl State {
         self.events.iter_mut().for_each(|event| event.advance(issue.stall));
     }
 
+    /// Code that is not known comes next, behind the instruction at `index`: by the calling convention it may read any
+    /// general or uniform register, as an address say, and write any.
+    pub fn leave(&self, index: usize, found: &mut impl FnMut(Dependence)) {
+        for event in &self.events {
+            let part = match event.register {
+                0..256 => Part::R,
+                256..512 => Part::U,
+                // No predicate is handed over; one that is late would still overwrite another's.
+                _ if event.done => continue,
+                _ => Part::P,
+            };
+            let (relation, unit) = match event.role {
+                Role::Def => (Relation::Raw, Unit::Memory),
+                Role::Use => (Relation::War, Unit::Alu),
+            };
+            found(Dependence {
+                relation,
+                register: event.register,
+                first: event.index as usize,
+                from: event.port,
+                second: index,
+                to: Port { unit, part },
+                read_too: false,
+                cycles: event.age.into(),
+                signalled: event.done,
+            });
+        }
+    }
+
     /// What the instruction waits for before it issues.
     fn wait(&mut self, issue: &Issue) {
         if let Some(left) = issue.groups_left {
             let closed = |event: &&mut Event| event.by & GSB != 0 && i64::from(event.groups) >= left;
             self.events.iter_mut().filter(closed).for_each(|event| event.done = true);
+        }
+        if issue.waits | issue.waits_late == 0 {
+            return;
         }
         // DEPBAR looks a cycle later than a wait mask: ptxas puts it right behind the instruction that counts.
         let ends =
@@ -154,8 +186,6 @@ impl State {
             for event in events.filter(|event| !issue.excludes(event)) {
                 let relation = match (event.role, access.role) {
                     (Role::Def, Role::Use) => Relation::Raw,
-                    // Who reads a result has it before it writes its own: the read's distance is enough.
-                    (Role::Def, Role::Def) if issue.reads(access.register) => continue,
                     (Role::Def, Role::Def) => Relation::Waw,
                     (Role::Use, Role::Def) => Relation::War,
                     (Role::Use, Role::Use) => continue,
@@ -167,6 +197,7 @@ impl State {
                     from: event.port,
                     second: issue.index,
                     to: access.port,
+                    read_too: relation == Relation::Waw && issue.reads(access.register),
                     cycles: event.age.into(),
                     signalled: event.done,
                 });
@@ -178,10 +209,14 @@ impl State {
     fn overwrite(&mut self, issue: &Issue) {
         for access in issue.accesses.iter().filter(|access| access.role == Role::Def) {
             if issue.guard.is_none() {
-                self.events.retain(|event| event.register != access.register);
+                let start = self.events.partition_point(|event| event.register < access.register);
+                let end = self.events.partition_point(|event| event.register <= access.register);
+                self.events.drain(start..end);
             }
-            for event in &mut self.events {
-                event.guard = event.guard.filter(|guard| guard.register != access.register);
+            if is_predicate(access.register) {
+                for event in &mut self.events {
+                    event.guard = event.guard.filter(|guard| guard.register != access.register);
+                }
             }
         }
     }
@@ -191,7 +226,8 @@ impl State {
     /// with a guard of its own.
     fn count(&mut self, issue: &Issue) {
         let (write, read) = (issue.write, issue.read);
-        for event in &mut self.events {
+        let counts = write | read != 0;
+        for event in self.events.iter_mut().filter(|_| counts) {
             event.by_later |= match event.role {
                 Role::Def if event.port.unit.returns_before(issue.unit) => write,
                 Role::Use if event.port.unit.reads_before(issue.unit) => write | read,
@@ -287,7 +323,10 @@ impl Issue {
         });
         let unit = model.unit(inst);
         let number = |position: usize| inst.operands().nth(position).map_or(0, |(_, operand)| operand.value);
+        // An instruction that waits by itself does so only where it runs.
+        let runs = inst.guard.predicate == PT && !inst.guard.not;
         let waits_late = match inst.op() {
+            _ if !runs => 0,
             // DEPBAR.LE SBn, count, {set}: n down to count, the set down to zero.
             Op::DEPBAR if inst.has(M::LE) => {
                 let counted = if number(1) == 0 { 1 << (number(0) & 7) } else { 0 };
@@ -296,10 +335,10 @@ impl Issue {
             Op::DEPBAR => number(0) as u8 & 0x3f,
             _ => 0,
         };
-        let drains_groups = inst.op() == Op::WARPGROUP && inst.has(M::DEPBAR);
+        let drains_groups = runs && inst.op() == Op::WARPGROUP && inst.has(M::DEPBAR);
         Issue {
             index,
-            stall: inst.control.stall.max(1),
+            stall: cycles(inst.control),
             waits: inst.control.wait,
             waits_late,
             groups_left: drains_groups.then(|| number(1)),
@@ -318,6 +357,11 @@ impl Issue {
         self.accesses.iter().any(|access| access.register == register && access.role == Role::Use)
     }
 
+    /// Scoreboards that must be zero before it issues.
+    pub fn waits(&self) -> u8 {
+        self.waits
+    }
+
     /// Cycles until the next instruction may issue.
     pub fn stall(&self) -> u8 {
         self.stall
@@ -329,6 +373,20 @@ impl Issue {
             (Some(mine), Some(other)) => mine.register == other.register && mine.not != other.not,
             _ => false,
         }
+    }
+}
+
+/// Of the numbering of all files.
+fn is_predicate(register: u16) -> bool {
+    (512..528).contains(&register)
+}
+
+/// Cycles until the next instruction may issue. No stall and no hold means: when the pipes are empty. ptxas -O0 has it
+/// on matrix products, whose results the next instruction reads; no scoreboard is waited for.
+fn cycles(control: Control) -> u8 {
+    match control.stall {
+        0 if control.yields => u8::MAX,
+        stall => stall.max(1),
     }
 }
 

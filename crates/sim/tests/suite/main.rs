@@ -1,4 +1,3 @@
 //! The tests of the crate. They ask ptxas, which `cargo xtask setup` installs; without it they fail.
 
-mod mutate;
 mod verify;

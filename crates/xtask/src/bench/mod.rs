@@ -8,10 +8,11 @@ mod frontend;
 mod generate;
 mod measure;
 mod simulator;
+mod spills;
 mod startup;
 
 /// What there is to measure.
-const ALL: &str = "'code', 'frontend', 'startup' and 'simulator'";
+const ALL: &str = "'code', 'frontend', 'spills', 'startup' and 'simulator'";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -33,6 +34,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
         Some("startup") if rest.is_empty() => startup::run(),
         Some("startup") => Err("bench startup has one size".into()),
         Some("simulator") => simulator::run(),
+        Some("spills") => spills::run(&rest),
         Some(other) => Err(format!("no benchmark '{other}': there are {ALL}").into()),
         None => Err(format!("which benchmark? There are {ALL}").into()),
     }

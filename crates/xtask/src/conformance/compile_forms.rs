@@ -116,7 +116,7 @@ fn measure(tools: &Tools, forms: &[Form], (target, level): (&str, u8)) -> Result
     Ok(tally)
 }
 
-fn compile(source: &str, target: &str, level: u8) -> std::result::Result<Vec<u8>, String> {
+pub fn compile(source: &str, target: &str, level: u8) -> std::result::Result<Vec<u8>, String> {
     let parsed = ptx::parse(source, &ptx::Options::default());
     let failed = parsed.failed();
     let module = parsed.module.filter(|_| !failed).ok_or("rejected by the front end")?;

@@ -13,13 +13,17 @@ mod cubin_diff;
 mod forms;
 mod json;
 mod mistakes;
+mod mutants;
 mod reproducible;
 mod simulator;
 mod tensor_text;
+mod verify;
+
+pub use compile_forms::compile as compile_ours;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 10] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
@@ -28,6 +32,8 @@ const PARTS: [Part; 8] = [
     ("reproducible", reproducible::run),
     ("simulator", simulator::run),
     ("tensor-text", tensor_text::run),
+    ("verify", verify::run),
+    ("mutants", mutants::run),
 ];
 
 pub struct Options {

@@ -8,7 +8,7 @@ pub mod programs;
 mod ptxas;
 mod subject;
 
-use crate::{Result, shell};
+use crate::{Result, pressure, shell};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     let part = match arguments.next()? {
         Some(Value(part)) => part.to_string_lossy().into_owned(),
         Some(option) => return Err(option.unexpected().into()),
-        None => return Err("fuzz what? frontend, disasm, programs or gpu".into()),
+        None => return Err("fuzz what? frontend, disasm, programs, pressure or gpu".into()),
     };
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -72,6 +72,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
         "disasm" => disasm(seconds, seed),
         "frontend" => frontend::run(Duration::from_secs(seconds), seed),
         "programs" => programs::run(&campaign),
+        "pressure" => pressure::fuzz(campaign.seeds.start, campaign.seeds.end - campaign.seeds.start),
         "gpu" if worker => gpu::work(&campaign, simulator),
         "gpu" => gpu::run(&campaign, simulator),
         other => Err(format!("nothing is called '{other}' here").into()),

@@ -108,10 +108,14 @@ const FORMS: [(u32, &str); 98] = [
 const REACH: u64 = 3;
 
 /// A small generator of random numbers, so that a seed names a program.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(2) + 1)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % bound
     }
@@ -119,54 +123,102 @@ impl Random {
 
 /// A program of `length` forms for a target; `uniform` ones start from kernel parameters, others from memory.
 pub fn program(target: &str, sm: u32, seed: u64, length: u32, uniform: bool) -> String {
-    let mut random = Random(seed.wrapping_mul(2) + 1);
-    let forms: Vec<&str> = FORMS.iter().filter(|form| form.0 <= sm).map(|form| form.1).collect();
+    let mut random = Random::new(seed);
     // A few forms make up each program, so that every pair of them meets often.
-    let chosen: Vec<&str> = (0..10).map(|_| forms[random.below(forms.len() as u64) as usize]).collect();
-    let (mut words, mut longs, mut predicates) = (4u64, 3u64, 2u64);
-    let mut body = String::new();
-    for _ in 0..length {
-        let form = chosen[random.below(chosen.len() as u64) as usize];
+    let chosen = choose(&forms(sm), 10, &mut random);
+    Chain::default().program(target, &chosen, length, uniform, &mut random)
+}
+
+/// The forms that a target has.
+pub fn forms(sm: u32) -> Vec<&'static str> {
+    FORMS.iter().filter(|form| form.0 <= sm).map(|form| form.1).collect()
+}
+
+pub fn choose(forms: &[&'static str], count: usize, random: &mut Random) -> Vec<&'static str> {
+    (0..count).map(|_| forms[random.below(forms.len() as u64) as usize]).collect()
+}
+
+/// What a program has beside the chain.
+#[derive(Default)]
+pub struct Chain {
+    /// In the module, and in the kernel.
+    pub variables: &'static str,
+    pub registers: &'static str,
+    /// Instructions before and behind the chain; `u0` is the thread's address, `base` the kernel's.
+    pub begin: &'static str,
+    pub end: &'static str,
+}
+
+impl Chain {
+    /// A program of `length` forms, each one of the chosen ones.
+    pub fn program(
+        &self,
+        target: &str,
+        chosen: &[&str],
+        length: u32,
+        uniform: bool,
+        random: &mut Random,
+    ) -> String {
+        let mut values = Values { words: 4, longs: 3, predicates: 2 };
+        let mut body = String::new();
+        for _ in 0..length {
+            let form = chosen[random.below(chosen.len() as u64) as usize];
+            body += &format!("  {}\n", values.line(form, random));
+        }
+        let inputs = if uniform {
+            "ld.param.b32 r0,[n]; ld.param.b32 r1,[n+4]; ld.param.b32 r2,[n+8]; ld.param.b32 r3,[n+12];"
+        } else {
+            "mov.u32 t0,%tid.x; mad.wide.u32 u0,t0,64,base; ld.global.v4.b32 {r0,r1,r2,r3},[u0];"
+        };
+        let Values { words, longs, predicates } = values;
+        let (last_word, last_long, last_predicate) = (words - 1, longs - 1, predicates - 1);
+        let Chain { variables, registers, begin, end } = self;
+        format!(
+            ".version 9.0\n.target {target}\n.address_size 64\n.const .b32 constants[256];\n{variables}\
+             .entry chain(.param .b64 pointer,.param .align 16 .b8 n[16]) {{\n\
+             .reg .b32 r<{words}>,t<2>;\n.reg .b64 l<{longs}>,u<2>,base;\n.reg .pred p<{}>;\n\
+             .shared .b32 sm[256];\n{registers}\
+             ld.param.b64 base,[pointer]; cvta.to.global.u64 base,base;\nmov.b32 t0,0;\n{inputs}\n{begin}\
+             mov.b64 l0,{{r0,r1}}; mov.b64 l1,{{r2,r3}}; mov.b64 l2,{{r1,r2}};\n\
+             setp.lt.s32 p0,r0,r1; setp.lt.s32 p1,r2,r3;\n{body}\
+             @p{last_predicate} add.s32 r{last_word},r{last_word},1;\n{end}\
+             st.global.b32 [base],r{last_word}; st.global.b64 [base+8],l{last_long};\nret;\n}}\n",
+            predicates.max(200),
+        )
+    }
+}
+
+/// How many values of each kind there are.
+struct Values {
+    words: u64,
+    longs: u64,
+    predicates: u64,
+}
+
+impl Values {
+    /// A form with values in place of its letters.
+    fn line(&mut self, form: &str, random: &mut Random) -> String {
+        let mut recent = |next: u64| next - 1 - random.below(REACH.min(next));
         let mut line = String::new();
-        let (new_word, new_long, new_predicate) = (words, longs, predicates);
         for letter in form.chars() {
-            let recent = |random: &mut Random, next: u64| next - 1 - random.below(REACH.min(next));
             match letter {
-                'D' => line += &format!("r{new_word}"),
-                'L' => line += &format!("l{new_long}"),
-                'P' => line += &format!("p{new_predicate}"),
-                'A' | 'B' | 'C' => line += &format!("r{}", recent(&mut random, new_word)),
-                'X' | 'Y' | 'Z' => line += &format!("l{}", recent(&mut random, new_long)),
-                'Q' | 'S' => line += &format!("p{}", recent(&mut random, new_predicate)),
+                'D' => line += &format!("r{}", self.words),
+                'L' => line += &format!("l{}", self.longs),
+                'P' => line += &format!("p{}", self.predicates),
+                'A' | 'B' | 'C' => line += &format!("r{}", recent(self.words)),
+                'X' | 'Y' | 'Z' => line += &format!("l{}", recent(self.longs)),
+                'Q' | 'S' => line += &format!("p{}", recent(self.predicates)),
                 'T' => line += "t0",
                 'U' => line += "u0",
                 'G' => line += "base",
                 other => line.push(other),
             }
         }
-        words += u64::from(form.contains('D'));
-        longs += u64::from(form.contains('L'));
-        predicates += u64::from(form.contains('P'));
-        body += &format!("  {line}\n");
+        self.words += u64::from(form.contains('D'));
+        self.longs += u64::from(form.contains('L'));
+        self.predicates += u64::from(form.contains('P'));
+        line
     }
-    let inputs = if uniform {
-        "ld.param.b32 r0,[n]; ld.param.b32 r1,[n+4]; ld.param.b32 r2,[n+8]; ld.param.b32 r3,[n+12];"
-            .to_string()
-    } else {
-        "mov.u32 t0,%tid.x; mad.wide.u32 u0,t0,64,base; ld.global.v4.b32 {r0,r1,r2,r3},[u0];".to_string()
-    };
-    let (last_word, last_long, last_predicate) = (words - 1, longs - 1, predicates - 1);
-    format!(
-        ".version 9.0\n.target {target}\n.address_size 64\n.const .b32 constants[256];\n\
-         .entry chain(.param .b64 pointer,.param .align 16 .b8 n[16]) {{\n\
-         .reg .b32 r<{words}>,t<2>;\n.reg .b64 l<{longs}>,u<2>,base;\n.reg .pred p<{}>;\n.shared .b32 sm[256];\n\
-         ld.param.b64 base,[pointer]; cvta.to.global.u64 base,base;\nmov.b32 t0,0;\n{inputs}\n\
-         mov.b64 l0,{{r0,r1}}; mov.b64 l1,{{r2,r3}}; mov.b64 l2,{{r1,r2}};\n\
-         setp.lt.s32 p0,r0,r1; setp.lt.s32 p1,r2,r3;\n{body}\
-         @p{last_predicate} add.s32 r{last_word},r{last_word},1;\n\
-         st.global.b32 [base],r{last_word}; st.global.b64 [base+8],l{last_long};\nret;\n}}\n",
-        predicates.max(200),
-    )
 }
 
 #[cfg(test)]

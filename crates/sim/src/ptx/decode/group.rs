@@ -4,6 +4,7 @@ use super::matrix::{element, shape, sum_of};
 use super::{Decoder, Ins, constant};
 use crate::product::{Element, Shape, held};
 use crate::ptx::program::{Action, GroupAction, Rows};
+use crate::ptx::races::Kind;
 use crate::warpgroup::GroupProduct;
 use ::ptx::Type;
 use ::ptx::ast::Operand;
@@ -13,8 +14,10 @@ const ROWS: usize = 16;
 
 impl<'a> Decoder<'a> {
     pub(super) fn group(&self, ins: &Ins<'a>) -> Option<Action> {
-        if ins.mnemonic() != "wgmma.mma_async" {
-            return self.nothing(ins);
+        match ins.mnemonic() {
+            "wgmma.mma_async" => {}
+            "wgmma.commit_group" | "wgmma.wait_group" => return self.group_step(ins, Kind::Products),
+            _ => return self.nothing(ins),
         }
         ins.ignore(&["sync", "aligned", "popc"]);
         let sparse = ins.flag("sp");

@@ -5,7 +5,8 @@ use super::{Now, Stop, Warp};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::mbarrier::Mbarrier;
 use crate::ptx::memory::{self, RANK_SHIFT, Space, aligned};
-use crate::ptx::program::{Address, Bulk, Delivery, Direction, Lanes, Source, Tensor, lanes};
+use crate::ptx::program::{Address, Bulk, Delivery, Direction, Lanes, Source, Tensor, Told, lanes};
+use crate::ptx::races::{Kind, Touch};
 use crate::tensor_map::{self, AXES, MapField, TensorMap};
 
 /// Bulk copies have sizes and addresses that are multiples of this.
@@ -60,9 +61,10 @@ impl Warp {
     ) -> Result<(), FaultKind> {
         let Some(place) = barrier else { return Ok(()) };
         let memory = self.bytes(now, lane, place, BARRIER)?;
-        let after = Mbarrier::read(memory::load(memory)).complete(bytes);
+        let before = Mbarrier::read(memory::load(memory));
+        let after = before.complete(bytes);
         memory::store(memory, after.bits());
-        Ok(())
+        self.tell(now, lane, place, Told::Started(Kind::Bulk), [before, after])
     }
 
     pub(super) fn bulk(&mut self, now: &mut Now, bulk: &Bulk) -> Result<(), Stop> {
@@ -93,6 +95,8 @@ impl Warp {
         to: (Space, u64),
         bulk: &Bulk,
     ) -> Result<(), FaultKind> {
+        self.touch(now, lane, from, BULK_STEP, Touch::READ.by_agent(Kind::Bulk))?;
+        self.touch(now, lane, to, BULK_STEP, Touch::WRITE.by_agent(Kind::Bulk))?;
         let data: Vec<u8> = self.bytes(now, lane, from, BULK_STEP)?.to_vec();
         let there = self.bytes(now, lane, to, BULK_STEP)?;
         match &bulk.combine {
@@ -184,6 +188,7 @@ impl Warp {
                     None => map.filling(),
                 };
                 let at = map.swizzled(*place, cell.shared);
+                self.touch(now, lane, (*space, at), size, Touch::WRITE.by_agent(Kind::Bulk))?;
                 memory::store(self.bytes(now, lane, (*space, at), size)?, value);
             }
             self.complete(now, lane, *barrier, u64::from(size) * cells.len() as u64)?;
@@ -214,6 +219,7 @@ impl Warp {
         for cell in cells {
             let Some(address) = cell.global else { continue };
             let at = map.swizzled(place, cell.shared);
+            self.touch(now, lane, (space, at), size, Touch::READ.by_agent(Kind::Bulk))?;
             let new = memory::load(self.bytes(now, lane, (space, at), size)?);
             let there = self.bytes(now, lane, (Space::Global, address), size)?;
             let value = match &function {

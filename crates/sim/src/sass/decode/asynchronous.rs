@@ -4,9 +4,10 @@ use super::Decoder;
 use super::memory::OPERATIONS;
 use crate::ptx::decode::memory::atomic_function;
 use crate::ptx::memory::Space;
-use crate::ptx::program::AtomicFunction;
+use crate::sass::flight::{Closing, Combine};
 use crate::sass::program::*;
 use sass::{Kind, M, Op, Operand, Role};
+use std::sync::Arc;
 
 impl Decoder<'_> {
     pub(super) fn sync_unit(&self) -> Option<Action> {
@@ -40,8 +41,54 @@ impl Decoder<'_> {
         let way = ways.into_iter().find(|(name, _)| inst.has(*name)).map(|(_, way)| way);
         let (arrivals, transactions, completes) = way.unwrap_or((one, operand, false));
         let drops = inst.has(M::OPTOUT);
-        let arrive = Arrive { place, arrivals, transactions, completes, drops, dest: self.dest() };
+        let after_copies = false;
+        let arrive =
+            Arrive { place, arrivals, transactions, completes, drops, after_copies, dest: self.dest() };
         Some(Action::Arrive(Box::new(arrive)))
+    }
+
+    /// LDGDEPBAR and UTMACMDFLUSH: a group that counts on the instruction's scoreboard.
+    pub(super) fn close_group(&self, closing: Closing) -> Action {
+        match self.inst.control.write.or(self.inst.control.read) {
+            Some(scoreboard) => Action::CloseGroup { closing, scoreboard },
+            // Nobody can wait for it.
+            None => Action::Nothing,
+        }
+    }
+
+    /// `DEPBAR.LE SB0, 0x1` and `DEPBAR {5,4}`
+    pub(super) fn wait_for_groups(&self) -> Option<Action> {
+        let mut numbers = self.inst.operands().map(|(_, operand)| operand.value);
+        if !self.inst.has(M::LE) {
+            return Some(Action::WaitScoreboards { mask: numbers.next()? as u8 });
+        }
+        let (scoreboard, left) = (numbers.next()? as u8, u8::try_from(numbers.next()?).ok()?);
+        numbers.next().is_none_or(|set| set == 0).then_some(Action::WaitGroups { scoreboard, left })
+    }
+
+    /// STAS and REDAS
+    pub(super) fn store_remote(&self) -> Option<Action> {
+        let general: Vec<(usize, &Operand)> = self
+            .inst
+            .operands()
+            .enumerate()
+            .filter(|(_, (_, operand))| operand.kind == Kind::R)
+            .map(|(index, (_, operand))| (index, operand))
+            .collect();
+        let [(_, address), (_, data)] = general[..] else { return None };
+        let plain = self.inst.operands().all(|(_, operand)| match operand.kind {
+            Kind::R => true,
+            Kind::U => operand.value == i64::from(sass::RZ),
+            _ => operand.value == 0,
+        });
+        let (bytes, _) = super::memory::size(self.inst);
+        let combine = if self.inst.op() == Op::REDAS { Some(Arc::new(self.bulk_reduction()?)) } else { None };
+        plain.then_some(Action::StoreRemote(Box::new(StoreRemote {
+            address: address.value as u8,
+            data: data.value as u8,
+            bytes: combine.as_ref().map_or(bytes, |combine| combine.0),
+            combine,
+        })))
     }
 
     /// ARRIVES: when the thread's copies are done, which is now.
@@ -53,8 +100,15 @@ impl Decoder<'_> {
             () => return None,
         };
         let place = self.address(0, Space::Shared)?;
-        let arrive =
-            Arrive { place, arrivals, transactions, completes: true, drops: false, dest: Dest::None };
+        let arrive = Arrive {
+            place,
+            arrivals,
+            transactions,
+            completes: true,
+            drops: false,
+            after_copies: true,
+            dest: Dest::None,
+        };
         Some(Action::Arrive(Box::new(arrive)))
     }
 
@@ -62,28 +116,49 @@ impl Decoder<'_> {
     pub(super) fn bulk_copy(&self) -> Option<Action> {
         let inst = self.inst;
         let modifiers: Vec<M> = inst.modifiers().collect();
-        let to_shared = match modifiers.get(..2)? {
-            [M::S, M::G] if inst.op() == Op::UBLKCP => true,
-            [M::G, M::S] => false,
+        let (to_shared, from_shared) = match modifiers.get(..2)? {
+            [M::S, M::G] if inst.op() == Op::UBLKCP => (true, false),
+            [M::S, M::S] => (true, true),
+            [M::G, M::S] => (false, true),
             _ => return None,
         };
-        if inst.has(M::MULTICAST) {
-            return None;
-        }
+        let multicast = inst.has(M::MULTICAST);
         let uniform = inst.operands().filter(|(_, operand)| operand.kind == Kind::U);
         let registers: Vec<u8> = uniform.map(|(_, operand)| operand.value as u8).collect();
         let [to, from, size, ..] = registers[..] else { return None };
-        let reduction = match inst.op() {
-            Op::UBLKRED => Some(self.bulk_reduction()?),
+        let combine = match inst.op() {
+            Op::UBLKRED => Some(Arc::new(self.bulk_reduction()?)),
             _ => None,
         };
-        Some(Action::BulkCopy(Box::new(BulkCopy { to_shared, to, from, size, reduction })))
+        let copy = BulkCopy { to_shared, from_shared, multicast, to, from, size, combine };
+        Some(Action::BulkCopy(Box::new(copy)))
     }
 
-    fn bulk_reduction(&self) -> Option<(u8, AtomicFunction)> {
-        const TYPES: [(M, &str); 9] = [
+    /// `UTMALDG.2D [place], [map]`, UTMASTG and UTMAREDG.
+    pub(super) fn tensor_copy(&self) -> Option<Action> {
+        const AXES: [(M, u8); 5] = [(M::_1D, 1), (M::_2D, 2), (M::_3D, 3), (M::_4D, 4), (M::_5D, 5)];
+        let inst = self.inst;
+        if inst.has(M::IM2COL) {
+            return None;
+        }
+        let (_, axes) = AXES.into_iter().find(|(name, _)| inst.has(*name))?;
+        let way = match inst.op() {
+            Op::UTMALDG => TensorWay::Load,
+            Op::UTMASTG => TensorWay::Store,
+            _ => TensorWay::Combine(OPERATIONS.into_iter().find(|(name, _)| inst.has(*name))?.1),
+        };
+        let uniform = inst.operands().filter(|(slot, o)| o.kind == Kind::U && !slot.frame.contains("desc["));
+        let registers: Vec<u8> = uniform.map(|(_, operand)| operand.value as u8).collect();
+        let (place, map) = (*registers.first()?, *registers.get(1)?);
+        let multicast = if inst.has(M::MULTICAST) { Some(*registers.get(2)?) } else { None };
+        Some(Action::TensorCopy(Box::new(TensorCopy { way, axes, place, map, multicast })))
+    }
+
+    fn bulk_reduction(&self) -> Option<Combine> {
+        const TYPES: [(M, &str); 10] = [
             (M::S32, "s32"),
             (M::U64, "u64"),
+            (M::_64, "u64"),
             (M::S64, "s64"),
             (M::F16_RN, "f16"),
             (M::F32_RN, "f32"),

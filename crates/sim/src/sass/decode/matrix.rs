@@ -1,7 +1,7 @@
 //! Products of matrices: the interpreter's, with the machine's registers.
 
 use super::Decoder;
-use crate::product::{Element, Shape, Sum, multiply, registers};
+use crate::product::{Element, Shape, Sum, multiply, multiply_sparse, registers, registers_of_sparse};
 use crate::sass::program::*;
 use ori::arith::Int;
 use ori::arith::float::{BF16, F16, F32, Flow, Rounding};
@@ -32,7 +32,7 @@ impl Decoder<'_> {
         let inst = self.inst;
         let plain = |operand: &Operand| !operand.is_neg() && !operand.is_abs();
         let known = inst.operands().all(|(_, operand)| plain(operand)) && self.has_no_predicates();
-        (known && !inst.has(M::SP)).then_some(())?;
+        known.then_some(())?;
         let (_, [m, n, k]) = SHAPES.into_iter().find(|(name, _)| inst.has(*name))?;
         let shape = Shape { m, n, k };
         let ([a, b, c], sum) = elements(inst)?;
@@ -40,17 +40,31 @@ impl Decoder<'_> {
         let general = inst.operands().enumerate().filter(|(_, (_, operand))| operand.kind == Kind::R);
         let runs: Vec<(u8, u8)> =
             general.map(|(index, (_, operand))| (operand.value as u8, inst.words(index) as u8)).collect();
-        let [dest, left, right, addend] = runs[..] else { return None };
+        let ([dest, left, right, addend], metadata) = match runs[..] {
+            [dest, left, right, addend] => ([dest, left, right, addend], None),
+            [dest, left, right, addend, (metadata, 1)] if inst.has(M::SP) => {
+                ([dest, left, right, addend], Some(metadata))
+            }
+            _ => return None,
+        };
         let mut sources = Vec::new();
         for ((first, count), element) in [(left, a), (right, b), (addend, c)] {
             let words = words(element);
             let register = |word: u8| if first == RZ { RZ } else { first.saturating_add(word) };
             sources.extend((0..count / words).map(|i| Source::General { first: register(i * words), words }));
         }
-        (sources.len() == registers(shape, [a, b, c])).then_some(())?;
+        let (count, function) = match metadata {
+            None => (registers(shape, [a, b, c]), multiply(shape, [a, b, c], sum)),
+            Some(_) => {
+                let selector = self.selector().into();
+                (registers_of_sparse(shape, [a, b, c]), multiply_sparse(shape, [a, b, c], sum, selector))
+            }
+        };
+        (sources.len() == count).then_some(())?;
+        sources.extend(metadata.map(|first| Source::General { first, words: 1 }));
         Some(Action::Multiply(Box::new(Multiply {
             sources: sources.into(),
-            function: multiply(shape, [a, b, c], sum),
+            function,
             dest: dest.0,
             words: words(c),
         })))

@@ -2,8 +2,9 @@
 
 use super::{LANES, Now, Stop, Warp, lanes_of};
 use crate::ptx::FaultKind;
-use crate::ptx::memory::{self, Space, aligned};
+use crate::ptx::memory::{self, Space, aligned, rank_and_offset};
 use crate::ptx::program::Lanes;
+use crate::sass::flight::{Closing, Flight, Origin, Piece, Place};
 use crate::sass::program::{Address, Atomic, Dest, Load, Truth};
 use ori::arith::Int;
 
@@ -27,17 +28,18 @@ impl Warp {
         &'m mut self,
         now: &'m mut Now,
         lane: usize,
-        (space, address): (Space, u64),
+        (asked, address): (Space, u64),
         length: u8,
     ) -> Result<&'m mut [u8], FaultKind> {
-        let (space, offset) = space.locate(address);
+        let (space, offset) = asked.locate(address);
         aligned(space, offset, length.into())?;
         let bytes = usize::from(length);
         let found = match space {
             Space::Global | Space::Generic => now.global.slice(offset, bytes),
-            // What lies below is the system's.
-            Space::Shared if offset < u64::from(now.context.program.image.target.shared_base) => None,
-            Space::Shared | Space::Cluster => memory::slice(&mut now.context.shared, offset, bytes),
+            Space::Shared | Space::Cluster => {
+                let (rank, offset) = shared_place(asked, offset, now.context.rank as usize);
+                now.common.shared_bytes(rank, offset, bytes)
+            }
             Space::Local => {
                 let local = &mut self.local[lane];
                 if local.is_empty() {
@@ -52,7 +54,7 @@ impl Warp {
     }
 
     /// The bytes at an address, for reading: constants and parameters have generic addresses, too.
-    fn bytes_to_read<'m>(
+    pub(super) fn bytes_to_read<'m>(
         &'m mut self,
         now: &'m mut Now,
         lane: usize,
@@ -65,11 +67,12 @@ impl Warp {
         };
         let offset = address.wrapping_sub(constant.window());
         aligned(constant, offset, length.into())?;
-        let (bank, base) = match constant {
+        // Parameters have the address of the bank, so that they are as aligned as they are there.
+        let (bank, first) = match constant {
             Space::Param => (now.context.bank(0), now.context.kernel.parameters.base),
             _ => (now.context.bank(3), 0),
         };
-        let start = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(base));
+        let start = usize::try_from(offset).ok().filter(|start| *start >= first);
         let found = start.and_then(|start| bank.get(start..start.checked_add(length.into())?));
         found.ok_or(FaultKind::OutOfBounds { space: constant.name(), address, bytes: length.into() })
     }
@@ -180,18 +183,28 @@ impl Warp {
         fills: bool,
     ) -> Result<(), Stop> {
         let (targets, sources) = (self.addresses(now, to)?, self.addresses(now, from)?);
+        let mut pieces = Vec::new();
         for lane in lanes_of(now.mask) {
-            let mut data = [0; LARGEST];
-            let data = &mut data[..usize::from(bytes).min(LARGEST)];
             let zeros = if fills { sources[lane] & u64::from(bytes - 1) } else { 0 };
-            if valid >> lane & 1 == 1 {
-                let source = self.bytes(now, lane, (from.space, sources[lane] - zeros), bytes);
-                data.copy_from_slice(source.map_err(|kind| (kind, lane))?);
-                data.iter_mut().rev().take(zeros as usize).for_each(|byte| *byte = 0);
+            let source = sources[lane] - zeros;
+            let (rank, offset) = shared_place(to.space, targets[lane], now.context.rank as usize);
+            let target = Place::Shared { rank, offset };
+            aligned(to.space, targets[lane], bytes.into()).map_err(|kind| (kind, lane))?;
+            let copied = if valid >> lane & 1 == 1 { u64::from(bytes) - zeros } else { 0 };
+            if copied > 0 {
+                aligned(from.space, source, bytes.into()).map_err(|kind| (kind, lane))?;
+                let from = Origin::Place(Place::Global(source));
+                pieces.push(Piece { from, to: target, bytes: copied as usize });
             }
-            let target = self.bytes(now, lane, (to.space, targets[lane]), bytes);
-            target.map_err(|kind| (kind, lane))?.copy_from_slice(data);
+            if copied < u64::from(bytes) {
+                let rest = (u64::from(bytes) - copied) as usize;
+                pieces.push(Piece { from: Origin::Zeros, to: target.plus(copied), bytes: rest });
+            }
         }
+        let flight = Flight { pieces, combine: None, tells: Vec::new() };
+        let first = now.mask.trailing_zeros() as usize & (LANES - 1);
+        now.common.start(now.global, &flight).map_err(|kind| (kind, first))?;
+        self.copies.add(Closing::Ldgdepbar, flight);
         Ok(())
     }
 
@@ -211,6 +224,15 @@ impl Warp {
         let values = self.addresses(now, address)?.map(|address| u64::from(is_there(address)));
         self.registers.write_truth(now.mask, truth, &values);
         Ok(())
+    }
+}
+
+/// The block and the offset of an address of shared memory. A generic address names the block; one of LDS and its kin may
+/// leave the block's own number out.
+fn shared_place(asked: Space, address: u64, own: usize) -> (usize, u64) {
+    match (asked, rank_and_offset(address)) {
+        (Space::Shared, (0, offset)) => (own, offset),
+        (_, place) => place,
     }
 }
 

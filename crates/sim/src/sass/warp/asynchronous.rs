@@ -1,52 +1,22 @@
 //! Barriers in shared memory, copies of the warp, and matrices that the lanes of a warp share.
-//!
-//! Copies are done when they are issued. A barrier is 64 bits: how many threads must come in the next phase, how many
-//! bytes are on their way, how many threads have yet to come, and the phase. The machine counts threads up to zero; where
-//! it keeps the bytes is not known, and no program sees it.
 
 use super::access::word_of;
 use super::{LANES, Next, Now, Stop, Warp, lanes_of};
 use crate::ptx::FaultKind;
-use crate::ptx::memory::{self, Space};
+use crate::ptx::memory::{self, Global, Space, aligned, rank_and_offset};
 use crate::ptx::program::Lanes;
-use crate::sass::program::{Address, Arrive, BulkCopy, Dest, Multiply, Source, Truth};
-
-/// Fields of a barrier: lowest bit, width.
-const EXPECTED: (u32, u32) = (1, 20);
-const TRANSACTIONS: (u32, u32) = (21, 22);
-const PENDING: (u32, u32) = (43, 20);
-const PHASE: u64 = 1 << 63;
-
-fn field(word: u64, (bit, width): (u32, u32)) -> u64 {
-    word >> bit & (u64::MAX >> (64 - width))
-}
-
-fn with(word: u64, (bit, width): (u32, u32), value: u64) -> u64 {
-    let mask = u64::MAX >> (64 - width);
-    word & !(mask << bit) | (value & mask) << bit
-}
-
-/// The barrier after an arrival; `None` if more arrive than are expected.
-fn arrived(word: u64, arrivals: u64, transactions: u64, drops: bool) -> Option<u64> {
-    let left = (1u64 << PENDING.1) - field(word, PENDING);
-    if arrivals > left % (1 << PENDING.1) {
-        return None;
-    }
-    let mut word = with(word, PENDING, field(word, PENDING) + arrivals);
-    word = with(word, TRANSACTIONS, field(word, TRANSACTIONS).wrapping_add(transactions));
-    if drops {
-        word = with(word, EXPECTED, field(word, EXPECTED) + arrivals);
-    }
-    if field(word, PENDING) == 0 && field(word, TRANSACTIONS) == 0 {
-        word = with(word, PENDING, field(word, EXPECTED)) ^ PHASE;
-    }
-    Some(word)
-}
+use crate::sass::cluster::Common;
+use crate::sass::flight::{Closing, Flight, Origin, Piece, Place};
+use crate::sass::mbarrier::arrived;
+use crate::sass::program::{Address, Arrive, BulkCopy, Dest, Multiply, Source, StoreRemote, Truth};
 
 impl Warp {
-    /// The barrier at an address of shared memory.
-    fn barrier<'m>(&'m mut self, now: &'m mut Now, lane: usize, address: u64) -> Result<&'m mut [u8], Stop> {
-        self.bytes(now, lane, (Space::Shared, address), 8).map_err(|kind| (kind, lane))
+    /// The barrier at an address of shared memory, of whichever block.
+    fn barrier<'m>(&self, now: &'m mut Now, lane: usize, address: u64) -> Result<&'m mut [u8], Stop> {
+        let (rank, offset) = rank_and_offset(address);
+        let bad = FaultKind::OutOfBounds { space: Space::Shared.name(), address, bytes: 8 };
+        aligned(Space::Shared, address, 8).map_err(|kind| (kind, lane))?;
+        now.common.shared_bytes(rank, offset, 8).ok_or((bad, lane))
     }
 
     pub(super) fn exchange_barrier(
@@ -70,6 +40,9 @@ impl Warp {
         let addresses = self.addresses(now, &arrive.place)?;
         let arrivals = self.registers.fetch(now.context, arrive.arrivals)?;
         let transactions = self.registers.fetch(now.context, arrive.transactions)?;
+        if arrive.after_copies {
+            self.land_copies(now);
+        }
         let mut states: Lanes = [0; LANES];
         for lane in lanes_of(now.mask) {
             let bytes = transactions[lane];
@@ -105,50 +78,83 @@ impl Warp {
         }
         self.registers.write_truth(now.mask, truth, &over);
         let waits = lanes_of(now.mask).any(|lane| over[lane] == 0);
-        Ok(if waits { Next::Yield } else { Next::Go(next) })
+        Ok(if waits { Next::Wait } else { Next::Go(next) })
     }
 
     /// So many times 16 bytes between global and shared memory; the barrier behind the destination is told.
     pub(super) fn bulk_copy(&mut self, now: &mut Now, copy: &BulkCopy) -> Result<(), Stop> {
-        const UNIT: u8 = 16;
+        const UNIT: u64 = 16;
         let first = now.mask.trailing_zeros() as usize & (LANES - 1);
-        let fetch = |warp: &Warp, first: u8, words: u8| {
-            warp.registers.fetch_uniform(now.context, Source::Uniform { first, words })
+        let fetch = |first: u8, words: u8| {
+            self.registers.fetch_uniform(now.context, Source::Uniform { first, words })
         };
-        let units = fetch(self, copy.size, 1)? & 0xffff;
-        let (to, from, barrier) = match copy.to_shared {
-            true => {
-                let (to, barrier) = (fetch(self, copy.to, 1)?, fetch(self, copy.to.saturating_add(1), 1)?);
-                ((Space::Shared, to), (Space::Global, fetch(self, copy.from, 2)?), Some(barrier))
-            }
-            false => {
-                ((Space::Global, fetch(self, copy.to, 2)?), (Space::Shared, fetch(self, copy.from, 1)?), None)
-            }
+        let place = |first: u8, shared: bool| match shared {
+            true => fetch(first, 1).map(Place::shared),
+            false => fetch(first, 2).map(Place::Global),
         };
-        for unit in 0..units {
-            let offset = unit * u64::from(UNIT);
-            let mut data = [0; UNIT as usize];
-            let source = self.bytes(now, first, (from.0, from.1.wrapping_add(offset)), UNIT);
-            data.copy_from_slice(source.map_err(|kind| (kind, first))?);
-            let target = self.bytes(now, first, (to.0, to.1.wrapping_add(offset)), UNIT);
-            let target = target.map_err(|kind| (kind, first))?;
-            if let Some((size, function)) = &copy.reduction {
-                let size = usize::from(*size);
-                for (new, old) in data.chunks_exact_mut(size).zip(target.chunks_exact(size)) {
-                    let combined = function(to.0, memory::load(old).into(), &[memory::load(new).into()]);
-                    memory::store(new, combined as u64);
-                }
-            }
-            target.copy_from_slice(&data);
+        let size = fetch(copy.size, 1)?;
+        let bytes = (size & 0xffff) * UNIT;
+        let (to, from) = (place(copy.to, copy.to_shared)?, place(copy.from, copy.from_shared)?);
+        let barrier = if copy.to_shared { Some(place(copy.to.saturating_add(1), true)?) } else { None };
+        let piece = |to: Place| Piece { from: Origin::Place(from), to, bytes: bytes as usize };
+        for address in [to, from] {
+            address.aligned(UNIT as u32).map_err(|kind| (kind, first))?;
         }
-        if let Some(address) = barrier {
-            let bytes = units * u64::from(UNIT);
-            let barrier = self.barrier(now, first, address)?;
-            if let Some(new) = arrived(memory::load(barrier), 0, bytes.wrapping_neg(), false) {
-                memory::store(barrier, new);
+        let (pieces, tells) = match (copy.multicast, barrier) {
+            (true, Some(barrier)) => {
+                let ranks = lanes_of(size as u32 >> 16);
+                let each = |rank: usize| (piece(to.in_block(rank)), (barrier.in_block(rank), bytes));
+                ranks.map(each).unzip()
             }
+            (_, barrier) => (vec![piece(to)], barrier.map(|barrier| (barrier, bytes)).into_iter().collect()),
+        };
+        let flight = Flight { pieces, combine: copy.combine.clone(), tells };
+        self.send(now, flight).map_err(|kind| (kind, first))
+    }
+
+    /// Begins a copy of the bulk units. If it tells no barrier, the warp may wait for its group.
+    pub(super) fn send(&mut self, now: &mut Now, flight: Flight) -> Result<(), FaultKind> {
+        if !flight.tells.is_empty() {
+            return now.common.send(now.global, flight);
+        }
+        now.common.start(now.global, &flight)?;
+        self.copies.add(Closing::Utmacmdflush, flight);
+        Ok(())
+    }
+
+    pub(super) fn store_remote(&mut self, now: &mut Now, store: &StoreRemote) -> Result<(), Stop> {
+        let general = |word: usize| *self.registers.general(store.address, word);
+        let (addresses, barriers) = (general(0), general(1));
+        let bytes = usize::from(store.bytes);
+        for lane in lanes_of(now.mask) {
+            let mut data = [0; 16];
+            for (word, chunk) in data.chunks_exact_mut(4).enumerate().take(bytes.div_ceil(4)) {
+                chunk.copy_from_slice(&self.registers.general(store.data, word)[lane].to_le_bytes());
+            }
+            let to = Place::shared(addresses[lane].into());
+            to.aligned(store.bytes.into()).map_err(|kind| (kind, lane))?;
+            let flight = Flight {
+                pieces: vec![Piece { from: Origin::Data(data), to, bytes }],
+                combine: store.combine.clone(),
+                tells: vec![(Place::shared(barriers[lane].into()), bytes as u64)],
+            };
+            now.common.send(now.global, flight).map_err(|kind| (kind, lane))?;
         }
         Ok(())
+    }
+
+    /// Scoreboards are zero: the groups that count on them are there.
+    pub(super) fn await_copies(&mut self, global: &mut Global, common: &mut Common, scoreboards: u8) {
+        for scoreboard in lanes_of(scoreboards.into()) {
+            let landing = self.copies.wait(scoreboard as u8, 0);
+            landing.iter().for_each(|flight| common.arrive(global, flight));
+        }
+    }
+
+    /// All copies of the warp are there.
+    pub(super) fn land_copies(&mut self, now: &mut Now) {
+        let landing = self.copies.wait_for_all();
+        landing.iter().for_each(|flight| now.common.arrive(now.global, flight));
     }
 
     /// A row of matrix m is at the address of lane 8m + row.
@@ -235,41 +241,5 @@ fn words_of(lane: usize, transposed: bool, half: impl Fn(usize, usize) -> u64) -
     match transposed {
         false => half(row, column) | half(row, column + 1) << 16,
         true => half(column, row) | half(column + 1, row) << 16,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A barrier that expects so many threads, as code writes it.
-    fn barrier(count: u64) -> u64 {
-        let left = (1 << PENDING.1) - count;
-        with(with(0, EXPECTED, left), PENDING, left)
-    }
-
-    #[test]
-    fn phases() {
-        let one = arrived(barrier(2), 1, 0, false).unwrap();
-        assert_eq!(one & PHASE, 0);
-        let two = arrived(one, 1, 0, false).unwrap();
-        assert_eq!(two, barrier(2) | PHASE);
-        assert_eq!(arrived(barrier(1), 2, 0, false), None);
-        assert_eq!(arrived(0, 1, 0, false), None, "what is no barrier expects no one");
-    }
-
-    #[test]
-    fn transactions() {
-        let waiting = arrived(barrier(1), 1, 64, false).unwrap();
-        assert_eq!(waiting & PHASE, 0);
-        let half = arrived(waiting, 0, 48u64.wrapping_neg(), false).unwrap();
-        assert_eq!(half & PHASE, 0);
-        assert_eq!(arrived(half, 0, 16u64.wrapping_neg(), false), Some(barrier(1) | PHASE));
-    }
-
-    #[test]
-    fn threads_that_drop_out() {
-        let one = arrived(barrier(2), 1, 0, true).unwrap();
-        assert_eq!(arrived(one, 1, 0, false), Some(barrier(1) | PHASE));
     }
 }

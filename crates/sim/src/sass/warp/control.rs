@@ -143,6 +143,13 @@ impl Warp {
         }
     }
 
+    /// Lanes sleep: the others, at their side or at BSYNC, go on without them. Both were seen on an H200.
+    pub(super) fn sleep(&mut self, group: &mut Group, mask: u32) -> Next {
+        lanes_of(mask).for_each(|lane| self.yields[lane] = YIELDS - 1);
+        self.give_way(mask);
+        if group.mask == mask { Next::Yield } else { self.split(group, mask, group.pc + 1) }
+    }
+
     pub(super) fn sync(&mut self, now: &mut Now, group: &mut Group, members: Source) -> Result<Next, Stop> {
         let masks = self.registers.fetch(now.context, members)?;
         for lane in lanes_of(now.mask) {
@@ -260,6 +267,35 @@ impl Warp {
         self.park(Group { mask, pc: group.pc, state: State::AtBarrier(number), stamp: 0, timing });
         group.mask &= !mask;
         Ok(if group.mask == 0 { Next::Elsewhere } else { Next::Go(group.pc + 1) })
+    }
+
+    // The barrier of the cluster.
+
+    pub(super) fn arrive_at_cluster(&mut self, now: &mut Now) -> Result<(), Stop> {
+        let first = now.mask.trailing_zeros() as usize & (LANES - 1);
+        lanes_of(now.mask).for_each(|lane| self.met[lane] = now.common.meeting.phase);
+        let warp = now.context.warp_in_cluster(self.index);
+        let arrived = now.common.meeting.arrive(warp, now.mask);
+        arrived.map_err(|what| (FaultKind::Undefined { what }, first))
+    }
+
+    /// Until the phase is over that was on when the lanes came.
+    pub(super) fn wait_for_cluster(&mut self, now: &mut Now, group: &mut Group) -> Next {
+        let on = |lane: usize| self.met[lane] == now.common.meeting.phase;
+        if !lanes_of(now.mask).any(on) {
+            return Next::Go(group.pc + 1);
+        }
+        let (mask, timing) = (now.mask, group.timing.clone());
+        self.park(Group { mask, pc: group.pc, state: State::AtCluster, stamp: 0, timing });
+        group.mask &= !mask;
+        if group.mask == 0 { Next::Elsewhere } else { Next::Go(group.pc + 1) }
+    }
+
+    pub fn release_cluster(&mut self) {
+        for group in self.groups.iter_mut().filter(|group| group.state == State::AtCluster) {
+            group.pc += 1;
+            group.state = State::Ready;
+        }
     }
 
     /// Lets go of the lanes at a barrier.

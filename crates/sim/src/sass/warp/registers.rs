@@ -331,9 +331,10 @@ impl Warp {
             // %warpid is seven bits of one, %nwarpid eight of the other.
             M::SR_VIRTID => same(self.index << 8),
             M::SR_VIRTCFG => same(warps << 8),
-            M::SR_VIRTUALSMID | M::SR_CgaCtaId => same(0),
-            M::SR_CgaSize => same(1),
-            M::SR_SMEMSZ => same(context.shared.len() as u32),
+            M::SR_VIRTUALSMID => same(0),
+            M::SR_CgaCtaId => same(context.rank),
+            M::SR_CgaSize => same(context.cluster.iter().product()),
+            M::SR_SMEMSZ => same(now.common.shared.first().map_or(0, |shared| shared.len() as u32)),
             M::SR_SWINHI => same((Space::Shared.window() >> 32) as u32),
             M::SR_LWINHI => same((Space::Local.window() >> 32) as u32),
             M::SR_CLOCKLO | M::SR_GLOBALTIMERLO => [self.clock; LANES],

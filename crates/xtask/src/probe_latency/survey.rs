@@ -1,16 +1,31 @@
-//! Measures the distances that ptxas keeps between dependent instructions.
-//!
-//! `latency CUBIN...` (or `latency --table LIST`, a file of names) reads code that ptxas made and prints `model/distances.rs` of the `sass` crate: for each pair of
-//! ports the least distance in cycles on any path and how often the pair was seen, by target.
-//! `latency --ops RELATION FROM TO CUBIN...` lists the operations behind one pair of ports (`Raw Alu.R Fma.R`).
-//! `latency --mixed CUBIN...` lists operations that never come as close as their unit does, though they had the chance.
+//! The distances that ptxas keeps between dependent instructions: for each pair of ports the least distance in cycles
+//! on any path and how often the pair was seen, by target.
 
+use crate::Result;
 use cubin::Object;
 use sass::model::{Model, Part, Port, Unit};
-use sass::{Inst, Isa, WORD_BYTES};
+use sass::{Inst, Isa, Kind, Op, WORD_BYTES};
 use sim::verify::{Code, Relation, dependences, read};
 use std::collections::BTreeMap;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+
+/// `model/distances.rs` of the `sass` crate.
+pub fn table(cubins: &[PathBuf]) -> Result<String> {
+    Ok(survey(cubins, false)?.table())
+}
+
+/// The operations behind one pair of ports: relation, `Alu.R`, `Fma.R`.
+pub fn operations(cubins: &[PathBuf], pair: &[String; 3]) -> Result<String> {
+    let wanted = |(_, relation, from, to, _, _): &OperationPair| {
+        [format!("{relation:?}"), name(*from), name(*to)] == *pair
+    };
+    Ok(survey(cubins, true)?.operations(wanted))
+}
+
+/// Operations that never come as close as their unit does, though they had the chance.
+pub fn mixed(cubins: &[PathBuf]) -> Result<String> {
+    Ok(survey(cubins, true)?.mixed())
+}
 
 /// Times that an operation must have been seen before its least distance says anything.
 const ENOUGH: u32 = 40;
@@ -47,44 +62,16 @@ struct Survey {
     operations: BTreeMap<OperationPair, (Seen, String)>,
 }
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let result = match &arguments[..] {
-        [flag, relation, from, to, files @ ..] if flag == "--ops" => survey(files, true).map(|survey| {
-            let wanted = |(_, r, a, b, _, _): &OperationPair| {
-                [format!("{r:?}"), name(*a), name(*b)] == [relation, from, to].map(String::clone)
-            };
-            survey.operations(wanted)
-        }),
-        [flag, list] if flag == "--table" => std::fs::read_to_string(list)
-            .map_err(|e| format!("{list}: {e}"))
-            .and_then(|names| survey(&names.lines().map(String::from).collect::<Vec<_>>(), false))
-            .map(|survey| survey.table()),
-        [flag, files @ ..] if flag == "--mixed" => survey(files, true).map(|survey| survey.mixed()),
-        files => survey(files, false).map(|survey| survey.table()),
-    };
-    match result {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn survey(files: &[String], operations: bool) -> Result<Survey, String> {
+fn survey(cubins: &[PathBuf], operations: bool) -> Result<Survey> {
     let mut survey = Survey::default();
-    for file in files {
-        let bytes = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
-        let object = Object::read(&bytes).map_err(|e| format!("{file}: {e}"))?;
-        for code in read(&object).map_err(|e| format!("{file}: {e}"))? {
+    for file in cubins {
+        let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let object = Object::read(&std::fs::read(file)?).map_err(|error| failed(&error))?;
+        for code in read(&object).map_err(|error| failed(&error))? {
             survey.intervals(&code);
             // A section with a word that the table does not know says nothing, and is said to.
             if let Err(error) = survey.code(&code, operations.then_some(file)) {
-                eprintln!("{file}: {error}");
+                eprintln!("{}", failed(&error));
             }
         }
     }
@@ -92,9 +79,13 @@ fn survey(files: &[String], operations: bool) -> Result<Survey, String> {
 }
 
 impl Survey {
-    fn code(&mut self, code: &Code, file: Option<&String>) -> Result<(), sim::verify::Error> {
+    fn code(&mut self, code: &Code, file: Option<&PathBuf>) -> std::result::Result<(), sim::verify::Error> {
         let isa = code.isa;
         dependences(code, HORIZON, |d| {
+            // Behind an instruction that lets the pipes run empty nothing is seen.
+            if d.cycles > HORIZON {
+                return;
+            }
             self.pairs.entry((d.relation, d.from, d.to)).or_default()[isa as usize].add(d.cycles);
             if let Some(file) = file {
                 let (first, second) = (operation(&code.insts[d.first]), operation(&code.insts[d.second]));
@@ -102,6 +93,7 @@ impl Survey {
                 let (seen, place) = self.operations.entry(key).or_default();
                 if seen.times == 0 || d.cycles < seen.least.into() {
                     let address = |index: usize| index as u64 * WORD_BYTES;
+                    let file = Path::display(file);
                     *place = format!("{file} {} {:x} {:x}", code.name, address(d.first), address(d.second));
                 }
                 seen.add(d.cycles);
@@ -170,7 +162,7 @@ impl Survey {
             for ((_, from, to), columns) in
                 self.pairs.iter().filter(|((r, from, _), _)| *r == relation && is_fixed(*from))
             {
-                let tight = |seen: &Seen| seen.least <= LOOSE || is_long(from.unit) || to.unit == Unit::Gmma;
+                let tight = |seen: &Seen| seen.least <= LOOSE || is_long(from.unit);
                 let columns = columns.map(|seen| if tight(&seen) { seen } else { Seen::default() });
                 if columns.iter().any(|seen| seen.times > 0) {
                     text += &row(&port(*from), &port(*to), &columns);
@@ -185,6 +177,50 @@ impl Survey {
         }
         text + "];\n"
     }
+}
+
+/// A wait in a loop: how often an instruction issues exactly when the model lets it, held back by this pair of ports,
+/// and the distance.
+pub type Waits = BTreeMap<(Relation, Port, Port), (u32, u16)>;
+
+/// The waits in the loops of some code.
+pub fn waits(cubin: &[u8], waits: &mut Waits) -> Result<()> {
+    for code in read(&Object::read(cubin)?)? {
+        let model = Model::of(code.isa);
+        let mut in_loop = vec![false; code.insts.len()];
+        for (index, inst) in code.insts.iter().enumerate() {
+            let back = inst.operands().find(|(slot, _)| slot.kind == Kind::Relative);
+            let back = back.map_or(0, |(_, operand)| operand.value / WORD_BYTES as i64);
+            if inst.op() == Op::BRA && back < -1 {
+                let first = index.saturating_add_signed(back as isize + 1);
+                in_loop[first..=index].fill(true);
+            }
+        }
+        dependences(&code, 0, |d| {
+            let need = match d.relation {
+                Relation::Raw => model.raw(d.from, d.to),
+                Relation::Waw => model.waw(d.from, d.to),
+                Relation::War => return,
+            };
+            if in_loop[d.second] && !d.read_too && need.signal.is_none() && d.cycles == need.cycles {
+                let (times, cycles) = waits.entry((d.relation, d.from, d.to)).or_default();
+                *times += 1;
+                *cycles = need.cycles;
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// `Raw Alu.R Fma.R`, as [`operations`] takes it.
+pub fn pair_name((relation, from, to): &(Relation, Port, Port)) -> String {
+    format!("{relation:?} {} {}", name(*from), name(*to))
+}
+
+/// How the table names a pair.
+pub fn row_name((relation, from, to): &(Relation, Port, Port)) -> String {
+    let label = if *relation == Relation::Raw { "RAW" } else { "WAW" };
+    format!("{label} ({:?}, {:?}), ({:?}, {:?}),", from.unit, from.part, to.unit, to.part)
 }
 
 const HEADER: &str = "\

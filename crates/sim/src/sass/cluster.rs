@@ -1,0 +1,140 @@
+//! A cluster: blocks that run at the same time, reach each other's shared memory and meet at a barrier.
+//!
+//! A block that belongs to no cluster is one of its own. Warps take turns in rounds; between two rounds, copies of the
+//! asynchronous units land ([`super::flight`]), so that nobody sees their bytes before another warp has had its turn.
+
+use super::Program;
+use super::block::{Block, no_thread_can_go_on};
+use super::fault::{Fault, Hazards};
+use super::flight::Flights;
+use super::image::Kernel;
+use crate::barriers::{Barriers, Party};
+use crate::ptx::memory::Global;
+use crate::ptx::{Launch, Statistics};
+
+/// What the blocks of a cluster share.
+pub struct Common {
+    /// Shared memory of each block, from address 0, with the system's part.
+    pub shared: Vec<Vec<u8>>,
+    /// Bytes of the system's part.
+    pub system: u64,
+    pub flights: Flights,
+    pub meeting: Meeting,
+}
+
+/// The barrier of a cluster.
+pub struct Meeting {
+    barrier: Barriers,
+    /// How often it has completed.
+    pub phase: u64,
+    /// Some have come, or some have left who were waited for.
+    changed: bool,
+}
+
+impl Meeting {
+    fn new(warps: usize) -> Meeting {
+        Meeting { barrier: Barriers::new(1, warps), phase: 0, changed: false }
+    }
+
+    /// Threads of a warp, in the numbering of the cluster's warps.
+    pub fn arrive(&mut self, warp: usize, mask: u32) -> Result<(), String> {
+        self.changed = true;
+        self.barrier.arrive(0, &Party { warp, mask, predicates: 0, threads: None })
+    }
+
+    pub fn shortage(&self, alive: &[u32]) -> String {
+        self.barrier.shortage(0, alive).replacen("barrier 0", "the barrier of the cluster", 1)
+    }
+}
+
+/// What all that runs can change.
+pub struct Run<'r> {
+    pub global: &'r mut Global,
+    pub common: &'r mut Common,
+    pub statistics: &'r mut Statistics,
+    pub hazards: &'r mut Hazards,
+}
+
+pub struct Cluster<'p> {
+    common: Common,
+    blocks: Vec<Block<'p>>,
+    step_limit: u64,
+}
+
+impl<'p> Cluster<'p> {
+    /// The cluster of a place in the grid of clusters.
+    pub fn new(
+        program: &'p Program,
+        launch: &'p Launch<'p>,
+        kernel: &'p Kernel,
+        size: [u32; 3],
+        place: [u32; 3],
+    ) -> Cluster<'p> {
+        let ranks = 0..size.iter().product::<u32>();
+        let blocks: Vec<Block> =
+            ranks.map(|rank| Block::new(program, launch, kernel, size, place, rank)).collect();
+        let bytes = (kernel.shared.next_multiple_of(16) + launch.shared) as usize;
+        let common = Common {
+            shared: vec![vec![0; bytes]; blocks.len()],
+            system: program.image.target.shared_base.into(),
+            flights: Flights::default(),
+            meeting: Meeting::new(blocks.iter().map(Block::warp_count).sum()),
+        };
+        Cluster { common, blocks, step_limit: launch.step_limit }
+    }
+
+    /// Runs until all blocks are done (`true`) or the turn is used up.
+    pub fn run(
+        &mut self,
+        global: &mut Global,
+        statistics: &mut Statistics,
+        hazards: &mut Hazards,
+        turn: u64,
+    ) -> Result<bool, Fault> {
+        let end = statistics.steps.saturating_add(turn);
+        loop {
+            let before = statistics.steps;
+            let mut run =
+                Run { global: &mut *global, common: &mut self.common, statistics, hazards: &mut *hazards };
+            for block in self.blocks.iter_mut().filter(|block| !block.is_done()) {
+                run.common.meeting.changed |= block.round(&mut run)?;
+            }
+            let done = self.blocks.iter().all(Block::is_done);
+            let stuck = !done && statistics.steps == before;
+            let landed = self.common.land(global, done || stuck);
+            if done {
+                return Ok(true);
+            }
+            let met = self.meet();
+            if stuck && !landed && !met {
+                return Err(self.deadlock());
+            }
+            if statistics.steps >= end || statistics.steps > self.step_limit {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Lets go of those at the cluster's barrier if all have come.
+    fn meet(&mut self) -> bool {
+        if !std::mem::take(&mut self.common.meeting.changed) {
+            return false;
+        }
+        let completed = self.common.meeting.barrier.complete(0, &self.alive()).is_some();
+        if completed {
+            self.common.meeting.phase += 1;
+            self.blocks.iter_mut().for_each(Block::release_cluster);
+        }
+        completed
+    }
+
+    fn alive(&self) -> Vec<u32> {
+        self.blocks.iter().flat_map(Block::alive).collect()
+    }
+
+    fn deadlock(&self) -> Fault {
+        let shortage = self.common.meeting.shortage(&self.alive());
+        let stuck = self.blocks.iter().find(|block| !block.is_done());
+        stuck.map_or_else(no_thread_can_go_on, |block| block.deadlock(shortage))
+    }
+}
