@@ -10,7 +10,7 @@
 //! * A branch on a value that varies parts the blocks up to where its threads meet again, its region's end. The
 //!   parameters of these blocks and of the end vary: they tell from where a thread came, and when.
 //! * Nothing is known of how threads come back from a call, or from a loop in which they let each other pass
-//!   (`YIELD`): all that follows is parted. A device function may have been called by a part of the warp.
+//!   (`YIELD`), or from sleep: all that follows is parted. A device function may have been called by a part of the warp.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, Value};
@@ -54,8 +54,9 @@ impl Divergence {
 
     /// Everything that may run behind something after which threads need not be together.
     fn part_what_follows(&mut self, function: &Function, cfg: &Cfg) {
-        let parts = |data: &InstData| {
-            matches!(data.op, Op::Pseudo(Pseudo::Call | Pseudo::Entry) | Op::Machine(sass::Op::YIELD))
+        let parts = |data: &InstData| match data.op {
+            Op::Pseudo(op) => matches!(op, Pseudo::Call | Pseudo::Entry),
+            Op::Machine(op) => matches!(op, sass::Op::YIELD | sass::Op::NANOSLEEP),
         };
         let returns = |b: &Block| matches!(function.blocks[*b].end, Terminator::Return);
         if cfg.order.iter().any(returns) {
@@ -189,10 +190,12 @@ fn names_the_block(name: M) -> bool {
 ///
 /// 1. `to` post-dominates `from`, so that every thread that enters also arrives (or exits);
 /// 2. every block of the region is dominated by `from`, so that no thread arrives without having entered;
-/// 3. `from` cannot be reached again inside the region, so that no thread enters twice before it arrives.
+/// 3. `from` cannot be reached again inside the region, so that no thread enters twice before it arrives;
+/// 4. nor can the region from `to` but through `from`, so that no thread arrives twice. (A loop that is entered in the
+///    middle has such places.)
 ///
 /// Starting at the branch and its immediate post-dominator, `from` climbs to its dominator and `to` to its
-/// post-dominator until all three hold.
+/// post-dominator until all of them hold.
 pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
     let mut from = branch;
     let mut to = cfg.ipdom(branch)?;
@@ -204,10 +207,16 @@ pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
         let inside = cfg.reachable_from(from, Some(to));
         let entered_twice = inside.contains(&from);
         let side_door = inside.iter().any(|b| !cfg.dominates(from, *b));
-        if !entered_twice && !side_door {
+        if entered_twice || side_door {
+            from = cfg.idom(from)?;
+            continue;
+        }
+        let mut is_inside = vec![false; cfg.succs.len()];
+        inside.iter().for_each(|b| is_inside[b.index()] = true);
+        if !cfg.reachable_from(to, Some(from)).iter().any(|b| is_inside[b.index()]) {
             return Some((from, to));
         }
-        from = cfg.idom(from)?;
+        to = cfg.ipdom(to)?;
     }
 }
 
