@@ -70,11 +70,13 @@ impl Allocator<'_> {
         for (result, start) in data.results.iter().zip(over) {
             let Some(start) = start else { continue };
             let place = self.register(*result, 0);
-            if self.function.values[start].file == File::R {
+            let shape = self.function.values[start];
+            if shape.file == File::R {
                 let lines = self.load(start, place)?;
                 self.lines.extend(lines);
             } else {
-                self.copy(self.function.values[start].file, place, self.register(start, 0))?;
+                let from = self.register(start, 0);
+                (0..shape.words).try_for_each(|w| self.copy(shape.file, place + w, from + w))?;
             }
             if self.added_to(data) == Some(start) {
                 arguments.iter_mut().filter(|(v, _)| *v == start).for_each(|(_, p)| *p = place);
@@ -110,7 +112,8 @@ impl Allocator<'_> {
     fn fit(&mut self, values: &[Value]) -> Result<(), Trouble> {
         let mut order: Vec<Value> = values.to_vec();
         order.sort_by_key(|v| (std::cmp::Reverse(self.function.values[*v].words), *v));
-        for value in order.into_iter().filter(|v| !self.undefined.contains(*v)).collect::<Vec<_>>() {
+        order.retain(|v| !self.undefined.contains(*v));
+        for value in order {
             let place = self.room(value)?;
             self.arrive(value, place);
             self.locked.push(value);

@@ -1,6 +1,7 @@
 //! Which place a value gets, and who leaves for it: the value whose next use is furthest.
 
 use super::{Allocator, NextUse, Trouble, uses};
+use ori::entity::Entity;
 use ori::{File, Value};
 
 impl Allocator<'_> {
@@ -81,10 +82,13 @@ impl Allocator<'_> {
         if self.uses_here.is_empty() {
             self.uses_here = uses(self.function, self.block);
         }
-        let windows: Vec<_> = self.files[index].windows(data.words).collect();
-        let best = windows
-            .into_iter()
-            .filter_map(|w| Some((self.cost(index, w.clone())?, w)))
+        let places = &self.files[index];
+        // Uniform registers and barriers never move.
+        let is_movable =
+            matches!(data.file, File::R | File::P) && (0..places.len()).any(|p| places.is_free(p));
+        let best = places
+            .windows(data.words)
+            .filter_map(|w| Some((self.cost(index, w.clone(), is_movable)?, w)))
             .min_by_key(|(c, w)| (*c, w.start));
         let (_, window) = best.ok_or(Trouble::NoRoom(data.file))?;
         for place in window.clone() {
@@ -96,7 +100,7 @@ impl Allocator<'_> {
     }
 
     /// What it costs to empty a window; `None` if someone in it may not leave.
-    pub(super) fn cost(&self, file: usize, window: std::ops::Range<usize>) -> Option<u64> {
+    fn cost(&self, file: usize, window: std::ops::Range<usize>, is_movable: bool) -> Option<u64> {
         let mut total = 0;
         let mut last = None;
         for place in window.clone() {
@@ -110,21 +114,24 @@ impl Allocator<'_> {
                 if self.locked.contains(&owner) || self.pins.place(owner).is_some() {
                     return None;
                 }
-                total += self.cost_of(file, owner, window.clone())?;
+                let refuge = if is_movable { self.refuge(file, owner, &window) } else { None };
+                let words = u64::from(self.function.values[owner].words);
+                total += if refuge.is_some() { words } else { words * self.cost_of_leaving(owner) };
             }
             last = owner;
         }
         Some(total)
     }
 
-    pub(super) fn cost_of(&self, file: usize, owner: Value, window: std::ops::Range<usize>) -> Option<u64> {
-        let words = self.function.values[owner].words;
-        let movable = matches!(self.files[file].file(), File::R | File::P);
-        if movable && self.refuge(file, owner, &window).is_some() {
-            return Some(u64::from(words));
-        }
-        let base: u64 = if self.again(owner).is_some() { 1 << 20 } else { 1 << 30 };
-        Some(100 + base * u64::from(words) / u64::from(self.distance(owner) + 1))
+    /// What it costs for each word that a value isn't in a register at its next use: less, the further that is. One that
+    /// has been stored needs only a load.
+    fn cost_of_leaving(&self, value: Value) -> u64 {
+        let whole: u64 = match self.slots[value.index()] {
+            _ if self.again(value).is_some() => 1 << 20,
+            Some(_) => 3 << 28,
+            None => 1 << 30,
+        };
+        100 + whole / u64::from(self.distance(value) + 1)
     }
 
     /// A free place outside of a window that nothing has still to be read from.
