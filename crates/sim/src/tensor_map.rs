@@ -463,7 +463,7 @@ mod tests {
         assert_eq!(TensorMap::read(&map().write()), Ok(map()));
         let rounded = TensorMap { element: Element::Tf32Ftz, ..map() };
         assert!(TensorMap::read(&rounded.write()).is_err());
-        let wide = TensorMap { strides: [0xf_1234_5678_0, 0, 0, 16], ..map() };
+        let wide = TensorMap { strides: [0xf1_2345_6780, 0, 0, 16], ..map() };
         assert_eq!(TensorMap::read(&wide.write()), Ok(wide));
     }
 
