@@ -32,6 +32,7 @@ const STEPS: [Step; 11] = [
         )
     }),
     ("conformance: simulator", || conformance::run_part("simulator", &Default::default())),
+    ("conformance: kernels", || conformance::run_part("kernels", &Default::default())),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
     ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
     ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),
