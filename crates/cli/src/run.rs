@@ -25,6 +25,7 @@ lines expect: those of the PTX file, or those of a launch file. With --kernel it
   --block X[,Y[,Z]]    threads of a block (1)
   --shared BYTES       dynamic shared memory (0)
   --arg NAME:TYPE=...  a parameter, as in a run line: n:u32=4, x:f32[n]=random(1); once for each, in order
+  --races              two accesses of shared memory without an order are an error (PTX files, without -O)
   --show N             elements of each buffer that are shown (16)
 ";
 
@@ -38,6 +39,7 @@ struct Request {
     block: Option<String>,
     shared: Option<String>,
     args: Vec<String>,
+    races: bool,
     show: usize,
 }
 
@@ -55,6 +57,7 @@ impl Request {
                 "--block" => request.block = Some(value()?),
                 "--shared" => request.shared = Some(value()?),
                 "--arg" => request.args.push(value()?),
+                "--races" => request.races = true,
                 "--show" => {
                     request.show = value()?.parse().map_err(|_| "--show takes a number".to_string())?
                 }
@@ -112,9 +115,12 @@ pub fn run(words: &[String]) -> Result<Answer, String> {
     let file = request.file.as_ref().ok_or(format!("no file is given\n{USAGE}"))?;
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     let (source, programs) = load(file, bytes, request.level)?;
+    if request.races && matches!(programs, Programs::Simulated(_)) {
+        return Err("races are found in PTX, not in compiled code".into());
+    }
     let (mut text, mut failed) = (String::new(), false);
     for run in request.runs(&source)? {
-        let outcome = execute(&mut *programs.machine(), &run);
+        let outcome = execute(&mut *programs.machine(), &run, request.races);
         let _ = write!(text, "{}: ", run.kernel);
         match outcome {
             Err(what) => {
@@ -158,10 +164,11 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
 }
 
 /// Runs one, and compares memory with what is expected of it: the buffers, or what is wrong.
-fn execute(machine: &mut dyn Machine, run: &Run) -> Result<Vec<Vec<u8>>, String> {
+fn execute(machine: &mut dyn Machine, run: &Run, check_races: bool) -> Result<Vec<Vec<u8>>, String> {
     let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
     let parameters = run.parameters(&addresses, encoded)?;
-    let launch = Launch { shared: run.shared, ..Launch::new(&run.kernel, run.grid, run.block, &parameters) };
+    let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
+    let launch = Launch { shared: run.shared, check_races, ..launch };
     machine.run(&launch).map_err(|fault| fault.to_string())?;
     let read = |(address, data): (&u64, &[u8])| {
         machine.read(*address, data.len()).map(<[u8]>::to_vec).unwrap_or_default()

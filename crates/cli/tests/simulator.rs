@@ -14,10 +14,6 @@ const STEP_LIMIT: u64 = 1 << 22;
 /// Kernels that only the simulator runs: the interpreter has no address for a formal parameter of a function.
 const NOT_INTERPRETED: [&str; 1] = ["structure"];
 
-/// Kernels that only the interpreter runs: in the simulator threads that wait in a function keep those from meeting
-/// that call it once more, in ptxas's code as in ours.
-const NOT_SIMULATED: [&str; 1] = ["ackermann"];
-
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -70,6 +66,22 @@ fn run_lines() {
     assert!(files.len() >= 14, "{files:?}");
 }
 
+/// Codes that were wrong once, and those of all run lines, cover every dependence.
+#[test]
+fn schedules() {
+    let regressions = repository().join("crates/sassafras/tests/regressions");
+    let regressions = std::fs::read_dir(regressions).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = files_with_run_lines().into_iter().chain(regressions).collect();
+    let reports = |(file, level): (&PathBuf, u8)| {
+        let cubin = compile(&std::fs::read_to_string(file).unwrap(), level).unwrap();
+        let reports = sim::verify::verify(&cubin).unwrap().reports;
+        reports.first().map(|report| format!("{} at -O{level}: {report}", file.display()))
+    };
+    let all: Vec<(&PathBuf, u8)> = files.iter().flat_map(|f| LEVELS.map(|level| (f, level))).collect();
+    let wrong: Vec<String> = all.into_par_iter().filter_map(reports).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 fn wrong_runs(file: &Path) -> Vec<String> {
     let source = std::fs::read_to_string(file).unwrap();
     let runs = runline::parse(&source).unwrap();
@@ -86,9 +98,6 @@ fn wrong_runs(file: &Path) -> Vec<String> {
             note("interpreter".into(), check(&mut sim::ptx::Machine::new(&interpreted), run));
         }
         for (program, level) in simulated.iter().zip(LEVELS) {
-            if NOT_SIMULATED.contains(&run.kernel.as_str()) {
-                continue;
-            }
             let simulate = |program| check(&mut sim::sass::Machine::new(program), run);
             note(format!("-O{level}"), program.as_ref().map_err(String::clone).and_then(simulate));
         }

@@ -10,7 +10,7 @@
 //! * A branch on a value that varies parts the blocks up to where its threads meet again, its region's end. The
 //!   parameters of these blocks and of the end vary: they tell from where a thread came, and when.
 //! * Nothing is known of how threads come back from a call, or from a loop in which they let each other pass
-//!   (`YIELD`): all that follows is parted. A device function may have been called by a part of the warp.
+//!   (`YIELD`), or from sleep: all that follows is parted. A device function may have been called by a part of the warp.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, Value};
@@ -54,8 +54,9 @@ impl Divergence {
 
     /// Everything that may run behind something after which threads need not be together.
     fn part_what_follows(&mut self, function: &Function, cfg: &Cfg) {
-        let parts = |data: &InstData| {
-            matches!(data.op, Op::Pseudo(Pseudo::Call | Pseudo::Entry) | Op::Machine(sass::Op::YIELD))
+        let parts = |data: &InstData| match data.op {
+            Op::Pseudo(op) => matches!(op, Pseudo::Call | Pseudo::Entry),
+            Op::Machine(op) => matches!(op, sass::Op::YIELD | sass::Op::NANOSLEEP),
         };
         let returns = |b: &Block| matches!(function.blocks[*b].end, Terminator::Return);
         if cfg.order.iter().any(returns) {

@@ -8,6 +8,7 @@
 //! diagnostics, never a cubin.
 
 mod abi;
+mod alone;
 mod balance;
 mod bank0;
 mod bundles;
@@ -241,18 +242,24 @@ fn cubin(
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
+    let functions = functions(module)?;
+    // What a linker adds may have other kernels.
+    let limits = match options.relocatable {
+        true => Default::default(),
+        false => callgraph::limits(&functions, module, &options.launch, machine.sm),
+    };
     let env = lower::Env {
         module,
         machine,
         lines: &lines,
         data: &data,
         bounds: &options.launch,
+        limits: &limits,
         serial: None,
         debug: options.debug_code,
         watched: &watched,
         caches: (options.load_cache, options.store_cache),
     };
-    let functions = functions(module)?;
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |function| {
         let (mut times, mut log) = (passes::Times::default(), String::new());
@@ -351,8 +358,9 @@ fn overlapping<'a>(
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
     let start = Instant::now();
     let mut kernel = times.of("lower", || lower::function(env, function))?;
-    passes::run(&mut kernel.code, env.machine, options, (times, log))?;
-    let mut code = times.of("regalloc", || allocate(&mut kernel, env.machine, options))?;
+    let registers = kernel.registers();
+    passes::run(&mut kernel.code, (env.machine, registers), options, (times, log))?;
+    let mut code = times.of("regalloc", || allocate(&mut kernel, env, options))?;
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
@@ -370,20 +378,19 @@ fn overlapping<'a>(
     }))
 }
 
-fn allocate(
-    kernel: &mut lower::Kernel,
-    machine: &bank0::Machine,
-    options: &Options,
-) -> Result<mir::Code, Failure> {
+fn allocate(kernel: &mut lower::Kernel, env: lower::Env, options: &Options) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let most = match kernel.reconfiguration {
-        Reconfiguration::From(start) => start,
-        _ => kernel.launch.registers(),
-    };
-    let limits = regalloc::Limits::registers(most);
-    let code = regalloc::run(&mut kernel.code, limits).map_err(|e| failed(&kernel.code, e))?;
+    let limits = regalloc::Limits::registers(kernel.registers());
+    let code = regalloc::run(&mut kernel.code, limits).map_err(|refusal| match refusal {
+        regalloc::Refusal::Bug(what) => failed(&kernel.code, what),
+        regalloc::Refusal::TooFew { at, words } => {
+            let (line, registers) = (env.lines.line(at), kernel.registers());
+            Failure::of_module(limits::too_few_registers(&kernel.code.name, line, registers, words))
+        }
+    })?;
     if options.verify {
-        regalloc::check(&kernel.code, &code, &limits, machine.isa).map_err(|e| failed(&kernel.code, e))?;
+        regalloc::check(&kernel.code, &code, &limits, env.machine.isa)
+            .map_err(|e| failed(&kernel.code, e))?;
     }
     Ok(code)
 }

@@ -100,6 +100,16 @@ fn check_functions(module: &Module) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An instruction that takes more registers than the kernel may have. The target is ptxas's for products of warpgroups
+/// of all sizes: as many as the widest operand has, and 26.
+pub fn too_few_registers(function: &str, line: u32, registers: u32, words: u32) -> String {
+    let enough = words + 26;
+    format!(
+        "(C7602) Insufficient registers ({registers}) to compile instruction at line {line} in function {function}. \
+         Try to compile with register target of {enough} or higher."
+    )
+}
+
 fn is_drivers(name: &str) -> bool {
     DRIVER_FUNCTIONS.contains(&name) || name.starts_with(DRIVER_PREFIX)
 }

@@ -172,6 +172,14 @@ impl Kernel {
         first_image(self.param_bytes, machine)
     }
 
+    /// General registers that a thread starts with, at the most.
+    pub fn registers(&self) -> u32 {
+        match self.reconfiguration {
+            Reconfiguration::From(start) => start,
+            _ => self.launch.registers(),
+        }
+    }
+
     /// Bytes of static shared memory and their alignment: the module's first, then its own.
     pub fn shared(&self, data: &Data) -> (u64, u64) {
         let (bytes, align) = if self.module_shared { data.shared } else { (0, 1) };
@@ -238,6 +246,8 @@ pub struct Env<'a> {
     pub lines: &'a Lines,
     pub data: &'a Data,
     pub bounds: &'a Bounds,
+    /// The most registers that device functions may use.
+    pub limits: &'a FxHashMap<ast::Symbol, u32>,
     /// Why each product of a warpgroup has to be waited for at once, if so.
     pub serial: Option<Reason>,
     /// Keep book of what each PTX register is.
@@ -260,8 +270,9 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
     let name = data::name(module, function.symbol);
-    let launch = Launch::new(function, &name, env.bounds, env.machine.sm)
+    let mut launch = Launch::new(function, &name, env.bounds, env.machine.sm)
         .map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    launch.limit(env.limits.get(&function.symbol).copied());
     let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
         code: Function::new(&name),

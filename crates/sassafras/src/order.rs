@@ -7,7 +7,6 @@
 
 mod graph;
 
-use crate::launch;
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
 use graph::{Graph, Latencies};
@@ -24,7 +23,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
     let mut pressure = Pressure::new(function);
-    let limits = Limits::registers(launch::MOST);
+    let limits = Limits::registers(context.registers);
     let ceilings = Ceilings::new(function, &cfg, &limits);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     for &block in &cfg.order {
@@ -71,7 +70,9 @@ fn counted(file: File) -> Option<usize> {
 const BUDGET: Counts = [56, 4, 24];
 /// But never more predicates than this: there are seven, and one that has to wait elsewhere takes long to come back.
 const PREDICATES: i32 = 6;
-/// Where a thread has given registers away: those that stay free for values side by side, and for moves.
+/// Nor more uniform registers: there are twice as many, but products take them in fours.
+const UNIFORM: i32 = 32;
+/// Where there are few registers: those that stay free for values side by side, and for moves.
 const RESERVE: i32 = 6;
 
 /// Which values are alive, and how many words that is.
@@ -81,12 +82,20 @@ struct Pressure {
     alive: ValueSet,
     now: Counts,
     most: Counts,
+    /// There are fewer registers than the code could use.
+    tight: bool,
 }
 
 impl Pressure {
     fn new(function: &Function) -> Pressure {
         let values = function.values.len();
-        Pressure { left: vec![0; values], alive: ValueSet::new(values), now: [0; FILES], most: BUDGET }
+        Pressure {
+            left: vec![0; values],
+            alive: ValueSet::new(values),
+            now: [0; FILES],
+            most: BUDGET,
+            tight: false,
+        }
     }
 
     /// Starts at the beginning of a block.
@@ -105,7 +114,9 @@ impl Pressure {
         }
         let room = i32::from(registers) - RESERVE;
         let highest = self.highest(function, &data.insts, BUDGET);
-        self.most = [highest[0].min(room), highest[1].min(PREDICATES), highest[2]];
+        // What the code as it came takes beyond that goes to memory.
+        self.tight = highest[0] > room;
+        self.most = [highest[0].min(room), highest[1].min(PREDICATES), highest[2].min(UNIFORM)];
     }
 
     /// The most words that are alive at once in the order as it is.
@@ -146,6 +157,13 @@ impl Pressure {
     /// Does an instruction take registers where many are taken?
     fn is_tight(&self, function: &Function, inst: Inst) -> bool {
         self.now[0] >= BUDGET[0] && self.change(function, inst)[0] > 0
+    }
+
+    /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
+    /// mind for each beginning.
+    fn must_wait(&self, function: &Function, inst: Inst) -> bool {
+        let more = |change: i32| change > 0 && self.now[0] + change > self.most[0];
+        self.tight && more(self.change(function, inst)[0])
     }
 
     /// By how much an instruction goes over what there may be.
@@ -228,13 +246,16 @@ impl<'a> List<'a> {
         let longest = self.ready.iter().map(|n| self.graph.height[*n]).max()?;
         let left = longest.max(self.left);
         let rank = |node: usize| {
-            let height = self.graph.height[node];
+            let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
+            if !self.graph.fence[node] && self.pressure.must_wait(self.function, inst) {
+                return (1, false, 0, std::cmp::Reverse(0), node);
+            }
             let excess = match self.graph.fence[node] {
                 true => 0,
-                false => self.pressure.excess(self.function, self.graph.insts[node]),
+                false => self.pressure.excess(self.function, inst),
             };
             // Registers that are needed much later are not taken to fill gaps.
-            let early = 2 * height < left && self.pressure.is_tight(self.function, self.graph.insts[node]);
+            let early = 2 * height < left && self.pressure.is_tight(self.function, inst);
             // Where registers are short, the most urgent one gets them, even if it has to be waited for.
             let late = if excess > 0 { 0 } else { self.begins(node).saturating_sub(self.time) };
             (excess, early, late, std::cmp::Reverse(height), node)

@@ -6,20 +6,42 @@
 //! registers are free but not side by side, values move. A block with several predecessors fixes where its live values
 //! are when it is first reached; moves, loads and stores on the edges make that true for the others.
 //!
-//! Predicates and barriers have no place in memory: one that must leave becomes a word in a general register
-//! ([`rewrite`]), and the allocation starts anew. Uniform registers and barriers never move.
+//! Only general registers have a way to memory: a value of another file that must leave becomes a word in a general
+//! register ([`rewrite`]), and the allocation starts anew. Uniform registers and barriers never move.
+//!
+//! # Why it succeeds
+//!
+//! However few registers there are, an allocation is found if the operands of each single instruction fit into them:
+//!
+//! * An instruction that finds no room for its operands as things lie takes them all from memory to places of its own
+//!   ([`last_resort`]), where no other value is in the way. A parameter of a block that finds no room begins in memory.
+//! * Values of other files that find no place become words, and live only beside their definitions and uses from then
+//!   on. After some tries all values of such a file do, and what a single instruction names of a file fits into it.
+//! * Moves that go in a circle, and words that go from memory to memory, take a register that is kept for them from
+//!   then on: one is enough, whatever moves.
+//! * Pinned values may leave too little; then nothing is pinned.
+//!
+//! Each of these happens at most a fixed number of times, so that it also ends. Operands that don't fit are refused
+//! ([`Refusal::TooFew`]); ptxas refuses them, too, and some that would fit.
 //!
 //! | question | file |
 //! |---|---|
-//! | which registers are there, who is in them | [`places`] |
-//! | which values never move | [`pins`] |
-//! | which place is the best | [`hints`] |
-//! | how far is the next use | [`next_use`] |
-//! | calls | [`convention`] |
+//! | what do we know before we begin | [`facts`] |
+//! | where is everything when a block begins | [`blocks`] |
+//! | what becomes of an instruction | [`instructions`] |
+//! | … that only passes words on | [`shuffle`] |
+//! | … that the calling convention rules | [`convention`] |
+//! | … that doesn't fit | [`last_resort`] |
 //! | what happens on an edge | [`edges`] |
-//! | how many registers there are, where that changes | [`ceilings`] |
+//! | which registers are there, who is in them | [`places`] |
+//! | how many there are, where that changes | [`ceilings`] |
+//! | which place does a value get, and who leaves for it | [`room`] |
+//! | which place saves a move | [`hints`] |
+//! | which values never move | [`pins`] |
+//! | how far is the next use | [`next_use`] |
+//! | where in memory is a value, and how does it come back | [`memory`] |
+//! | what becomes of predicates and the like that don't fit | [`rewrite`] |
 //! | is it right? | [`check`] |
-//! | predicates and barriers that don't fit | [`rewrite`] |
 
 mod blocks;
 mod ceilings;
@@ -41,7 +63,7 @@ mod shuffle;
 use crate::mir::{Address, Code, Line, Origin};
 pub use ceilings::Ceilings;
 pub use check::{Checker, Claims, check};
-use facts::{deaths, definitions, early_writer, fixed_registers, ranks, undefined, uses};
+use facts::{deaths, definitions, early_writer, fixed_registers, homes, ranks, undefined, uses};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
@@ -50,13 +72,13 @@ use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Value};
 use pins::Pins;
 pub use places::Limits;
 use places::Places;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, operands as machine};
 
 /// Tries in which only those predicates and the like become words that found no place; then all do.
 const PATIENCE: usize = 6;
 
-pub fn run(function: &mut Function, most: Limits) -> Result<Code, String> {
+pub fn run(function: &mut Function, most: Limits) -> Result<Code, Refusal> {
     let mut limits = most;
     let mut may_pin = true;
     let mut brief = FxHashSet::default();
@@ -82,13 +104,40 @@ pub fn run(function: &mut Function, most: Limits) -> Result<Code, String> {
             }
             // The pinned values leave too little for the others.
             Err(_) if pinned => may_pin = false,
-            Ok(Outcome::Scratch(file)) => return Err(format!("a register of file {file:?} is not enough")),
-            Err(Trouble::NoRoom(file)) => {
-                return Err(format!("an instruction needs more of file {file:?} than there is"));
+            Ok(Outcome::Scratch(file)) => {
+                return Err(format!("a register of file {file:?} is not enough").into());
             }
-            Err(Trouble::Bug(what)) => return Err(what),
+            Err(Trouble::TooWide(inst)) => return Err(Refusal::of_instruction(function, inst)),
+            Err(Trouble::NoRoom(file)) => return Err(format!("no room in file {file:?}").into()),
+            Err(Trouble::Bug(what)) => return Err(what.into()),
         }
         attempt += 1;
+    }
+}
+
+/// Why there is no allocation.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The instruction at this byte of the PTX text, with an operand of so many words, needs more registers.
+    TooFew {
+        at: u32,
+        words: u32,
+    },
+    Bug(String),
+}
+
+impl Refusal {
+    fn of_instruction(function: &Function, inst: Inst) -> Refusal {
+        let data = &function.insts[inst];
+        let operands = data.results.iter().copied().chain(data.uses());
+        let words = operands.map(|v| u32::from(function.values[v].words)).max();
+        Refusal::TooFew { at: data.at, words: words.unwrap_or(0) }
+    }
+}
+
+impl<T: Into<String>> From<T> for Refusal {
+    fn from(what: T) -> Refusal {
+        Refusal::Bug(what.into())
     }
 }
 
@@ -106,6 +155,8 @@ enum Outcome {
 enum Trouble {
     /// What an instruction needs at once doesn't fit as things lie.
     NoRoom(File),
+    /// The operands of an instruction don't fit into all the registers that there are.
+    TooWide(Inst),
     /// What should never be.
     Bug(String),
 }
@@ -142,6 +193,8 @@ struct Allocator<'a> {
     undefined: ValueSet,
     /// The instruction that defines each value.
     definition: Vec<Option<Inst>>,
+    /// The block that each value is defined in.
+    home: Vec<Option<Block>>,
     hints: Hints,
     pins: Pins,
     next_use: Option<NextUse>,
@@ -157,6 +210,8 @@ struct Allocator<'a> {
     born: Vec<Option<(Block, u32, u8)>>,
     /// The frame's slot of each value that has to be in memory, and the bytes of the frame.
     slots: Vec<Option<u32>>,
+    /// Who has each slot.
+    holders: FxHashMap<u32, Vec<Value>>,
     frame: u32,
     /// Values of other files than R that found no place.
     words: Vec<Value>,
@@ -202,6 +257,7 @@ impl<'a> Allocator<'a> {
             unread: Vec::new(),
             undefined: undefined(function, cfg),
             definition: definitions(function),
+            home: homes(function, cfg),
             hints: Hints::new(function, cfg),
             pins,
             next_use: None,
@@ -212,6 +268,7 @@ impl<'a> Allocator<'a> {
             uses_here: Vec::new(),
             born: vec![None; values],
             slots: vec![None; values],
+            holders: FxHashMap::default(),
             frame: function.frame,
             words: Vec::new(),
             short_of: None,

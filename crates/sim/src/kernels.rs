@@ -167,6 +167,7 @@ fn map(address: u64) -> [u8; tensor_map::BYTES] {
         strides: [row, 0, 0, 0],
         boxes: pair(TENSOR_BOX),
         steps: [1; 5],
+        path: None,
     }
     .write()
 }

@@ -5,6 +5,8 @@
 //! * [`sass`] executes a cubin: the machine's own code, with its convergence, uniform registers and times.
 //! * [`kernels`] starts whole kernels of front ends.
 //! * [`ops`] compares the two on kernels of one instruction.
+//! * [`product`], [`warpgroup`], [`descriptor`], [`swizzle`] and [`tensor_map`] are what both know about matrices and
+//!   tensors: who has which element, how sums are formed, where operands lie in shared memory, what a copy takes.
 //! * [`verify`] proves that the control codes of a program cover every dependence between its registers, on every path.
 //!   It knows the machine from `sass::model`, and neither PTX nor our compiler: any cubin will do.
 

@@ -7,7 +7,7 @@ use crate::Machine;
 use crate::ptx::{Fault, FaultKind, Launch};
 
 /// Kernels whose memory may differ from machine to machine, and why.
-pub const OWN_WAYS: [(&str, &str); 18] = [
+pub const OWN_WAYS: [(&str, &str); 19] = [
     ("k265", "ld.local of what is no local address"),
     ("k269", "ld.local of what is no local address"),
     ("k356", "several lanes at one place: in which order?"),
@@ -18,7 +18,6 @@ pub const OWN_WAYS: [(&str, &str); 18] = [
     ("k416", "%globaltimer_lo"),
     ("k424", "%clock64"),
     ("k425", "%globaltimer"),
-    ("k446", "products of 8-bit floats, which sm_90 sums in two steps"),
     ("k460", "mapa: the system keeps the first bytes of shared memory on the machine"),
     ("k462", "an arrival at what is no barrier"),
     ("k463", "a state that is none of a barrier"),
@@ -26,10 +25,12 @@ pub const OWN_WAYS: [(&str, &str); 18] = [
     ("k465", "an arrival at what is no barrier"),
     ("k467", "outside of shared memory, which begins elsewhere on the machine"),
     ("k468", "outside of shared memory, which begins elsewhere on the machine"),
+    ("k471", "a tensor map where there is none"),
+    ("k472", "a tensor map where there is none"),
 ];
 
 /// Kernels that leave other memory on an H200 than in the simulator, beside those, and why.
-pub const OTHER_ON_H200: [(&str, &str); 26] = [
+pub const OTHER_ON_H200: [(&str, &str); 23] = [
     ("k130", "rcp.approx.f32"),
     ("k132", "sqrt.approx.f32"),
     ("k134", "rsqrt.approx.f32"),
@@ -52,10 +53,7 @@ pub const OTHER_ON_H200: [(&str, &str); 26] = [
     ("k414", "%gridid"),
     ("k420", "%nwarpid"),
     ("k421", "%clock_hi"),
-    ("k436", "sums of products of f16 are less precise on the way"),
-    ("k437", "sums of products of f16 are less precise on the way"),
-    ("k438", "sums of products of bf16 are less precise on the way"),
-    ("k439", "sums of products of tf32 are less precise on the way"),
+    ("k447", "metadata that name an element twice"),
 ];
 
 /// The recorded memory of an H200: kernels and hashes.

@@ -57,6 +57,8 @@ pub struct Shape {
 pub enum Sum {
     /// The format of the sum, and how it is formed.
     Float(Format, Accuracy),
+    /// The same for factors of 8 bits in a warp.
+    InHalves(Format),
     F64(Flow),
     /// Stops at the ends of 32 bits, or wraps around.
     Int {
@@ -79,6 +81,7 @@ pub struct Products {
 
 enum Kind {
     Floats { a: Vec<Factor>, b: Vec<Factor>, to: Format, accuracy: Accuracy },
+    FloatsInHalves { a: Vec<Factor>, b: Vec<Factor>, to: Format },
     Doubles { a: Vec<u64>, b: Vec<u64>, flow: Flow },
     Integers { a: Vec<i64>, b: Vec<i64>, saturate: bool },
     Bits { a: Vec<u64>, b: Vec<u64>, operation: fn(u64, u64) -> u64 },
@@ -91,6 +94,7 @@ impl Products {
             Sum::Float(to, accuracy) => {
                 Kind::Floats { a: factors(left, &a), b: factors(right, &b), to, accuracy }
             }
+            Sum::InHalves(to) => Kind::FloatsInHalves { a: factors(left, &a), b: factors(right, &b), to },
             Sum::F64(flow) => Kind::Doubles { a, b, flow },
             Sum::Int { saturate } => {
                 Kind::Integers { a: integers(left, &a), b: integers(right, &b), saturate }
@@ -112,6 +116,7 @@ impl Products {
             Kind::Floats { a, b, to, accuracy } => {
                 matrix::dot(*accuracy, *to, self.pairs(a, b, row, column), c)
             }
+            Kind::FloatsInHalves { a, b, to } => matrix::dot_in_halves(*to, self.pairs(a, b, row, column), c),
             Kind::Doubles { a, b, flow } => matrix::dot64(*flow, self.pairs(a, b, row, column), c),
             Kind::Integers { a, b, saturate } => {
                 matrix::dot_integers(*saturate, self.pairs(a, b, row, column), c)
@@ -129,7 +134,7 @@ impl Products {
         b: &'p [T],
         row: usize,
         column: usize,
-    ) -> impl Iterator<Item = (T, T)> + 'p {
+    ) -> impl Iterator<Item = (T, T)> + Clone + 'p {
         let first = self.row * row;
         let column = &b[self.column * column..self.column * (column + 1)];
         let chosen = self.chosen.as_deref().map(|chosen| &chosen[first..first + self.row]);
@@ -219,9 +224,11 @@ pub fn sums_of(
 }
 
 /// The elements that sparse rows of a warp have: for each its place along `k`. Half of them are there; of each group
-/// of four (of two with 32 bits, of four pairs with 4 bits) the metadata name two in four bits. A word has a row in its
-/// lower and the row eight below in its upper half; as many lanes of four as are needed hold them side by side, from
-/// the one that the selector says.
+/// of four (of two with 32 bits, of four pairs with 4 bits) the metadata name two in four bits.
+///
+/// The words lie in some of the four lanes of a row, from the one that the selector says. With 16 bits and more a word
+/// has four groups of a row in its lower half and those of the row eight below in its upper one. With fewer it has
+/// eight groups of one row; the next lane has those of the row eight below. Seen on an H200.
 pub fn chosen(element: Element, k: usize, metadata: &Lanes, selector: usize) -> Vec<usize> {
     const ROWS: usize = 16;
     let group = match element.bits() {
@@ -229,21 +236,20 @@ pub fn chosen(element: Element, k: usize, metadata: &Lanes, selector: usize) -> 
         4 => 8,
         _ => 4,
     };
-    let holders = k / group / 4;
+    let groups = k / group;
     let mut places = Vec::with_capacity(ROWS * k / 2);
-    for row in 0..ROWS {
-        for index in 0..k / group {
-            let lane = row % 8 * 4 + (selector * holders + index / 4) % 4;
-            let bits = metadata[lane] >> (row / 8 * 16 + index % 4 * 4);
-            let names = [(bits & 3) as usize, (bits >> 2 & 3) as usize];
-            let first = group * index;
-            match group {
-                2 => places.push(first + names[0] / 2),
-                4 => places.extend(names.map(|name| first + name)),
-                _ => {
-                    places.extend(names.into_iter().flat_map(|name| [first + 2 * name, first + 2 * name + 1]))
-                }
-            }
+    for (row, index) in (0..ROWS).flat_map(|row| (0..groups).map(move |index| (row, index))) {
+        let (lane, shift) = match element.bits() {
+            16.. => (selector * (groups / 4) + index / 4, row / 8 * 16 + index % 4 * 4),
+            _ => (2 * (selector + index / 8) + row / 8, index % 8 * 4),
+        };
+        let bits = metadata[row % 8 * 4 + lane % 4] >> shift;
+        let names = [(bits & 3) as usize, (bits >> 2 & 3) as usize];
+        let first = group * index;
+        match group {
+            2 => places.push(first + names[0] / 2),
+            4 => places.extend(names.map(|name| first + name)),
+            _ => places.extend(names.into_iter().flat_map(|name| [first + 2 * name, first + 2 * name + 1])),
         }
     }
     places

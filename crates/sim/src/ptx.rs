@@ -21,7 +21,7 @@
 //!   that one may wait for another.
 //! * Arithmetic is that of [`ori::arith`]: bit-exact, but for the approximate functions.
 //! * What PTX leaves undefined is a [`Fault`] with the line that did it: a bad address, a register that was
-//!   never written, a barrier that can't complete.
+//!   never written, a barrier that can't complete and, on request, a data race on shared memory ([`races`]).
 //!
 //! The same run gives the same bytes, and the same fault, everywhere.
 
@@ -32,6 +32,7 @@ pub(crate) mod fault;
 mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod program;
+mod races;
 pub(crate) mod warp;
 
 pub use fault::{Fault, FaultKind, Thread};
@@ -57,6 +58,8 @@ pub struct Launch<'a> {
     pub step_limit: u64,
     /// Reading a register that was never written is a fault; otherwise it is zero.
     pub check_registers: bool,
+    /// Two accesses of shared memory that have no order are a fault. The interpreter alone does it; it takes time.
+    pub check_races: bool,
 }
 
 impl<'a> Launch<'a> {
@@ -70,6 +73,7 @@ impl<'a> Launch<'a> {
             parameters,
             step_limit: 1 << 32,
             check_registers: true,
+            check_races: false,
         }
     }
 
@@ -191,7 +195,7 @@ impl<'p> Machine<'p> {
             return Err(Fault::launch("the grid is empty"));
         }
         let cluster = launch.cluster_size(routine);
-        if cluster.contains(&0) || (0..3).any(|axis| launch.grid[axis] % cluster[axis] != 0) {
+        if cluster.contains(&0) || (0..3).any(|axis| !launch.grid[axis].is_multiple_of(cluster[axis])) {
             return Err(Fault::launch(format!("{:?} blocks are no clusters of {cluster:?}", launch.grid)));
         }
         let blocks = cluster.iter().map(|n| u64::from(*n)).product::<u64>();

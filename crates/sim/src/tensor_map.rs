@@ -1,7 +1,8 @@
 //! Tensor maps: the 128 bytes that say how a tensor lies in global memory and which box of it a copy takes. The driver
 //! makes them, `tensormap.replace` changes them, and the copies of the interpreter and of the simulator read them here.
 //!
-//! Where each field lies was read off the code that ptxas makes of `tensormap.replace` for every field, index and value.
+//! Where each field lies was read off the code that ptxas makes of `tensormap.replace` for every field, index and value,
+//! and off the maps that the driver makes of descriptions that differ in one thing.
 
 use crate::swizzle::Swizzle;
 
@@ -10,6 +11,8 @@ pub const BYTES: usize = 128;
 pub const AXES: usize = 5;
 /// The address and the strides count 16 bytes.
 const STRIDE_SHIFT: u32 = 4;
+/// The NaN that an H200 fills tensors of f16 with.
+const NAN_OF_HALVES: u64 = 0x7ff7;
 
 /// What a tensor is made of. Numbered as `tensormap.replace` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +85,18 @@ pub struct TensorMap {
     pub boxes: [u32; AXES],
     /// Every how many elements.
     pub steps: [u32; AXES],
+    /// Copies take pixels along a filter's path, not boxes.
+    pub path: Option<Path>,
+}
+
+/// The path of a filter's corner: all places within bounds along the axes between the first and the last, line by
+/// line. A copy takes so many pixels of it, and of each as many channels as `boxes` has for the first axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Where a line begins, and how far its end is from that of the tensor, by axis from the second on.
+    pub lower: [i32; AXES - 2],
+    pub upper: [i32; AXES - 2],
+    pub pixels: u32,
 }
 
 /// A tensor as one describes it; lists begin with the fastest axis, which has no stride.
@@ -135,6 +150,7 @@ const fn field(word: usize, shift: u32, bits: u32) -> Field {
     Field { word, shift, bits }
 }
 
+const FOLLOWS_PATH: Field = field(0x08, 0, 1);
 const RANK: Field = field(0x08, 4, 3);
 const ELEMENT: Field = field(0x08, 7, 4);
 const INTERLEAVE: Field = field(0x08, 11, 2);
@@ -154,6 +170,18 @@ fn box_field(axis: usize) -> Field {
 fn step_field(axis: usize) -> Field {
     field(0x34, 3 * axis as u32, 3)
 }
+
+/// The lower corner of a path, and the upper one sixteen bits above it. They share those bits among the axes.
+fn corner_field(rank: usize, axis: usize, upper: bool) -> Field {
+    let bits = match rank {
+        3 => 16,
+        4 => 8,
+        _ => 5,
+    };
+    field(0x38, bits * axis as u32 + if upper { 16 } else { 0 }, bits)
+}
+
+const PIXELS: Field = field(0x3c, 0, 8);
 
 fn high_stride_field(axis: usize) -> Field {
     field(STRIDES_HIGH, 4 * axis as u32, 4)
@@ -224,7 +252,7 @@ impl TensorMap {
         if !fits || strides.len() + 1 != rank {
             return Err(format!("a tensor of {rank} axes with other numbers of boxes, steps or strides"));
         }
-        if address % 16 != 0 || strides.iter().any(|stride| stride % 16 != 0) {
+        if !address.is_multiple_of(16) || strides.iter().any(|stride| !stride.is_multiple_of(16)) {
             return Err("a tensor whose address or strides are no multiples of 16".into());
         }
         let or_one = |list: &[u32], axis: usize| list.get(axis).copied().unwrap_or(1);
@@ -238,6 +266,7 @@ impl TensorMap {
             strides: std::array::from_fn(|axis| strides.get(axis).copied().unwrap_or(0)),
             boxes: std::array::from_fn(|axis| or_one(boxes, axis)),
             steps: std::array::from_fn(|axis| or_one(steps, axis)),
+            path: None,
         })
     }
 
@@ -263,6 +292,7 @@ impl TensorMap {
             strides: std::array::from_fn(stride),
             boxes: std::array::from_fn(|axis| box_field(axis).get(map) + 1),
             steps: std::array::from_fn(|axis| step_field(axis).get(map) + 1),
+            path: path_of(map),
         })
     }
 
@@ -285,6 +315,15 @@ impl TensorMap {
             box_field(axis).set(&mut map, self.boxes[axis].wrapping_sub(1));
             step_field(axis).set(&mut map, self.steps[axis].wrapping_sub(1));
         }
+        if let Some(path) = &self.path {
+            FOLLOWS_PATH.set(&mut map, 1);
+            PIXELS.set(&mut map, path.pixels.wrapping_sub(1));
+            set_word(&mut map, 0x38, 0);
+            for axis in 0..self.rank.saturating_sub(2) {
+                corner_field(self.rank, axis, false).set(&mut map, path.lower[axis] as u32);
+                corner_field(self.rank, axis, true).set(&mut map, path.upper[axis] as u32);
+            }
+        }
         map
     }
 
@@ -303,12 +342,43 @@ impl TensorMap {
         self.extents().iter().product::<u32>().saturating_mul(self.element.bytes())
     }
 
-    /// What a copy takes, from the corner that it names; why it can't otherwise.
-    pub fn cells(&self, corner: [i32; AXES], offsets: &[u16]) -> Result<Vec<Cell>, String> {
-        match offsets {
-            [] => Ok(self.tile(corner).collect()),
-            _ => Err("pixels along a filter's path, which is not known".into()),
+    /// What a copy takes, from the place that it names; why it can't otherwise.
+    pub fn cells(&self, start: [i32; AXES], offsets: &[u16]) -> Result<Vec<Cell>, String> {
+        match &self.path {
+            None if offsets.is_empty() => Ok(self.tile(start).collect()),
+            None => Err("pixels of a tensor that is copied in boxes".into()),
+            Some(path) => Ok(self.pixels(path, start, offsets)),
         }
+    }
+
+    /// The pixels of a path, which the offsets are added to.
+    fn pixels(&self, path: &Path, start: [i32; AXES], offsets: &[u16]) -> Vec<Cell> {
+        let size = self.element.bytes();
+        let spatial = 1..self.rank.saturating_sub(1);
+        let mut place = start.map(i64::from);
+        let mut cells = Vec::new();
+        for _ in 0..path.pixels {
+            let mut at = place;
+            spatial
+                .clone()
+                .for_each(|axis| at[axis] += i64::from(offsets.get(axis - 1).copied().unwrap_or(0)));
+            for channel in 0..self.boxes[0] {
+                at[0] = place[0] + i64::from(channel);
+                cells.push(Cell { shared: cells.len() as u32 * size, global: self.locate(at) });
+            }
+            // On to the next place, as a number with a digit for each axis.
+            for axis in spatial.clone() {
+                place[axis] += i64::from(self.steps[axis]);
+                if place[axis] < i64::from(self.sizes[axis]) + i64::from(path.upper[axis - 1]) {
+                    break;
+                }
+                place[axis] = path.lower[axis - 1].into();
+                if axis + 2 == self.rank {
+                    place[axis + 1] += 1;
+                }
+            }
+        }
+        cells
     }
 
     /// Where a byte of a box at this address of shared memory lies.
@@ -317,14 +387,9 @@ impl TensorMap {
         address & !0xffff_ffff | u64::from(self.swizzle.apply(address as u32))
     }
 
-    /// An element as a copy brings it.
-    pub fn loaded(&self, bits: u64) -> u64 {
-        bits
-    }
-
     /// What stands for an element that the tensor doesn't have.
     pub fn filling(&self) -> u64 {
-        0
+        if self.fills_nan { NAN_OF_HALVES } else { 0 }
     }
 
     /// The elements of the box whose first corner is given.
@@ -358,6 +423,22 @@ impl TensorMap {
     }
 }
 
+fn path_of(map: &[u8; BYTES]) -> Option<Path> {
+    let rank = RANK.get(map) as usize + 1;
+    let corner = |axis: usize, upper: bool| {
+        let field = corner_field(rank, axis, upper);
+        match axis + 2 < rank {
+            true => (field.get(map) << (32 - field.bits)) as i32 >> (32 - field.bits),
+            false => 0,
+        }
+    };
+    (FOLLOWS_PATH.get(map) == 1).then(|| Path {
+        lower: std::array::from_fn(|axis| corner(axis, false)),
+        upper: std::array::from_fn(|axis| corner(axis, true)),
+        pixels: PIXELS.get(map) + 1,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,16 +454,70 @@ mod tests {
             strides: [208, 0, 0, 0],
             boxes: [32, 16, 1, 1, 1],
             steps: [1, 2, 1, 1, 1],
+            path: None,
         }
     }
 
     #[test]
     fn maps_are_read_as_they_are_written() {
         assert_eq!(TensorMap::read(&map().write()), Ok(map()));
-        let tf32 = TensorMap { element: Element::Tf32Ftz, swizzle: Swizzle::None, ..map() };
-        assert_eq!(TensorMap::read(&tf32.write()), Ok(tf32));
+        let rounded = TensorMap { element: Element::Tf32Ftz, ..map() };
+        assert!(TensorMap::read(&rounded.write()).is_err());
         let wide = TensorMap { strides: [0xf_1234_5678_0, 0, 0, 16], ..map() };
         assert_eq!(TensorMap::read(&wide.write()), Ok(wide));
+    }
+
+    /// What cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col write, but for words that only the driver knows about.
+    #[test]
+    fn maps_are_the_drivers() {
+        let words = |list: &[(usize, u32)]| {
+            let mut map = [0; BYTES];
+            list.iter().for_each(|(at, word)| set_word(&mut map, *at, *word));
+            map
+        };
+        let tiled = words(&[
+            (0x0, 0x5a80_0000),
+            (0x4, 0x7f9e),
+            (0x8, 0x320),
+            (0xc, 0xd),
+            (0x10, 0x208),
+            (0x20, 0x63),
+            (0x24, 0x27),
+            (0x28, 8),
+            (0x34, 0xf00_0000),
+            (0x38, 0x207),
+        ]);
+        let tensor = Tensor {
+            element: "f16",
+            sizes: &[100, 40, 9],
+            strides: &[208, 8320],
+            boxes: &[16, 8, 3],
+            steps: &[1, 1, 1],
+            swizzle: 0,
+            fills_nan: false,
+        };
+        let map = TensorMap::new(0x7f9e_5a80_0000, &tensor).unwrap();
+        assert_eq!((map.write(), TensorMap::read(&tiled)), (tiled, Ok(map)));
+        let along_filter =
+            words(&[(0x8, 0x331), (0x20, 15), (0x24, 11), (0x28, 9), (0x2c, 8), (0x38, 0x5fb3), (0x3c, 31)]);
+        let path = TensorMap::read(&along_filter).unwrap().path.unwrap();
+        assert_eq!(path, Path { lower: [-77, 95, 0], upper: [0, 0, 0], pixels: 32 });
+    }
+
+    /// Three pixels of two channels: to the end of the line, then on in the next one.
+    #[test]
+    fn paths_go_line_by_line() {
+        let path = Path { lower: [-1, 0, 0], upper: [-1, 0, 0], pixels: 3 };
+        let sizes = [8, 4, 5, 2, 1];
+        let map =
+            TensorMap { rank: 4, sizes, strides: [16, 64, 320, 0], steps: [1; 5], path: Some(path), ..map() };
+        let map = TensorMap { boxes: [2, 1, 1, 1, 1], address: 0, ..map };
+        let cells = map.cells([4, 1, 1, 0, 0], &[1, 2]).unwrap();
+        let at = |w: u64, h: u64| Some(8 + 16 * w + 64 * h);
+        let places: Vec<Option<u64>> = cells.iter().step_by(2).map(|cell| cell.global).collect();
+        // The filter's corner goes from 1 to 2, then back to -1 of the next line; what is taken is (1, 2) further on.
+        assert_eq!(places, [at(2, 3), at(3, 3), at(0, 4)]);
+        assert_eq!(cells[1], Cell { shared: 2, global: at(2, 3).map(|address| address + 2) });
     }
 
     #[test]

@@ -96,3 +96,27 @@ fn compile(source: &str, registers: u32) -> Result<(Vec<u8>, Spills)> {
     });
     Ok((output.cubin.ok_or(message)?, spills))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bench has 300 words; a third of that fills all but the largest count, and takes a tenth of the time.
+    #[test]
+    fn more_values_than_registers_are_right() {
+        for shape in Shape::PLAIN {
+            for registers in REGISTERS {
+                let checked = check(shape, 100, registers);
+                assert!(checked.is_ok(), "{} in {registers}: {checked:?}", shape.name());
+            }
+        }
+    }
+
+    #[test]
+    fn mixed_values_are_right_in_the_fewest_registers() {
+        for seed in 0..12 {
+            let checked = check(Shape::Mixed(seed), 150, REGISTERS[0]);
+            assert!(checked.is_ok(), "seed {seed}: {checked:?}");
+        }
+    }
+}

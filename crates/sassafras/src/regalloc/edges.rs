@@ -102,6 +102,10 @@ impl Allocator<'_> {
     fn put_in_memory(&mut self, work: &mut Work, end: &Snapshot, param: Value, arg: Value) {
         let words = self.function.values[param].words;
         let slot = self.slot(param);
+        // Whoever has a slot is stored there as soon as it is defined.
+        if self.slots[arg.index()] == Some(slot) {
+            return;
+        }
         match find(end, arg) {
             Some(from) => work.stores.push((slot, from, words)),
             None if self.again(arg).is_some() && words == 1 => work.constants.push((slot, arg)),

@@ -51,6 +51,17 @@ pub(super) fn definitions(function: &Function) -> Vec<Option<Inst>> {
     all
 }
 
+/// The block that each value is defined in, by an instruction or as a parameter.
+pub(super) fn homes(function: &Function, cfg: &Cfg) -> Vec<Option<Block>> {
+    let mut all = vec![None; function.values.len()];
+    for &block in &cfg.order {
+        let data = &function.blocks[block];
+        let results = data.insts.iter().flat_map(|i| &function.insts[*i].results);
+        data.params.iter().chain(results).for_each(|v| all[v.index()] = Some(block));
+    }
+    all
+}
+
 /// Each use of a value in a block, in order of values and places.
 pub(super) fn uses(function: &Function, block: Block) -> Vec<(Value, u32)> {
     let data = &function.blocks[block];
@@ -102,6 +113,15 @@ pub(super) fn ranks(cfg: &Cfg, blocks: usize) -> Vec<u32> {
     let mut rank = vec![u32::MAX; blocks];
     cfg.order.iter().enumerate().for_each(|(i, b)| rank[b.index()] = i as u32);
     rank
+}
+
+/// What a tensor operation adds to, if nothing else reads that there: the result may have its registers, though it is
+/// written early (so does ptxas's code).
+pub(super) fn accumulator(function: &Function, data: &InstData) -> Option<Value> {
+    let ([result], Some(Arg::Use(u))) = (&data.results[..], data.args.get(2)) else { return None };
+    let whole = u.part.is_none() && function.values[u.value] == function.values[*result];
+    let once = data.uses().filter(|v| *v == u.value).count() == 1;
+    Some(u.value).filter(|_| early_writer(data) && function.tied(data).is_none() && whole && once)
 }
 
 /// Does it write results before it has read all arguments? Tensor operations take several passes.

@@ -1,5 +1,6 @@
 //! What becomes of an instruction: its arguments come into registers, its results get places, and a line is written.
 
+use super::facts::accumulator;
 use super::{Allocator, Trouble, address, ceilings, early_writer, place_in};
 use crate::legalize;
 use crate::mir::{Line, Origin};
@@ -35,7 +36,10 @@ impl Allocator<'_> {
         let data = &self.function.insts[inst];
         self.lower_ceiling(data)?;
         match self.as_things_lie(inst, dying) {
-            Err(Trouble::NoRoom(File::R)) if self.pins.is_empty() => self.from_memory(inst, dying)?,
+            Err(Trouble::NoRoom(File::R)) if self.pins.is_empty() => match self.from_memory(inst, dying) {
+                Err(Trouble::NoRoom(File::R)) => return Err(Trouble::TooWide(inst)),
+                done => done?,
+            },
             done => done?,
         }
         self.unread.clear();
@@ -95,8 +99,10 @@ impl Allocator<'_> {
             dying.iter().for_each(|v| self.leave(*v));
         }
         let tied = self.function.tied(data);
+        let free = |a: &Value| dying.contains(a) && self.pins.is_empty();
+        let over = tied.or(accumulator(self.function, data).filter(free));
         for (i, result) in data.results.iter().enumerate() {
-            match data.guard.as_ref().map(|g| g.kept[i]).or(tied) {
+            match data.guard.as_ref().map(|g| g.kept[i]).or(over) {
                 Some(kept) if !self.undefined.contains(kept) => self.define_over(*result, kept, dying)?,
                 _ => self.define(*result)?,
             }

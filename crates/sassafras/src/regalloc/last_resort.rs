@@ -8,6 +8,7 @@
 //!
 //! This fails only if the operands of the one instruction don't fit into the registers that there are.
 
+use super::facts::accumulator;
 use super::instructions::Kind;
 use super::{Allocator, Trouble, early_writer};
 use crate::mir::Line;
@@ -75,7 +76,7 @@ impl Allocator<'_> {
             } else {
                 self.copy(self.function.values[start].file, place, self.register(start, 0))?;
             }
-            if self.function.tied(data) == Some(start) {
+            if self.added_to(data) == Some(start) {
                 arguments.iter_mut().filter(|(v, _)| *v == start).for_each(|(_, p)| *p = place);
             }
         }
@@ -84,14 +85,18 @@ impl Allocator<'_> {
 
     /// What each result is before the instruction: what a guard keeps, or what is added to.
     fn beginnings(&self, data: &InstData) -> Vec<Option<Value>> {
-        let tied = self.function.tied(data);
+        let tied = self.added_to(data);
         let of = |i: usize| data.guard.as_ref().map(|g| g.kept[i]).or(tied);
         (0..data.results.len()).map(|i| of(i).filter(|v| !self.undefined.contains(*v))).collect()
     }
 
+    fn added_to(&self, data: &InstData) -> Option<Value> {
+        self.function.tied(data).or(accumulator(self.function, data))
+    }
+
     /// The general values that are read from places of their own.
     fn read_beside(&self, data: &InstData, over: &[Option<Value>]) -> Vec<Value> {
-        let tied = self.function.tied(data).filter(|t| over.contains(&Some(*t)));
+        let tied = self.added_to(data).filter(|t| over.contains(&Some(*t)));
         let mut read: Vec<Value> = data.args.iter().filter_map(Arg::value).collect();
         read.retain(|v| {
             self.function.values[*v].file == File::R && !self.undefined.contains(*v) && Some(*v) != tied

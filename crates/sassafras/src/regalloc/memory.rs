@@ -104,50 +104,74 @@ impl Allocator<'_> {
             slot
         });
         self.slots[value.index()] = Some(slot);
+        self.holders.entry(slot).or_default().push(value);
         slot
     }
 
-    /// A value that becomes a parameter in memory is stored where the parameter is, if neither that nor anyone else who
-    /// is stored there is needed where the value is, and the other way round: then nothing has to be moved on the edge.
-    pub(super) fn shared_slot(&self, value: Value) -> Option<u32> {
-        let param = self.hints.param(value)?;
-        let slot = self.slots[param.index()].filter(|_| self.in_memory.contains(param))?;
-        let others = (0..self.slots.len()).filter(|i| self.slots[*i] == Some(slot)).map(Value::new);
-        let apart = |other: Value| !self.is_alive_behind(other, value) && !self.is_alive_behind(value, other);
-        let mut others = others.filter(|o| *o != value);
-        let alone = self.definition[value.index()].is_some() && !self.is_handed_past(value, param);
-        (alone && others.all(apart)).then_some(slot)
+    /// The slot of a parameter that a value becomes, or of a value that becomes this parameter: then nothing has to be
+    /// moved on the edge. All who have a slot must be apart: none of them is needed where another is written.
+    fn shared_slot(&self, value: Value) -> Option<u32> {
+        let slots = self.related(value).into_iter().filter_map(|v| self.slots[v.index()]);
+        let fits = |slot: &u32| {
+            let mut others = self.holders.get(slot).into_iter().flatten();
+            let words = self.function.values[value].words;
+            others.all(|o| self.function.values[*o].words == words && self.are_apart(value, *o))
+        };
+        { slots }.find(fits)
+    }
+
+    /// What a value becomes on some edge, or what becomes it.
+    fn related(&self, value: Value) -> Vec<Value> {
+        let param = self.hints.param(value);
+        let Some(block) = self.home_of_param(value) else { return param.into_iter().collect() };
+        let at = self.function.blocks[block].params.iter().position(|p| *p == value);
+        let edges = self.edges_to(block);
+        param.into_iter().chain(edges.filter_map(|e| e.args.get(at?).copied())).collect()
+    }
+
+    fn edges_to(&self, block: Block) -> impl Iterator<Item = &ori::Edge> {
+        let preds = self.cfg.preds[block.index()].iter();
+        preds.flat_map(|p| self.function.blocks[*p].end.edges()).filter(move |e| e.to == block)
+    }
+
+    /// The block that a value is a parameter of.
+    fn home_of_param(&self, value: Value) -> Option<Block> {
+        self.home[value.index()].filter(|_| self.definition[value.index()].is_none())
+    }
+
+    fn are_apart(&self, a: Value, b: Value) -> bool {
+        let one_way = |a: Value, b: Value| !self.is_alive_behind(a, b) && !self.is_handed_past(a, b);
+        a == b || one_way(a, b) && one_way(b, a)
     }
 
     /// Is a value the argument of another parameter on an edge where this one gets something else? Its slot would be
     /// overwritten before it is read.
     fn is_handed_past(&self, value: Value, param: Value) -> bool {
-        let edges = self.cfg.order.iter().flat_map(|b| self.function.blocks[*b].end.edges());
-        { edges }.any(|edge| {
-            let at = self.function.blocks[edge.to].params.iter().position(|p| *p == param);
-            at.is_some_and(|at| edge.args.contains(&value) && edge.args.get(at) != Some(&value))
-        })
+        let Some(block) = self.home_of_param(param) else { return false };
+        let at = self.function.blocks[block].params.iter().position(|p| *p == param);
+        let past =
+            |e: &ori::Edge| e.args.contains(&value) && at.and_then(|at| e.args.get(at)) != Some(&value);
+        self.edges_to(block).any(past)
     }
 
     /// Is a value alive where another one has just been defined? What isn't known counts as yes.
-    pub(super) fn is_alive_behind(&self, value: Value, definition: Value) -> bool {
+    fn is_alive_behind(&self, value: Value, definition: Value) -> bool {
         let function = self.function;
+        let Some(block) = self.home[definition.index()] else { return true };
+        let data = &function.blocks[block];
         let Some(inst) = self.definition[definition.index()] else {
             // A parameter: alive when its block begins?
-            let of = |b: &&Block| function.blocks[**b].params.contains(&definition);
-            return self
-                .cfg
-                .order
-                .iter()
-                .find(of)
-                .is_none_or(|b| self.live.live_in[b.index()].contains(value));
+            return data.params.contains(&value) || self.live.live_in[block.index()].contains(value);
         };
-        let Some((block, _, _)) = self.born[definition.index()] else { return true };
-        let data = &function.blocks[block];
         let Some(at) = data.insts.iter().position(|i| *i == inst) else { return true };
+        if function.insts[inst].results.contains(&value) {
+            return true;
+        }
         let later = &data.insts[at + 1..];
         // Defined further down, it isn't alive yet.
-        if later.iter().any(|i| function.insts[*i].results.contains(&value)) {
+        if self.home[value.index()] == Some(block)
+            && later.iter().any(|i| function.insts[*i].results.contains(&value))
+        {
             return false;
         }
         let uses = later.iter().flat_map(|i| function.insts[*i].uses()).chain(data.end.uses());

@@ -3,44 +3,24 @@
 //!
 //! | file | the word | behind the definition | before a use |
 //! |---|---|---|---|
-//! | P | 1 or 0 | `SEL` | `ISETP.NE` |
+//! | P | a bit of a word that those defined in the same block share | `SEL`, then `@P LOP3` | `LOP3` |
+//! | P, a parameter | 1 or 0 | `SEL` | `LOP3` |
 //! | UP | 1 or 0 | `USEL`, `MOV` | `R2UR`, `UISETP.NE` |
 //! | UR | the same | `MOV` | `R2UR` |
 //! | B | what the machine has for them; ptxas saves them so around calls | `BMOV.32.CLEAR` | `BMOV.32` |
 
-use ori::{Arg, Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
+use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::M;
 use smallvec::smallvec;
 
 /// Returns the values that live only to the next instruction, or from the last one, from now on.
 pub fn as_words(function: &mut Function, values: &[Value]) -> Vec<Value> {
-    let like = |function: &mut Function, v: Value| function.value(File::R, function.values[v].words);
-    let words: FxHashMap<Value, Value> = values.iter().map(|v| (*v, like(function, *v))).collect();
-    let new: FxHashSet<Value> = words.values().copied().collect();
-    let mut brief = values.to_vec();
-    for block in function.blocks.keys() {
-        let mut insts = Vec::new();
-        for param in &mut function.blocks[block].params {
-            if let Some(word) = words.get(param) {
-                *param = *word;
-            }
-        }
-        for inst in std::mem::take(&mut function.blocks[block].insts) {
-            let fresh = before_use(function, &words, function.insts[inst].uses().collect(), &mut insts);
-            replace(&mut function.insts[inst], &fresh);
-            insts.push(inst);
-            for result in function.insts[inst].results.clone() {
-                if let Some(word) = words.get(&result) {
-                    save(function, result, *word, &mut insts);
-                }
-            }
-            brief.extend(fresh.into_iter().map(|(_, new)| new));
-        }
-        end(function, &words, &new, block, &mut insts);
-        function.blocks[block].insts = insts;
+    let mut rewrite = Rewrite::new(function, values);
+    for block in rewrite.function.blocks.keys() {
+        rewrite.block(block);
     }
-    brief
+    rewrite.brief
 }
 
 /// All values of the same files as some, but for those that are brief.
@@ -50,85 +30,222 @@ pub fn all_like(function: &Function, some: &[Value], brief: &FxHashSet<Value>) -
     function.values.keys().filter(wanted).collect()
 }
 
-/// Puts a value into a word.
-fn save(function: &mut Function, value: Value, word: Value, out: &mut Vec<Inst>) {
-    match function.values[value].file {
-        File::B => push(function, sass::Op::BMOV, &[M::_32, M::CLEAR], word, &[value.into()], out),
-        File::UR => {
-            let each = |function: &mut Function, w: u8, out: &mut Vec<Inst>| {
-                let part = function.value(File::R, 1);
-                push(function, sass::Op::MOV, &[], part, &[Arg::word(value, w)], out);
-                part
-            };
-            word_by_word(function, word, out, each);
-        }
-        File::UP => {
-            let uniform = function.value(File::UR, 1);
-            let args = [Arg::Zero(File::UR), Arg::Imm(1), Arg::not(value)];
-            push(function, sass::Op::USEL, &[], uniform, &args, out);
-            push(function, sass::Op::MOV, &[], word, &[uniform.into()], out);
-        }
-        _ => push(function, sass::Op::SEL, &[], word, &zero_or_one(value), out),
-    }
+/// Bits of a word.
+const BITS: usize = 32;
+
+/// Where a value is kept.
+#[derive(Clone, Copy)]
+enum Home {
+    Word(Value),
+    /// Of the word of a group.
+    Bit(usize, u8),
 }
 
-/// Makes a value of a word again.
-fn restore(function: &mut Function, word: Value, value: Value, out: &mut Vec<Inst>) {
-    let yes = Arg::True(true);
-    match function.values[value].file {
-        File::B => push(function, sass::Op::BMOV, &[M::_32], value, &[word.into()], out),
-        File::UR => {
-            let each = |function: &mut Function, w: u8, out: &mut Vec<Inst>| {
-                let part = function.value(File::UR, 1);
-                push(function, sass::Op::R2UR, &[], part, &[Arg::word(word, w)], out);
-                part
-            };
-            word_by_word(function, value, out, each);
-        }
-        File::UP => {
-            let uniform = function.value(File::UR, 1);
-            push(function, sass::Op::R2UR, &[], uniform, &[word.into()], out);
-            let args = [yes, uniform.into(), Arg::Zero(File::UR), yes];
-            push(function, sass::Op::UISETP, &[M::NE, M::AND], value, &args, out);
-        }
-        _ => {
-            let args = [yes, word.into(), Arg::Zero(File::R), yes];
-            push(function, sass::Op::ISETP, &[M::NE, M::AND], value, &args, out);
-        }
-    }
+/// Predicates that share a word. Each definition makes a new version of it, the last of which is what other blocks see.
+struct Group {
+    block: Block,
+    versions: Vec<Value>,
+    /// How many have been made where we are.
+    made: usize,
 }
 
-/// A value that is made of words, each by itself.
-fn word_by_word(
-    function: &mut Function,
-    whole: Value,
-    out: &mut Vec<Inst>,
-    mut each: impl FnMut(&mut Function, u8, &mut Vec<Inst>) -> Value,
-) {
-    let words = function.values[whole].words;
-    let parts: Vec<Arg> = (0..words).map(|w| each(function, w, out).into()).collect();
-    let pack = InstData { op: Op::Pseudo(Pseudo::Pack), ..data(sass::Op::MOV, &[], whole, &parts) };
-    out.push(function.insts.push(pack));
+struct Rewrite<'a> {
+    function: &'a mut Function,
+    homes: FxHashMap<Value, Home>,
+    groups: Vec<Group>,
+    /// Words that have taken the place of parameters.
+    new: FxHashSet<Value>,
+    brief: Vec<Value>,
+    out: Vec<Inst>,
 }
 
-/// New values from the words of those that are used.
-fn before_use(
-    function: &mut Function,
-    words: &FxHashMap<Value, Value>,
-    mut used: Vec<Value>,
-    out: &mut Vec<Inst>,
-) -> Vec<(Value, Value)> {
-    used.retain(|v| words.contains_key(v));
-    used.sort();
-    used.dedup();
-    let mut fresh = Vec::new();
-    for value in used {
-        let shape = function.values[value];
-        let result = function.value(shape.file, shape.words);
-        restore(function, words[&value], result, out);
-        fresh.push((value, result));
+impl<'a> Rewrite<'a> {
+    fn new(function: &'a mut Function, values: &[Value]) -> Rewrite<'a> {
+        let mut homes = FxHashMap::default();
+        let mut groups: Vec<Group> = Vec::new();
+        let wanted: FxHashSet<Value> = values.iter().copied().collect();
+        for block in function.blocks.keys() {
+            let insts = function.blocks[block].insts.iter();
+            let results = insts.flat_map(|i| function.insts[*i].results.iter().copied());
+            let is_predicate = |v: &Value| wanted.contains(v) && function.values[*v].file == File::P;
+            let predicates: Vec<Value> = results.filter(is_predicate).collect();
+            for value in predicates {
+                let version = function.value(File::R, 1);
+                match groups.last_mut().filter(|g| g.block == block && g.versions.len() < BITS) {
+                    Some(group) => group.versions.push(version),
+                    None => groups.push(Group { block, versions: vec![version], made: 0 }),
+                }
+                let bit = groups.last().map_or(0, |g| g.versions.len() - 1) as u8;
+                homes.insert(value, Home::Bit(groups.len() - 1, bit));
+            }
+        }
+        for &value in values {
+            let words = function.values[value].words;
+            homes.entry(value).or_insert_with(|| Home::Word(function.value(File::R, words)));
+        }
+        let words = homes.values().filter_map(|h| if let Home::Word(w) = h { Some(*w) } else { None });
+        let new = words.collect();
+        Rewrite { function, homes, groups, new, brief: values.to_vec(), out: Vec::new() }
     }
-    fresh
+
+    fn block(&mut self, block: Block) {
+        self.groups.iter_mut().for_each(|g| g.made = if g.block == block { 0 } else { g.versions.len() });
+        for param in &mut self.function.blocks[block].params {
+            if let Some(Home::Word(word)) = self.homes.get(param) {
+                *param = *word;
+            }
+        }
+        for inst in std::mem::take(&mut self.function.blocks[block].insts) {
+            let fresh = self.before_use(self.function.insts[inst].uses().collect());
+            replace(&mut self.function.insts[inst], &fresh);
+            self.out.push(inst);
+            for result in self.function.insts[inst].results.clone() {
+                self.behind_definition(result);
+            }
+        }
+        self.end(block);
+        self.function.blocks[block].insts = std::mem::take(&mut self.out);
+    }
+
+    fn behind_definition(&mut self, value: Value) {
+        match self.homes.get(&value).copied() {
+            Some(Home::Word(word)) => self.save(value, word),
+            Some(Home::Bit(group, bit)) => self.set_bit(value, group, bit),
+            None => {}
+        }
+    }
+
+    /// Puts a predicate into the word of its group.
+    fn set_bit(&mut self, predicate: Value, group: usize, bit: u8) {
+        let word = self.groups[group].versions[usize::from(bit)];
+        self.groups[group].made = usize::from(bit) + 1;
+        let mask = Arg::Imm(1 << bit);
+        let Some(before) = usize::from(bit).checked_sub(1).map(|b| self.groups[group].versions[b]) else {
+            return self.push(sass::Op::SEL, &[], word, &[Arg::Zero(File::R), mask, Arg::not(predicate)]);
+        };
+        let args = [before.into(), mask, Arg::Zero(File::R), Arg::Imm(0xfc), Arg::True(false)];
+        let guard = Guard { predicate, negated: false, kept: smallvec![before] };
+        let set = InstData { guard: Some(guard), ..data(sass::Op::LOP3, &[M::LUT], word, &args) };
+        self.out.push(self.function.insts.push(set));
+    }
+
+    /// Puts a value into a word of its own.
+    fn save(&mut self, value: Value, word: Value) {
+        match self.function.values[value].file {
+            File::B => self.push(sass::Op::BMOV, &[M::_32, M::CLEAR], word, &[value.into()]),
+            File::UR => self.word_by_word(sass::Op::MOV, value, word, File::R),
+            File::UP => {
+                let uniform = self.function.value(File::UR, 1);
+                let args = [Arg::Zero(File::UR), Arg::Imm(1), Arg::not(value)];
+                self.push(sass::Op::USEL, &[], uniform, &args);
+                self.push(sass::Op::MOV, &[], word, &[uniform.into()]);
+            }
+            _ => self.push(sass::Op::SEL, &[], word, &[Arg::Zero(File::R), Arg::Imm(1), Arg::not(value)]),
+        }
+    }
+
+    /// Makes a value again from where it is kept.
+    fn restore(&mut self, home: Home, value: Value) {
+        let (word, bit) = match home {
+            Home::Word(word) => (word, 0),
+            Home::Bit(group, bit) => {
+                let group = &self.groups[group];
+                (group.versions[group.made.saturating_sub(1)], bit)
+            }
+        };
+        let yes = Arg::True(true);
+        match self.function.values[value].file {
+            File::B => self.push(sass::Op::BMOV, &[M::_32], value, &[word.into()]),
+            File::UR => self.word_by_word(sass::Op::R2UR, word, value, File::UR),
+            File::UP => {
+                let uniform = self.function.value(File::UR, 1);
+                self.push(sass::Op::R2UR, &[], uniform, &[word.into()]);
+                let args = [yes, uniform.into(), Arg::Zero(File::UR), yes];
+                self.push(sass::Op::UISETP, &[M::NE, M::AND], value, &args);
+            }
+            _ => {
+                let zero = Arg::Zero(File::R);
+                let args = [zero, word.into(), Arg::Imm(1 << bit), zero, Arg::Imm(0xc0), Arg::True(false)];
+                self.push(sass::Op::LOP3, &[M::LUT], value, &args);
+            }
+        }
+    }
+
+    /// Brings a value into another file, each word by itself.
+    fn word_by_word(&mut self, op: sass::Op, from: Value, to: Value, file: File) {
+        let mut parts: Vec<Arg> = Vec::new();
+        for word in 0..self.function.values[from].words {
+            let part = self.function.value(file, 1);
+            self.push(op, &[], part, &[Arg::word(from, word)]);
+            parts.push(part.into());
+        }
+        let pack = InstData { op: Op::Pseudo(Pseudo::Pack), ..data(op, &[], to, &parts) };
+        self.out.push(self.function.insts.push(pack));
+    }
+
+    /// New values for those that are used.
+    fn before_use(&mut self, mut used: Vec<Value>) -> Vec<(Value, Value)> {
+        used.retain(|v| self.homes.contains_key(v));
+        used.sort();
+        used.dedup();
+        let mut fresh = Vec::new();
+        for value in used {
+            let shape = self.function.values[value];
+            let result = self.function.value(shape.file, shape.words);
+            self.restore(self.homes[&value], result);
+            self.brief.push(result);
+            fresh.push((value, result));
+        }
+        fresh
+    }
+
+    /// Arguments of parameters that are words now become words, one by one; the others are what they were again.
+    fn end(&mut self, block: Block) {
+        let mut end = std::mem::replace(&mut self.function.blocks[block].end, Terminator::Exit);
+        for edge in end.edges_mut() {
+            for i in 0..edge.args.len() {
+                let arg = edge.args[i];
+                let param = self.function.blocks[edge.to].params[i];
+                let becomes_word = self.homes.contains_key(&param) || self.new.contains(&param);
+                if becomes_word && self.function.values[arg].file != File::R {
+                    edge.args[i] = self.word_of(arg);
+                }
+            }
+        }
+        let fresh = self.before_use(end.uses().collect());
+        for (old, new) in fresh {
+            if let Terminator::Branch { predicate, .. } = &mut end
+                && *predicate == old
+            {
+                *predicate = new;
+            }
+            for edge in end.edges_mut() {
+                edge.args.iter_mut().filter(|v| **v == old).for_each(|v| *v = new);
+            }
+        }
+        self.function.blocks[block].end = end;
+    }
+
+    /// A word of its own for a value.
+    fn word_of(&mut self, value: Value) -> Value {
+        let word = |r: &mut Self, value: Value| {
+            let word = r.function.value(File::R, r.function.values[value].words);
+            r.save(value, word);
+            word
+        };
+        match self.homes.get(&value).copied() {
+            Some(Home::Word(word)) => word,
+            None => word(self, value),
+            Some(Home::Bit(..)) => {
+                let fresh = self.before_use(vec![value]);
+                fresh.first().map_or(value, |(_, fresh)| word(self, *fresh))
+            }
+        }
+    }
+
+    fn push(&mut self, op: sass::Op, modifiers: &[M], result: Value, args: &[Arg]) {
+        self.out.push(self.function.insts.push(data(op, modifiers, result, args)));
+    }
 }
 
 fn replace(inst: &mut InstData, fresh: &[(Value, Value)]) {
@@ -145,59 +262,6 @@ fn replace(inst: &mut InstData, fresh: &[(Value, Value)]) {
             places.filter(|v| **v == *old).for_each(|v| *v = *new);
         }
     }
-}
-
-/// Arguments of parameters that are words now become words, one by one; the others are predicates again.
-fn end(
-    function: &mut Function,
-    words: &FxHashMap<Value, Value>,
-    new: &FxHashSet<Value>,
-    block: Block,
-    out: &mut Vec<Inst>,
-) {
-    let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
-    for edge in end.edges_mut() {
-        for i in 0..edge.args.len() {
-            let arg = edge.args[i];
-            let param = function.blocks[edge.to].params[i];
-            let becomes_word = words.contains_key(&param) || new.contains(&param);
-            if !becomes_word || function.values[arg].file == File::R {
-                continue;
-            }
-            edge.args[i] = words.get(&arg).copied().unwrap_or_else(|| {
-                let word = function.value(File::R, function.values[arg].words);
-                save(function, arg, word, out);
-                word
-            });
-        }
-    }
-    for (old, new) in before_use(function, words, end.uses().collect(), out) {
-        if let Terminator::Branch { predicate, .. } = &mut end
-            && *predicate == old
-        {
-            *predicate = new;
-        }
-        for edge in end.edges_mut() {
-            edge.args.iter_mut().filter(|v| **v == old).for_each(|v| *v = new);
-        }
-    }
-    function.blocks[block].end = end;
-}
-
-/// 1 where the predicate holds, else 0.
-fn zero_or_one(predicate: Value) -> [Arg; 3] {
-    [Arg::Zero(File::R), Arg::Imm(1), Arg::not(predicate)]
-}
-
-fn push(
-    function: &mut Function,
-    op: sass::Op,
-    modifiers: &[M],
-    result: Value,
-    args: &[Arg],
-    out: &mut Vec<Inst>,
-) {
-    out.push(function.insts.push(data(op, modifiers, result, args)));
 }
 
 fn data(op: sass::Op, modifiers: &[M], result: Value, args: &[Arg]) -> InstData {

@@ -2,6 +2,7 @@
 
 use super::memory::{Memory, RANK_SHIFT};
 use super::program::{Program, Reduction, lanes};
+use super::races::Meeting;
 use super::warp::{Arrival, State, Warp};
 use super::{Fault, FaultKind, Launch, Statistics, Thread, coordinates};
 use crate::barriers::{Barriers, Party};
@@ -85,7 +86,7 @@ impl<'p> Block<'p> {
             let warp = &mut self.warps[index];
             if !warp.is_done() {
                 warp.run(&mut self.context, memory, statistics, WARP_TURN)?;
-                self.meet(index)?;
+                self.meet(memory, index)?;
             }
         }
         Ok(())
@@ -97,7 +98,7 @@ impl<'p> Block<'p> {
     }
 
     /// Counts who arrived at barriers, and lets go of those where all have.
-    fn meet(&mut self, warp: usize) -> Result<(), Fault> {
+    fn meet(&mut self, memory: &mut Memory, warp: usize) -> Result<(), Fault> {
         let exited = self.warps[warp].take_exited();
         let arrivals = std::mem::take(&mut self.context.arrivals);
         let changed = exited || !arrivals.is_empty();
@@ -105,16 +106,23 @@ impl<'p> Block<'p> {
             let undefined = |what: String| Fault::new(arrival.line, FaultKind::Undefined { what });
             let Arrival { number, threads, mask, predicates, .. } = arrival;
             self.barriers.arrive(number, &Party { warp, mask, predicates, threads }).map_err(undefined)?;
+            if let Some(races) = &mut memory.races {
+                let who: Vec<u32> =
+                    lanes(mask).map(|lane| races.thread(self.context.rank, warp as u32, lane)).collect();
+                races.arrive(Meeting::Barrier(self.context.rank as usize, number), who.into_iter());
+            }
         }
         if changed {
             let alive = self.alive();
-            (0..self.barriers.count()).for_each(|number| self.release(number, &alive));
+            (0..self.barriers.count()).for_each(|number| self.release(memory, number, &alive));
         }
         Ok(())
     }
 
-    fn release(&mut self, number: usize, alive: &[u32]) {
+    fn release(&mut self, memory: &mut Memory, number: usize, alive: &[u32]) {
         let Some(votes) = self.barriers.complete(number, alive) else { return };
+        let meeting = Meeting::Barrier(self.context.rank as usize, number as u32);
+        memory.races.iter_mut().for_each(|races| races.complete(meeting));
         let result = |reduction: Reduction| match reduction {
             Reduction::None => 0,
             Reduction::Popc => u64::from(votes.held),
@@ -122,7 +130,7 @@ impl<'p> Block<'p> {
             Reduction::Or => u64::from(votes.held > 0),
         };
         for warp in &mut self.warps {
-            warp.release(&self.context, number as u32, result);
+            warp.release(&self.context, memory, number as u32, result);
         }
     }
 

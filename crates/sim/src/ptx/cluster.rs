@@ -3,6 +3,7 @@
 use super::block::Block;
 use super::memory::{Global, Memory};
 use super::program::Program;
+use super::races::{Meeting, Races};
 use super::{Fault, Launch, Statistics};
 
 /// The barrier of all threads of a cluster. Arriving and waiting are apart: who has arrived in a phase may wait for its
@@ -53,6 +54,7 @@ pub struct Cluster<'p> {
     /// Of each block.
     shared: Vec<Vec<u8>>,
     barrier: ClusterBarrier,
+    races: Option<Races>,
     step_limit: u64,
 }
 
@@ -66,7 +68,9 @@ impl<'p> Cluster<'p> {
         let shared = blocks.iter().map(|block| vec![0; block.shared_bytes()]).collect();
         let warps = blocks.first().map_or(0, |block| block.alive().len());
         let barrier = ClusterBarrier::new(blocks.len(), warps);
-        Cluster { blocks, shared, barrier, step_limit: launch.step_limit }
+        let bytes = blocks.first().map_or(0, Block::shared_bytes);
+        let races = launch.check_races.then(|| Races::new(blocks.len(), warps, bytes));
+        Cluster { blocks, shared, barrier, races, step_limit: launch.step_limit }
     }
 
     /// Runs until all blocks are done (`true`) or have used up their turn. `vain`: see [`Memory`].
@@ -78,15 +82,16 @@ impl<'p> Cluster<'p> {
         turn: u64,
     ) -> Result<bool, Fault> {
         let end = statistics.steps.saturating_add(turn);
-        let Cluster { blocks, shared, barrier, step_limit } = self;
+        let Cluster { blocks, shared, barrier, races, step_limit } = self;
         loop {
             let before = statistics.steps;
             let mut met = false;
             for rank in 0..blocks.len() {
-                let memory = &mut Memory { global, shared, barrier, vain };
+                let memory = &mut Memory { global, shared, barrier, vain, races: races.as_mut() };
                 blocks[rank].round(memory, statistics)?;
                 if barrier.complete(blocks) {
                     met = true;
+                    races.iter_mut().for_each(|races| races.complete(Meeting::Cluster));
                     blocks.iter_mut().for_each(Block::leave_cluster_barrier);
                 }
             }

@@ -41,6 +41,11 @@ pub enum FaultKind {
     Undefined {
         what: String,
     },
+    /// Two accesses of shared memory without an order; `line` is that of the other one.
+    Race {
+        what: String,
+        line: u32,
+    },
     Trap,
     /// Calls too deep, or too much local memory in them.
     StackOverflow,
@@ -94,9 +99,10 @@ impl fmt::Display for FaultKind {
                 write!(f, "access of {bytes} bytes of {space} memory at {address:#x}, which is not aligned")
             }
             FaultKind::Uninitialised { register } => write!(f, "{register} is read before it is written"),
-            FaultKind::Deadlock { what } | FaultKind::Undefined { what } | FaultKind::Launch { what } => {
-                f.write_str(what)
-            }
+            FaultKind::Deadlock { what }
+            | FaultKind::Undefined { what }
+            | FaultKind::Race { what, .. }
+            | FaultKind::Launch { what } => f.write_str(what),
             FaultKind::Trap => f.write_str("trap"),
             FaultKind::StackOverflow => f.write_str("the stack overflows"),
             FaultKind::BadCall { target } => write!(f, "{target} can't be called"),

@@ -5,6 +5,7 @@
 
 use super::cluster::ClusterBarrier;
 use super::fault::FaultKind;
+use super::races::Races;
 
 /// A state space, or generic addressing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,8 @@ pub struct Memory<'m> {
     pub barrier: &'m mut ClusterBarrier,
     /// Questions to barriers in memory that were answered in the negative since memory was last written.
     pub vain: &'m mut u64,
+    /// Accesses of shared memory, if someone wants to know which ones race.
+    pub races: Option<&'m mut Races>,
 }
 
 /// Bytes that a window spans.

@@ -4,6 +4,7 @@
 //! zero-extended. What an instruction computes is a function over the lanes of a warp, made when it is decoded.
 
 use super::memory::{Global, Space};
+use super::races::{GroupStep, Kind};
 use crate::product::Tile;
 use crate::tensor_map::MapField;
 use crate::warpgroup::GroupProduct;
@@ -126,11 +127,13 @@ pub enum Action {
         address: Address,
         bytes: u32,
         dests: Box<[Dest]>,
+        strong: bool,
     },
     Store {
         address: Address,
         bytes: u32,
         sources: Box<[Source]>,
+        strong: bool,
     },
     Atomic(Box<Atomic>),
     Copy(Box<Copy>),
@@ -141,6 +144,11 @@ pub enum Action {
         address: Address,
         field: MapField,
         value: Source,
+    },
+    /// Ends a group of asynchronous operations, or waits for groups.
+    Group {
+        kind: Kind,
+        step: GroupStep,
     },
     /// One after the other.
     Both(Box<[Action; 2]>),
@@ -214,13 +222,34 @@ pub struct Atomic {
     pub view: fn(u128, &[u128]) -> u128,
     /// It asks a barrier whether it is complete; who does so waits.
     pub asks: bool,
+    /// It is an operation of a barrier in memory.
+    pub meeting: Option<Told>,
+}
+
+/// What arrives at a barrier in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The thread.
+    Thread,
+    /// What it has started, when that is over.
+    Started(Kind),
 }
 
 impl Atomic {
     /// On one element; the result is what memory held before, if there is one.
     pub fn new(address: Address, bytes: u32, sources: Vec<Source>, function: AtomicFunction) -> Atomic {
         let (sources, dests) = (sources.into(), Box::default());
-        Atomic { address, bytes, count: 1, sources, dests, function, view: |old, _| old, asks: false }
+        Atomic {
+            address,
+            bytes,
+            count: 1,
+            sources,
+            dests,
+            function,
+            view: |old, _| old,
+            asks: false,
+            meeting: None,
+        }
     }
 }
 

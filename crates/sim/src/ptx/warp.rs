@@ -27,6 +27,7 @@ mod whole;
 use super::block::Context;
 use super::memory::{self, Memory};
 use super::program::{Action, Dest, Guard, LANES, Lanes, Step, lanes};
+use super::races::Meeting;
 use super::{Fault, FaultKind, Statistics};
 use registers::too_many;
 
@@ -122,6 +123,10 @@ pub struct Warp {
     outputs: Box<[Lanes; RESULTS]>,
     stamp: u64,
     exited: bool,
+    /// A group has asked a barrier in memory in vain: the others, and other warps, go on first.
+    asked_in_vain: bool,
+    /// The group that has waited longest goes on next.
+    fair: bool,
     /// For each lane the phase of the cluster's barrier that it has arrived in, counted from 1.
     cluster_phases: [u64; LANES],
 }
@@ -146,6 +151,8 @@ impl Warp {
             outputs: Box::new([[0; LANES]; RESULTS]),
             stamp: 0,
             exited: false,
+            asked_in_vain: false,
+            fair: false,
             cluster_phases: [0; LANES],
         };
         let frame = warp.enter(context, context.routine, mask, None);
@@ -173,7 +180,7 @@ impl Warp {
         self.groups.iter().filter(|group| group.state != State::Ready)
     }
 
-    /// Runs until all lanes wait or are done, or for so many steps.
+    /// Runs until all lanes wait or are done, one asks a barrier in vain, or for so many steps.
     pub fn run(
         &mut self,
         context: &mut Context,
@@ -182,10 +189,13 @@ impl Warp {
         turn: u64,
     ) -> Result<(), Fault> {
         let end = statistics.steps + turn;
-        let mut fair = false;
         while statistics.steps < end {
+            let fair = std::mem::take(&mut self.fair);
             let Some(group) = self.choose(fair) else { return Ok(()) };
-            fair = self.advance(context, memory, statistics, group, end)?;
+            self.fair = self.advance(context, memory, statistics, group, end)?;
+            if std::mem::take(&mut self.asked_in_vain) {
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -250,7 +260,7 @@ impl Warp {
                     Next::Elsewhere => return Ok(false),
                     Next::Go(pc) => group.pc = pc,
                 }
-                if statistics.steps >= end {
+                if statistics.steps >= end || self.asked_in_vain {
                     self.park(group);
                     return Ok(true);
                 }
@@ -329,18 +339,26 @@ impl Warp {
             Action::Compute { sources, dests, function } => {
                 self.compute(context, frame, mask, sources, dests, function)?;
             }
-            Action::Load { address, bytes, dests } => {
-                self.load(&mut Now { context, memory, frame, mask }, address, *bytes, dests)?;
+            Action::Load { address, bytes, dests, strong } => {
+                let now = &mut Now { context, memory, frame, mask, line };
+                self.load(now, address, *bytes, dests, *strong)?;
             }
-            Action::Store { address, bytes, sources } => {
-                self.store(&mut Now { context, memory, frame, mask }, address, *bytes, sources)?;
+            Action::Store { address, bytes, sources, strong } => {
+                let now = &mut Now { context, memory, frame, mask, line };
+                self.store(now, address, *bytes, sources, *strong)?;
             }
-            Action::Atomic(atomic) => self.atomic(&mut Now { context, memory, frame, mask }, atomic)?,
-            Action::Copy(copy) => self.copy(&mut Now { context, memory, frame, mask }, copy)?,
-            Action::Bulk(bulk) => self.bulk(&mut Now { context, memory, frame, mask }, bulk)?,
-            Action::Tensor(tensor) => self.tensor(&mut Now { context, memory, frame, mask }, tensor)?,
+            Action::Atomic(atomic) => self.atomic(&mut Now { context, memory, frame, mask, line }, atomic)?,
+            Action::Copy(copy) => self.copy(&mut Now { context, memory, frame, mask, line }, copy)?,
+            Action::Bulk(bulk) => self.bulk(&mut Now { context, memory, frame, mask, line }, bulk)?,
+            Action::Tensor(tensor) => self.tensor(&mut Now { context, memory, frame, mask, line }, tensor)?,
             Action::ReplaceInMap { address, field, value } => {
-                self.replace_in_map(&mut Now { context, memory, frame, mask }, address, *field, value)?;
+                self.replace_in_map(&mut Now { context, memory, frame, mask, line }, address, *field, value)?;
+            }
+            Action::Group { kind, step } => {
+                if let Some(races) = &mut memory.races {
+                    let threads = self.threads(context, races, mask);
+                    threads.into_iter().for_each(|thread| races.group(thread, *kind, *step));
+                }
             }
             Action::Both(actions) => {
                 for action in &**actions {
@@ -355,16 +373,20 @@ impl Warp {
             Action::Return => return self.leave(context, group, mask),
             Action::Exit => return Ok(self.exit(group, mask)),
             Action::Trap => return Err((FaultKind::Trap, first)),
-            Action::Warp(warp) => return self.together(context, group, mask, warp),
+            Action::Warp(warp) => return self.together(context, memory, group, mask, warp),
             Action::Whole(_) | Action::MatrixAccess(_) | Action::TileAccess(_) | Action::GroupProduct(_) => {
-                return self.whole(context, memory, group, mask, action);
+                return self.whole(context, memory, group, mask, action, line);
             }
             Action::Barrier(barrier) => return self.arrive(context, group, mask, barrier, line),
             Action::ClusterArrive => {
                 memory.barrier.arrive(context.rank, self.index, mask);
                 lanes(mask).for_each(|lane| self.cluster_phases[lane] = memory.barrier.phase + 1);
+                if let Some(races) = &mut memory.races {
+                    let threads = self.threads(context, races, mask);
+                    races.arrive(Meeting::Cluster, threads.into_iter());
+                }
             }
-            Action::ClusterWait => return self.wait_for_cluster(memory, group, mask),
+            Action::ClusterWait => return Ok(self.wait_for_cluster(context, memory, group, mask)),
             Action::Alloca { dest, size, align } => self.alloca(context, frame, mask, *dest, size, *align)?,
             Action::StackSave { dest } => {
                 let tops = self.local_top.map(u64::from);
@@ -388,6 +410,7 @@ struct Now<'n, 'p, 'm> {
     memory: &'n mut Memory<'m>,
     frame: u32,
     mask: u32,
+    line: u32,
 }
 
 /// Why a lane can't go on.

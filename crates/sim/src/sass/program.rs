@@ -234,6 +234,7 @@ pub enum Action {
     },
     Trap,
     Yield,
+    Sleep,
     /// BSSY: the lanes that are here meet again.
     Gather {
         taken: Condition,

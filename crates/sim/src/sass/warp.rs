@@ -346,6 +346,7 @@ impl Warp {
                 self.give_way(mask);
                 return Ok(Next::Yield);
             }
+            Action::Sleep => return Ok(self.sleep(group, mask)),
             Action::Gather { taken, barrier } => {
                 let gathering = self.registers.holds(*taken, mask);
                 self.gather(gathering, *barrier);

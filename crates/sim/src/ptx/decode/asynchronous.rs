@@ -6,7 +6,8 @@ use super::memory::{HINTS, atomic_function};
 use super::{Decoder, Dest, Ins, Source};
 use crate::ptx::mbarrier::Mbarrier;
 use crate::ptx::memory::Space;
-use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Bulk, Delivery};
+use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Bulk, Delivery, Told};
+use crate::ptx::races;
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 use ::ptx::words::Kind;
@@ -18,12 +19,10 @@ const BARRIER: u32 = 8;
 impl<'a> Decoder<'a> {
     pub(super) fn asynchronous(&self, ins: &Ins<'a>) -> Option<Action> {
         match ins.mnemonic() {
-            "cp.async.bulk.commit_group" | "cp.async.bulk.wait_group" | "cp.async.bulk.prefetch" => {
-                ins.ignore(HINTS);
-                ins.ignore(&["read", "global", "L2::cache_hint"]);
-                ins.skip(0);
-                Some(Action::Nothing)
+            "cp.async.bulk.commit_group" | "cp.async.bulk.wait_group" => {
+                self.group_step(ins, races::Kind::Bulk)
             }
+            "cp.async.bulk.prefetch" => self.nothing(ins),
             "cp.async.bulk" | "cp.reduce.async.bulk" => self.bulk(ins),
             "cp.async.mbarrier.arrive" => {
                 // Without `.noinc` the arrival is one more that the barrier waits for: nothing changes.
@@ -32,7 +31,11 @@ impl<'a> Decoder<'a> {
                 ins.ty()?;
                 let change: AtomicFunction =
                     Box::new(move |_, old, _| if counts { at(old).arrive(1).bits().into() } else { old });
-                Some(atomic(address, Vec::new(), Vec::new(), change))
+                let mut arrival = atomic(address, Vec::new(), Vec::new(), change);
+                if let Action::Atomic(arrival) = &mut arrival {
+                    arrival.meeting = Some(Told::Started(races::Kind::Copies));
+                }
+                Some(arrival)
             }
             "st.async" => self.store_async(ins),
             "red.async" => self.reduce_async(ins),
@@ -116,7 +119,7 @@ impl<'a> Decoder<'a> {
         let bytes = self.source(ins.get(2)?, Type::U32)?;
         let combine = match ins.mnemonic() {
             "cp.reduce.async.bulk" => {
-                let operation = ins.word(Kind::Op)?;
+                let operation = ins.word(Kind::Op).or_else(|| ins.word(Kind::Exchange))?;
                 let ty = ins.ty()?;
                 Some((atomic_function(operation, ty)?, ty.bytes()))
             }
@@ -156,7 +159,7 @@ impl<'a> Decoder<'a> {
         let sources = self.sources(ins.get(1)?, ty)?;
         let total = u64::from(ty.bytes()) * sources.len() as u64;
         let address = self.address(ins.get(0)?, to)?;
-        let store = Action::Store { address, bytes: ty.bytes(), sources: sources.into() };
+        let store = Action::Store { address, bytes: ty.bytes(), sources: sources.into(), strong: false };
         let completion = self.completion(ins.get(2)?, Source::constant(total))?;
         Some(Action::Both(Box::new([store, completion])))
     }
@@ -165,7 +168,7 @@ impl<'a> Decoder<'a> {
         ins.ignore(HINTS);
         let to = self.space(ins)?;
         ins.flag(COMPLETES).then_some(())?;
-        let operation = ins.word(Kind::Op)?;
+        let operation = ins.word(Kind::Op).or_else(|| ins.word(Kind::Exchange))?;
         let ty = ins.ty()?;
         let function = atomic_function(operation, ty)?;
         let address = self.address(ins.get(0)?, to)?;
@@ -181,6 +184,7 @@ fn at(bits: u128) -> Mbarrier {
 }
 
 fn atomic(address: Address, sources: Vec<Source>, dests: Vec<Dest>, function: AtomicFunction) -> Action {
-    let atomic = Atomic { dests: dests.into(), ..Atomic::new(address, BARRIER, sources, function) };
+    let meeting = Some(Told::Thread);
+    let atomic = Atomic { dests: dests.into(), meeting, ..Atomic::new(address, BARRIER, sources, function) };
     Action::Atomic(Box::new(atomic))
 }

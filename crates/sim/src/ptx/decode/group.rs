@@ -4,6 +4,7 @@ use super::matrix::{element, shape, sum_of};
 use super::{Decoder, Ins, constant};
 use crate::product::{Element, Shape, held};
 use crate::ptx::program::{Action, GroupAction, Rows};
+use crate::ptx::races::Kind;
 use crate::warpgroup::GroupProduct;
 use ::ptx::Type;
 use ::ptx::ast::Operand;
@@ -13,8 +14,10 @@ const ROWS: usize = 16;
 
 impl<'a> Decoder<'a> {
     pub(super) fn group(&self, ins: &Ins<'a>) -> Option<Action> {
-        if ins.mnemonic() != "wgmma.mma_async" {
-            return self.nothing(ins);
+        match ins.mnemonic() {
+            "wgmma.mma_async" => {}
+            "wgmma.commit_group" | "wgmma.wait_group" => return self.group_step(ins, Kind::Products),
+            _ => return self.nothing(ins),
         }
         ins.ignore(&["sync", "aligned", "popc"]);
         let sparse = ins.flag("sp");
@@ -61,7 +64,12 @@ impl<'a> Decoder<'a> {
         let sums = self.sources(accumulators, Type::B32)?;
         (sums.len() == held(ROWS * n, sum_element)).then_some(())?;
         let rows = match in_registers {
-            true => Rows::Registers(self.sources(rows, Type::B32)?.into()),
+            true => {
+                let sources = self.sources(rows, Type::B32)?;
+                let elements = ROWS * if sparse { k / 2 } else { k };
+                (sources.len() == held(elements, left)).then_some(())?;
+                Rows::Registers(sources.into())
+            }
             false => Rows::Memory(self.source(rows, Type::B64)?),
         };
         Some(Action::GroupProduct(Box::new(GroupAction {

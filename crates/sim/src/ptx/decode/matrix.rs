@@ -44,8 +44,11 @@ pub(super) fn shape(word: &str) -> Option<Shape> {
 /// How floats are summed up: into what, what is multiplied, and whether a warpgroup does it.
 pub(super) fn sum_of(to: Element, factor: Element, group: bool) -> Option<Sum> {
     let Element::Float(to) = to else { return None };
-    let accuracy = if group && factor.bits() == 8 { Accuracy::NARROW } else { Accuracy::WIDE };
-    Some(Sum::Float(to, accuracy))
+    Some(match (factor.bits(), group) {
+        (8, false) => Sum::InHalves(to),
+        (8, true) => Sum::Float(to, Accuracy::NARROW),
+        _ => Sum::Float(to, Accuracy::WIDE),
+    })
 }
 
 const LAYOUTS: [(&str, Layout); 2] = [("row", Layout::Rows), ("col", Layout::Columns)];

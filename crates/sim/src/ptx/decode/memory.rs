@@ -6,6 +6,7 @@
 use super::{Decoder, Dest, Ins, Number, Source, constant, map, map_all};
 use crate::ptx::memory::{RANK_SHIFT, Space, rank_and_offset};
 use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Copy, Limit, Special};
+use crate::ptx::races::{self, GroupStep};
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 use ::ptx::words::Kind;
@@ -92,13 +93,10 @@ impl<'a> Decoder<'a> {
                 ins.skip(1);
                 self.compute(dest, vec![Source::constant(0)], map(|[a]: [u64; 1]| a))
             }
-            "prefetch"
-            | "prefetchu"
-            | "applypriority"
-            | "discard"
-            | "cp.async.commit_group"
-            | "cp.async.wait_group"
-            | "cp.async.wait_all" => {
+            "cp.async.commit_group" | "cp.async.wait_group" | "cp.async.wait_all" => {
+                self.group_step(ins, races::Kind::Copies)
+            }
+            "prefetch" | "prefetchu" | "applypriority" | "discard" => {
                 ins.ignore(HINTS);
                 self.space(ins)?;
                 ins.skip(0);
@@ -106,6 +104,17 @@ impl<'a> Decoder<'a> {
             }
             _ => None,
         }
+    }
+
+    /// `commit_group`, `wait_group` and `wait_all` of one kind or another.
+    pub(super) fn group_step(&self, ins: &Ins<'a>, kind: races::Kind) -> Option<Action> {
+        let step = match ins.mnemonic().rsplit('.').next()? {
+            "commit_group" => GroupStep::Commit,
+            "wait_group" => GroupStep::Wait(constant(ins.get(0)?, Type::U32)? as u32),
+            _ => GroupStep::WaitAll,
+        };
+        self.nothing(ins)?;
+        Some(Action::Group { kind, step })
     }
 
     /// The next state space among the modifiers; generic without one.
@@ -184,6 +193,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn load(&self, ins: &Ins<'a>) -> Option<Action> {
+        let strong = is_strong(ins);
         ins.ignore(HINTS);
         let space = self.space(ins)?;
         let _ = ins.word(Kind::Vector);
@@ -191,10 +201,11 @@ impl<'a> Decoder<'a> {
         (self.hinted(ins) == 2).then_some(())?;
         let address = self.address(ins.get(1)?, space)?;
         let dests = self.dests(ins.get(0)?, ty)?;
-        Some(Action::Load { address, bytes: ty.bytes().min(8), dests: dests.into() })
+        Some(Action::Load { address, bytes: ty.bytes().min(8), dests: dests.into(), strong })
     }
 
     fn store(&self, ins: &Ins<'a>) -> Option<Action> {
+        let strong = is_strong(ins);
         ins.ignore(HINTS);
         let space = self.space(ins)?;
         let _ = ins.word(Kind::Vector);
@@ -202,7 +213,7 @@ impl<'a> Decoder<'a> {
         (self.hinted(ins) == 2).then_some(())?;
         let address = self.address(ins.get(0)?, space)?;
         let sources = self.sources(ins.get(1)?, ty)?;
-        Some(Action::Store { address, bytes: ty.bytes().min(8), sources: sources.into() })
+        Some(Action::Store { address, bytes: ty.bytes().min(8), sources: sources.into(), strong })
     }
 
     fn atomic(&self, ins: &Ins<'a>) -> Option<Action> {
@@ -302,6 +313,12 @@ impl<'a> Decoder<'a> {
         let function = map(|[a, rank]: [u64; 2]| a & !RANKS | rank << RANK_SHIFT & RANKS);
         self.compute(dest, vec![source, rank], function)
     }
+}
+
+/// Is an access one that threads may use to tell each other something?
+fn is_strong(ins: &Ins) -> bool {
+    const STRONG: [&str; 5] = [".volatile", ".relaxed", ".acquire", ".release", ".mmio"];
+    ins.opcode.words.iter().any(|word| STRONG.contains(&word.text()))
 }
 
 pub(crate) fn atomic_function(operation: &str, ty: Type) -> Option<AtomicFunction> {

@@ -5,7 +5,8 @@ use crate::ptx::block::Context;
 use crate::ptx::fault::FaultKind;
 use crate::ptx::mbarrier::Mbarrier;
 use crate::ptx::memory::{self, Space, aligned, rank_and_offset};
-use crate::ptx::program::{Address, Atomic, Copy, Dest, LANES, Lanes, Limit, Source, lanes};
+use crate::ptx::program::{Address, Atomic, Copy, Dest, LANES, Lanes, Limit, Source, Told, lanes};
+use crate::ptx::races::{Kind, Meeting, Touch};
 
 /// So many questions in vain to barriers in memory, with no write between them, are no hope for more.
 const VAIN_LIMIT: u64 = 1 << 20;
@@ -30,11 +31,7 @@ impl Warp {
         let found = match space {
             Space::Global | Space::Generic => now.memory.global.slice(offset, bytes),
             Space::Shared | Space::Cluster => {
-                let (rank, offset) = match rank_and_offset(offset) {
-                    // The block's own, whatever its rank.
-                    (0, offset) if named == Space::Shared => (now.context.rank as usize, offset),
-                    place => place,
-                };
+                let (rank, offset) = place_in_cluster(now.context, named, offset);
                 now.memory.shared.get_mut(rank).and_then(|shared| memory::slice(shared, offset, bytes))
             }
             Space::Local => {
@@ -56,6 +53,25 @@ impl Warp {
         found.ok_or(FaultKind::OutOfBounds { space: space.name(), address, bytes: length })
     }
 
+    /// Is an access of shared memory in order, if someone wants to know?
+    pub(super) fn touch(
+        &self,
+        now: &mut Now,
+        lane: usize,
+        (named, address): (Space, u64),
+        bytes: u32,
+        touch: Touch,
+    ) -> Result<(), FaultKind> {
+        let Some(races) = &mut now.memory.races else { return Ok(()) };
+        let (Space::Shared | Space::Cluster, offset) = named.locate(address) else { return Ok(()) };
+        let place = place_in_cluster(now.context, named, offset);
+        let thread = races.thread(now.context.rank, self.index, lane);
+        if touch.strong {
+            races.strong(place, thread, touch.writes);
+        }
+        races.touch(thread, place, bytes, now.line, touch)
+    }
+
     pub(super) fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
         let base = self.operand(now, &address.base)?;
         Ok(base.map(|base| base.wrapping_add_signed(address.offset)))
@@ -67,6 +83,7 @@ impl Warp {
         address: &Address,
         bytes: u32,
         dests: &[Dest],
+        strong: bool,
     ) -> Result<(), Stop> {
         let addresses = self.addresses(now, address)?;
         let length = bytes * dests.len() as u32;
@@ -82,6 +99,8 @@ impl Warp {
                 let window = if address.space == Space::Generic { Space::Const.window() } else { 0 };
                 constant_bytes(now.context, at.wrapping_sub(window), length)
             } else {
+                let touch = Touch { strong, ..Touch::READ };
+                self.touch(now, lane, (address.space, at), length, touch).map_err(|kind| (kind, lane))?;
                 self.bytes(now, lane, (address.space, at), length).map(|bytes| &*bytes)
             };
             let data = data.map_err(|kind| (kind, lane))?;
@@ -101,6 +120,7 @@ impl Warp {
         address: &Address,
         bytes: u32,
         sources: &[Source],
+        strong: bool,
     ) -> Result<(), Stop> {
         let addresses = self.addresses(now, address)?;
         let length = bytes * sources.len() as u32;
@@ -113,8 +133,16 @@ impl Warp {
         }
         *now.memory.vain = 0;
         for lane in lanes(now.mask) {
-            let data = self.bytes(now, lane, (address.space, addresses[lane]), length);
-            let data = data.map_err(|kind| (kind, lane))?;
+            let (place, stop) = ((address.space, addresses[lane]), |kind| (kind, lane));
+            if now.memory.races.is_some() {
+                let there = self.bytes(now, lane, place, length).map_err(stop)?;
+                let mask = u64::MAX >> (64 - 8 * bytes.min(8));
+                let same = |(value, chunk): (&Lanes, &[u8])| memory::load(chunk) == value[lane] & mask;
+                let same_value = values.iter().zip(there.chunks_exact(bytes as usize)).all(same);
+                let touch = Touch { strong, same_value, ..Touch::WRITE };
+                self.touch(now, lane, place, length, touch).map_err(stop)?;
+            }
+            let data = self.bytes(now, lane, place, length).map_err(stop)?;
             for (value, chunk) in values.iter().zip(data.chunks_exact_mut(bytes as usize)) {
                 memory::store(chunk, value[lane]);
             }
@@ -152,11 +180,14 @@ impl Warp {
                     .fold(0u128, |out, chunk| out << 64 | u128::from(memory::load(chunk)));
                 let new = (atomic.function)(resolved, old, &arguments);
                 let view = (atomic.view)(old, &arguments);
+                self.order_atomic(now, lane, place, atomic, [old, new, view]).map_err(|kind| (kind, lane))?;
+                let in_vain = atomic.asks && view == 0;
                 let vain = &mut *now.memory.vain;
-                *vain = if new != old { 0 } else { *vain + u64::from(atomic.asks && view == 0) };
+                *vain = if new != old { 0 } else { *vain + u64::from(in_vain) };
                 if *vain > VAIN_LIMIT {
                     return Err((never(at, old as u64), lane));
                 }
+                self.asked_in_vain |= in_vain;
                 let data = self.bytes(now, lane, place, atomic.bytes).map_err(|kind| (kind, lane))?;
                 for (i, chunk) in data.chunks_mut(8).enumerate() {
                     memory::store(chunk, (new >> (64 * i)) as u64);
@@ -168,6 +199,68 @@ impl Warp {
         }
         for (dest, result) in atomic.dests.iter().zip(&results) {
             self.write(now.frame, now.mask, dest, result);
+        }
+        Ok(())
+    }
+
+    /// What an atomic operation, or one of a barrier in memory, says about order.
+    fn order_atomic(
+        &self,
+        now: &mut Now,
+        lane: usize,
+        (named, address): (Space, u64),
+        atomic: &Atomic,
+        [old, new, view]: [u128; 3],
+    ) -> Result<(), FaultKind> {
+        let Some(told) = atomic.meeting else {
+            let touch = Touch { strong: true, ..Touch::WRITE };
+            return self.touch(now, lane, (named, address), atomic.bytes, touch);
+        };
+        if atomic.asks {
+            return self.ask(now, lane, (named, address), view != 0);
+        }
+        let phases = [old, new].map(|bits| Mbarrier::read(bits as u64));
+        self.tell(now, lane, (named, address), told, phases)
+    }
+
+    /// A barrier in memory has said whether its phase is over.
+    fn ask(
+        &self,
+        now: &mut Now,
+        lane: usize,
+        (named, address): (Space, u64),
+        over: bool,
+    ) -> Result<(), FaultKind> {
+        let Some(races) = &mut now.memory.races else { return Ok(()) };
+        let (Space::Shared | Space::Cluster, offset) = named.locate(address) else { return Ok(()) };
+        let (rank, offset) = place_in_cluster(now.context, named, offset);
+        let thread = races.thread(now.context.rank, self.index, lane);
+        if over {
+            races.leave(Meeting::Place(rank, offset), std::iter::once(thread));
+        }
+        Ok(())
+    }
+
+    /// A barrier in memory was told something, before and after which it was like this.
+    pub(super) fn tell(
+        &self,
+        now: &mut Now,
+        lane: usize,
+        (named, address): (Space, u64),
+        told: Told,
+        [before, after]: [Mbarrier; 2],
+    ) -> Result<(), FaultKind> {
+        let Some(races) = &mut now.memory.races else { return Ok(()) };
+        let (Space::Shared | Space::Cluster, offset) = named.locate(address) else { return Ok(()) };
+        let (rank, offset) = place_in_cluster(now.context, named, offset);
+        let meeting = Meeting::Place(rank, offset);
+        let thread = races.thread(now.context.rank, self.index, lane);
+        match told {
+            Told::Thread => races.arrive(meeting, std::iter::once(thread)),
+            Told::Started(kind) => races.arrive_with(meeting, thread, kind),
+        }
+        if after.is_past(before.bits()) {
+            races.complete(meeting);
         }
         Ok(())
     }
@@ -190,7 +283,10 @@ impl Warp {
                 let whole = self.bytes(now, lane, (copy.from.space, origins[lane]), bytes);
                 data[..taken].copy_from_slice(&whole.map_err(|kind| (kind, lane))?[..taken]);
             }
-            let target = self.bytes(now, lane, (copy.to.space, targets[lane]), bytes);
+            let touch = Touch::WRITE.by_agent(Kind::Copies);
+            let place = (copy.to.space, targets[lane]);
+            self.touch(now, lane, place, bytes, touch).map_err(|kind| (kind, lane))?;
+            let target = self.bytes(now, lane, place, bytes);
             target.map_err(|kind| (kind, lane))?.copy_from_slice(&data);
         }
         Ok(())
@@ -225,6 +321,15 @@ impl Warp {
 /// Local memory in use after taking so many bytes more, if there is as much.
 pub(super) fn grow(top: u32, bytes: u64) -> Option<u32> {
     u32::try_from(bytes).ok().and_then(|bytes| top.checked_add(bytes)).filter(|top| *top <= LOCAL_LIMIT)
+}
+
+/// The block of the cluster whose shared memory an address names, and where it is there.
+fn place_in_cluster(context: &Context, named: Space, address: u64) -> (usize, u64) {
+    match rank_and_offset(address) {
+        // The block's own, whatever its rank.
+        (0, offset) if named == Space::Shared => (context.rank as usize, offset),
+        place => place,
+    }
 }
 
 /// Nobody is left who could complete a barrier in memory.

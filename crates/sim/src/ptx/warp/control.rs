@@ -8,6 +8,7 @@ use crate::ptx::memory::{self, FUNCTIONS, Memory};
 use crate::ptx::program::{
     Action, Argument, Barrier, Call, Callee, Dest, Formal, LANES, Lanes, Reduction, Return, Source, lanes,
 };
+use crate::ptx::races::{Meeting, Races};
 
 impl Warp {
     /// Lanes of the mask go to `target`, the others on.
@@ -302,24 +303,30 @@ impl Warp {
         Ok(Next::Elsewhere)
     }
 
-    /// Lanes go on when the phase is over that they arrived in.
+    /// Lanes go on when the phase is over that they arrived in; those that have not arrived go on, as on an H200.
     pub(super) fn wait_for_cluster(
         &mut self,
-        memory: &Memory,
+        context: &Context,
+        memory: &mut Memory,
         group: &Group,
         mask: u32,
-    ) -> Result<Next, Stop> {
-        if let Some(lane) = lanes(mask).find(|lane| self.cluster_phases[*lane] == 0) {
-            let what = "a wait at the barrier of the cluster without an arrival".to_string();
-            return Err((FaultKind::Undefined { what }, lane));
-        }
+    ) -> Next {
         if lanes(mask).all(|lane| self.cluster_phases[lane] <= memory.barrier.phase) {
             lanes(mask).for_each(|lane| self.cluster_phases[lane] = 0);
-            return Ok(Next::Go(group.pc + 1));
+            if let Some(races) = &mut memory.races {
+                let threads = self.threads(context, races, mask);
+                races.leave(Meeting::Cluster, threads.into_iter());
+            }
+            return Next::Go(group.pc + 1);
         }
         self.leave_behind(group, mask);
         self.park(Group { mask, state: State::AtCluster, ..*group });
-        Ok(Next::Elsewhere)
+        Next::Elsewhere
+    }
+
+    /// The threads of some lanes, as races know them.
+    pub(super) fn threads(&self, context: &Context, races: &Races, mask: u32) -> Vec<u32> {
+        lanes(mask).map(|lane| races.thread(context.rank, self.index, lane)).collect()
     }
 
     /// Who waits at the barrier of the cluster looks again.
@@ -330,11 +337,21 @@ impl Warp {
     }
 
     /// Lets go of the lanes at a barrier.
-    pub fn release(&mut self, context: &Context, number: u32, result: impl Fn(Reduction) -> u64) {
+    pub fn release(
+        &mut self,
+        context: &Context,
+        memory: &mut Memory,
+        number: u32,
+        result: impl Fn(Reduction) -> u64,
+    ) {
         for i in 0..self.groups.len() {
             let group = self.groups[i];
             if group.state != State::AtBarrier(number) {
                 continue;
+            }
+            if let Some(races) = &mut memory.races {
+                let threads = self.threads(context, races, group.mask);
+                races.leave(Meeting::Barrier(context.rank as usize, number), threads.into_iter());
             }
             if let Some(Action::Barrier(barrier)) =
                 context.program.steps.get(group.pc as usize).map(|step| &step.action)

@@ -5,7 +5,8 @@ use super::{Now, Stop, Warp};
 use crate::ptx::fault::FaultKind;
 use crate::ptx::mbarrier::Mbarrier;
 use crate::ptx::memory::{self, RANK_SHIFT, Space, aligned};
-use crate::ptx::program::{Address, Bulk, Delivery, Direction, Lanes, Source, Tensor, lanes};
+use crate::ptx::program::{Address, Bulk, Delivery, Direction, Lanes, Source, Tensor, Told, lanes};
+use crate::ptx::races::{Kind, Touch};
 use crate::tensor_map::{self, AXES, MapField, TensorMap};
 
 /// Bulk copies have sizes and addresses that are multiples of this.
@@ -17,23 +18,34 @@ const MAP_PART: u32 = 64;
 /// Bytes of a barrier.
 const BARRIER: u32 = 8;
 
-/// Who gets what a copy brings: for each lane the place, the barrier and the blocks.
+/// An address and the space that it is of.
+type Location = (Space, u64);
+
+/// Where a copy goes, and the barrier that counts its bytes.
+struct Target {
+    place: Location,
+    barrier: Option<Location>,
+}
+
+/// Who gets what a copy brings: for each lane the barrier and the blocks.
 struct Receivers {
     barriers: Option<(Space, Lanes)>,
     blocks: Option<Lanes>,
 }
 
 impl Receivers {
-    /// The addresses, of the place and of the barrier, that a lane's copy goes to.
-    fn of(&self, lane: usize, (space, place): (Space, u64)) -> Vec<((Space, u64), Option<(Space, u64)>)> {
+    /// Where a lane's copy to some place goes: there, or to the same place in several blocks.
+    fn of(&self, lane: usize, place: Location) -> Vec<Target> {
         let barrier = self.barriers.map(|(space, barriers)| (space, barriers[lane]));
-        let Some(blocks) = &self.blocks else { return vec![((space, place), barrier)] };
-        let within = |(_, address): (Space, u64), rank: u64| {
+        let Some(blocks) = &self.blocks else { return vec![Target { place, barrier }] };
+        let within = |(_, address): Location, rank: u64| {
             let offset = address & ((1 << RANK_SHIFT) - 1);
             (Space::Cluster, rank << RANK_SHIFT | offset)
         };
         let ranks = (0..16).filter(|rank| blocks[lane] >> rank & 1 == 1);
-        ranks.map(|rank| (within((space, place), rank), barrier.map(|at| within(at, rank)))).collect()
+        let target =
+            |rank| Target { place: within(place, rank), barrier: barrier.map(|at| within(at, rank)) };
+        ranks.map(target).collect()
     }
 }
 
@@ -55,14 +67,15 @@ impl Warp {
         &mut self,
         now: &mut Now,
         lane: usize,
-        barrier: Option<(Space, u64)>,
+        barrier: Option<Location>,
         bytes: u64,
     ) -> Result<(), FaultKind> {
         let Some(place) = barrier else { return Ok(()) };
         let memory = self.bytes(now, lane, place, BARRIER)?;
-        let after = Mbarrier::read(memory::load(memory)).complete(bytes);
+        let before = Mbarrier::read(memory::load(memory));
+        let after = before.complete(bytes);
         memory::store(memory, after.bits());
-        Ok(())
+        self.tell(now, lane, place, Told::Started(Kind::Bulk), [before, after])
     }
 
     pub(super) fn bulk(&mut self, now: &mut Now, bulk: &Bulk) -> Result<(), Stop> {
@@ -73,7 +86,7 @@ impl Warp {
         for lane in lanes(now.mask) {
             let stop = |kind| (kind, lane);
             let size = u64::from(sizes[lane] as u32);
-            for (to, barrier) in receivers.of(lane, (bulk.to.space, targets[lane])) {
+            for Target { place: to, barrier } in receivers.of(lane, (bulk.to.space, targets[lane])) {
                 for at in (0..size).step_by(BULK_STEP as usize) {
                     let from = (bulk.from.space, origins[lane].wrapping_add(at));
                     let to = (to.0, to.1.wrapping_add(at));
@@ -89,10 +102,12 @@ impl Warp {
         &mut self,
         now: &mut Now,
         lane: usize,
-        from: (Space, u64),
-        to: (Space, u64),
+        from: Location,
+        to: Location,
         bulk: &Bulk,
     ) -> Result<(), FaultKind> {
+        self.touch(now, lane, from, BULK_STEP, Touch::READ.by_agent(Kind::Bulk))?;
+        self.touch(now, lane, to, BULK_STEP, Touch::WRITE.by_agent(Kind::Bulk))?;
         let data: Vec<u8> = self.bytes(now, lane, from, BULK_STEP)?.to_vec();
         let there = self.bytes(now, lane, to, BULK_STEP)?;
         match &bulk.combine {
@@ -114,7 +129,7 @@ impl Warp {
         &mut self,
         now: &mut Now,
         lane: usize,
-        (space, address): (Space, u64),
+        (space, address): Location,
     ) -> Result<[u8; tensor_map::BYTES], FaultKind> {
         let mut map = [0; tensor_map::BYTES];
         for (index, part) in map.chunks_exact_mut(MAP_PART as usize).enumerate() {
@@ -171,19 +186,18 @@ impl Warp {
         lane: usize,
         map: &TensorMap,
         cells: &[tensor_map::Cell],
-        targets: &[((Space, u64), Option<(Space, u64)>)],
+        targets: &[Target],
     ) -> Result<(), FaultKind> {
         let size = map.element.bytes();
-        for ((space, place), barrier) in targets {
+        for Target { place: (space, place), barrier } in targets {
             aligned(*space, *place, BOX_ALIGNMENT)?;
             for cell in cells {
                 let value = match cell.global {
-                    Some(address) => {
-                        map.loaded(memory::load(self.bytes(now, lane, (Space::Global, address), size)?))
-                    }
+                    Some(address) => memory::load(self.bytes(now, lane, (Space::Global, address), size)?),
                     None => map.filling(),
                 };
                 let at = map.swizzled(*place, cell.shared);
+                self.touch(now, lane, (*space, at), size, Touch::WRITE.by_agent(Kind::Bulk))?;
                 memory::store(self.bytes(now, lane, (*space, at), size)?, value);
             }
             self.complete(now, lane, *barrier, u64::from(size) * cells.len() as u64)?;
@@ -197,7 +211,7 @@ impl Warp {
         lane: usize,
         map: &TensorMap,
         cells: &[tensor_map::Cell],
-        (space, place): (Space, u64),
+        (space, place): Location,
         direction: &Direction,
     ) -> Result<(), FaultKind> {
         aligned(space, place, BOX_ALIGNMENT)?;
@@ -214,6 +228,7 @@ impl Warp {
         for cell in cells {
             let Some(address) = cell.global else { continue };
             let at = map.swizzled(place, cell.shared);
+            self.touch(now, lane, (space, at), size, Touch::READ.by_agent(Kind::Bulk))?;
             let new = memory::load(self.bytes(now, lane, (space, at), size)?);
             let there = self.bytes(now, lane, (Space::Global, address), size)?;
             let value = match &function {

@@ -3,6 +3,7 @@
 use super::{Group, Next, State, Stop, Warp};
 use crate::ptx::block::Context;
 use crate::ptx::fault::FaultKind;
+use crate::ptx::memory::Memory;
 use crate::ptx::program::{LANES, Lanes, Shuffle, Warp as WarpAction, WarpOperation, lanes};
 
 impl Warp {
@@ -10,6 +11,7 @@ impl Warp {
     pub(super) fn together(
         &mut self,
         context: &Context,
+        memory: &mut Memory,
         group: &Group,
         mask: u32,
         action: &WarpAction,
@@ -50,6 +52,11 @@ impl Warp {
         while left != 0 {
             let set = wanted[left.trailing_zeros() as usize] & self.alive;
             self.perform(context, &here, set, action)?;
+            // Of all that lanes do together only this orders memory.
+            if let (Some(races), WarpOperation::Sync) = (&mut memory.races, action.operation) {
+                let threads = self.threads(context, races, set);
+                races.meet(&threads);
+            }
             left &= !set;
         }
         for g in here {

@@ -3,11 +3,11 @@
 use super::{Group, Next, Now, State, Stop, Warp};
 use crate::product::chosen;
 use crate::ptx::block::Context;
-use crate::ptx::fault::FaultKind;
 use crate::ptx::memory::{self, Memory, Space};
 use crate::ptx::program::{
     Action, Address, GroupAction, LANES, Lanes, MatrixAccess, Rows, Source, TileAccess, Whole, lanes,
 };
+use crate::ptx::races::{Kind, Touch};
 
 /// Rows of a matrix, and bytes of a row.
 const ROWS: usize = 8;
@@ -21,6 +21,7 @@ impl Warp {
         group: &Group,
         mask: u32,
         action: &Action,
+        line: u32,
     ) -> Result<Next, Stop> {
         self.leave_behind(group, mask);
         let pc = group.pc;
@@ -38,17 +39,20 @@ impl Warp {
             match action {
                 Action::Whole(whole) => self.compute_whole(context, &here, whole)?,
                 Action::MatrixAccess(access) => {
-                    let now = &mut Now { context, memory, frame: group.frame, mask };
+                    let now = &mut Now { context, memory, frame: group.frame, mask, line };
                     match access.dests.is_empty() {
                         true => self.store_matrices(now, &here, access)?,
                         false => self.load_matrices(now, &here, access)?,
                     }
                 }
                 Action::TileAccess(access) => {
-                    let now = &mut Now { context, memory, frame: group.frame, mask };
+                    let now = &mut Now { context, memory, frame: group.frame, mask, line };
                     self.access_tile(now, &here, access)?;
                 }
-                Action::GroupProduct(action) => self.group_product(context, memory, &here, action)?,
+                Action::GroupProduct(action) => {
+                    let now = &mut Now { context, memory, frame: group.frame, mask, line };
+                    self.group_product(now, &here, action)?;
+                }
                 _ => {}
             }
         }
@@ -138,7 +142,10 @@ impl Warp {
     ) -> Result<&'m mut [u8], Stop> {
         let Address { space, base, offset } = &access.address;
         let address = self.gather(now.context, groups, base)?[lane].wrapping_add_signed(*offset);
-        self.bytes(now, lane, (*space, address), ROW_BYTES).map_err(|kind| (kind, lane))
+        let touch = if access.dests.is_empty() { Touch::WRITE } else { Touch::READ };
+        let stop = |kind| (kind, lane);
+        self.touch(now, lane, (*space, address), ROW_BYTES, touch).map_err(stop)?;
+        self.bytes(now, lane, (*space, address), ROW_BYTES).map_err(stop)
     }
 
     /// `wmma.load` and `wmma.store`.
@@ -180,42 +187,34 @@ impl Warp {
     }
 
     /// A warp's part of a product of its warpgroup.
-    fn group_product(
-        &mut self,
-        context: &Context,
-        memory: &mut Memory,
-        groups: &[Group],
-        action: &GroupAction,
-    ) -> Result<(), Stop> {
-        let all = |sources: &[Source]| -> Result<Vec<Lanes>, Stop> {
-            sources.iter().map(|source| self.gather(context, groups, source)).collect()
-        };
-        // Operands that all lanes have alike.
-        let one = |source: &Source| Ok(self.gather(context, groups, source)?[0]);
+    fn group_product(&mut self, now: &mut Now, groups: &[Group], action: &GroupAction) -> Result<(), Stop> {
         let GroupAction { product, .. } = action;
-        let rank = context.rank as usize;
-        let mut read = |address: u32, bytes: u32| {
-            let shared = memory.shared.get_mut(rank);
-            let found = shared.and_then(|shared| memory::slice(shared, address.into(), bytes as usize));
-            let space = Space::Shared.name();
-            let outside = FaultKind::OutOfBounds { space, address: address.into(), bytes };
-            found.map(|bytes| memory::load(bytes)).ok_or((outside, 0))
-        };
+        // Operands that all lanes have alike.
+        let columns = self.gather(now.context, groups, &action.columns)?[0];
+        let accumulates = self.gather(now.context, groups, &action.accumulates)?[0] != 0;
         let rows = match &action.rows {
-            Rows::Registers(sources) => product.rows_in_registers(&all(sources)?),
+            Rows::Registers(sources) => {
+                product.rows_in_registers(&self.gather_all(now.context, groups, sources)?)
+            }
             Rows::Memory(descriptor) => {
-                product.rows_in_memory(self.index as usize % 4, one(descriptor)?, &mut read)?
+                let descriptor = self.gather(now.context, groups, descriptor)?[0];
+                let warp = self.index as usize % 4;
+                product
+                    .rows_in_memory(warp, descriptor, |at, bytes| self.operand_in_memory(now, at, bytes))?
             }
         };
-        let columns = product.columns(one(&action.columns)?, &mut read)?;
+        let columns = product.columns(columns, |at, bytes| self.operand_in_memory(now, at, bytes))?;
         let chosen = match &action.metadata {
             Some((source, selector)) => {
-                let metadata = self.gather(context, groups, source)?;
+                let metadata = self.gather(now.context, groups, source)?;
                 Some(chosen(product.elements[0], product.k, &metadata, *selector))
             }
             None => None,
         };
-        let before = if one(&action.accumulates)? != 0 { Some(all(&action.sums)?) } else { None };
+        let before = match accumulates {
+            true => Some(self.gather_all(now.context, groups, &action.sums)?),
+            false => None,
+        };
         let sums = product.sums(rows, columns, chosen, before.as_deref());
         for g in groups {
             for (dest, values) in action.dests.iter().zip(&sums) {
@@ -223,5 +222,22 @@ impl Warp {
             }
         }
         Ok(())
+    }
+
+    fn gather_all(
+        &self,
+        context: &Context,
+        groups: &[Group],
+        sources: &[Source],
+    ) -> Result<Vec<Lanes>, Stop> {
+        sources.iter().map(|source| self.gather(context, groups, source)).collect()
+    }
+
+    /// Bits that a product reads from shared memory, for the first lane and in its name.
+    fn operand_in_memory(&mut self, now: &mut Now, address: u32, bytes: u32) -> Result<u64, Stop> {
+        let place = (Space::Shared, u64::from(address));
+        let stop = |kind| (kind, 0);
+        self.touch(now, 0, place, bytes, Touch::READ.by_agent(Kind::Products)).map_err(stop)?;
+        self.bytes(now, 0, place, bytes).map(|bytes| memory::load(bytes)).map_err(stop)
     }
 }

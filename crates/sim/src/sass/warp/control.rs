@@ -143,6 +143,13 @@ impl Warp {
         }
     }
 
+    /// Lanes sleep: the others, at their side or at BSYNC, go on without them. Both were seen on an H200.
+    pub(super) fn sleep(&mut self, group: &mut Group, mask: u32) -> Next {
+        lanes_of(mask).for_each(|lane| self.yields[lane] = YIELDS - 1);
+        self.give_way(mask);
+        if group.mask == mask { Next::Yield } else { self.split(group, mask, group.pc + 1) }
+    }
+
     pub(super) fn sync(&mut self, now: &mut Now, group: &mut Group, members: Source) -> Result<Next, Stop> {
         let masks = self.registers.fetch(now.context, members)?;
         for lane in lanes_of(now.mask) {
