@@ -32,6 +32,7 @@ const STEPS: [Step; 13] = [
         )
     }),
     ("conformance: simulator", || conformance::run_part("simulator", &Default::default())),
+    ("conformance: kernels", || conformance::run_part("kernels", &Default::default())),
     ("conformance: verify", || conformance::run_part("verify", &Default::default())),
     ("conformance: mutants", || conformance::run_part("mutants", &Default::default())),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),

@@ -167,7 +167,9 @@ mod tests {
         let recorded = include_str!("approx/h200.txt").lines().filter(|line| !line.starts_with('#'));
         let mut wrong = Vec::new();
         for line in recorded {
-            let [name, what, first, second] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let [name, what, first, second] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
             let number = |text: &str| u32::from_str_radix(text, 16).expect("a number");
             let (first, expected) = (number(first), number(second));
             let got = match what {
