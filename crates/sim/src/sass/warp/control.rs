@@ -177,7 +177,10 @@ impl Warp {
             return;
         }
         let wanted = self.members.map(|mask| mask & self.alive);
-        self.unite(State::AtSync, |lane| wanted[lane] & !present == 0, |lane| wanted[lane]);
+        // Who waits at another place for others, and not for a lane, is not there for it.
+        let is_here = |other: usize, for_lane: usize| present >> other & wanted[other] >> for_lane & 1 != 0;
+        let complete = |lane: usize| lanes_of(wanted[lane]).all(|other| is_here(other, lane));
+        self.unite(State::AtSync, complete, |lane| wanted[lane]);
     }
 
     /// Of the groups in a state, makes one of the lanes that may go and wait for the same lanes at the same place. Says
