@@ -29,7 +29,7 @@ pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
 }
 
 /// Does it wait for all threads of the warp, and nothing else?
-fn waits_for_all(data: &InstData) -> bool {
+pub fn waits_for_all(data: &InstData) -> bool {
     data.op == Op::Machine(sass::Op::WARPSYNC)
         && (data.modifiers[..] == [sass::M::ALL] || data.args.contains(&Arg::Imm(0xffff_ffff)))
 }

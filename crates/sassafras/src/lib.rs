@@ -8,6 +8,7 @@
 //! diagnostics, never a cubin.
 
 mod abi;
+mod alone;
 mod balance;
 mod bank0;
 mod bundles;

@@ -70,6 +70,8 @@ fn counted(file: File) -> Option<usize> {
 const BUDGET: Counts = [56, 4, 24];
 /// But never more predicates than this: there are seven, and one that has to wait elsewhere takes long to come back.
 const PREDICATES: i32 = 6;
+/// Nor more uniform registers: there are twice as many, but products take them in fours.
+const UNIFORM: i32 = 32;
 /// Where there are few registers: those that stay free for values side by side, and for moves.
 const RESERVE: i32 = 6;
 
@@ -114,7 +116,7 @@ impl Pressure {
         let highest = self.highest(function, &data.insts, BUDGET);
         // What the code as it came takes beyond that goes to memory.
         self.tight = highest[0] > room;
-        self.most = [highest[0].min(room), highest[1].min(PREDICATES), highest[2]];
+        self.most = [highest[0].min(room), highest[1].min(PREDICATES), highest[2].min(UNIFORM)];
     }
 
     /// The most words that are alive at once in the order as it is.
@@ -157,11 +159,11 @@ impl Pressure {
         self.now[0] >= BUDGET[0] && self.change(function, inst)[0] > 0
     }
 
-    /// Where registers are tight, what doesn't free any comes in the order as it was: whoever made that had an end in
+    /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
     /// mind for each beginning.
     fn must_wait(&self, function: &Function, inst: Inst) -> bool {
-        let change = || self.change(function, inst)[0];
-        self.tight && change() >= 0 && self.now[0] + change().max(1) > self.most[0]
+        let more = |change: i32| change > 0 && self.now[0] + change > self.most[0];
+        self.tight && more(self.change(function, inst)[0])
     }
 
     /// By how much an instruction goes over what there may be.

@@ -28,13 +28,17 @@ impl Allocator<'_> {
         let ends = from.map_or(&[][..], |f| &self.ends[f.index()]);
         let mut before: Snapshot = ends.iter().copied().filter(|(v, _)| live.contains(*v)).collect();
         let is_loop = preds.iter().any(|p| !visited(self, *p));
-        if is_loop {
-            self.leave_before_loop(block, &mut before);
+        match is_loop {
+            true => self.leave_before_loop(block, &mut before),
+            false => self.leave_before_join(block, &mut before),
         }
         before.into_iter().for_each(|(value, place)| self.stay(value, place, is_loop));
         for (i, param) in self.function.blocks[block].params.iter().enumerate() {
             let wish = from.and_then(|f| self.argument_place(f, block, i));
             self.param(*param, wish)?;
+        }
+        if is_loop {
+            self.fetch_before_loop(block);
         }
         // Whoever had to move for a parameter is brought to its new place by the edges, before the block begins.
         self.lines.clear();
@@ -73,6 +77,48 @@ impl Allocator<'_> {
         end.binary_search_by_key(&arg, |(v, _)| *v).ok().map(|i| end[i].1)
     }
 
+    /// Where ways meet, a value that is in memory on another of them isn't loaded there, unless it is used at once.
+    fn leave_before_join(&mut self, block: Block, before: &mut Snapshot) {
+        let Some(far) = &self.next_use else { return };
+        let length = self.function.blocks[block].insts.len() as u32;
+        let preds = &self.cfg.preds[block.index()];
+        let known = |p: &&Block| self.rank[p.index()] < self.rank[block.index()];
+        let is_everywhere = |v: Value| {
+            let ends = preds.iter().filter(known).map(|p| &self.ends[p.index()]);
+            { ends }.all(|end| end.binary_search_by_key(&v, |(v, _)| *v).is_ok())
+        };
+        // Whoever is not in memory yet would have to be stored for it.
+        let can_leave = |v: Value| self.slots[v.index()].is_some() || self.again(v).is_some();
+        before.retain(|(v, _)| {
+            let general = self.function.values[*v].file == File::R && self.pins.place(*v).is_none();
+            !general || far.at_start(block, *v) <= length || !can_leave(*v) || is_everywhere(*v)
+        });
+    }
+
+    /// Values that a loop uses are in registers when it begins, as far as there is room.
+    fn fetch_before_loop(&mut self, header: Block) {
+        let room = -self.excess_in_loop(header, &self.snapshot());
+        let Some(far) = self.next_use.as_ref().filter(|_| room > 0) else { return };
+        let absent = |v: &Value| {
+            let general = self.function.values[*v].file == File::R && self.pins.place(*v).is_none();
+            general && self.at[v.index()].is_none() && !self.undefined.contains(*v)
+        };
+        let live = self.live.live_in[header.index()].iter().filter(absent);
+        let mut wanted: Vec<(u32, Value)> = live.map(|v| (far.at_start(header, v), v)).collect();
+        wanted.retain(|(distance, _)| *distance < next_use::LOOP_EXIT);
+        wanted.sort();
+        let mut room = room;
+        for (_, value) in wanted {
+            let words = i32::from(self.function.values[value].words);
+            if words <= room
+                && let Some(place) = self.lasting_place(value)
+            {
+                self.arrive(value, place);
+                room -= words;
+            }
+        }
+    }
+
     /// Values that a loop doesn't use leave before it, if it needs their registers; the others stand in the order of
     /// their next uses then.
     fn leave_before_loop(&mut self, header: Block, before: &mut Snapshot) {
@@ -96,8 +142,8 @@ impl Allocator<'_> {
         leaving.into_iter().for_each(|v| self.lose(v));
     }
 
-    /// How many words more than there is room for a loop would hold if all these values stayed: at its fullest place,
-    /// or beside what is pinned.
+    /// How many words more than there is room for a loop would hold if all these values, and no others, stayed: at its
+    /// fullest place, or beside what is pinned.
     fn excess_in_loop(&mut self, header: Block, before: &Snapshot) -> i32 {
         let usable = i32::from(self.limits.usable(self.ceilings.start(header)));
         let (function, cfg, live) = (self.function, self.cfg, self.live);
@@ -105,12 +151,17 @@ impl Allocator<'_> {
         let most = facts::natural_loop(cfg, header).map(|b| pressure[b.index()]).max().unwrap_or(0);
         let params = &function.blocks[header].params;
         let general = |v: &Value| function.values[*v].file == File::R && self.pins.place(*v).is_none();
-        let lasting = before.iter().map(|(v, _)| *v).chain(params.iter().copied()).filter(general);
-        let words: i32 = lasting.map(|v| i32::from(function.values[v].words)).sum();
+        let count = |values: &mut dyn Iterator<Item = Value>| -> i32 {
+            values.filter(general).map(|v| i32::from(function.values[v].words)).sum()
+        };
+        let through = &live.live_in[header.index()];
+        let stays = count(&mut before.iter().map(|(v, _)| *v).filter(|v| through.contains(*v)));
+        let absent = count(&mut through.iter().filter(|v| !self.undefined.contains(*v))) - stays;
+        let words = stays + count(&mut params.iter().copied());
         let mut closed = convention::reserved(function);
         params.iter().filter(|p| general(p)).for_each(|p| closed.add(self.pins.closed(*p)));
         let open = usable - closed.iter().filter(|r| i32::from(*r) < usable).count() as i32;
-        (most as i32 - usable).max(words - open) + SLACK
+        (most as i32 - absent - usable).max(words - open) + SLACK
     }
 
     pub(super) fn param(&mut self, param: Value, wish: Option<u8>) -> Result<(), Trouble> {
