@@ -12,9 +12,10 @@ use std::path::Path;
 const FOLDERS: [&str; 2] = ["triton", "inductor"];
 const BLOCKS: u32 = 2;
 
-/// Kernels in which ptxas and the interpreter differ in the last bit of a float: where neither product nor sum says how
-/// it is rounded, PTX allows to round once.
-const ROUNDED_ONCE: [&str; 1] = ["triton_per_fused_mean_native_group_norm_silu_4"];
+/// A kernel in which ptxas's code and the interpreter differ in the last bit of one float; ours is as the interpreter.
+/// PTX allows to round once where neither a product nor the sum of it says how it is rounded; that this is the reason
+/// here is *unverified*.
+const LAST_BIT: [&str; 1] = ["triton_red_fused_native_group_norm_3"];
 
 /// What a kernel left in memory, or why it stopped.
 type Outcome = std::result::Result<Vec<Vec<u8>>, String>;
@@ -38,7 +39,7 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let ours: Vec<String> = all.iter().filter_map(|one| one.difference(&one.ours)).collect();
     let theirs: Vec<String> = all
         .iter()
-        .filter(|one| ROUNDED_ONCE.iter().all(|known| !one.name.contains(known)))
+        .filter(|one| LAST_BIT.iter().all(|known| !one.name.contains(known)))
         .filter_map(|one| one.difference(&one.theirs))
         .collect();
     list_differences("our code leaves other memory than the interpreter", &ours, options.show);
