@@ -14,10 +14,6 @@ const STEP_LIMIT: u64 = 1 << 22;
 /// Kernels that only the simulator runs: the interpreter has no address for a formal parameter of a function.
 const NOT_INTERPRETED: [&str; 1] = ["structure"];
 
-/// Kernels that only the interpreter runs: in the simulator threads that wait in a function keep those from meeting
-/// that call it once more, in ptxas's code as in ours.
-const NOT_SIMULATED: [&str; 1] = ["ackermann"];
-
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -102,9 +98,6 @@ fn wrong_runs(file: &Path) -> Vec<String> {
             note("interpreter".into(), check(&mut sim::ptx::Machine::new(&interpreted), run));
         }
         for (program, level) in simulated.iter().zip(LEVELS) {
-            if NOT_SIMULATED.contains(&run.kernel.as_str()) {
-                continue;
-            }
             let simulate = |program| check(&mut sim::sass::Machine::new(program), run);
             note(format!("-O{level}"), program.as_ref().map_err(String::clone).and_then(simulate));
         }

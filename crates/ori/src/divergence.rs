@@ -190,10 +190,12 @@ fn names_the_block(name: M) -> bool {
 ///
 /// 1. `to` post-dominates `from`, so that every thread that enters also arrives (or exits);
 /// 2. every block of the region is dominated by `from`, so that no thread arrives without having entered;
-/// 3. `from` cannot be reached again inside the region, so that no thread enters twice before it arrives.
+/// 3. `from` cannot be reached again inside the region, so that no thread enters twice before it arrives;
+/// 4. nor can the region from `to` but through `from`, so that no thread arrives twice. (A loop that is entered in the
+///    middle has such places.)
 ///
 /// Starting at the branch and its immediate post-dominator, `from` climbs to its dominator and `to` to its
-/// post-dominator until all three hold.
+/// post-dominator until all of them hold.
 pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
     let mut from = branch;
     let mut to = cfg.ipdom(branch)?;
@@ -205,10 +207,16 @@ pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
         let inside = cfg.reachable_from(from, Some(to));
         let entered_twice = inside.contains(&from);
         let side_door = inside.iter().any(|b| !cfg.dominates(from, *b));
-        if !entered_twice && !side_door {
+        if entered_twice || side_door {
+            from = cfg.idom(from)?;
+            continue;
+        }
+        let mut is_inside = vec![false; cfg.succs.len()];
+        inside.iter().for_each(|b| is_inside[b.index()] = true);
+        if !cfg.reachable_from(to, Some(from)).iter().any(|b| is_inside[b.index()]) {
             return Some((from, to));
         }
-        from = cfg.idom(from)?;
+        to = cfg.ipdom(to)?;
     }
 }
 

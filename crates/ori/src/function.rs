@@ -229,7 +229,7 @@ impl Arg {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Guard {
     pub predicate: Value,
     pub negated: bool,

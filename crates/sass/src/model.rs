@@ -12,8 +12,9 @@
 //!
 //! The distances were measured in code that ptxas 13.0 emits (`cargo xtask probe-latency` regenerates
 //! `model/distances.rs`, which says how often each was seen). A pair that was never seen is taken from the safe side:
-//! the longest on other targets; else the longest distance that was seen from this result, or to this source from the plainest units, whichever is longer;
-//! of a result of which nothing was seen, [`UNKNOWN`]. Nothing here was measured on a GPU.
+//! the longest on other targets; else the longest distance that was seen from this result, or to this source from the
+//! plainest units, whichever is longer; of a result of which nothing was seen, [`UNKNOWN`]. `probe-latency --unknown`
+//! and `--waits` list such pairs. Nothing here was measured on a GPU.
 
 mod distances;
 mod unit;
@@ -141,7 +142,7 @@ impl Model {
             _ if late => VISIBLE,
             // Behind each other in one queue.
             _ if source.is_late_source() => 1,
-            (Unit::Double | Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall, _) | (_, Unit::Fp64) => 1,
+            (source, result) if source.is_matrix() || source == Unit::Double || result == Unit::Fp64 => 1,
             (_, writer) if writer.writes_late() && source.part.is_general() => VISIBLE,
             _ => 1,
         };

@@ -7,10 +7,70 @@
 use crate::container::Compiled;
 use crate::data::{Data, name};
 use crate::emit::Words;
+use crate::launch::{self, Bounds, Launch};
 use crate::lower::prototype_text;
 use cubin::module::Calls;
 use ptx::ast::{self, Item, Stmt};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The most registers that device functions may use: those of every kernel that may come to them. A kernel without
+/// limits has none to hand on; a pointer or an alias may lead to any function.
+pub fn limits(
+    functions: &[&ast::Function],
+    module: &ast::Module,
+    bounds: &Bounds,
+    sm: u16,
+) -> FxHashMap<ast::Symbol, u32> {
+    let mut limits = FxHashMap::default();
+    let by_symbol: FxHashMap<ast::Symbol, &ast::Function> =
+        functions.iter().map(|f| (f.symbol, *f)).collect();
+    for kernel in functions.iter().filter(|f| f.entry) {
+        let launch = Launch::new(kernel, "", bounds, sm);
+        let Some(limit) = launch.ok().map(|l| l.registers()).filter(|limit| *limit < launch::MOST) else {
+            continue;
+        };
+        let mut seen = FxHashSet::default();
+        let mut work = vec![*kernel];
+        while let Some(function) = work.pop() {
+            if !seen.insert(function.symbol) {
+                continue;
+            }
+            for callee in called(module, function) {
+                match callee.and_then(|symbol| by_symbol.get(&symbol)) {
+                    Some(function) => work.push(function),
+                    None if callee.is_none_or(|symbol| is_alias(module, symbol)) => work.extend(functions),
+                    None => {}
+                }
+            }
+        }
+        for function in functions.iter().filter(|f| !f.entry && seen.contains(&f.symbol)) {
+            let known = limits.entry(function.symbol).or_insert(limit);
+            *known = limit.min(*known);
+        }
+    }
+    limits
+}
+
+/// What the calls of a function name; `None` for an address in a register.
+fn called(module: &ast::Module, function: &ast::Function) -> Vec<Option<ast::Symbol>> {
+    let mut called = Vec::new();
+    let Some(body) = &function.body else { return called };
+    for stmt in &body.stmts {
+        let Stmt::Inst(inst) = stmt else { continue };
+        if module.opcodes[inst.opcode.0 as usize].mnemonic == "call" {
+            let callee = body.list(inst.operands).iter().find(|o| !matches!(o, ast::Operand::List(_)));
+            called.push(match callee {
+                Some(ast::Operand::Symbol(symbol)) => Some(*symbol),
+                _ => None,
+            });
+        }
+    }
+    called
+}
+
+fn is_alias(module: &ast::Module, symbol: ast::Symbol) -> bool {
+    module.items.iter().any(|item| matches!(item, Item::Alias(alias) if alias.alias == symbol))
+}
 
 /// What functions need together with those that they call.
 pub struct CallGraph {
@@ -166,4 +226,39 @@ fn prototype_of(module: &ast::Module, of: &str) -> Option<String> {
             inner.find_map(|function| text(function))
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limit of each device function, by its name.
+    fn limits_of(kernels: &str) -> Vec<(String, u32)> {
+        let source = format!(
+            ".version 8.0 .target sm_90 .address_size 64 .func c() {{ ret; }} .func b() {{ call c; ret; }} \
+             .func a() {{ call b; ret; }} .func d() {{ ret; }} {kernels}"
+        );
+        let parsed = ptx::parse(&source, &ptx::Options::default());
+        assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
+        let module = parsed.module.expect("a module");
+        let functions: Vec<&ast::Function> = module
+            .items
+            .iter()
+            .filter_map(|item| if let Item::Function(f) = item { Some(&**f) } else { None })
+            .collect();
+        let limits = limits(&functions, &module, &Bounds::NONE, 90);
+        sorted(limits.into_iter().map(|(symbol, limit)| (name(&module, symbol), limit)).collect())
+    }
+
+    #[test]
+    fn functions_have_the_registers_of_their_callers() {
+        let named = |rows: &[(&str, u32)]| rows.iter().map(|(f, n)| (f.to_string(), *n)).collect::<Vec<_>>();
+        assert_eq!(limits_of(".entry k() { call a; ret; }"), []);
+        let large = ".entry k() .maxntid 1024 { call b; ret; }";
+        assert_eq!(limits_of(large), named(&[("b", 64), ("c", 64)]));
+        let two = format!("{large} .entry l() .maxnreg 40 {{ call c; ret; }}");
+        assert_eq!(limits_of(&two), named(&[("b", 64), ("c", 40)]));
+        let pointer = ".entry k() .maxnreg 32 { .reg .b64 %f; mov.b64 %f, d; p: .callprototype _ _ (); call %f, p; ret; }";
+        assert_eq!(limits_of(pointer), named(&[("a", 32), ("b", 32), ("c", 32), ("d", 32)]));
+    }
 }

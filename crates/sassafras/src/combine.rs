@@ -12,7 +12,7 @@ use crate::bank0::Machine;
 use crate::passes::{Context, Fuel};
 use crate::{legalize, simplify};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value};
+use ori::{Arg, Block, Cfg, File, Function, Guard, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value};
 use rustc_hash::FxHashMap;
 use sass::M;
 use smallvec::{SmallVec, smallvec};
@@ -32,7 +32,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
 }
 
 /// What makes two instructions the same: operation, modifiers, arguments, and the shape of the results.
-type Key = (Op, SmallVec<[M; 4]>, SmallVec<[Arg; 6]>, SmallVec<[(File, u8); 2]>);
+type Key = (Op, SmallVec<[M; 4]>, SmallVec<[Arg; 6]>, SmallVec<[(File, u8); 2]>, Option<Guard>);
 
 /// What a rule makes of an instruction.
 enum Rewrite {
@@ -177,7 +177,7 @@ impl<'a> Combine<'a> {
     /// The value of two words with these, which was there before or is put together now.
     fn packed(&mut self, words: &[Arg; 2], at: u32) -> Value {
         let shape = smallvec![(File::R, 2)];
-        let key = (Op::Pseudo(Pseudo::Pack), smallvec![], SmallVec::from_slice(words), shape);
+        let key = (Op::Pseudo(Pseudo::Pack), smallvec![], SmallVec::from_slice(words), shape, None);
         if let Some(found) = self.earlier(&key) {
             return self.function.insts[found].results[0];
         }
@@ -311,7 +311,7 @@ impl<'a> Combine<'a> {
 
     /// If the same was computed before on every way here, that is taken.
     fn find_earlier(&mut self, data: &InstData, inst: Inst) -> bool {
-        if data.guard.is_some() || !is_function(data) {
+        if !is_function(data) {
             return false;
         }
         let shape = |v: &Value| (self.function.values[*v].file, self.function.values[*v].words);
@@ -321,7 +321,7 @@ impl<'a> Combine<'a> {
         if !shapes.iter().all(ordinary) {
             return false;
         }
-        let key = (data.op, data.modifiers.clone(), data.args.clone(), shapes);
+        let key = (data.op, data.modifiers.clone(), data.args.clone(), shapes, data.guard.clone());
         match self.earlier(&key).filter(|_| self.fuel.burn()) {
             Some(found) => {
                 let values = self.function.insts[found].results.clone();

@@ -29,7 +29,7 @@ pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
 }
 
 /// Does it wait for all threads of the warp, and nothing else?
-fn waits_for_all(data: &InstData) -> bool {
+pub fn waits_for_all(data: &InstData) -> bool {
     data.op == Op::Machine(sass::Op::WARPSYNC)
         && (data.modifiers[..] == [sass::M::ALL] || data.args.contains(&Arg::Imm(0xffff_ffff)))
 }
@@ -41,8 +41,9 @@ fn insert(function: &mut Function, from: Block, to: Block) {
     let landing = function.block();
     let shapes: Vec<_> = function.blocks[to].params.iter().map(|p| function.values[*p]).collect();
     let copies: Vec<_> = shapes.into_iter().map(|d| function.value(d.file, d.words)).collect();
-    for block in cfg.order.iter().filter(|b| cfg.dominates(from, **b)) {
-        for edge in function.blocks[*block].end.edges_mut() {
+    // Not the edges of a loop that begins at `to`: who comes there again has arrived before.
+    for block in std::iter::once(from).chain(cfg.reachable_from(from, Some(to))) {
+        for edge in function.blocks[block].end.edges_mut() {
             if edge.to == to {
                 edge.to = landing;
             }

@@ -198,6 +198,11 @@ impl Launch {
         Some(cap.clamp(LEAST, MOST))
     }
 
+    /// Leaves a device function no more registers than the kernels do that call it.
+    pub fn limit(&mut self, callers: Option<u32>) {
+        self.option = self.option.into_iter().chain(callers).min();
+    }
+
     /// `MAXREG_COUNT`.
     pub fn registers(&self) -> u32 {
         let option = self.option.unwrap_or(MOST);

@@ -7,8 +7,6 @@ use ori::{Arg, File, Function, Inst, InstData, Op, Pseudo, Value};
 use sass::operands as machine;
 use smallvec::smallvec;
 
-/// The bank with the addresses of symbols.
-
 pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), String> {
     for block in function.blocks.keys() {
         let mut legal = Vec::new();

@@ -8,6 +8,7 @@
 //! diagnostics, never a cubin.
 
 mod abi;
+mod alone;
 mod balance;
 mod bank0;
 mod bundles;
@@ -241,18 +242,24 @@ fn cubin(
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
+    let functions = functions(module)?;
+    // What a linker adds may have other kernels.
+    let limits = match options.relocatable {
+        true => Default::default(),
+        false => callgraph::limits(&functions, module, &options.launch, machine.sm),
+    };
     let env = lower::Env {
         module,
         machine,
         lines: &lines,
         data: &data,
         bounds: &options.launch,
+        limits: &limits,
         serial: None,
         debug: options.debug_code,
         watched: &watched,
         caches: (options.load_cache, options.store_cache),
     };
-    let functions = functions(module)?;
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |function| {
         let (mut times, mut log) = (passes::Times::default(), String::new());

@@ -246,6 +246,8 @@ pub struct Env<'a> {
     pub lines: &'a Lines,
     pub data: &'a Data,
     pub bounds: &'a Bounds,
+    /// The most registers that device functions may use.
+    pub limits: &'a FxHashMap<ast::Symbol, u32>,
     /// Why each product of a warpgroup has to be waited for at once, if so.
     pub serial: Option<Reason>,
     /// Keep book of what each PTX register is.
@@ -268,8 +270,9 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
     let name = data::name(module, function.symbol);
-    let launch = Launch::new(function, &name, env.bounds, env.machine.sm)
+    let mut launch = Launch::new(function, &name, env.bounds, env.machine.sm)
         .map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    launch.limit(env.limits.get(&function.symbol).copied());
     let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
         code: Function::new(&name),

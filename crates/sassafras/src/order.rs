@@ -70,6 +70,8 @@ fn counted(file: File) -> Option<usize> {
 const BUDGET: Counts = [56, 4, 24];
 /// But never more predicates than this: there are seven, and one that has to wait elsewhere takes long to come back.
 const PREDICATES: i32 = 6;
+/// Nor more uniform registers: there are twice as many, but products take them in fours.
+const UNIFORM: i32 = 32;
 /// Where there are few registers: those that stay free for values side by side, and for moves.
 const RESERVE: i32 = 6;
 
@@ -114,7 +116,7 @@ impl Pressure {
         let highest = self.highest(function, &data.insts, BUDGET);
         // What the code as it came takes beyond that goes to memory.
         self.tight = highest[0] > room;
-        self.most = [highest[0].min(room), highest[1].min(PREDICATES), highest[2]];
+        self.most = [highest[0].min(room), highest[1].min(PREDICATES), highest[2].min(UNIFORM)];
     }
 
     /// The most words that are alive at once in the order as it is.

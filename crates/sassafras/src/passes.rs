@@ -6,8 +6,8 @@
 
 use crate::bank0::Machine;
 use crate::{
-    Failure, Options, bundles, combine, convergence, edges, legalize, order, progress, select, simplify,
-    uniform,
+    Failure, Options, alone, bundles, combine, convergence, edges, legalize, order, progress, select,
+    simplify, uniform,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -53,6 +53,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "simplify", level: 0, run: |f, _| simplify::run(f) },
     Pass { name: "combine", level: 1, run: combine::run },
     Pass { name: "select", level: 1, run: select::run },
+    Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
     Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
     Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
     Pass { name: "progress", level: 0, run: |f, c| progress::run(f, c.machine) },
@@ -69,6 +70,8 @@ const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
 const ORDER: &[(&str, &str, &str)] = &[
     ("simplify", "combine", "a parameter that is always the same value is that value"),
     ("combine", "select", "what is computed twice or not at all makes no side longer"),
+    ("alone", "uniform", "operands that come to a block of products are computed with theirs"),
+    ("alone", "convergence", "it looks where threads are made to meet"),
     ("select", "convergence", "a branch that is gone needs no region"),
     ("simplify", "bundles", "words are followed through values, not through copies of them"),
     ("simplify", "convergence", "blocks that only follow another one need no region"),

@@ -241,3 +241,99 @@ fn addresses_in_data_are_relocated_as_ptxas_does() {
         assert_eq!(ours, relocs(&without_capsule(read(&theirs))), "{machine}");
     }
 }
+
+/// Functions under two names, one of which data has; a table leads to a function that calls the driver.
+const NAMES: &str = "
+    .version 8.0
+    .target sm_75
+    .address_size 64
+    .extern .func free (.param .b64 address);
+    .visible .func (.param .b32 y) foo (.param .b32 x) { st.param.b32 [y], 5; ret; }
+    .visible .func (.param .b32 y) bar (.param .b32 x);
+    .alias bar, foo;
+    .func release (.param .b64 x)
+    {
+        .reg .b64 %rd;
+        .param .b64 address;
+        ld.param.b64 %rd, [x];
+        st.param.b64 [address], %rd;
+        call free, (address);
+        ret;
+    }
+    .visible .global .u64 table[2] = { bar, release };
+    .visible .entry k (.param .u64 p)
+    {
+        .reg .b64 %rd<3>;
+        .param .b64 x;
+        ld.param.u64 %rd0, [p];
+        ld.global.u64 %rd1, [table+8];
+        st.param.b64 [x], %rd0;
+    P: .callprototype _ (.param .b64 _);
+        call %rd1, (x), P;
+        ret;
+    }
+";
+
+fn symbol(object: &Object, name: &str) -> (String, u64, u64) {
+    let report = CubinReport::new(object);
+    let found = report.symbols.iter().find(|symbol| symbol.name == name);
+    let symbol = found.unwrap_or_else(|| panic!("no symbol {name}"));
+    (symbol.section.clone(), symbol.value, symbol.size)
+}
+
+/// The functions that an executable says a kernel may need of others.
+fn externs(object: &Object, kernel: &str) -> Vec<String> {
+    let section = object.section(&format!(".nv.info.{kernel}"));
+    let Some(Body::Info(attrs)) = section.map(|(_, section)| &section.body) else { panic!("no attributes") };
+    match attrs.iter().find(|attr| attr.code == Code::EXTERNS).map(|attr| &attr.value) {
+        Some(Value::Symbols(symbols)) => symbols.iter().map(|symbol| name(object, *symbol)).collect(),
+        other => panic!("{kernel}: {other:?}"),
+    }
+}
+
+fn name(object: &Object, symbol: u32) -> String {
+    object.symbols()[symbol as usize].name.clone()
+}
+
+/// The functions that pointers may lead to, and those that call through pointers.
+fn pointer_calls(object: &Object) -> [BTreeSet<String>; 2] {
+    let Some(Body::CallGraph(graph)) = object.section(".nv.callgraph").map(|(_, section)| &section.body)
+    else {
+        panic!("no call graph")
+    };
+    [&graph.address_taken, &graph.indirect_calls]
+        .map(|list| list.iter().map(|(symbol, _)| name(object, *symbol)).collect())
+}
+
+#[test]
+fn an_alias_is_a_symbol_without_size() {
+    for machine in MACHINES {
+        for relocatable in [false, true] {
+            let ours = compile(NAMES, machine, |options| options.relocatable = relocatable);
+            let object = Object::read(&ours).expect("a cubin");
+            let (section, value, size) = symbol(&object, "foo");
+            assert!(section == ".text.foo" && value == 0 && size > 0, "{machine}: {section} {value} {size}");
+            assert_eq!(symbol(&object, "bar"), (section, 0, 0), "{machine}");
+        }
+    }
+}
+
+#[test]
+fn pointers_lead_to_the_driver() {
+    let scratch = Scratch::new("pointers");
+    let source = scratch.write("names.ptx", NAMES.as_bytes());
+    for machine in MACHINES {
+        let theirs = scratch.path("names.o");
+        run("ptxas", &["-c", "-arch", machine, &source, "-o", &theirs]);
+        let theirs = pointer_calls(&read(&theirs));
+        assert!(theirs.iter().all(|list| !list.is_empty()), "{machine}: {theirs:?}");
+        for relocatable in [false, true] {
+            let ours = compile(NAMES, machine, |options| options.relocatable = relocatable);
+            let object = Object::read(&ours).expect("a cubin");
+            assert_eq!(pointer_calls(&object), theirs, "{machine}");
+            if !relocatable {
+                assert_eq!(externs(&object, "k"), ["free"], "{machine}");
+            }
+        }
+    }
+}

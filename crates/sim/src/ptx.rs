@@ -195,7 +195,7 @@ impl<'p> Machine<'p> {
             return Err(Fault::launch("the grid is empty"));
         }
         let cluster = launch.cluster_size(routine);
-        if cluster.contains(&0) || (0..3).any(|axis| launch.grid[axis] % cluster[axis] != 0) {
+        if cluster.contains(&0) || (0..3).any(|axis| !launch.grid[axis].is_multiple_of(cluster[axis])) {
             return Err(Fault::launch(format!("{:?} blocks are no clusters of {cluster:?}", launch.grid)));
         }
         let blocks = cluster.iter().map(|n| u64::from(*n)).product::<u64>();

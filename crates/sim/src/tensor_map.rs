@@ -11,6 +11,8 @@ pub const BYTES: usize = 128;
 pub const AXES: usize = 5;
 /// The address and the strides count 16 bytes.
 const STRIDE_SHIFT: u32 = 4;
+/// The NaN that an H200 fills tensors of f16 with.
+const NAN_OF_HALVES: u64 = 0x7ff7;
 
 /// What a tensor is made of. Numbered as `tensormap.replace` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +252,7 @@ impl TensorMap {
         if !fits || strides.len() + 1 != rank {
             return Err(format!("a tensor of {rank} axes with other numbers of boxes, steps or strides"));
         }
-        if address % 16 != 0 || strides.iter().any(|stride| stride % 16 != 0) {
+        if !address.is_multiple_of(16) || strides.iter().any(|stride| !stride.is_multiple_of(16)) {
             return Err("a tensor whose address or strides are no multiples of 16".into());
         }
         let or_one = |list: &[u32], axis: usize| list.get(axis).copied().unwrap_or(1);
@@ -385,14 +387,9 @@ impl TensorMap {
         address & !0xffff_ffff | u64::from(self.swizzle.apply(address as u32))
     }
 
-    /// An element as a copy brings it.
-    pub fn loaded(&self, bits: u64) -> u64 {
-        bits
-    }
-
     /// What stands for an element that the tensor doesn't have.
     pub fn filling(&self) -> u64 {
-        0
+        if self.fills_nan { NAN_OF_HALVES } else { 0 }
     }
 
     /// The elements of the box whose first corner is given.
@@ -464,10 +461,63 @@ mod tests {
     #[test]
     fn maps_are_read_as_they_are_written() {
         assert_eq!(TensorMap::read(&map().write()), Ok(map()));
-        let tf32 = TensorMap { element: Element::Tf32Ftz, swizzle: Swizzle::None, ..map() };
-        assert_eq!(TensorMap::read(&tf32.write()), Ok(tf32));
-        let wide = TensorMap { strides: [0xf_1234_5678_0, 0, 0, 16], ..map() };
+        let rounded = TensorMap { element: Element::Tf32Ftz, ..map() };
+        assert!(TensorMap::read(&rounded.write()).is_err());
+        let wide = TensorMap { strides: [0xf1_2345_6780, 0, 0, 16], ..map() };
         assert_eq!(TensorMap::read(&wide.write()), Ok(wide));
+    }
+
+    /// What cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col write, but for words that only the driver knows about.
+    #[test]
+    fn maps_are_the_drivers() {
+        let words = |list: &[(usize, u32)]| {
+            let mut map = [0; BYTES];
+            list.iter().for_each(|(at, word)| set_word(&mut map, *at, *word));
+            map
+        };
+        let tiled = words(&[
+            (0x0, 0x5a80_0000),
+            (0x4, 0x7f9e),
+            (0x8, 0x320),
+            (0xc, 0xd),
+            (0x10, 0x208),
+            (0x20, 0x63),
+            (0x24, 0x27),
+            (0x28, 8),
+            (0x34, 0xf00_0000),
+            (0x38, 0x207),
+        ]);
+        let tensor = Tensor {
+            element: "f16",
+            sizes: &[100, 40, 9],
+            strides: &[208, 8320],
+            boxes: &[16, 8, 3],
+            steps: &[1, 1, 1],
+            swizzle: 0,
+            fills_nan: false,
+        };
+        let map = TensorMap::new(0x7f9e_5a80_0000, &tensor).unwrap();
+        assert_eq!((map.write(), TensorMap::read(&tiled)), (tiled, Ok(map)));
+        let along_filter =
+            words(&[(0x8, 0x331), (0x20, 15), (0x24, 11), (0x28, 9), (0x2c, 8), (0x38, 0x5fb3), (0x3c, 31)]);
+        let path = TensorMap::read(&along_filter).unwrap().path.unwrap();
+        assert_eq!(path, Path { lower: [-77, 95, 0], upper: [0, 0, 0], pixels: 32 });
+    }
+
+    /// Three pixels of two channels: to the end of the line, then on in the next one.
+    #[test]
+    fn paths_go_line_by_line() {
+        let path = Path { lower: [-1, 0, 0], upper: [-1, 0, 0], pixels: 3 };
+        let sizes = [8, 4, 5, 2, 1];
+        let map =
+            TensorMap { rank: 4, sizes, strides: [16, 64, 320, 0], steps: [1; 5], path: Some(path), ..map() };
+        let map = TensorMap { boxes: [2, 1, 1, 1, 1], address: 0, ..map };
+        let cells = map.cells([4, 1, 1, 0, 0], &[1, 2]).unwrap();
+        let at = |w: u64, h: u64| Some(8 + 16 * w + 64 * h);
+        let places: Vec<Option<u64>> = cells.iter().step_by(2).map(|cell| cell.global).collect();
+        // The filter's corner goes from 1 to 2, then back to -1 of the next line; what is taken is (1, 2) further on.
+        assert_eq!(places, [at(2, 3), at(3, 3), at(0, 4)]);
+        assert_eq!(cells[1], Cell { shared: 2, global: at(2, 3).map(|address| address + 2) });
     }
 
     #[test]

@@ -9,8 +9,8 @@
 //! 2. Where the earlier one has no fixed latency, a scoreboard that speaks for it has been waited for: for a result the
 //!    write scoreboard, for a source that is read late either one. It is waited for when it can be seen, two cycles
 //!    after it was set. It is the instruction's own, or that of a later one that answers, or reads, after it.
-//! 3. A wait counts where it is certain: the mask of any instruction; DEPBAR without a guard, down to zero. A wait for
-//!    fewer than all (`DEPBAR.LE SB0, 0x1`) ends nothing here: it is for groups of asynchronous copies.
+//! 3. A wait counts where it is certain: the mask of any instruction, and DEPBAR without a guard. A wait for fewer than
+//!    all (`DEPBAR.LE SB5, 0x1`) ends those that enough others, which answer in order, have followed on the scoreboard.
 //! 4. Accumulators and register operands of asynchronous products are left alone until WARPGROUP.DEPBAR has waited for
 //!    their group; only the next product may follow sooner.
 //! 5. Calls are followed into and back, each by the calls that led to it; branches through a table go to all targets

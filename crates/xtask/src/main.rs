@@ -36,6 +36,7 @@ cargo xtask <task>
       commands                   command lines: the same exit code, messages and outputs as ptxas
       reproducible               the same code whatever the threads, path, date and kernel's name
       simulator                  ptxas's code in the simulator leaves the memory that the interpreter leaves
+      kernels                    attention, products and their kin: interpreter, ptxas's code and ours leave the same
       tensor-text                tensor and asynchronous instructions become the same operations as with ptxas
       verify                     the schedule verifier has nothing to report, on ptxas's code and on ours
       mutants                    the schedule verifier finds each of 10,000 planted errors

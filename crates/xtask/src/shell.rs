@@ -24,7 +24,8 @@ pub fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
 
 /// Builds the command as people install it (the alias `dist` in `.cargo/config.toml`), and says where it is.
 pub fn installed_command() -> Result<PathBuf> {
-    run(&mut cargo(["dist", "--quiet"]))?;
+    // Words behind the alias would be for rustc.
+    run(&mut cargo(["--quiet", "dist"]))?;
     Ok(target_dir().join("dist/sassafras"))
 }
 

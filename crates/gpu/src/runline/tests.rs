@@ -266,7 +266,7 @@ fn what_can_be_expected_is_told() {
     let run = "// run k grid=(1) block=(1) args: n:u32=1 x:u32[1]=1\n";
     let cases = [
         ("// expect y[i] = 1", "there is no argument `y`"),
-        ("// expect n = [1]", "`n` is a scalar: nothing can be expected of it"),
+        ("// expect n = [1]", "`n` is no buffer: nothing can be expected of it"),
         ("// expect x[j] = 1", "the index of an expectation is `i`, as in x[i]"),
         ("// expect x[i] = 1\n// expect x[i] = 1", "`x` has an expectation already"),
     ];

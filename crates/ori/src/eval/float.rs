@@ -198,8 +198,8 @@ pub fn mufu(call: &mut Call) -> Option<Results> {
         (M::TANH, Function::Tanh),
     ])?;
     let format = call.choose(&[(M::F16, F16), (M::BF16, BF16)]).unwrap_or(F32);
-    // tanh takes and gives subnormal numbers.
-    let ftz = format == F32 && function != Function::Tanh;
+    // tanh and functions of f16 take and give subnormal numbers.
+    let ftz = format != F16 && function != Function::Tanh;
     let bits = half_or_float(call.arg(0)?, format)?;
     Some(Results::word(approx::compute(function, format, Flow { ftz, ..Flow::NEAREST }, bits) as u32))
 }

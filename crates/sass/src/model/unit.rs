@@ -58,7 +58,7 @@ pub enum Unit {
     Gmma,
     /// MUFU, conversions, bit counts.
     Xu,
-    /// LDS, LDSM, ATOMS, SHFL: they return in order.
+    /// LDS, LDSM, ATOMS, SHFL, QSPC: they return in order.
     Shared,
     /// Other loads, stores and atomics.
     Memory,
@@ -66,9 +66,13 @@ pub enum Unit {
     Texture,
     /// LDC, S2R and kin.
     Special,
+    /// B2R: in order among themselves.
+    BarrierResult,
+    /// SYNCS, on barriers in shared memory: they read in order.
+    MemoryBarrier,
     /// S2UR: in order among themselves.
     SpecialUniform,
-    /// MOVM: in order among themselves.
+    /// MOVM.
     Transpose,
     /// REDUX: in order among themselves.
     Reduce,
@@ -126,6 +130,8 @@ impl Unit {
             Memory,
             Texture,
             Special,
+            BarrierResult,
+            MemoryBarrier,
             SpecialUniform,
             Transpose,
             Reduce,
@@ -187,11 +193,18 @@ impl Unit {
         matches!(self, Unit::Alu | Unit::Select | Unit::Fma | Unit::Uniform)
     }
 
+    /// Matrix products of one warp.
+    pub(super) fn is_matrix(self) -> bool {
+        use Unit::*;
+        matches!(self, Tensor | TensorInteger | TensorSmall | TensorMiddle | TensorLate)
+    }
+
     /// Results arrive late: a write scoreboard tells when.
     pub fn writes_late(self) -> bool {
         use Unit::*;
         let in_pipes = matches!(self, Fp64 | TensorLate | Gmma | Xu | Transpose | Reduce);
-        in_pipes || matches!(self, Shared | Memory | Texture | Special | SpecialUniform | UniformLate)
+        let in_queues = matches!(self, Shared | Memory | Texture | UniformLate);
+        in_pipes || in_queues || matches!(self, Special | BarrierResult | MemoryBarrier | SpecialUniform)
     }
 
     /// Its results take some more cycles after the signal: low-rate double precision, and matrices with a scoreboard.
@@ -216,11 +229,16 @@ impl Unit {
         self.reads_late() && self != Unit::Special && queue(self) == queue(later)
     }
 
-    /// A later instruction of `later` returns after an earlier one of `self`.
+    /// A later instruction of `later` returns after an earlier one of `self`. MOVM stands in the queue of shared memory:
+    /// ptxas leaves its barrier to a later LDS, and that of QSPC to a later MOVM.
     pub fn returns_before(self, later: Unit) -> bool {
         use Unit::*;
-        matches!(self, Fp64 | TensorLate | Gmma | Xu | Shared | SpecialUniform | Transpose | Reduce)
-            && self == later
+        let queue = |unit| if unit == Transpose { Shared } else { unit };
+        let in_order = matches!(
+            queue(self),
+            Fp64 | TensorLate | Gmma | Xu | Reduce | Shared | BarrierResult | SpecialUniform
+        );
+        in_order && queue(self) == queue(later)
     }
 
     /// A result goes to a source without leaving the unit: accumulators of HGMMA.
@@ -237,7 +255,7 @@ fn selects(op: Op) -> bool {
 fn tensor(inst: &Inst, isa: Isa) -> Unit {
     let late = match inst.op() {
         Op::DMMA => true,
-        Op::IMMA => matches!(isa, Isa::Sm75 | Isa::Sm103 | Isa::Sm110),
+        Op::IMMA => matches!(isa, Isa::Sm75 | Isa::Sm103),
         _ => isa == Isa::Sm75,
     };
     if late {
@@ -253,13 +271,15 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
 
 fn memory(op: Op) -> Unit {
     match op {
-        Op::LDS | Op::LDSM | Op::ATOMS | Op::SHFL => Unit::Shared,
+        Op::LDS | Op::LDSM | Op::ATOMS | Op::SHFL | Op::QSPC => Unit::Shared,
         Op::TEX | Op::TLD | Op::TLD4 | Op::TMML | Op::TXD | Op::TXQ => Unit::Texture,
         Op::SUATOM | Op::SULD | Op::SUQUERY | Op::SURED | Op::SUST => Unit::Texture,
         Op::S2UR => Unit::SpecialUniform,
         Op::MOVM => Unit::Transpose,
         Op::REDUX => Unit::Reduce,
-        Op::LDC | Op::S2R | Op::R2UR | Op::B2R | Op::MATCH | Op::SYNCS => Unit::Special,
+        Op::B2R => Unit::BarrierResult,
+        Op::SYNCS => Unit::MemoryBarrier,
+        Op::LDC | Op::S2R | Op::R2UR | Op::MATCH => Unit::Special,
         Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => Unit::Barrier,
         Op::BMOV => Unit::Branch,
         _ => Unit::Memory,
@@ -476,13 +496,6 @@ impl<'a> Touches<'a> {
     }
 }
 
-fn is_matrix(unit: Unit) -> bool {
-    matches!(
-        unit,
-        Unit::Tensor | Unit::TensorInteger | Unit::TensorSmall | Unit::TensorMiddle | Unit::TensorLate
-    )
-}
-
 /// The parts of the first and of the later words of an operand.
 fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
     match (file, role) {
@@ -493,7 +506,7 @@ fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
         (_, Role::Use) if matches!(unit, Unit::Wide | Unit::MulHigh) && position == 2 => {
             (Part::Add, Part::AddHigh)
         }
-        (_, Role::Use) if is_matrix(unit) && position == 2 => (Part::Add, Part::Add),
+        (_, Role::Use) if unit.is_matrix() && position == 2 => (Part::Add, Part::Add),
         // A stands first where it is in registers; the accumulator stands behind the descriptors.
         (_, Role::Use) if unit == Unit::Gmma && position > 0 => (Part::Add, Part::Add),
         _ => (Part::R, Part::R),

@@ -1,7 +1,7 @@
 //! Random programs do the same before and after: the stores that they end in get the same addresses and values.
 
 use super::*;
-use ori::{Guard, eval};
+use ori::eval;
 
 /// A small generator of numbers.
 struct Random(u64);

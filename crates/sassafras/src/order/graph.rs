@@ -440,7 +440,8 @@ fn expected(unit: Unit) -> u32 {
     match unit {
         Unit::Memory | Unit::Texture => 300,
         Unit::Shared => 30,
-        Unit::Special | Unit::SpecialUniform | Unit::UniformLate => 40,
+        Unit::Special | Unit::BarrierResult | Unit::MemoryBarrier => 40,
+        Unit::SpecialUniform | Unit::UniformLate => 40,
         Unit::Fp64 => 48,
         Unit::Gmma => 64,
         _ => 24,

@@ -186,7 +186,7 @@ impl Races {
         let (index, byte) = (at as usize / WORD, at as usize % WORD);
         let Some(word) = self.words.get(rank).and_then(|words| words.get(index)) else { return Ok(()) };
         let bit = 1 << byte;
-        let clashes = |other: &Access| !(other.strong && access.strong) && !self.knows(thread, other);
+        let clashes = |other: &Access| !(self.knows(thread, other) || other.strong && access.strong);
         let harmless = |other: &Access| {
             touch.same_value && other.line == access.line && other.thread / 32 == access.thread / 32
         };

@@ -123,6 +123,10 @@ pub struct Warp {
     outputs: Box<[Lanes; RESULTS]>,
     stamp: u64,
     exited: bool,
+    /// A group has asked a barrier in memory in vain: the others, and other warps, go on first.
+    asked_in_vain: bool,
+    /// The group that has waited longest goes on next.
+    fair: bool,
     /// For each lane the phase of the cluster's barrier that it has arrived in, counted from 1.
     cluster_phases: [u64; LANES],
 }
@@ -147,6 +151,8 @@ impl Warp {
             outputs: Box::new([[0; LANES]; RESULTS]),
             stamp: 0,
             exited: false,
+            asked_in_vain: false,
+            fair: false,
             cluster_phases: [0; LANES],
         };
         let frame = warp.enter(context, context.routine, mask, None);
@@ -174,7 +180,7 @@ impl Warp {
         self.groups.iter().filter(|group| group.state != State::Ready)
     }
 
-    /// Runs until all lanes wait or are done, or for so many steps.
+    /// Runs until all lanes wait or are done, one asks a barrier in vain, or for so many steps.
     pub fn run(
         &mut self,
         context: &mut Context,
@@ -183,10 +189,13 @@ impl Warp {
         turn: u64,
     ) -> Result<(), Fault> {
         let end = statistics.steps + turn;
-        let mut fair = false;
         while statistics.steps < end {
+            let fair = std::mem::take(&mut self.fair);
             let Some(group) = self.choose(fair) else { return Ok(()) };
-            fair = self.advance(context, memory, statistics, group, end)?;
+            self.fair = self.advance(context, memory, statistics, group, end)?;
+            if std::mem::take(&mut self.asked_in_vain) {
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -251,7 +260,7 @@ impl Warp {
                     Next::Elsewhere => return Ok(false),
                     Next::Go(pc) => group.pc = pc,
                 }
-                if statistics.steps >= end {
+                if statistics.steps >= end || self.asked_in_vain {
                     self.park(group);
                     return Ok(true);
                 }

@@ -22,6 +22,13 @@ pub struct Common {
     pub meeting: Meeting,
 }
 
+impl Common {
+    pub fn new(blocks: usize, bytes: usize, system: u64, warps: usize) -> Common {
+        let shared = vec![vec![0; bytes]; blocks];
+        Common { shared, system, flights: Flights::default(), meeting: Meeting::new(warps) }
+    }
+}
+
 /// The barrier of a cluster.
 pub struct Meeting {
     barrier: Barriers,
@@ -74,12 +81,8 @@ impl<'p> Cluster<'p> {
         let blocks: Vec<Block> =
             ranks.map(|rank| Block::new(program, launch, kernel, size, place, rank)).collect();
         let bytes = (kernel.shared.next_multiple_of(16) + launch.shared) as usize;
-        let common = Common {
-            shared: vec![vec![0; bytes]; blocks.len()],
-            system: program.image.target.shared_base.into(),
-            flights: Flights::default(),
-            meeting: Meeting::new(blocks.iter().map(Block::warp_count).sum()),
-        };
+        let system = program.image.target.shared_base.into();
+        let common = Common::new(blocks.len(), bytes, system, blocks.iter().map(Block::warp_count).sum());
         Cluster { common, blocks, step_limit: launch.step_limit }
     }
 

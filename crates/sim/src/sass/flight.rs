@@ -242,3 +242,64 @@ impl Groups {
         all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two blocks with shared memory of 64 bytes, and global memory that counts.
+    fn memory() -> (Common, Global, u64) {
+        let mut global = Global::default();
+        let address = global.allocate((0..64).collect());
+        (Common::new(2, 64, 16, 1), global, address)
+    }
+
+    fn copy(from: Origin, to: Place) -> Flight {
+        Flight { pieces: vec![Piece { from, to, bytes: 16 }], combine: None, tells: Vec::new() }
+    }
+
+    #[test]
+    fn bytes_are_poison_until_they_land() {
+        let (mut common, mut global, address) = memory();
+        let to = Place::Shared { rank: 1, offset: 32 };
+        let flight = copy(Origin::Place(Place::Global(address + 16)), to);
+        common.send(&mut global, flight).unwrap();
+        assert_eq!(common.shared[1][32..36], POISON.to_le_bytes());
+        assert!(!common.land(&mut global, false), "not in the round that it was sent in");
+        // The source is read when the bytes land.
+        global.slice(address + 16, 1).unwrap()[0] = 99;
+        assert!(common.land(&mut global, false));
+        assert_eq!(common.shared[1][32..35], [99, 17, 18]);
+        assert_eq!(common.shared[0][32..35], [0; 3]);
+    }
+
+    #[test]
+    fn places_are_checked_when_a_copy_begins() {
+        let (mut common, mut global, address) = memory();
+        let system = Place::Shared { rank: 0, offset: 0 };
+        let beyond = Place::Shared { rank: 2, offset: 32 };
+        for to in [system, beyond, Place::Global(address + 56)] {
+            assert!(common.start(&mut global, &copy(Origin::Zeros, to)).is_err(), "{to:?}");
+        }
+    }
+
+    #[test]
+    fn groups_are_waited_for_in_order() {
+        let mut groups = Groups::default();
+        for offset in [16, 32, 48] {
+            groups.add(Closing::Ldgdepbar, copy(Origin::Zeros, Place::Shared { rank: 0, offset }));
+            groups.close(Closing::Ldgdepbar, 0);
+        }
+        groups.close(Closing::Utmacmdflush, 1);
+        let offset = |flight: &Flight| match flight.pieces[0].to {
+            Place::Shared { offset, .. } => offset,
+            Place::Global(_) => 0,
+        };
+        assert_eq!(groups.wait(0, 1).iter().map(offset).collect::<Vec<_>>(), [16, 32]);
+        assert_eq!(groups.wait(0, 1).len(), 0);
+        assert_eq!(groups.wait(0, 0).iter().map(offset).collect::<Vec<_>>(), [48]);
+        assert!(!groups.is_empty());
+        groups.wait(1, 0);
+        assert!(groups.is_empty());
+    }
+}

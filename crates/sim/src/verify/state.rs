@@ -10,11 +10,13 @@
 
 use super::{Dependence, Relation};
 use sass::model::{Model, Part, Port, Unit};
-use sass::{Control, Inst, Isa, Kind, M, Op, PT, Role};
+use sass::{Control, Inst, Isa, Kind, M, Op, PT, Role, SCOREBOARDS};
 use std::cmp::Ordering;
 
 /// The bit of `gsb0`, beside the six scoreboards.
 const GSB: u8 = 1 << 6;
+
+const BOARDS: usize = SCOREBOARDS as usize;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Event {
@@ -31,6 +33,8 @@ struct Event {
     by_later: u8,
     /// Groups of `gsb0` that were closed after the event's own.
     groups: u8,
+    /// By scoreboard: how many instructions that answer in order count on it, from the event's own on.
+    in_order: [u8; BOARDS],
     /// The signal was seen, or none is needed.
     done: bool,
     /// The guard of the instruction, while its predicate keeps its value.
@@ -60,6 +64,7 @@ impl Event {
             by_soon: both_soon & !by,
             by_later: all(self) & all(other) & !both_soon,
             groups: self.groups.min(other.groups),
+            in_order: std::array::from_fn(|n| self.in_order[n].min(other.in_order[n])),
             done: self.done && other.done,
             guard: self.guard.filter(|_| self.guard == other.guard),
             ..*self
@@ -169,6 +174,11 @@ impl State {
             let closed = |event: &&mut Event| event.by & GSB != 0 && i64::from(event.groups) >= left;
             self.events.iter_mut().filter(closed).for_each(|event| event.done = true);
         }
+        if let Some((scoreboard, left)) = issue.wait_counted {
+            // While the event's instruction is out, so are all that answer after it.
+            let back = |event: &&mut Event| event.in_order.get(scoreboard).is_some_and(|&count| count > left);
+            self.events.iter_mut().filter(back).for_each(|event| event.done = true);
+        }
         if issue.waits | issue.waits_late == 0 {
             return;
         }
@@ -233,6 +243,11 @@ impl State {
                 Role::Use if event.port.unit.reads_before(issue.unit) => write | read,
                 _ => 0,
             };
+            if let Some(count) = issue.counts_on.and_then(|n| event.in_order.get_mut(n))
+                && answers_in_order(event.port.unit, issue.unit)
+            {
+                *count = count.saturating_add(1);
+            }
         }
         if issue.closes_group {
             for event in self.events.iter_mut().filter(|event| event.port.unit == Unit::Gmma) {
@@ -253,6 +268,10 @@ impl State {
                 Role::Def => (access.port.is_late_result(), issue.write),
                 Role::Use => (access.port.is_late_source(), issue.write | issue.read),
             };
+            let mut in_order = [0; BOARDS];
+            if let Some(count) = issue.counts_on.and_then(|n| in_order.get_mut(n)) {
+                *count = u8::from(answers_in_order(issue.unit, issue.unit));
+            }
             let event = Event {
                 register: access.register,
                 index: issue.index as u32,
@@ -263,6 +282,7 @@ impl State {
                 by_soon: 0,
                 by_later: if late { by_later } else { 0 },
                 groups: 0,
+                in_order,
                 done: !late,
                 guard: issue.guard,
             };
@@ -296,6 +316,8 @@ pub struct Issue {
     /// Scoreboards that must be zero before it issues; those that it looks at a cycle later.
     waits: u8,
     waits_late: u8,
+    /// It waits until this scoreboard has so many left, and that is not none.
+    wait_counted: Option<(usize, u8)>,
     /// It waits until so many groups of `gsb0` are left.
     groups_left: Option<i64>,
     unit: Unit,
@@ -304,6 +326,8 @@ pub struct Issue {
     /// Bits of the scoreboards that it counts on.
     write: u8,
     read: u8,
+    /// The write scoreboard's number.
+    counts_on: Option<usize>,
     closes_group: bool,
     drains_reads: bool,
 }
@@ -335,21 +359,27 @@ impl Issue {
             Op::DEPBAR => number(0) as u8 & 0x3f,
             _ => 0,
         };
+        let wait_counted = (runs && inst.op() == Op::DEPBAR && inst.has(M::LE) && number(1) > 0)
+            .then(|| ((number(0) & 7) as usize, number(1).min(255) as u8));
         let drains_groups = runs && inst.op() == Op::WARPGROUP && inst.has(M::DEPBAR);
         Issue {
             index,
             stall: cycles(inst.control),
             waits: inst.control.wait,
             waits_late,
+            wait_counted,
             groups_left: drains_groups.then(|| number(1)),
             unit,
             accesses,
             guard,
             write: bit(inst.control.write),
             read: bit(inst.control.read),
+            counts_on: inst.control.write.map(usize::from),
             closes_group: unit == Unit::Gmma && closes_group(inst),
             // ptxas relies on it on sm_75 alone.
-            drains_reads: inst.op() == Op::BAR && model.isa() == Isa::Sm75 && inst.has(M::SYNC),
+            drains_reads: inst.op() == Op::BAR
+                && model.isa() == Isa::Sm75
+                && (inst.has(M::SYNC) || inst.has(M::RED)),
         }
     }
 
@@ -374,6 +404,12 @@ impl Issue {
             _ => false,
         }
     }
+}
+
+/// While the first instruction is out, so is a later one: the waits for fewer than all (`DEPBAR.LE SB5, 0x1`) that ptxas
+/// has between texture fetches rely on it.
+fn answers_in_order(first: Unit, later: Unit) -> bool {
+    first.returns_before(later) || (first, later) == (Unit::Texture, Unit::Texture)
 }
 
 /// Of the numbering of all files.

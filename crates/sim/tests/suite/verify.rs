@@ -202,6 +202,19 @@ fn an_early_overwrite_of_a_store_is_reported() {
     assert_eq!(code("-", "08"), 1);
 }
 
+/// Loads from constant memory read their addresses in any order, other loads one behind the other.
+#[test]
+fn a_load_over_the_address_of_another_waits_where_there_is_no_order() {
+    let code = |first: &str, second: &str, wait: &str| {
+        let first = format!("--:3:0:-:04 {first}");
+        let second = format!("{wait}:-:1:-:05 {second}");
+        shorts(Isa::Sm90, &[&first, &second, "03:-:-:-:05 EXIT"])
+    };
+    let constants = |wait| code("LDC R1, c[0x3][R2]", "LDC R2, c[0x3][R4]", wait).len();
+    assert_eq!((constants("08"), constants("01"), constants("--")), (0, 0, 1));
+    assert_eq!(code("LDS R1, [R2]", "LDS R2, [R4]", "--"), []);
+}
+
 #[test]
 fn accumulators_wait_for_their_group() {
     let code = |left: u8| {

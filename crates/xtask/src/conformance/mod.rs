@@ -12,6 +12,7 @@ mod corpus;
 mod cubin_diff;
 mod forms;
 mod json;
+mod kernels;
 mod mistakes;
 mod mutants;
 mod reproducible;
@@ -23,7 +24,7 @@ pub use compile_forms::compile as compile_ours;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
@@ -31,6 +32,7 @@ const PARTS: [Part; 10] = [
     ("commands", commands::run),
     ("reproducible", reproducible::run),
     ("simulator", simulator::run),
+    ("kernels", kernels::run),
     ("tensor-text", tensor_text::run),
     ("verify", verify::run),
     ("mutants", mutants::run),

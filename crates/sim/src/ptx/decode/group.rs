@@ -64,7 +64,12 @@ impl<'a> Decoder<'a> {
         let sums = self.sources(accumulators, Type::B32)?;
         (sums.len() == held(ROWS * n, sum_element)).then_some(())?;
         let rows = match in_registers {
-            true => Rows::Registers(self.sources(rows, Type::B32)?.into()),
+            true => {
+                let sources = self.sources(rows, Type::B32)?;
+                let elements = ROWS * if sparse { k / 2 } else { k };
+                (sources.len() == held(elements, left)).then_some(())?;
+                Rows::Registers(sources.into())
+            }
             false => Rows::Memory(self.source(rows, Type::B64)?),
         };
         Some(Action::GroupProduct(Box::new(GroupAction {

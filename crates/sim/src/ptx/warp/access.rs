@@ -181,11 +181,13 @@ impl Warp {
                 let new = (atomic.function)(resolved, old, &arguments);
                 let view = (atomic.view)(old, &arguments);
                 self.order_atomic(now, lane, place, atomic, [old, new, view]).map_err(|kind| (kind, lane))?;
+                let in_vain = atomic.asks && view == 0;
                 let vain = &mut *now.memory.vain;
-                *vain = if new != old { 0 } else { *vain + u64::from(atomic.asks && view == 0) };
+                *vain = if new != old { 0 } else { *vain + u64::from(in_vain) };
                 if *vain > VAIN_LIMIT {
                     return Err((never(at, old as u64), lane));
                 }
+                self.asked_in_vain |= in_vain;
                 let data = self.bytes(now, lane, place, atomic.bytes).map_err(|kind| (kind, lane))?;
                 for (i, chunk) in data.chunks_mut(8).enumerate() {
                     memory::store(chunk, (new >> (64 * i)) as u64);

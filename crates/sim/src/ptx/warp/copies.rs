@@ -18,23 +18,34 @@ const MAP_PART: u32 = 64;
 /// Bytes of a barrier.
 const BARRIER: u32 = 8;
 
-/// Who gets what a copy brings: for each lane the place, the barrier and the blocks.
+/// An address and the space that it is of.
+type Location = (Space, u64);
+
+/// Where a copy goes, and the barrier that counts its bytes.
+struct Target {
+    place: Location,
+    barrier: Option<Location>,
+}
+
+/// Who gets what a copy brings: for each lane the barrier and the blocks.
 struct Receivers {
     barriers: Option<(Space, Lanes)>,
     blocks: Option<Lanes>,
 }
 
 impl Receivers {
-    /// The addresses, of the place and of the barrier, that a lane's copy goes to.
-    fn of(&self, lane: usize, (space, place): (Space, u64)) -> Vec<((Space, u64), Option<(Space, u64)>)> {
+    /// Where a lane's copy to some place goes: there, or to the same place in several blocks.
+    fn of(&self, lane: usize, place: Location) -> Vec<Target> {
         let barrier = self.barriers.map(|(space, barriers)| (space, barriers[lane]));
-        let Some(blocks) = &self.blocks else { return vec![((space, place), barrier)] };
-        let within = |(_, address): (Space, u64), rank: u64| {
+        let Some(blocks) = &self.blocks else { return vec![Target { place, barrier }] };
+        let within = |(_, address): Location, rank: u64| {
             let offset = address & ((1 << RANK_SHIFT) - 1);
             (Space::Cluster, rank << RANK_SHIFT | offset)
         };
         let ranks = (0..16).filter(|rank| blocks[lane] >> rank & 1 == 1);
-        ranks.map(|rank| (within((space, place), rank), barrier.map(|at| within(at, rank)))).collect()
+        let target =
+            |rank| Target { place: within(place, rank), barrier: barrier.map(|at| within(at, rank)) };
+        ranks.map(target).collect()
     }
 }
 
@@ -56,7 +67,7 @@ impl Warp {
         &mut self,
         now: &mut Now,
         lane: usize,
-        barrier: Option<(Space, u64)>,
+        barrier: Option<Location>,
         bytes: u64,
     ) -> Result<(), FaultKind> {
         let Some(place) = barrier else { return Ok(()) };
@@ -75,7 +86,7 @@ impl Warp {
         for lane in lanes(now.mask) {
             let stop = |kind| (kind, lane);
             let size = u64::from(sizes[lane] as u32);
-            for (to, barrier) in receivers.of(lane, (bulk.to.space, targets[lane])) {
+            for Target { place: to, barrier } in receivers.of(lane, (bulk.to.space, targets[lane])) {
                 for at in (0..size).step_by(BULK_STEP as usize) {
                     let from = (bulk.from.space, origins[lane].wrapping_add(at));
                     let to = (to.0, to.1.wrapping_add(at));
@@ -91,8 +102,8 @@ impl Warp {
         &mut self,
         now: &mut Now,
         lane: usize,
-        from: (Space, u64),
-        to: (Space, u64),
+        from: Location,
+        to: Location,
         bulk: &Bulk,
     ) -> Result<(), FaultKind> {
         self.touch(now, lane, from, BULK_STEP, Touch::READ.by_agent(Kind::Bulk))?;
@@ -118,7 +129,7 @@ impl Warp {
         &mut self,
         now: &mut Now,
         lane: usize,
-        (space, address): (Space, u64),
+        (space, address): Location,
     ) -> Result<[u8; tensor_map::BYTES], FaultKind> {
         let mut map = [0; tensor_map::BYTES];
         for (index, part) in map.chunks_exact_mut(MAP_PART as usize).enumerate() {
@@ -175,16 +186,14 @@ impl Warp {
         lane: usize,
         map: &TensorMap,
         cells: &[tensor_map::Cell],
-        targets: &[((Space, u64), Option<(Space, u64)>)],
+        targets: &[Target],
     ) -> Result<(), FaultKind> {
         let size = map.element.bytes();
-        for ((space, place), barrier) in targets {
+        for Target { place: (space, place), barrier } in targets {
             aligned(*space, *place, BOX_ALIGNMENT)?;
             for cell in cells {
                 let value = match cell.global {
-                    Some(address) => {
-                        map.loaded(memory::load(self.bytes(now, lane, (Space::Global, address), size)?))
-                    }
+                    Some(address) => memory::load(self.bytes(now, lane, (Space::Global, address), size)?),
                     None => map.filling(),
                 };
                 let at = map.swizzled(*place, cell.shared);
@@ -202,7 +211,7 @@ impl Warp {
         lane: usize,
         map: &TensorMap,
         cells: &[tensor_map::Cell],
-        (space, place): (Space, u64),
+        (space, place): Location,
         direction: &Direction,
     ) -> Result<(), FaultKind> {
         aligned(space, place, BOX_ALIGNMENT)?;

@@ -85,7 +85,8 @@ impl Decoder<'_> {
             inst.modifiers().filter_map(one).collect()
         };
         let to = if inst.has(M::F32) { F32 } else { F16 };
-        let float = |a: Element, b: Element| ([a, b, Element::Float(to)], Sum::Float(to, Accuracy::WIDE));
+        let accuracy = if inst.op() == Op::QGMMA { Accuracy::NARROW } else { Accuracy::WIDE };
+        let float = |a: Element, b: Element| ([a, b, Element::Float(to)], Sum::Float(to, accuracy));
         Some(match inst.op() {
             Op::HGMMA => {
                 let element = match () {

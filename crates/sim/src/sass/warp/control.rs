@@ -124,10 +124,11 @@ impl Warp {
         let is_here = |other: usize, for_lane: usize| present >> other & met[other] >> for_lane & 1 != 0;
         let complete = |lane: usize| lanes_of(wanted[lane]).all(|other| is_here(other, lane));
         let gone = self.unite(state, complete, |lane| wanted[lane]);
-        // Those that come later wait only for each other.
+        // Those that come later wait only for each other, and those that have gone for nobody.
         let register = &mut self.convergence[usize::from(barrier)];
         for lane in lanes_of(gone) {
             lanes_of(met[lane]).for_each(|other| register[other] &= !(1 << lane));
+            register[lane] = 0;
         }
     }
 
@@ -143,10 +144,12 @@ impl Warp {
         }
     }
 
-    /// Lanes sleep: the others, at their side or at BSYNC, go on without them. Both were seen on an H200.
+    /// Lanes sleep: the others, at their side or at BSYNC now, go on without them. Both were seen on an H200.
     pub(super) fn sleep(&mut self, group: &mut Group, mask: u32) -> Next {
+        let before = self.yields;
         lanes_of(mask).for_each(|lane| self.yields[lane] = YIELDS - 1);
         self.give_way(mask);
+        self.yields = before;
         if group.mask == mask { Next::Yield } else { self.split(group, mask, group.pc + 1) }
     }
 
@@ -174,7 +177,10 @@ impl Warp {
             return;
         }
         let wanted = self.members.map(|mask| mask & self.alive);
-        self.unite(State::AtSync, |lane| wanted[lane] & !present == 0, |lane| wanted[lane]);
+        // Who waits at another place for others, and not for a lane, is not there for it.
+        let is_here = |other: usize, for_lane: usize| present >> other & wanted[other] >> for_lane & 1 != 0;
+        let complete = |lane: usize| lanes_of(wanted[lane]).all(|other| is_here(other, lane));
+        self.unite(State::AtSync, complete, |lane| wanted[lane]);
     }
 
     /// Of the groups in a state, makes one of the lanes that may go and wait for the same lanes at the same place. Says
