@@ -36,7 +36,8 @@ impl Allocator<'_> {
         let data = &self.function.insts[inst];
         self.lower_ceiling(data)?;
         match self.as_things_lie(inst, dying) {
-            Err(Trouble::NoRoom(File::R)) if self.pins.is_empty() => match self.from_memory(inst, dying) {
+            Err(Trouble::NoRoom(File::R)) if self.pins.is_empty() => match self.take_from_memory(inst, dying)
+            {
                 Err(Trouble::NoRoom(File::R)) => return Err(Trouble::TooWide(inst)),
                 done => done?,
             },

@@ -16,7 +16,7 @@ use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Value};
 
 impl Allocator<'_> {
-    pub(super) fn from_memory(&mut self, inst: Inst, dying: &[Value]) -> Result<(), Trouble> {
+    pub(super) fn take_from_memory(&mut self, inst: Inst, dying: &[Value]) -> Result<(), Trouble> {
         let data = &self.function.insts[inst];
         self.take_back(data);
         let other_files = |a: &Self, v: &Value| a.function.values[*v].file != File::R;
