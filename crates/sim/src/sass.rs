@@ -168,7 +168,7 @@ impl<'p> Machine<'p> {
             return Err(refuse("the grid is empty".into()));
         }
         let cluster = launch.cluster.or(kernel.cluster).unwrap_or([1; 3]);
-        if cluster.contains(&0) || (0..3).any(|axis| launch.grid[axis] % cluster[axis] != 0) {
+        if cluster.contains(&0) || (0..3).any(|axis| !launch.grid[axis].is_multiple_of(cluster[axis])) {
             return Err(refuse(format!("{:?} blocks are no clusters of {cluster:?}", launch.grid)));
         }
         let shared = kernel.shared.saturating_add(launch.shared);

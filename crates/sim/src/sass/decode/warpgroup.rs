@@ -67,7 +67,7 @@ impl Decoder<'_> {
         self.operands_of(Kind::Unsigned).next().map_or(0, |operand| operand.value as u8)
     }
 
-    fn operands_of<'k>(&'k self, kind: Kind) -> impl Iterator<Item = &'k Operand> {
+    fn operands_of(&self, kind: Kind) -> impl Iterator<Item = &Operand> {
         self.inst.operands().map(|(_, operand)| operand).filter(move |operand| operand.kind == kind)
     }
 
