@@ -278,6 +278,13 @@ impl TensorMap {
         if INTERLEAVE.get(map) != 0 {
             return Err("an interleaved tensor".into());
         }
+        // What becomes of them on the way is not known.
+        if matches!(element, Element::F32Ftz | Element::Tf32 | Element::Tf32Ftz) {
+            return Err("a tensor whose elements are rounded, which is not known".into());
+        }
+        if FILL.get(map) == 1 && *element != Element::F16 {
+            return Err(format!("a tensor of {} filled with NaN, which is not known", element.type_name()));
+        }
         let stride = |axis: usize| {
             let high = u64::from(high_stride_field(axis).get(map));
             (high << 32 | u64::from(word(map, STRIDES + 4 * axis))) << STRIDE_SHIFT

@@ -106,11 +106,6 @@ impl<'p> Block<'p> {
             let undefined = |what: String| Fault::new(arrival.line, FaultKind::Undefined { what });
             let Arrival { number, threads, mask, predicates, .. } = arrival;
             self.barriers.arrive(number, &Party { warp, mask, predicates, threads }).map_err(undefined)?;
-            if let Some(races) = &mut memory.races {
-                let who: Vec<u32> =
-                    lanes(mask).map(|lane| races.thread(self.context.rank, warp as u32, lane)).collect();
-                races.arrive(Meeting::Barrier(self.context.rank as usize, number), who.into_iter());
-            }
         }
         if changed {
             let alive = self.alive();

@@ -377,7 +377,15 @@ impl Warp {
             Action::Whole(_) | Action::MatrixAccess(_) | Action::TileAccess(_) | Action::GroupProduct(_) => {
                 return self.whole(context, memory, group, mask, action, line);
             }
-            Action::Barrier(barrier) => return self.arrive(context, group, mask, barrier, line),
+            Action::Barrier(barrier) => {
+                let next = self.arrive(context, group, mask, barrier, line)?;
+                if let (Some(races), Some(arrival)) = (&mut memory.races, context.arrivals.last()) {
+                    let threads = self.threads(context, races, arrival.mask);
+                    let meeting = Meeting::Barrier(context.rank as usize, arrival.number);
+                    races.arrive(meeting, threads.into_iter());
+                }
+                return Ok(next);
+            }
             Action::ClusterArrive => {
                 memory.barrier.arrive(context.rank, self.index, mask);
                 lanes(mask).for_each(|lane| self.cluster_phases[lane] = memory.barrier.phase + 1);
