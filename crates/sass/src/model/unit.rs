@@ -223,7 +223,7 @@ impl Unit {
     /// earlier LDC have waited for that very one; an H200 was seen to find the later result in it.
     pub fn reads_before(self, later: Unit) -> bool {
         let queue = |unit| match unit {
-            Unit::Shared | Unit::Memory | Unit::Barrier => Unit::Memory,
+            Unit::Shared | Unit::Memory | Unit::Barrier | Unit::Transpose => Unit::Memory,
             unit => unit,
         };
         self.reads_late() && self != Unit::Special && queue(self) == queue(later)

@@ -239,7 +239,7 @@ impl State {
         let counts = write | read != 0;
         for event in self.events.iter_mut().filter(|_| counts) {
             event.by_later |= match event.role {
-                Role::Def if event.port.unit.returns_before(issue.unit) => write,
+                Role::Def if answers_in_order(event.port.unit, issue.unit) => write,
                 Role::Use if event.port.unit.reads_before(issue.unit) => write | read,
                 _ => 0,
             };
@@ -376,9 +376,9 @@ impl Issue {
             read: bit(inst.control.read),
             counts_on: inst.control.write.map(usize::from),
             closes_group: unit == Unit::Gmma && closes_group(inst),
-            // ptxas relies on it on sm_75 alone.
+            // ptxas relies on it on these two alone.
             drains_reads: inst.op() == Op::BAR
-                && model.isa() == Isa::Sm75
+                && matches!(model.isa(), Isa::Sm75 | Isa::Sm89)
                 && (inst.has(M::SYNC) || inst.has(M::RED)),
         }
     }
@@ -406,8 +406,8 @@ impl Issue {
     }
 }
 
-/// While the first instruction is out, so is a later one: the waits for fewer than all (`DEPBAR.LE SB5, 0x1`) that ptxas
-/// has between texture fetches rely on it.
+/// While the first instruction is out, so is a later one. Beyond what a scheduler may build on, texture fetches: ptxas
+/// waits for fewer than all of them (`DEPBAR.LE SB5, 0x1`), and leaves the barrier of one to the next.
 fn answers_in_order(first: Unit, later: Unit) -> bool {
     first.returns_before(later) || (first, later) == (Unit::Texture, Unit::Texture)
 }
