@@ -312,13 +312,12 @@ fn functions<'a>(module: &'a ptx::Module<'a>) -> Result<Vec<&'a ptx::ast::Functi
             Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
             Item::Variable(_) | Item::File(_) | Item::Section(_) | Item::Alias(_) => {}
             // No loop is unrolled.
-            Item::Pragma(strings) => match strings.iter().find(|s| s.trim_matches('"') != "nounroll") {
-                Some(other) => {
+            Item::Pragma(strings) => {
+                if let Some(other) = strings.iter().find(|s| s.trim_matches('"') != "nounroll") {
                     let message = format!("Pragma '{}' not supported", other.trim_matches('"'));
                     return Err(Failure::of_module(message));
                 }
-                None => {}
-            },
+            }
         }
     }
     Ok(functions)

@@ -180,7 +180,8 @@ pub enum Clamp {
 pub struct Flow {
     pub rounding: Rounding,
     /// Subnormal arguments and results become zero. A result is flushed if it is below the smallest normal number
-    /// before rounding: an H200 makes zero of f32 and f16 products that rounding would lift to that number.
+    /// when rounded to as many digits: an H200 makes zero of f32 and f16 products that subnormal rounding would lift to
+    /// that number, and that number of f16 products that lie closer to it.
     pub ftz: bool,
     pub clamp: Clamp,
     /// What is too large becomes the largest number, and so does an infinity.
@@ -295,6 +296,16 @@ impl Exact {
         Exact { negative, exponent: high.exponent, significand }
     }
 
+    /// Is it below the smallest normal number, also when it is rounded as if there were smaller ones? `top` is the
+    /// exponent of its first bit.
+    #[inline]
+    fn is_tiny(self, format: Format, top: i32, rounding: Rounding) -> bool {
+        let digits = format.mantissa as i32;
+        let smallest = format.lowest() + digits;
+        top < smallest - 1
+            || top == smallest - 1 && round_at(self, top - digits, rounding) >> (digits + 1) == 0
+    }
+
     /// Rounded to a format, or flushed. Overflow gives infinity or the largest number, as the rounding has it.
     #[inline]
     pub fn round(self, format: Format, flow: Flow) -> u64 {
@@ -303,7 +314,7 @@ impl Exact {
             return sign;
         }
         let top = self.exponent + 127 - self.significand.leading_zeros() as i32;
-        if flow.ftz && top < format.lowest() + format.mantissa as i32 {
+        if flow.ftz && self.is_tiny(format, top, flow.rounding) {
             return sign;
         }
         let last = (top - format.mantissa as i32).max(format.lowest());

@@ -212,11 +212,13 @@ fn flushing_and_clamping() {
     assert_eq!(add(F32, ftz, 0x807f_ffff, 0x8000_0000), 0x8000_0000);
     assert_eq!(mul(F32, ftz, 0x0080_0000, 0x3f00_0000), 0);
     assert_eq!(mul(F32, ftz, 0x8080_0000, 0x3f00_0000), 0x8000_0000);
-    // Below the smallest normal number before rounding, as an H200 has it.
+    // Below the smallest normal number when rounded to all digits, as an H200 has it.
     assert_eq!(mul(F32, Flow::NEAREST, 0x00ff_ffff, 0x3f00_0000), 0x0080_0000);
     assert_eq!(mul(F32, ftz, 0x00ff_ffff, 0x3f00_0000), 0);
     assert_eq!(mul(F32, Flow { rounding: Rounding::Up, ..ftz }, 0x0080_0000, 0x3f7f_ffff), 0);
     assert_eq!(mul(F16, ftz, 0x0800, 0x37ff), 0);
+    assert_eq!(mul(F16, ftz, 0x2003, 0x1ffa), 0x0400);
+    assert_eq!(mul(F16, ftz, 0x2001, 0x1fff), 0x0400);
     assert_eq!(mul(F16, ftz, 0x0800, 0x3800), 0x0400);
     let sat = Flow { clamp: Clamp::Saturate, ..Flow::NEAREST };
     assert_eq!(add(F32, sat, 0x4000_0000, 0), 0x3f80_0000);
