@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(limits_of(large), named(&[("b", 64), ("c", 64)]));
         let two = format!("{large} .entry l() .maxnreg 40 {{ call c; ret; }}");
         assert_eq!(limits_of(&two), named(&[("b", 64), ("c", 40)]));
-        let pointer = ".entry k() .maxnreg 32 { .reg .b64 %f; mov.b64 %f, d; p: .callprototype _ _ (); call %f, p; ret; }";
+        let pointer = ".entry k() .maxnreg 32 { .reg .b64 %f; mov.b64 %f, d; p: .callprototype _ (); call %f, p; ret; }";
         assert_eq!(limits_of(pointer), named(&[("a", 32), ("b", 32), ("c", 32), ("d", 32)]));
     }
 }

@@ -77,6 +77,8 @@ fn evaluate(function: Function, format: Format, flow: Flow, a: u64) -> u64 {
             let large = of(Exact { exponent: x.exponent + 24, ..x });
             float::add(F32, Flow::NEAREST, large, u64::from((-24f32).to_bits()))
         }
+        // ptxas goes on from what the unit gives until all digits are right.
+        Function::Rsqrt if format == F64 && !flow.ftz => inverse_root(x).round(F64, Flow::NEAREST),
         // Halves are what is left of an f32: cut off.
         _ if format.width() == 16 => {
             let exact = unit::evaluate(function, x);
@@ -85,6 +87,19 @@ fn evaluate(function: Function, format: Format, flow: Flow, a: u64) -> u64 {
             if format.is_infinite(nearest) { nearest } else { cut }
         }
         _ => of(x),
+    }
+}
+
+/// x^(-1/2), to more digits than any format has.
+fn inverse_root(x: Exact) -> Exact {
+    let odd = x.exponent & 1;
+    let (significand, exponent) = (x.significand << odd, x.exponent - odd);
+    let widened = significand.leading_zeros().saturating_sub(1) & !1;
+    let root = (significand << widened).isqrt();
+    Exact {
+        negative: false,
+        exponent: -126 - (exponent - widened as i32) / 2,
+        significand: (1 << 126) / root,
     }
 }
 
