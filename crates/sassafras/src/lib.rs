@@ -26,6 +26,7 @@ mod layout;
 mod legalize;
 mod limits;
 mod lines;
+mod local;
 mod lower;
 mod mir;
 mod moves;

@@ -6,7 +6,7 @@
 
 use crate::bank0::Machine;
 use crate::{
-    Failure, Options, alone, bundles, combine, convergence, edges, legalize, order, progress, select,
+    Failure, Options, alone, bundles, combine, convergence, edges, legalize, local, order, progress, select,
     simplify, uniform,
 };
 use ori::Function;
@@ -60,6 +60,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "convergence", level: 0, run: |f, c| convergence::run(f, c.machine) },
     Pass { name: "split-edges", level: 0, run: |f, c| edges::run(f, c.machine) },
     Pass { name: "legalize", level: 0, run: |f, c| legalize::run(f, c.machine) },
+    Pass { name: "local", level: 0, run: |f, _| local::run(f) },
     Pass { name: "order", level: 1, run: order::run },
 ];
 
@@ -79,6 +80,8 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("bundles", "split-edges", "words that become one parameter are packed at the end of the predecessor"),
     ("convergence", "split-edges", "regions add blocks and edges"),
     ("convergence", "legalize", "regions add instructions"),
+    ("legalize", "local", "constants that got uniform registers are among what is brought"),
+    ("local", "order", "what a block computes again has a place in its order"),
     ("legalize", "order", "constants that got registers have a place in the order, too"),
 ];
 

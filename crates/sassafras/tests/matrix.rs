@@ -81,3 +81,16 @@ fn a_product_stays_behind_the_meeting_of_its_threads() {
     let place = |name: &str| code.iter().position(|line| line.starts_with(name)).expect(name);
     assert!(place("WARPSYNC") < place("BMMA"), "{code:#?}");
 }
+
+/// Uniform registers are the warp's: threads on one side of a branch write over what the others need.
+#[test]
+fn uniform_values_stay_in_their_blocks() {
+    let parts = ".shared .align 8 .b64 barrier; mov.u32 %r2, %laneid; mov.u32 %r3, barrier; st.global.b32 [%rd1], %r2;\n\
+        setp.eq.u32 %p1, %r2, 0; @%p1 bra L;\n\
+        mbarrier.init.shared.b64 [%r3], 1; exit;\n\
+        L: st.global.b32 [%rd1+4], %r3;";
+    let code = code("sm_90", parts);
+    let last = |name: &str| code.iter().rposition(|line| line.starts_with(name)).expect(name);
+    let store = last("STG");
+    assert!(last("SYNCS") < store && last("ULDC") > last("SYNCS") && last("ULDC") < store, "{code:#?}");
+}

@@ -1,0 +1,105 @@
+//! Uniform registers belong to the warp, not to a thread: where threads have parted, those on one side write over what
+//! those on the other still need.
+//!
+//! So uniform values don't live from block to block in code that parts of a warp may run, one after the other, while
+//! some of it, or a function that it calls, writes uniform registers. Constants and words of general registers are
+//! brought to the block that reads them, again behind each call. Within a block a group of threads is not interrupted.
+
+use ori::entity::Entity;
+use ori::{Arg, Block, Cfg, Divergence, File, Function, Inst, InstData, Op, Pseudo, Value};
+use rustc_hash::FxHashMap;
+use sass::Op as Name;
+
+pub fn run(function: &mut Function) -> Result<(), String> {
+    let cfg = Cfg::new(function);
+    let divergence = Divergence::new(function, &cfg);
+    if !is_shared(function, &cfg, &divergence) {
+        return Ok(());
+    }
+    let mut definitions: Vec<Option<Inst>> = vec![None; function.values.len()];
+    for inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts) {
+        let data = &function.insts[*inst];
+        // A word that threads have in common can be taken from any of them.
+        if comes_again(data) && !data.uses().any(|v| divergence.varies(v) || is_uniform(function, v)) {
+            definitions[data.results[0].index()] = Some(*inst);
+        }
+    }
+    for &block in &cfg.order {
+        bring(function, &definitions, block);
+    }
+    drop_unread(function, &cfg);
+    Ok(())
+}
+
+/// May uniform registers change between two blocks that threads run one after the other?
+fn is_shared(function: &Function, cfg: &Cfg, divergence: &Divergence) -> bool {
+    let writes = |inst: &Inst| function.insts[*inst].results.iter().any(|v| is_uniform(function, *v));
+    let calls = |inst: &Inst| matches!(function.insts[*inst].op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
+    cfg.order.iter().any(|b| {
+        let insts = &function.blocks[*b].insts;
+        insts.iter().any(calls) || divergence.is_parted(*b) && insts.iter().any(writes)
+    })
+}
+
+fn is_uniform(function: &Function, value: Value) -> bool {
+    function.values[value].file == File::UR
+}
+
+/// Can it be computed again wherever it is read?
+fn comes_again(data: &InstData) -> bool {
+    let op = matches!(data.op, Op::Machine(Name::ULDC | Name::LDCU | Name::UMOV | Name::R2UR));
+    op && data.guard.is_none() && data.results.len() == 1
+}
+
+/// Computes what a block reads of others in the block itself. `definitions` has what can be computed again.
+fn bring(function: &mut Function, definitions: &[Option<Inst>], block: Block) {
+    // What the block has of its own or has brought, by what it was.
+    let mut here: FxHashMap<Value, Value> = FxHashMap::default();
+    let mut out = Vec::new();
+    for inst in std::mem::take(&mut function.blocks[block].insts) {
+        let read: Vec<Value> = function.insts[inst].uses().filter(|v| is_uniform(function, *v)).collect();
+        for value in read {
+            let known = here.contains_key(&value);
+            let Some(source) = definitions[value.index()].filter(|_| !known) else { continue };
+            let (shape, mut data) = (function.values[value], function.insts[source].clone());
+            let copy = function.value(shape.file, shape.words);
+            data.results[0] = copy;
+            data.at = function.insts[inst].at;
+            out.push(function.insts.push(data));
+            here.insert(value, copy);
+        }
+        for arg in &mut function.insts[inst].args {
+            match arg {
+                Arg::Use(u) => u.value = here.get(&u.value).copied().unwrap_or(u.value),
+                Arg::Bank { index: Some(index), .. } => *index = here.get(index).copied().unwrap_or(*index),
+                _ => {}
+            }
+        }
+        if function.insts[inst].op == Op::Pseudo(Pseudo::Call) {
+            here.clear();
+        }
+        let results = function.insts[inst].results.clone();
+        here.extend(results.into_iter().map(|v| (v, v)));
+        out.push(inst);
+    }
+    function.blocks[block].insts = out;
+}
+
+/// What was brought elsewhere and is read no more goes.
+fn drop_unread(function: &mut Function, cfg: &Cfg) {
+    let mut read = vec![false; function.values.len()];
+    for &block in &cfg.order {
+        let data = &function.blocks[block];
+        let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
+        inner.chain(data.end.uses()).for_each(|v| read[v.index()] = true);
+    }
+    for &block in &cfg.order {
+        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        insts.retain(|i| {
+            let data = &function.insts[*i];
+            let brought = comes_again(data) && is_uniform(function, data.results[0]);
+            !brought || read[data.results[0].index()]
+        });
+        function.blocks[block].insts = insts;
+    }
+}
