@@ -6,7 +6,7 @@
 //! * A block ends in a terminator; control flow stands nowhere else. Convergence barriers are instructions
 //!   (`BSSY`, `BSYNC`) on values of file B.
 
-use crate::entity::{Block, Inst, Map, Value};
+use crate::entity::{Block, Entity, Inst, Map, Value};
 use rustc_hash::FxHashMap;
 use sass::M;
 use smallvec::SmallVec;
@@ -402,6 +402,17 @@ impl Function {
         let file = |arg: &Arg| arg.value().map(|v| self.values[v].file);
         let descriptor = inst.args.iter().position(|a| file(a) == Some(File::UR))?;
         inst.args.get(descriptor + 1).filter(|a| file(a) == Some(File::R)).and_then(Arg::value)
+    }
+
+    /// The instruction that defines each value, and its block; parameters of blocks have none.
+    pub fn definitions(&self) -> Vec<Option<(Block, Inst)>> {
+        let mut all = vec![None; self.values.len()];
+        for block in self.blocks.keys() {
+            for &inst in &self.blocks[block].insts {
+                self.insts[inst].results.iter().for_each(|v| all[v.index()] = Some((block, inst)));
+            }
+        }
+        all
     }
 
     pub fn append(&mut self, block: Block, data: InstData) -> Inst {

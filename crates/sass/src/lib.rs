@@ -5,6 +5,7 @@
 //! - `Display` and [`parse`]: nvdisasm's text.
 //! - [`Inst::new`], [`select`], [`legal`]: the form for an operation and its operands on a target.
 //! - [`Target`]: register files, parameter base, occupancy limits of each chip.
+//! - [`tensor_map`]: the bits of what tensor copies read.
 //! - [`Inst::registers`]: what is read and written; [`Class`]: which pipe, which scoreboards.
 
 mod code;
@@ -16,6 +17,7 @@ pub mod model;
 mod number;
 mod select;
 pub mod target;
+pub mod tensor_map;
 mod text;
 
 pub use code::{EncodeError, decode, encode};

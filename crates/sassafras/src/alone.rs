@@ -26,7 +26,7 @@ pub fn run(function: &mut Function) -> Result<(), String> {
         return Ok(());
     }
     let divergence = Divergence::new(function, &cfg);
-    let definitions = definitions(function, &cfg);
+    let definitions = function.definitions();
     let alone = |t: &&Turns| holds_for_one(function, &definitions, t.asks, DEPTH);
     let alone: Vec<&Turns> = turns.iter().filter(alone).collect();
     if alone.is_empty() {
@@ -154,24 +154,15 @@ fn is_guarded_uniformly(data: &InstData) -> bool {
     data.guard.is_none() && data.results.is_empty() && forms.iter().all(|form| form.guard == sass::Kind::V)
 }
 
-/// Where each value is defined: a block and the place there.
-type Definitions = Vec<Option<(Block, usize)>>;
-
-fn definitions(function: &Function, cfg: &Cfg) -> Definitions {
-    let mut all = vec![None; function.values.len()];
-    for &block in &cfg.order {
-        for (place, inst) in function.blocks[block].insts.iter().enumerate() {
-            function.insts[*inst].results.iter().for_each(|v| all[v.index()] = Some((block, place)));
-        }
-    }
-    all
-}
-
 /// Does a predicate hold for one thread of the warp at most?
-fn holds_for_one(function: &Function, definitions: &Definitions, value: Value, depth: usize) -> bool {
-    let Some((block, place)) = definitions[value.index()] else { return false };
-    let insts = &function.blocks[block].insts;
-    let data = &function.insts[insts[place]];
+fn holds_for_one(
+    function: &Function,
+    definitions: &[Option<(Block, Inst)>],
+    value: Value,
+    depth: usize,
+) -> bool {
+    let Some((block, inst)) = definitions[value.index()] else { return false };
+    let data = &function.insts[inst];
     let one = |arg: &Arg| match arg {
         Arg::Use(u) => u.is_plain() && depth > 0 && holds_for_one(function, definitions, u.value, depth - 1),
         _ => false,
@@ -180,9 +171,11 @@ fn holds_for_one(function: &Function, definitions: &Definitions, value: Value, d
         return false;
     }
     match data.op {
-        Op::Machine(Name::ELECT) => place
-            .checked_sub(1)
-            .is_some_and(|before| convergence::waits_for_all(&function.insts[insts[before]])),
+        Op::Machine(Name::ELECT) => {
+            let mut pairs = function.blocks[block].insts.windows(2);
+            let before = pairs.find(|pair| pair[1] == inst).map(|pair| &function.insts[pair[0]]);
+            before.is_some_and(convergence::waits_for_all)
+        }
         Op::Machine(Name::PLOP3) => {
             let [Arg::True(_), a, b, c, Arg::Imm(table), _] = &data.args[..] else { return false };
             // Rows of the table in which each of the three holds.

@@ -2,7 +2,7 @@
 //!
 //! A list scheduler before register allocation. What must stay in order is said by `order/graph.rs`; among what may
 //! come next, the one goes first from which the longest way leads to the end of the block, unless it can't issue yet or
-//! would make too many values alive. More registers than [`Budget`] gives are only taken where the code as it came took
+//! would make too many values alive. More registers than [`BUDGET`] gives are only taken where the code as it came took
 //! them, too. Blocks are cut into windows, so that the time is linear in the size of the code.
 
 mod graph;
@@ -14,6 +14,7 @@ use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Block, Cfg, File, Function, Inst, Op, Pseudo, Value};
 use sass::model::Unit;
+use std::cmp::Reverse;
 
 /// Instructions that are looked at together.
 const WINDOW: usize = 1024;
@@ -154,27 +155,27 @@ impl Pressure {
         function.insts[inst].uses().for_each(|v| self.left[v.index()] -= 1);
     }
 
+    /// Is there room enough, whatever ends with an instruction?
+    fn has_room(&self, function: &Function, inst: Inst) -> bool {
+        let mut added = self.now;
+        function.insts[inst].results.iter().for_each(|v| add(&mut added, function, *v, 1));
+        let few = self.now[0] < BUDGET[0] || added[0] == self.now[0];
+        few && (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i])
+    }
+
     /// Does an instruction take registers where many are taken?
-    fn is_tight(&self, function: &Function, inst: Inst) -> bool {
-        self.now[0] >= BUDGET[0] && self.change(function, inst)[0] > 0
+    fn is_tight(&self, change: &Counts) -> bool {
+        self.now[0] >= BUDGET[0] && change[0] > 0
     }
 
     /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
     /// mind for each beginning.
-    fn must_wait(&self, function: &Function, inst: Inst) -> bool {
-        let more = |change: i32| change > 0 && self.now[0] + change > self.most[0];
-        self.tight && more(self.change(function, inst)[0])
+    fn must_wait(&self, change: &Counts) -> bool {
+        self.tight && change[0] > 0 && self.now[0] + change[0] > self.most[0]
     }
 
     /// By how much an instruction goes over what there may be.
-    fn excess(&self, function: &Function, inst: Inst) -> i32 {
-        // Most have room enough, whatever ends with them.
-        let mut added = self.now;
-        function.insts[inst].results.iter().for_each(|v| add(&mut added, function, *v, 1));
-        if (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i]) {
-            return 0;
-        }
-        let change = self.change(function, inst);
+    fn excess(&self, change: &Counts) -> i32 {
         let over = |i: usize| if change[i] > 0 { (self.now[i] + change[i] - self.most[i]).max(0) } else { 0 };
         // Of uniform registers there are more than the budget, but what is put together of them must come to an end.
         over(0) + over(1) + over(2).min(1)
@@ -247,18 +248,21 @@ impl<'a> List<'a> {
         let left = longest.max(self.left);
         let rank = |node: usize| {
             let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
-            if !self.graph.fence[node] && self.pressure.must_wait(self.function, inst) {
-                return (1, false, 0, std::cmp::Reverse(0), node);
+            let late = self.begins(node).saturating_sub(self.time);
+            if self.pressure.has_room(self.function, inst) {
+                return (0, false, late, Reverse(height), node);
             }
-            let excess = match self.graph.fence[node] {
-                true => 0,
-                false => self.pressure.excess(self.function, inst),
-            };
+            let change = self.pressure.change(self.function, inst);
+            let fence = self.graph.fence[node];
+            if !fence && self.pressure.must_wait(&change) {
+                return (1, false, 0, Reverse(0), node);
+            }
+            let excess = if fence { 0 } else { self.pressure.excess(&change) };
             // Registers that are needed much later are not taken to fill gaps.
-            let early = 2 * height < left && self.pressure.is_tight(self.function, inst);
+            let early = 2 * height < left && self.pressure.is_tight(&change);
             // Where registers are short, the most urgent one gets them, even if it has to be waited for.
-            let late = if excess > 0 { 0 } else { self.begins(node).saturating_sub(self.time) };
-            (excess, early, late, std::cmp::Reverse(height), node)
+            let late = if excess > 0 { 0 } else { late };
+            (excess, early, late, Reverse(height), node)
         };
         (0..self.ready.len()).min_by_key(|place| rank(self.ready[*place]))
     }

@@ -63,7 +63,7 @@ mod shuffle;
 use crate::mir::{Address, Code, Line, Origin};
 pub use ceilings::Ceilings;
 pub use check::{Checker, Claims, check};
-use facts::{deaths, definitions, early_writer, fixed_registers, homes, ranks, undefined, uses};
+use facts::{deaths, early_writer, fixed_registers, homes, ranks, undefined, uses};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
@@ -256,7 +256,7 @@ impl<'a> Allocator<'a> {
             locked: Vec::new(),
             unread: Vec::new(),
             undefined: undefined(function, cfg),
-            definition: definitions(function),
+            definition: function.definitions().into_iter().map(|d| d.map(|(_, inst)| inst)).collect(),
             home: homes(function, cfg),
             hints: Hints::new(function, cfg),
             pins,

@@ -46,7 +46,7 @@ pub fn run(function: &mut Function, machine: &'static Machine) -> Result<(), Str
     if blocks.is_empty() {
         return Ok(());
     }
-    let definitions = definitions(function, &cfg);
+    let definitions = function.definitions();
     for &block in &blocks {
         Here::new(function, machine, &definitions, block).run();
     }
@@ -58,17 +58,7 @@ fn is_product(data: &InstData) -> bool {
 }
 
 /// Where each value is defined.
-type Definitions = Vec<Option<(Block, Inst)>>;
-
-fn definitions(function: &Function, cfg: &Cfg) -> Definitions {
-    let mut all = vec![None; function.values.len()];
-    for &block in &cfg.order {
-        for &inst in &function.blocks[block].insts {
-            function.insts[inst].results.iter().for_each(|v| all[v.index()] = Some((block, inst)));
-        }
-    }
-    all
-}
+type Definitions = [Option<(Block, Inst)>];
 
 /// A block that is rewritten.
 struct Here<'a> {

@@ -1,16 +1,14 @@
 //! Tensor maps: the 128 bytes that say how a tensor lies in global memory and which box of it a copy takes. The driver
 //! makes them, `tensormap.replace` changes them, and the copies of the interpreter and of the simulator read them here.
-//!
-//! Where each field lies was read off the code that ptxas makes of `tensormap.replace` for every field, index and value,
-//! and off the maps that the driver makes of descriptions that differ in one thing.
+//! [`sass::tensor_map`] says where what lies.
 
 use crate::swizzle::Swizzle;
+pub use sass::tensor_map::{AXES, BYTES};
+use sass::tensor_map::{
+    CORNERS, Choice, ELEMENT, FILL, FOLLOWS_PATH, Field, INTERLEAVE, PIXELS, RANK, ROUNDED, SIZES,
+    STRIDE_SHIFT, STRIDES, SWIZZLE, box_size, corner, step, stride_above,
+};
 
-pub const BYTES: usize = 128;
-/// Most axes of a tensor.
-pub const AXES: usize = 5;
-/// The address and the strides count 16 bytes.
-const STRIDE_SHIFT: u32 = 4;
 /// The NaN that an H200 fills tensors of f16 with.
 const NAN_OF_HALVES: u64 = 0x7ff7;
 
@@ -118,15 +116,11 @@ pub struct Tensor<'a> {
 pub enum MapField {
     Address,
     Rank,
-    Box(usize),
-    Size(usize),
-    Stride(usize),
-    Step(usize),
-    Element,
-    Interleave,
-    Swizzle,
-    SwizzleAtomicity,
-    Fill,
+    Box(u32),
+    Size(u32),
+    Stride(u32),
+    Step(u32),
+    Choice(Choice),
 }
 
 /// An element of a box.
@@ -138,78 +132,31 @@ pub struct Cell {
     pub global: Option<u64>,
 }
 
-/// Some bits of a word of the map.
-#[derive(Clone, Copy)]
-struct Field {
-    word: usize,
-    shift: u32,
-    bits: u32,
+/// Reading and writing a field.
+trait Bits {
+    fn get(self, map: &[u8; BYTES]) -> u32;
+    fn set(self, map: &mut [u8; BYTES], value: u32);
 }
 
-const fn field(word: usize, shift: u32, bits: u32) -> Field {
-    Field { word, shift, bits }
-}
-
-const FOLLOWS_PATH: Field = field(0x08, 0, 1);
-const RANK: Field = field(0x08, 4, 3);
-const ELEMENT: Field = field(0x08, 7, 4);
-const INTERLEAVE: Field = field(0x08, 11, 2);
-const SWIZZLE: Field = field(0x08, 13, 2);
-const FILL: Field = field(0x08, 15, 1);
-/// f32 is rounded to tf32.
-const ROUNDED: Field = field(0x08, 16, 1);
-const SWIZZLE_ATOMICITY: Field = field(0x08, 19, 3);
-const STRIDES: usize = 0x0c;
-const STRIDES_HIGH: usize = 0x1c;
-const SIZES: usize = 0x20;
-
-fn box_field(axis: usize) -> Field {
-    if axis == 0 { field(0x34, 24, 8) } else { field(0x38, 8 * (axis as u32 - 1), 8) }
-}
-
-fn step_field(axis: usize) -> Field {
-    field(0x34, 3 * axis as u32, 3)
-}
-
-/// The lower corner of a path, and the upper one sixteen bits above it. They share those bits among the axes.
-fn corner_field(rank: usize, axis: usize, upper: bool) -> Field {
-    let bits = match rank {
-        3 => 16,
-        4 => 8,
-        _ => 5,
-    };
-    field(0x38, bits * axis as u32 + if upper { 16 } else { 0 }, bits)
-}
-
-const PIXELS: Field = field(0x3c, 0, 8);
-
-fn high_stride_field(axis: usize) -> Field {
-    field(STRIDES_HIGH, 4 * axis as u32, 4)
-}
-
-impl Field {
+impl Bits for Field {
     fn get(self, map: &[u8; BYTES]) -> u32 {
         word(map, self.word) >> self.shift & self.mask()
     }
 
     fn set(self, map: &mut [u8; BYTES], value: u32) {
         let kept = word(map, self.word) & !(self.mask() << self.shift);
-        let new = kept | (value & self.mask()) << self.shift;
-        map[self.word..self.word + 4].copy_from_slice(&new.to_le_bytes());
-    }
-
-    fn mask(self) -> u32 {
-        (1 << self.bits) - 1
+        set_word(map, self.word, kept | (value & self.mask()) << self.shift);
     }
 }
 
-fn word(map: &[u8; BYTES], at: usize) -> u32 {
+fn word(map: &[u8; BYTES], at: u32) -> u32 {
+    let at = at as usize;
     map[at..at + 4].iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
-fn set_word(map: &mut [u8; BYTES], at: usize, value: u32) {
-    field(at, 0, 31).set(map, value);
-    field(at, 31, 1).set(map, value >> 31);
+fn set_word(map: &mut [u8; BYTES], at: u32, value: u32) {
+    let at = at as usize;
+    map[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
 /// Changes a field to the value that the instruction has for it.
@@ -218,25 +165,16 @@ pub fn replace(map: &mut [u8; BYTES], field: MapField, value: u64) {
     match field {
         MapField::Address => map[..8].copy_from_slice(&value.to_le_bytes()),
         MapField::Rank => RANK.set(map, word),
-        MapField::Box(axis) => box_field(axis).set(map, word.wrapping_sub(1)),
+        MapField::Box(axis) => box_size(axis).set(map, word.wrapping_sub(1)),
         MapField::Size(axis) => set_word(map, SIZES + 4 * axis, word.wrapping_sub(1)),
         MapField::Stride(axis) => {
             set_word(map, STRIDES + 4 * axis, (value >> STRIDE_SHIFT) as u32);
-            high_stride_field(axis).set(map, (value >> STRIDE_SHIFT >> 32) as u32);
+            stride_above(axis).set(map, (value >> STRIDE_SHIFT >> 32) as u32);
         }
-        MapField::Step(axis) => step_field(axis).set(map, word.wrapping_sub(1)),
-        MapField::Element => {
-            // Types 11 and 12 are types 7 and 8, rounded.
-            let rounded = matches!(word, 11 | 12);
-            if rounded {
-                ROUNDED.set(map, 1);
-            }
-            ELEMENT.set(map, word - if rounded { 4 } else { 0 });
+        MapField::Step(axis) => step(axis).set(map, word.wrapping_sub(1)),
+        MapField::Choice(choice) => {
+            choice.fields(word).into_iter().for_each(|(field, value)| field.set(map, value))
         }
-        MapField::Interleave => INTERLEAVE.set(map, word),
-        MapField::Swizzle => SWIZZLE.set(map, word),
-        MapField::SwizzleAtomicity => SWIZZLE_ATOMICITY.set(map, word),
-        MapField::Fill => FILL.set(map, word),
     }
 }
 
@@ -286,8 +224,8 @@ impl TensorMap {
             return Err(format!("a tensor of {} filled with NaN, which is not known", element.type_name()));
         }
         let stride = |axis: usize| {
-            let high = u64::from(high_stride_field(axis).get(map));
-            (high << 32 | u64::from(word(map, STRIDES + 4 * axis))) << STRIDE_SHIFT
+            let high = u64::from(stride_above(axis as u32).get(map));
+            (high << 32 | u64::from(word(map, STRIDES + 4 * axis as u32))) << STRIDE_SHIFT
         };
         Ok(TensorMap {
             address: u64::from(word(map, 4)) << 32 | u64::from(word(map, 0)),
@@ -295,10 +233,10 @@ impl TensorMap {
             element: *element,
             swizzle: SWIZZLES[SWIZZLE.get(map) as usize],
             fills_nan: FILL.get(map) == 1,
-            sizes: std::array::from_fn(|axis| word(map, SIZES + 4 * axis).wrapping_add(1)),
+            sizes: std::array::from_fn(|axis| word(map, SIZES + 4 * axis as u32).wrapping_add(1)),
             strides: std::array::from_fn(stride),
-            boxes: std::array::from_fn(|axis| box_field(axis).get(map) + 1),
-            steps: std::array::from_fn(|axis| step_field(axis).get(map) + 1),
+            boxes: std::array::from_fn(|axis| box_size(axis as u32).get(map) + 1),
+            steps: std::array::from_fn(|axis| step(axis as u32).get(map) + 1),
             path: path_of(map),
         })
     }
@@ -307,28 +245,27 @@ impl TensorMap {
         let mut map = [0; BYTES];
         map[..8].copy_from_slice(&self.address.to_le_bytes());
         RANK.set(&mut map, self.rank as u32 - 1);
-        let rounded = matches!(self.element, Element::Tf32 | Element::Tf32Ftz);
-        ROUNDED.set(&mut map, rounded.into());
-        ELEMENT.set(&mut map, self.element as u32 - 4 * u32::from(rounded));
+        replace(&mut map, MapField::Choice(Choice::Element), self.element as u64);
         SWIZZLE.set(&mut map, SWIZZLES.iter().position(|s| *s == self.swizzle).unwrap_or(0) as u32);
         FILL.set(&mut map, self.fills_nan.into());
         for (axis, stride) in self.strides.iter().enumerate() {
             let units = stride >> STRIDE_SHIFT;
-            set_word(&mut map, STRIDES + 4 * axis, units as u32);
-            high_stride_field(axis).set(&mut map, (units >> 32) as u32);
+            set_word(&mut map, STRIDES + 4 * axis as u32, units as u32);
+            stride_above(axis as u32).set(&mut map, (units >> 32) as u32);
         }
         for axis in 0..AXES {
-            set_word(&mut map, SIZES + 4 * axis, self.sizes[axis].wrapping_sub(1));
-            box_field(axis).set(&mut map, self.boxes[axis].wrapping_sub(1));
-            step_field(axis).set(&mut map, self.steps[axis].wrapping_sub(1));
+            let place = axis as u32;
+            set_word(&mut map, SIZES + 4 * place, self.sizes[axis].wrapping_sub(1));
+            box_size(place).set(&mut map, self.boxes[axis].wrapping_sub(1));
+            step(place).set(&mut map, self.steps[axis].wrapping_sub(1));
         }
         if let Some(path) = &self.path {
             FOLLOWS_PATH.set(&mut map, 1);
             PIXELS.set(&mut map, path.pixels.wrapping_sub(1));
-            set_word(&mut map, 0x38, 0);
+            set_word(&mut map, CORNERS, 0);
             for axis in 0..self.rank.saturating_sub(2) {
-                corner_field(self.rank, axis, false).set(&mut map, path.lower[axis] as u32);
-                corner_field(self.rank, axis, true).set(&mut map, path.upper[axis] as u32);
+                corner(self.rank, axis as u32, false).set(&mut map, path.lower[axis] as u32);
+                corner(self.rank, axis as u32, true).set(&mut map, path.upper[axis] as u32);
             }
         }
         map
@@ -432,16 +369,16 @@ impl TensorMap {
 
 fn path_of(map: &[u8; BYTES]) -> Option<Path> {
     let rank = RANK.get(map) as usize + 1;
-    let corner = |axis: usize, upper: bool| {
-        let field = corner_field(rank, axis, upper);
+    let place = |axis: usize, upper: bool| {
+        let field = corner(rank, axis as u32, upper);
         match axis + 2 < rank {
             true => (field.get(map) << (32 - field.bits)) as i32 >> (32 - field.bits),
             false => 0,
         }
     };
     (FOLLOWS_PATH.get(map) == 1).then(|| Path {
-        lower: std::array::from_fn(|axis| corner(axis, false)),
-        upper: std::array::from_fn(|axis| corner(axis, true)),
+        lower: std::array::from_fn(|axis| place(axis, false)),
+        upper: std::array::from_fn(|axis| place(axis, true)),
         pixels: PIXELS.get(map) + 1,
     })
 }
@@ -477,7 +414,7 @@ mod tests {
     /// What cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col write, but for words that only the driver knows about.
     #[test]
     fn maps_are_the_drivers() {
-        let words = |list: &[(usize, u32)]| {
+        let words = |list: &[(u32, u32)]| {
             let mut map = [0; BYTES];
             list.iter().for_each(|(at, word)| set_word(&mut map, *at, *word));
             map

@@ -1,7 +1,5 @@
-//! Tensor maps: changing one in memory, and handing it to the unit that reads them.
-//!
-//! Where each field lies in the map's 128 bytes, and how it is written, was read off what ptxas makes of
-//! `tensormap.replace` for every field, index and value.
+//! Tensor maps: changing one in memory, and handing it to the unit that reads them. [`sass::tensor_map`] says where what
+//! lies.
 
 use super::Lower;
 use super::address::{Address, Space};
@@ -10,41 +8,8 @@ use super::instruction::Ins;
 use super::memory::Scope;
 use ori::{Arg, File, Value};
 use ptx::Type;
+use sass::tensor_map::{self, Choice, Field};
 use sass::{M, Op};
-
-/// Some bits of a word of the map.
-#[derive(Clone, Copy)]
-struct Field {
-    word: i64,
-    shift: i64,
-    mask: i64,
-}
-
-const fn field(word: i64, shift: i64, bits: i64) -> Field {
-    Field { word, shift, mask: ((1 << bits) - 1) << shift }
-}
-
-const RANK: Field = field(0x08, 4, 3);
-const ELEMENT_TYPE: Field = field(0x08, 7, 4);
-const INTERLEAVE: Field = field(0x08, 11, 2);
-const SWIZZLE: Field = field(0x08, 13, 2);
-const FILL: Field = field(0x08, 15, 1);
-/// Types 11 and 12 are types 7 and 8 with this bit.
-const ROUNDED_TYPE: Field = field(0x08, 16, 1);
-const SWIZZLE_ATOMICITY: Field = field(0x08, 19, 3);
-/// A swizzle mode that the instruction can't choose.
-const OTHER_SWIZZLE: Field = field(0x08, 22, 1);
-/// The low words of the strides, and the four bits above each.
-const STRIDES: i64 = 0x0c;
-const STRIDES_HIGH: i64 = 0x1c;
-const DIMENSIONS: i64 = 0x20;
-const ELEMENT_STRIDES: i64 = 0x34;
-/// The address and the strides count 16 bytes.
-const STRIDE_SHIFT: i64 = 4;
-
-fn box_field(index: i64) -> Field {
-    if index == 0 { field(0x34, 24, 8) } else { field(0x38, 8 * (index - 1), 8) }
-}
 
 impl<'a> Lower<'_, 'a> {
     pub(super) fn tensormap_replace(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -71,34 +36,35 @@ impl<'a> Lower<'_, 'a> {
             }
             "rank" => {
                 let rank = self.word(ins.get(1)?, Type::U32)?;
-                self.replace_field(space, map, RANK, rank);
+                self.replace_field(space, map, tensor_map::RANK, rank);
             }
             "box_dim" | "global_dim" | "element_stride" => {
-                let index = constant(ins.get(1)?, Type::U32)? as i64;
+                let axis = constant(ins.get(1)?, Type::U32)? as u32;
                 let size = self.word(ins.get(2)?, Type::U32)?;
                 let size = self.in_register(size);
                 let last = self.emit(Op::IADD3, &[], 1, &[size, Arg::Imm(-1), RZ]);
                 match what {
-                    "box_dim" => self.replace_field(space, map, box_field(index), last.into()),
-                    "element_stride" => {
-                        self.replace_field(space, map, field(ELEMENT_STRIDES, 3 * index, 3), last.into());
-                    }
-                    _ => self.store_word(space, map, DIMENSIONS + 4 * index, last),
+                    "box_dim" => self.replace_field(space, map, tensor_map::box_size(axis), last.into()),
+                    "element_stride" => self.replace_field(space, map, tensor_map::step(axis), last.into()),
+                    _ => self.store_word(space, map, tensor_map::SIZES + 4 * axis, last),
                 }
             }
             "global_stride" => {
-                let index = constant(ins.get(1)?, Type::U32)? as i64;
+                let axis = constant(ins.get(1)?, Type::U32)? as u32;
                 let [low, high] = self.words(ins.get(2)?, Type::B64)?.map(|w| self.in_register(w));
-                let shift = Arg::Imm(STRIDE_SHIFT);
+                let shift = Arg::Imm(tensor_map::STRIDE_SHIFT.into());
                 let units = self.emit(Op::SHF, &[M::R, M::U64], 1, &[low, shift, high]);
                 let above = self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, shift, high]);
-                self.store_word(space, map, STRIDES + 4 * index, units);
-                self.replace_field(space, map, field(STRIDES_HIGH, 4 * index, 4), above.into());
+                self.store_word(space, map, tensor_map::STRIDES + 4 * axis, units);
+                self.replace_field(space, map, tensor_map::stride_above(axis), above.into());
             }
             _ => {
-                let value = constant(ins.get(1)?, Type::U32)? as i64;
-                for (field, value) in encoded(what, value)? {
-                    self.replace_field(space, map, field, Arg::Imm(value));
+                let fields = Choice::named(what)?.fields(constant(ins.get(1)?, Type::U32)? as u32);
+                if fields.is_empty() {
+                    return None;
+                }
+                for (field, value) in fields {
+                    self.replace_field(space, map, field, Arg::Imm(value.into()));
                 }
             }
         }
@@ -110,16 +76,18 @@ impl<'a> Lower<'_, 'a> {
         let value = match value {
             Arg::Imm(n) => self.in_register(Arg::Imm(i64::from((n << field.shift) as i32))),
             value if field.shift == 0 => value,
-            value => self.emit(Op::SHF, &[M::L, M::U32], 1, &[value, Arg::Imm(field.shift), RZ]).into(),
+            value => {
+                self.emit(Op::SHF, &[M::L, M::U32], 1, &[value, Arg::Imm(field.shift.into()), RZ]).into()
+            }
         };
         let old = self.load_word(space, map, field.word);
-        let mask = Arg::Imm(i64::from(field.mask as i32));
+        let mask = Arg::Imm(i64::from((field.mask() << field.shift) as i32));
         let new = self.lop3(old.into(), mask, value, 0xb8);
         self.store_word(space, map, field.word, new);
     }
 
-    fn load_word(&mut self, space: Space, map: Address, offset: i64) -> Value {
-        let place = Address { offset: map.offset + offset, ..map };
+    fn load_word(&mut self, space: Space, map: Address, offset: u32) -> Value {
+        let place = Address { offset: map.offset + i64::from(offset), ..map };
         let word = self.kernel.code.value(File::R, 1);
         match space {
             Space::Shared => {
@@ -135,8 +103,8 @@ impl<'a> Lower<'_, 'a> {
         word
     }
 
-    fn store_word(&mut self, space: Space, map: Address, offset: i64, value: Value) {
-        let place = Address { offset: map.offset + offset, ..map };
+    fn store_word(&mut self, space: Space, map: Address, offset: u32, value: Value) {
+        let place = Address { offset: map.offset + i64::from(offset), ..map };
         let size: &[M] = if self.kernel.code.values[value].words == 2 { &[M::_64] } else { &[] };
         let (op, words, mut args) = match space {
             Space::Shared => (Op::STS, size.to_vec(), place.args().to_vec()),
@@ -171,18 +139,4 @@ impl<'a> Lower<'_, 'a> {
         self.effect(Op::ATOMG, &[&[M::E, M::EXCH], order].concat(), &[], &args);
         Some(())
     }
-}
-
-/// The fields that a value of an enumeration goes to.
-fn encoded(what: &str, value: i64) -> Option<Vec<(Field, i64)>> {
-    Some(match (what, value) {
-        ("elemtype", 0..=10) => vec![(ELEMENT_TYPE, value)],
-        ("elemtype", 11..=12) => vec![(ROUNDED_TYPE, 1), (ELEMENT_TYPE, value - 4)],
-        ("elemtype", 13..=15) => vec![(ELEMENT_TYPE, value - 2)],
-        ("interleave_layout", _) => vec![(INTERLEAVE, value)],
-        ("swizzle_mode", _) => vec![(SWIZZLE, value), (OTHER_SWIZZLE, 0)],
-        ("swizzle_atomicity", _) => vec![(SWIZZLE_ATOMICITY, value)],
-        ("fill_mode", _) => vec![(FILL, value)],
-        _ => return None,
-    })
 }

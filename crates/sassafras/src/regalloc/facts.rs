@@ -2,7 +2,7 @@
 
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
-use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
+use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Pseudo, Value};
 
 /// Values that get no bits from anywhere: of `Undef`, and parameters that only ever get such.
 pub(super) fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
@@ -38,17 +38,6 @@ pub(super) fn natural_loop(cfg: &Cfg, header: Block) -> impl Iterator<Item = Blo
         cfg.preds[header.index()].iter().copied().filter(|p| cfg.dominates(header, *p)).collect();
     let inside = if latches.is_empty() { Vec::new() } else { cfg.leading_to(header, &latches) };
     (0..inside.len()).filter(move |i| inside[*i]).map(Block::new)
-}
-
-/// The instruction that defines each value.
-pub(super) fn definitions(function: &Function) -> Vec<Option<Inst>> {
-    let mut all = vec![None; function.values.len()];
-    for block in function.blocks.keys() {
-        for inst in &function.blocks[block].insts {
-            function.insts[*inst].results.iter().for_each(|v| all[v.index()] = Some(*inst));
-        }
-    }
-    all
 }
 
 /// The block that each value is defined in, by an instruction or as a parameter.

@@ -8,6 +8,7 @@ use crate::tensor_map::{self, MapField};
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 use ::ptx::words::Kind;
+use sass::tensor_map::Choice;
 
 const OPERATIONS: [(&str, &str); 8] = [
     ("add", "add"),
@@ -86,7 +87,7 @@ impl<'a> Decoder<'a> {
     /// `[map], value` or `[map], axis, value`.
     fn replace_in_map(&self, ins: &Ins<'a>) -> Option<Action> {
         ins.flag("tile").then_some(())?;
-        let axis = |ins: &Ins<'a>| constant(ins.get(1)?, Type::U32).map(|axis| axis as usize);
+        let axis = |ins: &Ins<'a>| constant(ins.get(1)?, Type::U32).map(|axis| axis as u32);
         let name = ins.choose(&FIELDS.map(|(name, _)| (name, name)))?;
         let indexed = FIELDS.iter().find(|(known, _)| *known == name)?.1;
         let field = match name {
@@ -96,11 +97,7 @@ impl<'a> Decoder<'a> {
             "global_dim" => MapField::Size(axis(ins)?),
             "global_stride" => MapField::Stride(axis(ins)?),
             "element_stride" => MapField::Step(axis(ins)?),
-            "elemtype" => MapField::Element,
-            "interleave_layout" => MapField::Interleave,
-            "swizzle_mode" => MapField::Swizzle,
-            "swizzle_atomicity" => MapField::SwizzleAtomicity,
-            _ => MapField::Fill,
+            name => MapField::Choice(Choice::named(name)?),
         };
         let space = self.space(ins)?;
         while ins.word(Kind::Type).is_some() {}
