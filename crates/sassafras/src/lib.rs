@@ -101,6 +101,11 @@ pub enum DebugInfo {
 }
 
 impl Options {
+    /// Does another level make the same code?
+    pub fn is_same_level(&self, level: u8) -> bool {
+        (self.level > 0) == (level > 0) && passes::are_same(self.level, level)
+    }
+
     /// The best code for a machine.
     pub fn new(target: ptx::Target) -> Options {
         Options {

@@ -85,6 +85,11 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("legalize", "order", "constants that got registers have a place in the order, too"),
 ];
 
+/// Do two levels turn on the same passes?
+pub fn are_same(one: u8, other: u8) -> bool {
+    PASSES.iter().all(|pass| (pass.level <= one) == (pass.level <= other))
+}
+
 /// How long each pass took, in the order in which they first ran.
 #[derive(Debug, Default)]
 pub struct Times(Vec<(&'static str, Duration)>);
