@@ -262,6 +262,20 @@ impl InstData {
             self.guard.iter().flat_map(|g| std::iter::once(g.predicate).chain(g.kept.iter().copied()));
         args.chain(guard)
     }
+
+    /// Reads other values instead.
+    pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
+        for arg in &mut self.args {
+            match arg {
+                Arg::Use(Use { value, .. }) | Arg::Bank { index: Some(value), .. } => *value = to(*value),
+                _ => {}
+            }
+        }
+        if let Some(guard) = &mut self.guard {
+            guard.predicate = to(guard.predicate);
+            guard.kept.iter_mut().for_each(|k| *k = to(*k));
+        }
+    }
 }
 
 /// A way to a block, with the arguments for its parameters.
@@ -318,6 +332,16 @@ impl Terminator {
             _ => None,
         };
         predicate.into_iter().chain(self.edges().into_iter().flat_map(|e| e.args.iter().copied()))
+    }
+
+    /// Reads other values instead.
+    pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
+        if let Terminator::Branch { predicate, .. } = self {
+            *predicate = to(*predicate);
+        }
+        for edge in self.edges_mut() {
+            edge.args.iter_mut().for_each(|a| *a = to(*a));
+        }
     }
 }
 

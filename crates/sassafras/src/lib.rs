@@ -40,6 +40,7 @@ mod registers;
 mod schedule;
 mod select;
 mod simplify;
+mod sink;
 mod uniform;
 mod unread;
 mod usage;

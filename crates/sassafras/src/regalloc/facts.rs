@@ -32,14 +32,6 @@ pub(super) fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
     set
 }
 
-/// The blocks of the loop that a block is the header of; none if it isn't.
-pub(super) fn natural_loop(cfg: &Cfg, header: Block) -> impl Iterator<Item = Block> {
-    let latches: Vec<Block> =
-        cfg.preds[header.index()].iter().copied().filter(|p| cfg.dominates(header, *p)).collect();
-    let inside = if latches.is_empty() { Vec::new() } else { cfg.leading_to(header, &latches) };
-    (0..inside.len()).filter(move |i| inside[*i]).map(Block::new)
-}
-
 /// The block that each value is defined in, by an instruction or as a parameter.
 pub(super) fn homes(function: &Function, cfg: &Cfg) -> Vec<Option<Block>> {
     let mut all = vec![None; function.values.len()];
