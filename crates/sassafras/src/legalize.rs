@@ -1,6 +1,7 @@
 //! Legalization: every machine operation has a form on the target for the kinds of its operands.
 //!
-//! The machine is asked (`sass::legal`); a constant that may not stand where it stands moves to a register.
+//! The machine is asked (`sass::legal`); a constant that may not stand where it stands moves to a register. Words of
+//! constant banks are loaded where arithmetic can't have them.
 
 use crate::bank0::Machine;
 use ori::{Arg, File, Function, Inst, InstData, Op, Pseudo, Value};
@@ -12,6 +13,9 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
         let mut legal = Vec::new();
         for inst in std::mem::take(&mut function.blocks[block].insts) {
             let mut data = function.insts[inst].clone();
+            if !target.constant_operands {
+                load_constants(function, target, &mut data, &mut legal);
+            }
             for at in to_move(function, target, &data)? {
                 let wide = is_double(&data);
                 let constant = data.args[at];
@@ -24,6 +28,47 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
         function.blocks[block].insts = legal;
     }
     Ok(())
+}
+
+/// Loads the words of constant banks that are operands.
+fn load_constants(function: &mut Function, target: &Machine, data: &mut InstData, out: &mut Vec<Inst>) {
+    use sass::Op::{LDC, LDCU, MOV, ULDC};
+    let Op::Machine(op) = data.op else { return };
+    if matches!(op, LDC | ULDC | LDCU) {
+        return;
+    }
+    if let (MOV, [Arg::Const { bank, offset }]) = (op, &data.args[..]) {
+        let from = Arg::Bank { bank: *bank, index: None, offset: *offset as i32 };
+        (data.op, data.args) = (Op::Machine(LDC), smallvec![from]);
+        return;
+    }
+    let uniform = data.results.iter().any(|v| matches!(function.values[*v].file, File::UR | File::UP));
+    let (load, file) = match (uniform, target.sm) {
+        (false, _) => (LDC, File::R),
+        (true, ..100) => (ULDC, File::UR),
+        (true, _) => (LDCU, File::UR),
+    };
+    // The constants of doubles are two words.
+    let (words, modifiers) = if is_double(data) { (2, smallvec![sass::M::_64]) } else { (1, smallvec![]) };
+    for arg in &mut data.args {
+        let Arg::Const { bank, offset } = *arg else { continue };
+        let from = match load {
+            LDC => Arg::Bank { bank, index: None, offset: offset as i32 },
+            _ => Arg::Const { bank, offset },
+        };
+        let value = function.value(file, words);
+        let op = Op::Machine(load);
+        let new = InstData {
+            results: smallvec![value],
+            args: smallvec![from],
+            guard: None,
+            op,
+            modifiers: modifiers.clone(),
+            at: data.at,
+        };
+        out.push(function.insts.push(new));
+        *arg = value.into();
+    }
 }
 
 /// Does it work on doubles? Their constants are upper halves.

@@ -4,7 +4,7 @@
 //! their upper word is a constant.
 
 use super::Combine;
-use ori::{Arg, InstData, Op};
+use ori::{Arg, InstData, Op, Value};
 use sass::M;
 
 /// How many definitions are looked at on the way.
@@ -16,6 +16,15 @@ impl Combine<'_> {
         let plain = sum.op == Op::Machine(sass::Op::IADD3) && sum.modifiers.is_empty() && sum.guard.is_none();
         let all = || sum.args.iter().map(|a| self.highest(a, STEPS)).sum::<u64>();
         plain && sum.results.len() == 2 && all() <= u32::MAX.into()
+    }
+
+    /// The value that a sum is, if all other terms are zero.
+    pub(super) fn only_term(&self, sum: &InstData) -> Option<Value> {
+        let mut terms = sum.args.iter().filter(|a| !matches!(a, Arg::Zero(_) | Arg::Imm(0)));
+        match (terms.next(), terms.next()) {
+            (Some(Arg::Use(u)), None) if u.is_plain() && u.part.is_none() => Some(u.value),
+            _ => None,
+        }
     }
 
     /// The largest number that a word can be.

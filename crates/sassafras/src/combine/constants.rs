@@ -126,6 +126,10 @@ impl Combine<'_> {
         let Some(results) = self.results(data) else {
             if self.has_no_carry(data) && self.fuel.burn() {
                 self.known[data.results[1].index()] = Some(0);
+                // `x + 0`
+                if let Some(only) = self.only_term(data) {
+                    self.same[data.results[0].index()] = only;
+                }
             }
             return;
         };

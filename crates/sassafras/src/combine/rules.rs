@@ -16,6 +16,7 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Pseudo(Pseudo::Pack), zeros),
     (Op::Pseudo(Pseudo::Copy), guarded_load),
     (Op::Machine(sass::Op::MOV), move_),
+    (Op::Machine(sass::Op::IADD3), sum_without_carry),
     (Op::Machine(sass::Op::IADD3), sum),
     (Op::Machine(sass::Op::IADD3), sum_of_product),
     (Op::Machine(sass::Op::IADD3), sum_of_shift),
@@ -288,6 +289,16 @@ fn sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let mut left = all.iter().filter(|t| !is_zero(t));
     let (Some(only), None) = (left.next(), left.next()) else { return None };
     c.same(data, only)
+}
+
+/// The upper half of a sum whose lower half has no carry.
+fn sum_without_carry(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([M::X], [a, b, z, Arg::True(false), Arg::True(false)]) = (&data.modifiers[..], &data.args[..])
+    else {
+        return None;
+    };
+    let whole = data.results.len() == 1;
+    whole.then(|| c.legal(data, sass::Op::IADD3, &[], &[*a, *b, *z])).flatten()
 }
 
 /// `x + a * b`

@@ -643,8 +643,8 @@ impl<'a> Lower<'_, 'a> {
                 let base = match self.machine.windows.shared {
                     None => low,
                     Some(offset) => {
-                        let window = Arg::Const { bank: 0, offset }.negated();
-                        self.emit(Op::IADD3, &[], 1, &[low, window, RZ]).into()
+                        let window = self.in_register(Arg::Const { bank: 0, offset });
+                        self.emit(Op::IADD3, &[], 1, &[low, window.negated(), RZ]).into()
                     }
                 };
                 Some([base, Arg::Imm(address.offset)])
