@@ -128,6 +128,11 @@ pub enum Arg {
         addend: i64,
         half: Half,
     },
+    /// The word of constant bank 0 that the linker gives to [`Function::symbols`]`[symbol]`, a texture, sampler or
+    /// surface: as the address of a load, or as a handle.
+    Slot {
+        symbol: u32,
+    },
     /// A special register or another operand that is a name.
     Name(M),
     /// RZ, URZ
@@ -361,12 +366,14 @@ pub struct Function {
     pub insts: Map<Inst, InstData>,
     /// The first block is the entry; it has no predecessors and no parameters.
     pub blocks: Map<Block, BlockData>,
-    /// The names that [`Arg::Address`] and calls refer to.
+    /// The names that [`Arg::Address`], [`Arg::Slot`] and calls refer to.
     pub symbols: Vec<String>,
     /// Where [`Pseudo::Entry`], [`Pseudo::Call`] and [`Pseudo::Leave`] have their results and arguments.
     pub fixed: FxHashMap<Inst, Fixed>,
     /// What strong reads and atomics have found: other threads may change it while a loop waits for it.
     pub awaited: Vec<Value>,
+    /// Registers that no value has: code elsewhere in the program writes them for threads that are here.
+    pub withheld: Vec<(File, u8)>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
     /// Does the stack pointer move while the function runs (`alloca`)?

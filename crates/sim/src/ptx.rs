@@ -130,6 +130,9 @@ pub struct Machine<'p> {
 /// How many steps a block takes before another one has a turn, if it needs that many.
 pub(crate) const BLOCK_TURN: u64 = 1 << 16;
 
+/// What `%nsmid` and `%nwarpid` are: both executors stand for an H200.
+pub(crate) const MULTIPROCESSORS: u32 = 132;
+pub(crate) const WARPS: u32 = 64;
 /// Shared memory of a block, of the largest GPU.
 pub(crate) const SHARED_LIMIT: u32 = 228 << 10;
 /// Blocks of a cluster, of the largest GPU.

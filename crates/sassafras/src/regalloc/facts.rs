@@ -119,3 +119,17 @@ pub(super) fn fixed_registers(function: &Function) -> impl Iterator<Item = (File
         _ => None,
     })
 }
+
+/// An instruction that names a register which isn't among the first so many, and how many there must be for it.
+pub(super) fn names_beyond(function: &Function, usable: u8) -> Option<(&InstData, u32)> {
+    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts).map(|i| &function.insts[*i]);
+    let highest = |data: &InstData| {
+        let numbers = data.args.iter().filter_map(|arg| match arg {
+            Arg::Fixed { file: File::R, number } => Some(*number),
+            _ => None,
+        });
+        numbers.max()
+    };
+    let (data, number) = insts.filter_map(|data| Some((data, highest(data)?))).max_by_key(|(_, n)| *n)?;
+    (number >= usable).then_some((data, u32::from(number) + 1))
+}

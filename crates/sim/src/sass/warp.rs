@@ -388,6 +388,7 @@ impl Warp {
                 self.registers.write(mask, *dest, 1, &counts);
                 self.registers.write_truth(mask, *truth, &truths);
             }
+            Action::NoMulticast => return Err((FaultKind::no_multicast(), first)),
             Action::Unsupported(what) => {
                 return Err((FaultKind::Unsupported { what: what.clone() }, first));
             }
