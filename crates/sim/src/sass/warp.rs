@@ -95,6 +95,8 @@ pub struct Warp {
     members: [u32; LANES],
     /// How often each lane has yielded since it last came to BSYNC.
     yields: [u32; LANES],
+    /// Lanes have gone on from BSYNC without some that yielded or slept.
+    early: bool,
     /// What the last barrier with a reduction gave.
     reduced: [(u32, bool); LANES],
     local: Vec<Vec<u8>>,
@@ -150,6 +152,7 @@ impl Warp {
             convergence: [[0; LANES]; CONVERGENCE],
             members: [0; LANES],
             yields: [0; LANES],
+            early: false,
             reduced: [(0, false); LANES],
             local: vec![Vec::new(); LANES],
             copies: Groups::default(),
@@ -184,7 +187,12 @@ impl Warp {
         let mut goes_on = true;
         while goes_on && run.statistics.steps < end {
             let ready = self.groups.iter().enumerate().filter(|(_, group)| group.state == State::Ready);
-            let Some((index, _)) = ready.min_by_key(|(_, group)| group.stamp) else { break };
+            let Some((index, _)) = ready.min_by_key(|(_, group)| group.stamp) else {
+                if self.forget_early() {
+                    continue;
+                }
+                break;
+            };
             let group = self.groups.swap_remove(index);
             goes_on = self.advance(context, run, group, end)?;
         }
