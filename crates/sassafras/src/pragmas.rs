@@ -76,30 +76,45 @@ fn is_compiled(module: &Module, function: &Function, relocatable: bool) -> bool 
         && (function.entry || relocatable || functions(module).filter_map(|f| f.body.as_ref()).any(names_it))
 }
 
-fn room<'s>(mut strings: impl Iterator<Item = &'s str>) -> Result<Option<Room>, Remark> {
+/// The room that the first of some pragmas asks for.
+fn room<'s>(
+    target: ptx::Target,
+    mut strings: impl Iterator<Item = &'s str>,
+) -> Result<Option<Room>, Vec<Remark>> {
     let Some((text, value)) = strings.find_map(|s| Some((s, s.strip_prefix(PARAMETERS)?.trim()))) else {
         return Ok(None);
     };
-    match (value, value.parse()) {
-        ("all", _) => Ok(Some(Room::All)),
-        (_, Ok(words)) if words > 0 => Ok(Some(Room::Words(words))),
-        _ => Err((Severity::Error, format!("Invalid value '{value}' specified for .pragma '{text}'"))),
+    if value == "all" {
+        return Ok(Some(Room::All));
+    }
+    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let words = value[..digits].parse().unwrap_or(0);
+    let mut errors = Vec::new();
+    if digits < value.len() {
+        errors.push(format!("Invalid value '{value}' specified for .pragma '{text}'"));
+    }
+    if words == 0 {
+        errors.push(format!("abi_param_reg 0 is invalid for {}", target.name()));
+    }
+    match errors.is_empty() {
+        true => Ok(Some(Room::Words(words))),
+        false => Err(errors.into_iter().map(|message| (Severity::Error, message)).collect()),
     }
 }
 
 /// Do callers and callees agree on where parameters are, and is that where we put them?
 fn check_conventions(module: &Module, strings: &[&str]) -> Result<Vec<Remark>, Failure> {
     let mut errors = Vec::new();
-    let mut take = |found: Result<Option<Room>, Remark>| {
-        found.unwrap_or_else(|error| {
-            errors.push(error);
+    let mut take = |found: Result<Option<Room>, Vec<Remark>>| {
+        found.unwrap_or_else(|wrong| {
+            errors.extend(wrong);
             None
         })
     };
-    let of_module = take(room(strings.iter().copied()));
+    let of_module = take(room(module.target, strings.iter().copied()));
     let mut rooms: Vec<(Symbol, Room)> = Vec::new();
     for function in functions(module).filter(|f| !f.entry) {
-        let own = take(room(function.body.iter().flat_map(of_body)));
+        let own = take(room(module.target, function.body.iter().flat_map(of_body)));
         rooms.extend(own.or(of_module).map(|room| (function.symbol, room)));
     }
     for function in functions(module) {

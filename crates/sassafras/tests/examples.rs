@@ -67,6 +67,8 @@ fn pragmas_are_obeyed_or_refused() {
     let mismatch = "ABI mismatch when 'k' calls 'f': number of registers used for parameter passing differ";
     let short = "Pragma abi_param_reg value should be atleast 3 to fit all the parameters in registers; \
                  Ptx assembly aborted due to errors";
+    let wrong = "Invalid value 'some' specified for .pragma 'abi_param_reg some'; \
+                 abi_param_reg 0 is invalid for sm_90; Ptx assembly aborted due to errors";
     let many = "Pragma 'abi_param_reg' for so many parameters or results as 'f' has is not supported yet";
     for (pragma, params, calls, expected) in [
         (".pragma \"nounroll\";", 3, "", ""),
@@ -76,6 +78,7 @@ fn pragmas_are_obeyed_or_refused() {
         ("", 3, call, mismatch),
         (".pragma \"abi_param_reg 2\";", 3, call, short),
         (all, 20, call, many),
+        (".pragma \"abi_param_reg some\";", 3, call, wrong),
         ("", 20, ".pragma \"foo\", \"nounroll\";", "Pragma 'foo' unsupported"),
         // Once for each function.
         (".pragma \"foo\";", 3, "", "Pragma 'foo' not supported; Pragma 'foo' not supported"),

@@ -45,6 +45,16 @@ fn every_dump_reads_back() {
     }
 }
 
+/// What only older machines and objects have.
+#[test]
+fn withheld_registers_and_slots_read_back() {
+    let text = "function f {\n  withheld R24\n  withheld B15\n  symbol picture\nb0:\n    \
+                v0:R = LDC slot($0)\n    MOV fixed(R24), v0\n    exit\n}";
+    let functions = ori::parse::parse(text).expect("a function");
+    assert_eq!(functions[0].withheld, [(ori::File::R, 24), (ori::File::B, 15)]);
+    assert_eq!(functions[0].to_string().trim(), text);
+}
+
 #[test]
 fn mistakes_name_their_line() {
     let wrong = |text: &str| ori::parse::parse(text).expect_err(text).to_string();

@@ -12,8 +12,12 @@ pub(super) enum PragmaPlace {
     Body,
 }
 
-/// Pragmas that mean something only in a body; those with a blank are the beginning of one.
-const BODY_PRAGMAS: &[&str] = &["enable_smem_spilling", "used_bytes_mask ", "frequency "];
+/// Pragmas that mean something only in a body, and since when; those with a blank are the beginning of one.
+const BODY_PRAGMAS: &[(&str, Version)] = &[
+    ("enable_smem_spilling", Version::new(8, 7)),
+    ("used_bytes_mask ", Version::new(8, 3)),
+    ("frequency ", Version::new(9, 0)),
+];
 
 impl<'s> Parser<'s> {
     pub(super) fn file(&mut self) -> Parse<File<'s>> {
@@ -82,8 +86,12 @@ impl<'s> Parser<'s> {
         self.gate(".pragma directive", Version::new(2, 0), 0, start);
         for string in &strings {
             let text = string.trim_matches('"');
-            let local = BODY_PRAGMAS.iter().any(|p| text == *p || p.ends_with(' ') && text.starts_with(p));
-            if local && place != PragmaPlace::Body {
+            let is_it = |p: &str| text == p || p.ends_with(' ') && text.starts_with(p);
+            let local = BODY_PRAGMAS.iter().find(|(p, _)| is_it(p));
+            if let (Some((p, version)), PragmaPlace::Body) = (local, place) {
+                self.gate(p.trim_end(), *version, 0, start);
+            }
+            if local.is_some() && place != PragmaPlace::Body {
                 self.error(start, format!("Pragma '{text}' is allowed only within function scope"));
             } else if text == "enable_smem_spilling" && !self.function.entry && place == PragmaPlace::Body {
                 self.error(start, format!("Pragma '{text}' cannot be specified for device functions"));

@@ -25,8 +25,12 @@
 //! * A thread that doesn't run has no turn: its registers hold anything, handles of textures among them.
 //!
 //! Functions of other modules don't know of the registers: a thread that waits in one of them, beside others that called
-//! into this module, may lose what it has there. (ptxas takes no more care: its code writes registers that are in use
-//! on the other side of a branch.)
+//! into this module, may lose what it has there. In device functions of objects ptxas's code has each woken thread save
+//! its registers below its stack pointer, where no frame is declared; within a kernel it doesn't, and writes registers
+//! that are in use on the other side of a branch.
+//!
+//! What becomes of the differences where threads of the quad have ended, or never were, has not been seen: we have no
+//! such machine. ptxas's code makes no difference there.
 
 use super::build::{NOT_PT, PT, RZ};
 use super::image::Name;
