@@ -34,7 +34,7 @@ impl Warp {
             Some(number) => unpack(fetch(self, now, number, 1)? as u16, copy.axes),
             None => Vec::new(),
         };
-        let cells = map.cells(corner, &offsets).map_err(|what| (FaultKind::Unsupported { what }, first))?;
+        let cells = map.cells(corner, &offsets).map_err(|what| undefined(format!("a copy of {what}")))?;
         let pieces: Vec<Piece> =
             cells.into_iter().filter_map(|cell| piece(&map, cell, shared, load)).collect();
         let combine = match copy.way {
