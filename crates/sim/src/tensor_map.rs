@@ -2,6 +2,7 @@
 //! makes them, `tensormap.replace` changes them, and the copies of the interpreter and of the simulator read them here.
 //! [`sass::tensor_map`] says where what lies.
 
+use crate::ptx::SHARED_LIMIT;
 use crate::swizzle::Swizzle;
 pub use sass::tensor_map::{AXES, BYTES};
 use sass::tensor_map::{
@@ -285,9 +286,13 @@ impl TensorMap {
         })
     }
 
-    /// The bytes of a box in shared memory.
-    pub fn bytes(&self) -> u32 {
-        self.extents().iter().product::<u32>().saturating_mul(self.element.bytes())
+    /// The bytes of a box, or of the pixels of a path, in shared memory.
+    pub fn bytes(&self) -> u64 {
+        let elements = match &self.path {
+            Some(path) => u64::from(path.pixels) * u64::from(self.boxes[0]),
+            None => self.extents().iter().map(|extent| u64::from(*extent)).product(),
+        };
+        elements * u64::from(self.element.bytes())
     }
 
     /// What a copy takes, from the place that it names; why it can't otherwise.
@@ -295,6 +300,9 @@ impl TensorMap {
         let first = i64::from(start[0]) * i64::from(self.element.bytes());
         if first % ROW_ALIGNMENT != 0 {
             return Err(format!("rows from byte {first} on, which is no multiple of {ROW_ALIGNMENT}"));
+        }
+        if self.bytes() > SHARED_LIMIT.into() {
+            return Err(format!("{} bytes, more than shared memory has", self.bytes()));
         }
         match &self.path {
             None if offsets.is_empty() => Ok(self.tile(start).collect()),

@@ -2,7 +2,8 @@
 //!
 //! A handle is the number of an image, from 1 on; where a variable was bound to none (0), an H200 reads zeros and
 //! writes nothing. Images have one level, and samplers take the nearest texel: mipmaps, linear filters, cubes and
-//! images with several samples are not there. What is here was compared with an H200.
+//! images with several samples are not there. What images hold beyond their edges, missing channels, fractions and the order
+//! of gathered texels are as the CUDA guide describes them; beside real hardware they are *unverified*.
 
 use crate::ptx::FaultKind;
 use crate::ptx::memory::{Global, load};

@@ -46,7 +46,7 @@ impl Warp {
         let (mut tells, mut all) = (Vec::new(), pieces);
         if load {
             let barrier = Place::shared(fetch(self, now, copy.place.saturating_add(1), 1)?);
-            tells.push((barrier, map.bytes().into()));
+            tells.push((barrier, map.bytes()));
             if let Some(number) = copy.multicast {
                 let ranks: Vec<usize> = lanes_of(fetch(self, now, number, 1)? as u32 >> 16).collect();
                 let everywhere = |piece: &Piece| {
@@ -54,7 +54,7 @@ impl Warp {
                     ranks.iter().map(move |rank| Piece { to: piece.to.in_block(*rank), ..piece })
                 };
                 all = all.iter().flat_map(everywhere).collect();
-                tells = ranks.iter().map(|rank| (barrier.in_block(*rank), map.bytes().into())).collect();
+                tells = ranks.iter().map(|rank| (barrier.in_block(*rank), map.bytes())).collect();
             }
         }
         let flight = Flight { pieces: all, combine: combine.map(Arc::new), tells };
