@@ -59,6 +59,9 @@ pub struct Launch<'a> {
     pub step_limit: u64,
     /// Reading a register that was never written is a fault; otherwise it is zero.
     pub check_registers: bool,
+    /// A register that is read before the machine model has its value there is read as poison. The simulator alone
+    /// does it; code whose schedule was proved needs it no more.
+    pub check_schedule: bool,
     /// Two accesses of shared memory that have no order are a fault. The interpreter alone does it; it takes time.
     pub check_races: bool,
 }
@@ -74,6 +77,7 @@ impl<'a> Launch<'a> {
             parameters,
             step_limit: 1 << 32,
             check_registers: true,
+            check_schedule: true,
             check_races: false,
         }
     }

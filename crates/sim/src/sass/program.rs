@@ -283,6 +283,14 @@ pub enum Action {
     Unsupported(String),
 }
 
+impl Action {
+    /// May lanes go elsewhere than to the next instruction?
+    pub fn is_branch(&self) -> bool {
+        use Action::*;
+        matches!(self, Branch { .. } | BranchIfTogether { .. } | Jump { .. } | Exit { .. })
+    }
+}
+
 /// What `ori::eval` computes.
 pub struct Compute {
     pub op: Op,
