@@ -6,10 +6,11 @@
 //! Exit code 0: every run ended and left the memory that was expected; 1: one did not; 255: nothing could be run.
 
 use crate::tools::Answer;
-use gpu::runline::{self, Contents, MAP_BYTES, Run};
+use gpu::runline::{self, Contents, Run};
 use sim::Machine;
 use sim::ptx::Launch;
 use sim::tensor_map::{Tensor, TensorMap};
+use sim::texture::{Description, Image};
 use std::fmt::Write;
 
 pub const USAGE: &str = "\
@@ -166,7 +167,7 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
 /// Runs one, and compares memory with what is expected of it: the buffers, or what is wrong.
 fn execute(machine: &mut dyn Machine, run: &Run, check_races: bool) -> Result<Vec<Vec<u8>>, String> {
     let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
-    let parameters = run.parameters(&addresses, encoded)?;
+    let parameters = run.parameters(&addresses, |object, address| make(machine, object, address))?;
     let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
     let launch = Launch { shared: run.shared, check_races, ..launch };
     machine.run(&launch).map_err(|fault| fault.to_string())?;
@@ -181,12 +182,28 @@ fn execute(machine: &mut dyn Machine, run: &Run, check_races: bool) -> Result<Ve
     Ok(results)
 }
 
-/// The tensor map that a run line describes.
-fn encoded(tensor: &runline::Tensor, address: u64) -> Result<[u8; MAP_BYTES], String> {
-    let runline::Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan, .. } = tensor;
-    let (swizzle, fills_nan) = (*swizzle, *fills_nan);
-    let tensor = Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan };
-    Ok(TensorMap::new(address, &tensor)?.write())
+/// The map or the handle of a run line.
+fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Result<Vec<u8>, String> {
+    match object {
+        runline::Object::Map(tensor) => {
+            let runline::Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan, .. } = tensor;
+            let (swizzle, fills_nan) = (*swizzle, *fills_nan);
+            let tensor = Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan };
+            Ok(TensorMap::new(address, &tensor)?.write().to_vec())
+        }
+        runline::Object::Image(image) => {
+            let description = Description {
+                channel: image.channel,
+                channels: image.channels,
+                sizes: &image.sizes,
+                layered: image.layered,
+                beyond: image.beyond,
+                normalised: image.normalised,
+                as_integers: image.integers,
+            };
+            Ok(machine.add_image(Image::new(address, &description)?).to_le_bytes().to_vec())
+        }
+    }
 }
 
 /// The first elements of each buffer.

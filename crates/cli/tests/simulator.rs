@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use sim::Machine;
 use sim::ops::{self, Recorded, Verdict};
 use sim::ptx::Launch;
+use sim::texture::{Description, Image};
 use std::path::{Path, PathBuf};
 
 const LEVELS: [u8; 3] = [0, 1, 3];
@@ -38,15 +39,25 @@ fn files_with_run_lines() -> Vec<PathBuf> {
     files
 }
 
-/// No run line here has a tensor map.
-fn no_map(_: &runline::Tensor, _: u64) -> Result<[u8; runline::MAP_BYTES], String> {
-    Err("a tensor map".into())
+/// The handle of an image; no run line here has a tensor map.
+fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Result<Vec<u8>, String> {
+    let runline::Object::Image(image) = object else { return Err("a tensor map".into()) };
+    let description = Description {
+        channel: image.channel,
+        channels: image.channels,
+        sizes: &image.sizes,
+        layered: image.layered,
+        beyond: image.beyond,
+        normalised: image.normalised,
+        as_integers: image.integers,
+    };
+    Ok(machine.add_image(Image::new(address, &description)?).to_le_bytes().to_vec())
 }
 
 /// Runs a run line; what is wrong, if anything.
 fn check(machine: &mut dyn Machine, run: &runline::Run) -> Result<(), String> {
     let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
-    let parameters = run.parameters(&addresses, no_map)?;
+    let parameters = run.parameters(&addresses, |object, address| make(machine, object, address))?;
     let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
     let launch = Launch { shared: run.shared, step_limit: STEP_LIMIT, ..launch };
     machine.run(&launch).map_err(|fault| fault.to_string())?;
@@ -183,7 +194,8 @@ fn simulate(cubin: &[u8], run: &runline::Run) -> Result<(), Box<sim::sass::Fault
     let program = sim::sass::Program::new(cubin).unwrap();
     let mut machine = sim::sass::Machine::new(&program);
     let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
-    let parameters = run.parameters(&addresses, no_map).unwrap();
+    let parameters =
+        run.parameters(&addresses, |object, address| make(&mut machine, object, address)).unwrap();
     let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
     machine.run(&Launch { step_limit: STEP_LIMIT, shared: run.shared, ..launch })?;
     Ok(())

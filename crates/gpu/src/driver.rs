@@ -120,6 +120,8 @@ pub enum Error {
     BadName(String),
     /// The launch gives the kernel more or fewer bytes of parameters than it takes.
     WrongParameters { kernel: String, takes: usize, given: usize },
+    /// A run line with an image: those are for the interpreter and the simulator.
+    NoImages,
     /// A copy that is longer than the buffer.
     OutsideBuffer { bytes: usize, buffer: usize },
     /// The driver refused a call, or an earlier kernel failed.
@@ -142,6 +144,7 @@ impl std::fmt::Display for Error {
             Error::WrongParameters { kernel, takes, given } => {
                 write!(f, "{kernel} takes {takes} bytes of parameters, not {given}")
             }
+            Error::NoImages => write!(f, "images of run lines are not made on a GPU"),
             Error::OutsideBuffer { bytes, buffer } => {
                 write!(f, "a copy of {bytes} bytes does not fit a buffer of {buffer}")
             }

@@ -4,7 +4,7 @@
 //! even where the memory behind belongs to the process.
 
 use crate::driver::{Buffer, Device, Error, Event, Launch, Module};
-use crate::runline::{Contents, Mismatch, Run};
+use crate::runline::{Contents, Mismatch, Object, Run};
 
 /// One missed bounds check in a block of 1024 threads of four bytes each still lands in the guard. Keeps the
 /// alignment that allocations have.
@@ -89,8 +89,11 @@ impl<'a> Memory<'a> {
         let Run { grid, block, shared, .. } = *self.run;
         let addresses: Vec<_> = self.buffers.iter().map(|buffer| buffer.address() + GUARD as u64).collect();
         let kernel = module.kernel(&self.run.kernel)?;
-        let parameters =
-            self.run.parameters(&addresses, |tensor, address| self.device.encode(tensor, address))?;
+        let make = |object: Object, address| match object {
+            Object::Map(tensor) => Ok(self.device.encode(tensor, address)?.to_vec()),
+            Object::Image(_) => Err(Error::NoImages),
+        };
+        let parameters = self.run.parameters(&addresses, make)?;
         kernel.launch(Launch { grid, block, shared }, &parameters)
     }
 

@@ -7,6 +7,7 @@
 //! * [`ops`] compares the two on kernels of one instruction.
 //! * [`product`], [`warpgroup`], [`descriptor`], [`swizzle`] and [`tensor_map`] are what both know about matrices and
 //!   tensors: who has which element, how sums are formed, where operands lie in shared memory, what a copy takes.
+//! * [`texture`] is what both know about images.
 //! * [`verify`] proves that the control codes of a program cover every dependence between its registers, on every path.
 //!   It knows the machine from `sass::model`, and neither PTX nor our compiler: any cubin will do.
 
@@ -22,6 +23,7 @@ pub mod ptx;
 pub mod sass;
 pub mod swizzle;
 pub mod tensor_map;
+pub mod texture;
 pub mod verify;
 pub mod warpgroup;
 
@@ -31,6 +33,8 @@ pub trait Machine {
     fn allocate(&mut self, bytes: Vec<u8>) -> u64;
     /// Bytes of global memory, if they are all of one allocation.
     fn read(&mut self, address: u64, length: usize) -> Option<&[u8]>;
+    /// The handle of an image whose texels are in memory, for textures and surfaces.
+    fn add_image(&mut self, image: texture::Image) -> u64;
     /// Runs a kernel to its end.
     fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>>;
 }
@@ -42,6 +46,10 @@ impl Machine for ptx::Machine<'_> {
 
     fn read(&mut self, address: u64, length: usize) -> Option<&[u8]> {
         ptx::Machine::read(self, address, length)
+    }
+
+    fn add_image(&mut self, image: texture::Image) -> u64 {
+        ptx::Machine::add_image(self, image)
     }
 
     fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>> {
@@ -56,6 +64,10 @@ impl Machine for sass::Machine<'_> {
 
     fn read(&mut self, address: u64, length: usize) -> Option<&[u8]> {
         sass::Machine::read(self, address, length)
+    }
+
+    fn add_image(&mut self, image: texture::Image) -> u64 {
+        sass::Machine::add_image(self, image)
     }
 
     fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>> {

@@ -38,6 +38,7 @@ pub(crate) mod warp;
 pub use fault::{Fault, FaultKind, Thread};
 pub use program::Program;
 
+use crate::texture::Image;
 use cluster::Cluster;
 use memory::Global;
 use std::collections::VecDeque;
@@ -157,6 +158,11 @@ impl<'p> Machine<'p> {
 
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
         self.global.slice(address, bytes.len()).map(|memory| memory.copy_from_slice(bytes))
+    }
+
+    /// The handle of an image whose texels are in memory, for textures and surfaces.
+    pub fn add_image(&mut self, image: Image) -> u64 {
+        self.global.add_image(image)
     }
 
     /// The address of a global variable of the module.

@@ -112,6 +112,11 @@ impl<'p> Machine<'p> {
         self.global.slice(address, bytes.len()).map(|memory| memory.copy_from_slice(bytes))
     }
 
+    /// The handle of an image whose texels are in memory, for textures and surfaces.
+    pub fn add_image(&mut self, image: crate::texture::Image) -> u64 {
+        self.global.add_image(image)
+    }
+
     /// The address of a global variable of the module.
     pub fn variable(&self, name: &str) -> Option<u64> {
         self.program.image.names.iter().find(|(n, _)| n == name).map(|(_, address)| *address)

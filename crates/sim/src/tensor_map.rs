@@ -2,12 +2,17 @@
 //! makes them, `tensormap.replace` changes them, and the copies of the interpreter and of the simulator read them here.
 //! [`sass::tensor_map`] says where what lies.
 
+use crate::ptx::SHARED_LIMIT;
 use crate::swizzle::Swizzle;
 pub use sass::tensor_map::{AXES, BYTES};
 use sass::tensor_map::{
     CORNERS, Choice, ELEMENT, FILL, FOLLOWS_PATH, Field, INTERLEAVE, PIXELS, RANK, ROUNDED, SIZES,
     STRIDE_SHIFT, STRIDES, SWIZZLE, box_size, corner, step, stride_above,
 };
+
+/// A box begins at a multiple of so many bytes: an H200 takes another one for an illegal instruction. (Loads of f32 from
+/// x = 3; stores: tile-ai/tilelang issue 2527.)
+const ROW_ALIGNMENT: i64 = 16;
 
 /// The NaN that an H200 fills tensors of f16 with.
 const NAN_OF_HALVES: u64 = 0x7ff7;
@@ -281,13 +286,24 @@ impl TensorMap {
         })
     }
 
-    /// The bytes of a box in shared memory.
-    pub fn bytes(&self) -> u32 {
-        self.extents().iter().product::<u32>().saturating_mul(self.element.bytes())
+    /// The bytes of a box, or of the pixels of a path, in shared memory.
+    pub fn bytes(&self) -> u64 {
+        let elements = match &self.path {
+            Some(path) => u64::from(path.pixels) * u64::from(self.boxes[0]),
+            None => self.extents().iter().map(|extent| u64::from(*extent)).product(),
+        };
+        elements * u64::from(self.element.bytes())
     }
 
     /// What a copy takes, from the place that it names; why it can't otherwise.
     pub fn cells(&self, start: [i32; AXES], offsets: &[u16]) -> Result<Vec<Cell>, String> {
+        let first = i64::from(start[0]) * i64::from(self.element.bytes());
+        if first % ROW_ALIGNMENT != 0 {
+            return Err(format!("rows from byte {first} on, which is no multiple of {ROW_ALIGNMENT}"));
+        }
+        if self.bytes() > SHARED_LIMIT.into() {
+            return Err(format!("{} bytes, more than shared memory has", self.bytes()));
+        }
         match &self.path {
             None if offsets.is_empty() => Ok(self.tile(start).collect()),
             None => Err("pixels of a tensor that is copied in boxes".into()),
@@ -456,12 +472,18 @@ mod tests {
         let map =
             TensorMap { rank: 4, sizes, strides: [16, 64, 320, 0], steps: [1; 5], path: Some(path), ..map() };
         let map = TensorMap { boxes: [2, 1, 1, 1, 1], address: 0, ..map };
-        let cells = map.cells([4, 1, 1, 0, 0], &[1, 2]).unwrap();
-        let at = |w: u64, h: u64| Some(8 + 16 * w + 64 * h);
+        let cells = map.cells([0, 1, 1, 0, 0], &[1, 2]).unwrap();
+        let at = |w: u64, h: u64| Some(16 * w + 64 * h);
         let places: Vec<Option<u64>> = cells.iter().step_by(2).map(|cell| cell.global).collect();
         // The filter's corner goes from 1 to 2, then back to -1 of the next line; what is taken is (1, 2) further on.
         assert_eq!(places, [at(2, 3), at(3, 3), at(0, 4)]);
         assert_eq!(cells[1], Cell { shared: 2, global: at(2, 3).map(|address| address + 2) });
+    }
+
+    #[test]
+    fn boxes_begin_at_16_bytes() {
+        assert!(map().cells([-8, 3, 0, 0, 0], &[]).is_ok());
+        assert!(map().cells([4, 3, 0, 0, 0], &[]).unwrap_err().contains("from byte 8"));
     }
 
     #[test]

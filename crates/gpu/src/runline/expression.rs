@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         if matches!(contents, Contents::Scalar(_)) {
             return Ok(Node { shape, kind: Kind::Scalar(number) });
         }
-        if matches!(contents, Contents::Map(_)) {
+        if matches!(contents, Contents::Map(_) | Contents::Image(_)) {
             return Err(format!("`{name}` is a map, which has no value"));
         }
         let missing = format!("`{name}` is a buffer: name an element, as in {name}[i]");

@@ -49,6 +49,36 @@ pub enum Contents {
     Buffer { before: Vec<u8>, after: Option<Vec<u8>> },
     /// Passed by value, as a tensor map of 128 bytes.
     Map(Tensor),
+    /// Passed as the handle of a texture or surface.
+    Image(Image),
+}
+
+/// What a run line describes and only who runs it can make.
+#[derive(Clone, Copy, Debug)]
+pub enum Object<'r> {
+    /// A tensor map of [`MAP_BYTES`].
+    Map(&'r Tensor),
+    /// A handle of 8 bytes.
+    Image(&'r Image),
+}
+
+/// Texels, and how they are sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image {
+    /// The argument that has its texels, side by side, row by row.
+    pub buffer: usize,
+    /// What a channel is, as PTX calls it, and how many a texel has.
+    pub channel: &'static str,
+    pub channels: u32,
+    /// Width, height, depth; the last is the number of layers if it is layered.
+    pub sizes: Vec<u32>,
+    pub layered: bool,
+    /// What is beyond the edges: `wrap`, `clamp`, `mirror` or `border`, which is black.
+    pub beyond: &'static str,
+    /// Coordinates go from 0 to 1.
+    pub normalised: bool,
+    /// Channels of 8 and 16 bits are integers, not fractions.
+    pub integers: bool,
 }
 
 /// What a tensor map describes.
@@ -74,6 +104,7 @@ pub struct Tensor {
 /// Bytes of a tensor map, and what it is aligned to.
 pub const MAP_BYTES: usize = 128;
 const MAP_ALIGNMENT: usize = 64;
+const HANDLE_ALIGNMENT: usize = 8;
 
 /// A run line that can't be read, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,11 +233,12 @@ impl Run {
     }
 
     /// The kernel's parameters as they lie in memory, each aligned to its size. `addresses` says where the
-    /// buffers are, in the order of `buffers`; `encode` makes a tensor map for elements at an address.
+    /// buffers are, in the order of `buffers`; `make` gives the bytes of a tensor map or of a handle for what lies
+    /// at an address.
     pub fn parameters<E>(
         &self,
         addresses: &[u64],
-        mut encode: impl FnMut(&Tensor, u64) -> Result<[u8; MAP_BYTES], E>,
+        mut make: impl FnMut(Object, u64) -> Result<Vec<u8>, E>,
     ) -> Result<Vec<u8>, E> {
         let mut rest = addresses.iter();
         let placed = self.args.iter().map(|arg| match arg.contents {
@@ -221,7 +253,11 @@ impl Run {
                 Contents::Buffer { .. } => (8, address.to_le_bytes().to_vec()),
                 Contents::Map(tensor) => {
                     let address = placed.get(tensor.buffer).copied().unwrap_or(0);
-                    (MAP_ALIGNMENT, encode(tensor, address)?.to_vec())
+                    (MAP_ALIGNMENT, make(Object::Map(tensor), address)?)
+                }
+                Contents::Image(image) => {
+                    let address = placed.get(image.buffer).copied().unwrap_or(0);
+                    (HANDLE_ALIGNMENT, make(Object::Image(image), address)?)
                 }
             };
             out.resize(out.len().next_multiple_of(alignment), 0);

@@ -4,6 +4,8 @@
 //! run    = NAME "grid" "=" dims "block" "=" dims ["shared" "=" INTEGER] ["memory" ":" arg*] ["args" ":" arg*]
 //! dims   = "(" INTEGER ["," INTEGER ["," INTEGER]] ")"
 //! arg    = NAME ":" TYPE "=" expr  |  NAME ":" TYPE "[" expr "]" "=" fill  |  NAME ":" "map" "(" map ")"
+//!        | NAME ":" "image" "(" image ")"
+//! image  = NAME "," NAME "," sizes {"," NAME}
 //! map    = NAME "," NAME "," sizes "," "box" "=" sizes ["," "strides" "=" sizes] ["," "steps" "=" sizes]
 //!          ["," "swizzle" "=" INTEGER] ["," "fill" "=" "nan"]
 //! sizes  = "(" INTEGER ("," INTEGER)* ")"
@@ -14,13 +16,17 @@
 
 use super::eval::{Evaluator, Node, Shape};
 use super::token::{Token, tokens};
-use super::{Arg, Contents, Run, Tensor, Type};
+use super::{Arg, Contents, Image, Run, Tensor, Type};
 
 /// Elements of a buffer: run lines check compilers, they don't measure memory.
 const MAX_ELEMENTS: usize = 1 << 20;
 
 const MAX_AXES: usize = 5;
 
+/// What a channel of a texel can be.
+const CHANNELS: [&str; 8] = ["u8", "u16", "u32", "s8", "s16", "s32", "f16", "f32"];
+/// What can be beyond an image's edges.
+const BEYOND: [&str; 4] = ["wrap", "clamp", "mirror", "border"];
 /// What a tensor can be made of, and the bytes of each.
 const ELEMENTS: [(&str, u32); 11] = [
     ("u8", 1),
@@ -197,6 +203,10 @@ impl<'a> Reader<'a> {
             let contents = Contents::Map(self.map()?);
             return Ok(Arg { name: name.to_string(), ty: Type::S64, contents, passed: true });
         }
+        if ty == "image" {
+            let contents = Contents::Image(self.image()?);
+            return Ok(Arg { name: name.to_string(), ty: Type::S64, contents, passed: true });
+        }
         let ty = Type::named(ty).ok_or_else(|| format!("`{ty}` is no type"))?;
         let contents = if self.takes(Token::Mark("[")) {
             let count = self.count()?;
@@ -212,13 +222,58 @@ impl<'a> Reader<'a> {
         Ok(Arg { name: name.to_string(), ty, contents, passed: true })
     }
 
-    /// A tensor in a buffer, and the box of it that a copy takes.
-    fn map(&mut self) -> Result<Tensor, String> {
+    /// `(buffer,`: the number of the argument.
+    fn buffer_before(&mut self) -> Result<usize, String> {
         self.mark("(")?;
         let name = self.name("a buffer's name")?;
         let buffer = self.args.iter().position(|arg| arg.name == name);
-        let buffer = buffer.ok_or_else(|| format!("there is no buffer `{name}`"))?;
         self.mark(",")?;
+        buffer.ok_or_else(|| format!("there is no buffer `{name}`"))
+    }
+
+    /// Texels in a buffer, and how they are sampled: `(x, f32x4, (8,6), normalised, wrap)`.
+    fn image(&mut self) -> Result<Image, String> {
+        let buffer = self.buffer_before()?;
+        let texel = self.name("the type of a texel")?;
+        let (channel, channels) = texel.split_once('x').unwrap_or((texel, "1"));
+        let channel = CHANNELS.into_iter().find(|known| *known == channel);
+        let channels = channels.parse().ok().filter(|channels| [1, 2, 4].contains(channels));
+        let (Some(channel), Some(channels)) = (channel, channels) else {
+            return Err(format!("`{texel}` is no type of texels"));
+        };
+        self.mark(",")?;
+        let sizes = self.sizes()?;
+        if sizes.len() > 3 {
+            return Err("an image has at most 3 axes".into());
+        }
+        let mut image = Image {
+            buffer,
+            channel,
+            channels,
+            sizes,
+            layered: false,
+            beyond: "clamp",
+            normalised: false,
+            integers: false,
+        };
+        while self.takes(Token::Mark(",")) {
+            match self.name("a property of the image")? {
+                "layered" => image.layered = true,
+                "normalised" => image.normalised = true,
+                "integers" => image.integers = true,
+                name => {
+                    let known = BEYOND.into_iter().find(|known| *known == name);
+                    image.beyond = known.ok_or_else(|| format!("no image is `{name}`"))?;
+                }
+            }
+        }
+        self.mark(")")?;
+        Ok(image)
+    }
+
+    /// A tensor in a buffer, and the box of it that a copy takes.
+    fn map(&mut self) -> Result<Tensor, String> {
+        let buffer = self.buffer_before()?;
         let element = self.name("the type of an element")?;
         let known = ELEMENTS.iter().find(|(known, _)| *known == element);
         let (element, bytes) =

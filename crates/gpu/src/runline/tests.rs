@@ -6,8 +6,8 @@ const SAXPY: &str = include_str!("../../../../examples/saxpy.ptx");
 const REDUCE: &str = include_str!("../../../../examples/reduce.ptx");
 const COLLATZ: &str = include_str!("../../../../examples/collatz.ptx");
 
-fn no_map(_: &Tensor, _: u64) -> Result<[u8; MAP_BYTES], String> {
-    Err("there is no map here".into())
+fn no_object(_: Object, _: u64) -> Result<Vec<u8>, String> {
+    Err("there is no map and no image here".into())
 }
 
 /// The only run of a file.
@@ -88,7 +88,7 @@ fn a_run_line_in_full() {
 fn parameters_are_aligned_to_their_size() {
     let text = "// run k grid=(1) block=(1) args: a:u8=1 b:u32=2 c:u16=3 p:f32[1]=0 d:u8=4 q:u8[2]=0 e:u16=5
                 // expect p = [1]";
-    let bytes = single(text).parameters(&[0x1122_3344_5566_7788, 9], no_map).unwrap();
+    let bytes = single(text).parameters(&[0x1122_3344_5566_7788, 9], no_object).unwrap();
     let expected = [
         1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, // a, b, c
         0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, // p
@@ -385,15 +385,43 @@ fn maps_refer_to_memory() {
     let Contents::Map(map) = &run.args[2].contents else { panic!("{:?}", run.args) };
     assert_eq!((map.buffer, map.element, map.swizzle, map.fills_nan), (0, "f16", 64, true));
     assert_eq!((&map.sizes[..], &map.strides[..], &map.boxes[..]), (&[64, 40][..], &[128][..], &[32, 8][..]));
-    let encode = |map: &Tensor, address: u64| -> Result<[u8; MAP_BYTES], String> {
+    let make = |object: Object, address: u64| -> Result<Vec<u8>, String> {
+        let Object::Map(map) = object else { return Err("an image".into()) };
         assert_eq!((map.steps.len(), address), (2, 0x1000));
-        Ok([7; MAP_BYTES])
+        Ok(vec![7; MAP_BYTES])
     };
-    let bytes = run.parameters(&[0x1000, 0x2000], encode).unwrap();
+    let bytes = run.parameters(&[0x1000, 0x2000], make).unwrap();
     // The memory has no parameter of its own.
     assert_eq!((&bytes[..4], bytes[64], bytes[191], bytes.len()), (&[3, 0, 0, 0][..], 7, 7, 200));
     assert_eq!(bytes[192..], 0x2000u64.to_le_bytes());
     assert!(launch("k grid=(1) block=(1) args: m:map(x, f16, (1), box=(1))").is_err());
     let axes = "k grid=(1) block=(1) args: x:u16[4]=0 m:map(x, f16, (2, 2), box=(1))";
     assert!(launch(axes).unwrap_err().message.contains("2 axes"));
+}
+
+#[test]
+fn images_refer_to_memory() {
+    let text = "k grid=(1) block=(32) args: x:u8[96]=i n:u32=3 \
+        t:image(x, u8x4, (4, 3, 2), layered, wrap, normalised, integers)";
+    let run = launch(text).unwrap();
+    let Contents::Image(image) = &run.args[2].contents else { panic!("{:?}", run.args) };
+    assert_eq!((image.buffer, image.channel, image.channels, image.beyond), (0, "u8", 4, "wrap"));
+    assert_eq!((&image.sizes[..], image.layered), (&[4, 3, 2][..], true));
+    assert!(image.normalised && image.integers);
+    let make = |object: Object, address: u64| -> Result<Vec<u8>, String> {
+        assert!(matches!(object, Object::Image(_)) && address == 0x1000);
+        Ok(vec![7; 8])
+    };
+    let bytes = run.parameters(&[0x1000], make).unwrap();
+    assert_eq!((bytes[8], bytes[16], bytes.len()), (3, 7, 24));
+    for (wrong, message) in [
+        ("x:u8[4]=0 t:image(x, u8x3, (1))", "`u8x3` is no type of texels"),
+        ("x:u8[4]=0 t:image(x, f64, (1))", "`f64` is no type of texels"),
+        ("x:u8[4]=0 t:image(x, u8, (1,1,1,1))", "at most 3 axes"),
+        ("x:u8[4]=0 t:image(x, u8, (4), round)", "no image is `round`"),
+        ("t:image(x, u8, (4))", "no buffer `x`"),
+    ] {
+        let error = launch(&format!("k grid=(1) block=(1) args: {wrong}")).unwrap_err();
+        assert!(error.message.contains(message), "{error}");
+    }
 }

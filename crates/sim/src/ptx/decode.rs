@@ -19,6 +19,7 @@
 //! | products of warpgroups | [`group`] |
 //! | asynchronous copies and their barriers | [`asynchronous`] |
 //! | copies of tensors, and their maps | [`tensor`] |
+//! | textures and surfaces | [`texture`] |
 
 mod asynchronous;
 mod compare;
@@ -31,6 +32,7 @@ mod layout;
 mod matrix;
 pub(crate) mod memory;
 mod tensor;
+mod texture;
 mod tiles;
 mod video;
 
@@ -67,7 +69,15 @@ pub fn program(module: &ast::Module, source: &str) -> Program {
         }
         routines.push(body.routine);
     }
-    Program { steps, routines, globals: layout.globals, constants: layout.constants, names: layout.names }
+    let reserved_shared = layout::reserved_shared(module);
+    Program {
+        steps,
+        routines,
+        reserved_shared,
+        globals: layout.globals,
+        constants: layout.constants,
+        names: layout.names,
+    }
 }
 
 /// Byte offsets of the lines of a source.
@@ -292,6 +302,9 @@ impl<'a> Decoder<'a> {
             "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => self.matrix(ins),
             _ if name.starts_with("wmma") => self.tiles(ins),
             _ if name.starts_with("wgmma") => self.group(ins),
+            "tex" | "tex.base" | "tex.level" | "tld4" | "txq" | "suq" | "suld.b" | "sust.b" => {
+                self.texture(ins)
+            }
             "setp" | "set" | "selp" | "slct" | "testp" => self.compare(ins),
             "cvt" | "cvt.pack" => self.convert(ins),
             "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shf.l" | "shf.r" | "shl" | "shr" | "prmt" => {

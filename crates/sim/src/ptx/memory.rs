@@ -6,6 +6,7 @@
 use super::cluster::ClusterBarrier;
 use super::fault::FaultKind;
 use super::races::Races;
+use crate::texture::Image;
 
 /// A state space, or generic addressing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,8 @@ pub struct Global {
     allocations: Vec<(u64, Vec<u8>)>,
     /// The allocation that was touched last.
     last: usize,
+    /// What handles of textures and surfaces stand for: the first one has the handle 1.
+    pub images: Vec<Image>,
 }
 
 impl Global {
@@ -110,6 +113,12 @@ impl Global {
         let base = end.next_multiple_of(ALIGNMENT);
         self.allocations.push((base, bytes));
         base
+    }
+
+    /// The handle of an image.
+    pub fn add_image(&mut self, image: Image) -> u64 {
+        self.images.push(Image { sizes: image.sizes.map(|size| size.max(1)), ..image });
+        self.images.len() as u64
     }
 
     /// What lies at an address, if all of it is of one allocation.

@@ -7,6 +7,7 @@ use super::memory::{Global, Space};
 use super::races::{GroupStep, Kind};
 use crate::product::Tile;
 use crate::tensor_map::MapField;
+use crate::texture::{Outside, Read};
 use crate::warpgroup::GroupProduct;
 use ori::arith::Int;
 use std::sync::Arc;
@@ -183,6 +184,14 @@ pub enum Action {
     StackRestore {
         source: Source,
     },
+    Texture(Box<TextureRead>),
+    Surface(Box<SurfaceAccess>),
+    /// How many texels, or layers, an image has along an axis.
+    ImageSize {
+        handle: Source,
+        axis: usize,
+        dest: Dest,
+    },
     /// `multimem`: there is one device only.
     NoMulticast,
     Unsupported(String),
@@ -291,6 +300,29 @@ pub struct Tensor {
     pub offsets: Box<[Source]>,
     pub shared: Address,
     pub direction: Direction,
+}
+
+/// A place in an image.
+pub struct ImagePlace {
+    pub handle: Source,
+    pub layer: Source,
+    pub coordinates: Box<[Source]>,
+}
+
+/// The four channels of a texel.
+pub struct TextureRead {
+    pub place: ImagePlace,
+    pub way: Read,
+    pub dests: Box<[Dest]>,
+}
+
+/// Elements of so many bytes, side by side in a surface: loads those that have results, stores the others.
+pub struct SurfaceAccess {
+    pub place: ImagePlace,
+    pub outside: Outside,
+    pub bytes: u32,
+    pub dests: Box<[Dest]>,
+    pub sources: Box<[Source]>,
 }
 
 pub enum Callee {
@@ -469,6 +501,8 @@ pub struct Program {
     pub routines: Vec<Routine>,
     /// The module's variables in global memory; their addresses are part of the steps.
     pub(super) globals: Global,
+    /// Bytes at the beginning of shared memory that are not the program's.
+    pub(super) reserved_shared: u32,
     /// The module's variables in constant memory, side by side.
     pub(super) constants: Vec<u8>,
     /// The addresses of global variables, by name.

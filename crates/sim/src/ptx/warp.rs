@@ -16,11 +16,13 @@
 //! | shuffles, votes and other operations of a warp | [`together`] |
 //! | copies of the asynchronous kind | [`copies`] |
 //! | matrices | [`whole`] |
+//! | textures and surfaces | [`texture`] |
 
 mod access;
 mod control;
 mod copies;
 mod registers;
+mod texture;
 pub(crate) mod together;
 mod whole;
 
@@ -403,6 +405,15 @@ impl Warp {
             Action::StackRestore { source } => {
                 let tops = self.read(context, frame, mask, source)?;
                 lanes(mask).for_each(|lane| self.local_top[lane] = tops[lane] as u32);
+            }
+            Action::Texture(read) => {
+                self.read_texture(&mut Now { context, memory, frame, mask, line }, read)?
+            }
+            Action::Surface(access) => {
+                self.access_surface(&mut Now { context, memory, frame, mask, line }, access)?;
+            }
+            Action::ImageSize { handle, axis, dest } => {
+                self.size_of_image(&mut Now { context, memory, frame, mask, line }, handle, *axis, dest)?;
             }
             Action::NoMulticast => return Err((FaultKind::no_multicast(), first)),
             Action::Unsupported(what) => {

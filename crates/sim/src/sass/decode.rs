@@ -6,6 +6,7 @@
 mod asynchronous;
 mod matrix;
 mod memory;
+mod texture;
 mod warpgroup;
 
 use super::image::{CODE, Image};
@@ -91,6 +92,9 @@ impl Decoder<'_> {
             Op::VOTE | Op::VOTEU | Op::MATCH | Op::REDUX | Op::ELECT | Op::SHFL => self.together()?,
             Op::LDG | Op::LD | Op::LDS | Op::LDL | Op::STG | Op::ST | Op::STS | Op::STL => self.access()?,
             Op::ATOM | Op::ATOMG | Op::ATOMS | Op::RED | Op::REDG => self.atomic()?,
+            Op::TLD | Op::TEX | Op::TLD4 => self.read_texture()?,
+            Op::SULD | Op::SUST => self.access_surface()?,
+            Op::TXQ => self.query_texture()?,
             Op::LDGMC => Action::NoMulticast,
             Op::LDGSTS => self.copy()?,
             Op::SYNCS => self.sync_unit()?,

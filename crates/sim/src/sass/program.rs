@@ -3,6 +3,7 @@
 use crate::ptx::memory::Space;
 use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation, WholeFunction};
 use crate::sass::flight::{Closing, Combine};
+use crate::texture::{Outside, Read};
 use crate::verify::Issue;
 use crate::warpgroup::GroupProduct;
 use ori::eval::Meaning;
@@ -270,6 +271,13 @@ pub enum Action {
         dest: Dest,
         truth: Truth,
     },
+    Texture(Box<TextureRead>),
+    Surface(Box<SurfaceAccess>),
+    /// TXQ: width, height and depth.
+    TextureSizes {
+        handle: Source,
+        channels: Box<[(usize, Dest)]>,
+    },
     /// LDGMC: there is one device only.
     NoMulticast,
     Unsupported(String),
@@ -405,6 +413,41 @@ pub enum TensorWay {
     Store,
     /// By the name of the operation.
     Combine(&'static str),
+}
+
+/// A place in an image: its handle, the register of the layer, and those of the coordinates.
+pub struct ImagePlace {
+    pub handle: Source,
+    pub layer: Option<u8>,
+    pub coordinates: Box<[u8]>,
+}
+
+/// TLD, TEX and TLD4
+pub struct TextureRead {
+    pub place: ImagePlace,
+    pub way: Read,
+    pub channels: Box<[(usize, Dest)]>,
+    /// Tells where a texel is not in memory, which all are.
+    pub missing: Truth,
+}
+
+/// SULD and SUST
+pub struct SurfaceAccess {
+    pub place: ImagePlace,
+    pub outside: Outside,
+    pub bytes: u8,
+    pub data: SurfaceData,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum SurfaceData {
+    Load {
+        dest: Dest,
+        signed: bool,
+        missing: Truth,
+    },
+    /// The first register.
+    Store(u8),
 }
 
 /// What the lanes that are here do together.

@@ -21,12 +21,14 @@
 //! | barriers in shared memory, bulk copies, matrices | [`asynchronous`] |
 //! | products of a warpgroup | [`warpgroup`] |
 //! | copies of tensors | [`tensor`] |
+//! | textures and surfaces | [`texture`] |
 
 mod access;
 mod asynchronous;
 mod control;
 mod registers;
 mod tensor;
+mod texture;
 mod warpgroup;
 
 use super::POISON;
@@ -388,6 +390,9 @@ impl Warp {
                 self.registers.write(mask, *dest, 1, &counts);
                 self.registers.write_truth(mask, *truth, &truths);
             }
+            Action::Texture(read) => self.read_texture(now, read)?,
+            Action::Surface(access) => self.access_surface(now, access)?,
+            Action::TextureSizes { handle, channels } => self.query_texture(now, *handle, channels)?,
             Action::NoMulticast => return Err((FaultKind::no_multicast(), first)),
             Action::Unsupported(what) => {
                 return Err((FaultKind::Unsupported { what: what.clone() }, first));

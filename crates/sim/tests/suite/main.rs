@@ -1,3 +1,5 @@
 //! The tests of the crate. They ask ptxas, which `cargo xtask setup` installs; without it they fail.
 
+mod tensors;
+mod textures;
 mod verify;

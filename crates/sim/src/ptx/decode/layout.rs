@@ -1,6 +1,6 @@
 //! Where variables, functions, parameters and registers lie.
 //!
-//! Shared memory begins with the module's variables and those of device functions; a kernel's own follow, then
+//! Shared memory begins with what the system keeps, as on the machine; then come the module's variables and those of device functions; a kernel's own follow, then
 //! dynamic shared memory. Parameters and `.param` variables lie side by side in a function's parameter memory,
 //! formal ones first. Local variables are offsets into a function's frame, and so are formal parameters of functions
 //! whose address is taken: such an address is one of local memory.
@@ -59,7 +59,7 @@ impl<'a> Layout<'a> {
             globals: Global::default(),
             constants: Vec::new(),
             names: Vec::new(),
-            shared: 0,
+            shared: reserved_shared(module),
             dynamic_align: 1,
         };
         let mut variables: Vec<&Variable> = Vec::new();
@@ -202,6 +202,11 @@ impl<'a> Layout<'a> {
             _ => 0,
         }
     }
+}
+
+/// Bytes of shared memory that the system keeps: from sm_90 on a kilobyte.
+pub fn reserved_shared(module: &Module) -> u32 {
+    if module.target.sm() >= 90 { 1024 } else { 0 }
 }
 
 /// The blocks of a cluster that a kernel asks for.

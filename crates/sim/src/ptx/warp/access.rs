@@ -32,7 +32,9 @@ impl Warp {
             Space::Global | Space::Generic => now.memory.global.slice(offset, bytes),
             Space::Shared | Space::Cluster => {
                 let (rank, offset) = place_in_cluster(now.context, named, offset);
-                now.memory.shared.get_mut(rank).and_then(|shared| memory::slice(shared, offset, bytes))
+                let reserved = u64::from(now.context.program.reserved_shared);
+                let shared = now.memory.shared.get_mut(rank).filter(|_| offset >= reserved);
+                shared.and_then(|shared| memory::slice(shared, offset, bytes))
             }
             Space::Local => {
                 let local = &mut self.local[lane];

@@ -70,7 +70,7 @@ impl Warp {
             Special::LaneMask(f) => lane_values(&f),
             Special::Clock => [context.clock; LANES],
             Special::ClockHigh => [context.clock >> 32; LANES],
-            Special::TotalSharedSize => same(context.shared_bytes),
+            Special::TotalSharedSize => same(context.shared_bytes - context.program.reserved_shared),
             Special::DynamicSharedSize => same(launch.shared),
         }
     }

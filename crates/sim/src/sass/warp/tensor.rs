@@ -34,7 +34,7 @@ impl Warp {
             Some(number) => unpack(fetch(self, now, number, 1)? as u16, copy.axes),
             None => Vec::new(),
         };
-        let cells = map.cells(corner, &offsets).map_err(|what| (FaultKind::Unsupported { what }, first))?;
+        let cells = map.cells(corner, &offsets).map_err(|what| undefined(format!("a copy of {what}")))?;
         let pieces: Vec<Piece> =
             cells.into_iter().filter_map(|cell| piece(&map, cell, shared, load)).collect();
         let combine = match copy.way {
@@ -46,7 +46,7 @@ impl Warp {
         let (mut tells, mut all) = (Vec::new(), pieces);
         if load {
             let barrier = Place::shared(fetch(self, now, copy.place.saturating_add(1), 1)?);
-            tells.push((barrier, map.bytes().into()));
+            tells.push((barrier, map.bytes()));
             if let Some(number) = copy.multicast {
                 let ranks: Vec<usize> = lanes_of(fetch(self, now, number, 1)? as u32 >> 16).collect();
                 let everywhere = |piece: &Piece| {
@@ -54,7 +54,7 @@ impl Warp {
                     ranks.iter().map(move |rank| Piece { to: piece.to.in_block(*rank), ..piece })
                 };
                 all = all.iter().flat_map(everywhere).collect();
-                tells = ranks.iter().map(|rank| (barrier.in_block(*rank), map.bytes().into())).collect();
+                tells = ranks.iter().map(|rank| (barrier.in_block(*rank), map.bytes())).collect();
             }
         }
         let flight = Flight { pieces: all, combine: combine.map(Arc::new), tells };

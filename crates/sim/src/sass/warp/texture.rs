@@ -1,0 +1,94 @@
+//! Textures and surfaces, lane by lane.
+
+use super::{LANES, Now, Source, Stop, Warp, lanes_of};
+use crate::ptx::memory::{self, Space};
+use crate::ptx::program::Lanes;
+use crate::sass::program::{Dest, ImagePlace, SurfaceAccess, SurfaceData, TextureRead};
+use crate::texture::{self, At};
+
+impl Warp {
+    /// The handle, and where each lane's place is.
+    fn places(&self, now: &Now, place: &ImagePlace) -> Result<(u64, [At; LANES]), Stop> {
+        let word =
+            |register: u8| self.registers.fetch(now.context, Source::General { first: register, words: 1 });
+        let handle = self.registers.fetch_uniform(now.context, place.handle)?;
+        let mut at = [At::default(); LANES];
+        if let Some(register) = place.layer {
+            at.iter_mut().zip(word(register)?).for_each(|(at, layer)| at.layer = layer as u32);
+        }
+        for (axis, register) in place.coordinates.iter().enumerate() {
+            let values = word(*register)?;
+            at.iter_mut().zip(values).for_each(|(at, value)| at.coordinates[axis] = value as u32);
+        }
+        Ok((handle, at))
+    }
+
+    pub(super) fn read_texture(&mut self, now: &mut Now, read: &TextureRead) -> Result<(), Stop> {
+        let (handle, at) = self.places(now, &read.place)?;
+        let mut values = [[0; LANES]; 4];
+        for lane in lanes_of(now.mask) {
+            let texel = texture::read(now.global, handle, read.way, at[lane]).map_err(|kind| (kind, lane))?;
+            values.iter_mut().zip(texel).for_each(|(value, channel)| value[lane] = channel.into());
+        }
+        self.registers.write_truth(now.mask, read.missing, &[0; LANES]);
+        self.write_channels(now.mask, &read.channels, &values);
+        Ok(())
+    }
+
+    fn write_channels(&mut self, mask: u32, channels: &[(usize, Dest)], values: &[Lanes; 4]) {
+        for (channel, dest) in channels {
+            self.registers.write(mask, *dest, 1, &values[*channel]);
+        }
+    }
+
+    pub(super) fn query_texture(
+        &mut self,
+        now: &mut Now,
+        handle: Source,
+        channels: &[(usize, Dest)],
+    ) -> Result<(), Stop> {
+        let handle = self.registers.fetch_uniform(now.context, handle)?;
+        let first = now.mask.trailing_zeros() as usize & (LANES - 1);
+        let image = texture::find(now.global, handle).map_err(|kind| (kind, first))?;
+        let [width, height, depth] = image.map_or([0; 3], |image| image.sizes.map(u64::from));
+        self.write_channels(now.mask, channels, &[width, height, depth, 0].map(|size| [size; LANES]));
+        Ok(())
+    }
+
+    pub(super) fn access_surface(&mut self, now: &mut Now, access: &SurfaceAccess) -> Result<(), Stop> {
+        let (handle, at) = self.places(now, &access.place)?;
+        let bytes = usize::from(access.bytes);
+        let words = bytes.div_ceil(4);
+        let mut data = [[0; LANES]; 4];
+        if let SurfaceData::Store(first) = access.data {
+            for (word, values) in data.iter_mut().enumerate().take(words) {
+                let register = Source::General { first: first.saturating_add(word as u8), words: 1 };
+                *values = self.registers.fetch(now.context, register)?;
+            }
+        }
+        for lane in lanes_of(now.mask) {
+            let stop = |kind| (kind, lane);
+            let found = texture::locate(now.global, handle, at[lane], access.bytes.into(), access.outside);
+            let Some(address) = found.map_err(stop)? else { continue };
+            let place = self.bytes(now, lane, (Space::Global, address), access.bytes).map_err(stop)?;
+            for (part, values) in place.chunks_mut(4).zip(&mut data) {
+                match access.data {
+                    SurfaceData::Store(_) => memory::store(part, values[lane]),
+                    SurfaceData::Load { signed, .. } => {
+                        let unused = 64 - 8 * part.len() as u32;
+                        let value = memory::load(part) << unused;
+                        values[lane] = if signed { (value as i64 >> unused) as u64 } else { value >> unused };
+                    }
+                }
+            }
+        }
+        if let SurfaceData::Load { dest: Dest::General(first), missing, .. } = access.data {
+            self.registers.write_truth(now.mask, missing, &[0; LANES]);
+            for (word, values) in data.iter().enumerate().take(words) {
+                let dest = Dest::General(first.saturating_add(word as u8));
+                self.registers.write(now.mask, dest, 1, values);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,322 @@
+//! Images: texels in global memory that kernels read through textures and access through surfaces.
+//!
+//! A handle is the number of an image, from 1 on; where a variable was bound to none (0), an H200 reads zeros and
+//! writes nothing. Images have one level, and samplers take the nearest texel: mipmaps, linear filters, cubes and
+//! images with several samples are not there. What images hold beyond their edges, missing channels, fractions and the order
+//! of gathered texels are as the CUDA guide describes them; beside real hardware they are *unverified*.
+
+use crate::ptx::FaultKind;
+use crate::ptx::memory::{Global, load};
+use ori::arith::{Flow, convert, float};
+
+/// What one channel of a texel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    U8,
+    U16,
+    U32,
+    S8,
+    S16,
+    S32,
+    F16,
+    F32,
+}
+
+impl Channel {
+    pub fn bytes(self) -> u32 {
+        match self {
+            Channel::U8 | Channel::S8 => 1,
+            Channel::U16 | Channel::S16 | Channel::F16 => 2,
+            Channel::U32 | Channel::S32 | Channel::F32 => 4,
+        }
+    }
+}
+
+/// Which texel stands for those beyond the image's edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beyond {
+    /// The image is repeated.
+    Wrap,
+    /// The nearest one.
+    Clamp,
+    /// The image is repeated, every other time the other way round.
+    Mirror,
+    /// None: the border's colour does.
+    Border,
+}
+
+/// How places that are floats become texels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampler {
+    pub beyond: Beyond,
+    /// The image goes from 0 to 1, whatever its size.
+    pub normalised: bool,
+    /// Texels around a place are mixed, which is not there.
+    pub linear: bool,
+    pub border: [f32; 4],
+    /// Channels of 8 and 16 bits are read as the integers that they are, not as fractions of the largest.
+    pub as_integers: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image {
+    /// The first texel's. Texels lie side by side, row by row, plane by plane.
+    pub address: u64,
+    /// Width, height, and depth or number of layers; 1 along axes that the image hasn't got.
+    pub sizes: [u32; 3],
+    pub layered: bool,
+    pub channel: Channel,
+    /// 1, 2 or 4.
+    pub channels: u32,
+    pub sampler: Sampler,
+}
+
+/// An image as one describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Description<'a> {
+    /// As PTX calls it: `f32`.
+    pub channel: &'a str,
+    pub channels: u32,
+    /// As many as the image has axes; the last one is the number of layers if it is layered.
+    pub sizes: &'a [u32],
+    pub layered: bool,
+    /// `wrap`, `clamp`, `mirror` or `border`.
+    pub beyond: &'a str,
+    pub normalised: bool,
+    pub as_integers: bool,
+}
+
+const CHANNELS: [(&str, Channel); 8] = [
+    ("u8", Channel::U8),
+    ("u16", Channel::U16),
+    ("u32", Channel::U32),
+    ("s8", Channel::S8),
+    ("s16", Channel::S16),
+    ("s32", Channel::S32),
+    ("f16", Channel::F16),
+    ("f32", Channel::F32),
+];
+const BEYOND: [(&str, Beyond); 4] = [
+    ("wrap", Beyond::Wrap),
+    ("clamp", Beyond::Clamp),
+    ("mirror", Beyond::Mirror),
+    ("border", Beyond::Border),
+];
+
+/// How a texture is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Coordinates are the texel's numbers.
+    Fetch,
+    /// Coordinates are floats, and the sampler says what they mean.
+    Sample,
+    /// One channel of the four texels around a place.
+    Gather(usize),
+}
+
+/// What an access of a surface does outside of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    Trap,
+    Clamp,
+    /// Reads zeros, writes nothing.
+    Zero,
+}
+
+/// Where in an image: the coordinates as they are in registers, 0 along axes that the instruction hasn't got.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct At {
+    pub layer: u32,
+    pub coordinates: [u32; 3],
+}
+
+/// The image of a handle; `None` for the handle of a variable that nothing was bound to.
+pub fn find(global: &Global, handle: u64) -> Result<Option<&Image>, FaultKind> {
+    match handle as u32 {
+        0 => Ok(None),
+        number => match global.images.get(number as usize - 1) {
+            Some(image) => Ok(Some(image)),
+            None => Err(FaultKind::Undefined { what: format!("an image with the handle {handle:#x}") }),
+        },
+    }
+}
+
+/// The four channels that a texture instruction gives.
+pub fn read(global: &mut Global, handle: u64, way: Read, at: At) -> Result<[u32; 4], FaultKind> {
+    let Some(image) = find(global, handle)?.cloned() else { return Ok([0; 4]) };
+    let floats = at.coordinates.map(f32::from_bits);
+    if way == Read::Sample && image.sampler.linear {
+        return Err(FaultKind::Unsupported { what: "a texture with a linear filter".into() });
+    }
+    match way {
+        Read::Fetch => image.texel(global, image.fetched(at)),
+        Read::Sample => {
+            let place = image.nearest(floats);
+            image.texel(global, place.map(|place| image.in_layer(place, at.layer)))
+        }
+        Read::Gather(channel) => {
+            let mut gathered = [0; 4];
+            // The lower left one first, then round against the clock.
+            for (value, [x, y]) in
+                gathered.iter_mut().zip([[-0.5, 0.5], [0.5, 0.5], [0.5, -0.5], [-0.5, -0.5]])
+            {
+                let place = image.nearest(image.shifted(floats, [x, y, 0.0]));
+                let texel = image.texel(global, place.map(|place| image.in_layer(place, at.layer)))?;
+                *value = texel[channel];
+            }
+            Ok(gathered)
+        }
+    }
+}
+
+/// The address of so many bytes of a surface; `None` where the access is of nothing.
+pub fn locate(
+    global: &Global,
+    handle: u64,
+    at: At,
+    bytes: u32,
+    outside: Outside,
+) -> Result<Option<u64>, FaultKind> {
+    let Some(image) = find(global, handle)? else { return Ok(None) };
+    let row = u64::from(image.sizes[0]) * u64::from(image.texel_bytes());
+    let mut place = image.in_layer(at.coordinates, at.layer);
+    // The first coordinate counts bytes.
+    if !place[0].is_multiple_of(bytes) {
+        return Err(FaultKind::Misaligned { space: "surface", address: place[0].into(), bytes });
+    }
+    let last = u32::try_from(row.saturating_sub(bytes.into())).unwrap_or(u32::MAX);
+    let limits = [last, image.sizes[1] - 1, image.sizes[2] - 1];
+    for (at, limit) in place.iter_mut().zip(limits) {
+        if *at <= limit {
+            continue;
+        }
+        match outside {
+            Outside::Zero => return Ok(None),
+            // Coordinates are signed.
+            Outside::Clamp => *at = if (*at as i32) < 0 { 0 } else { limit },
+            Outside::Trap => {
+                return Err(FaultKind::OutOfBounds { space: "surface", address: (*at).into(), bytes });
+            }
+        }
+    }
+    let [x, y, z] = place.map(u64::from);
+    let rows = z * u64::from(image.sizes[1]) + y;
+    Ok(Some(image.address.wrapping_add(rows.wrapping_mul(row)).wrapping_add(x)))
+}
+
+impl Image {
+    /// The image at an address; why there is none otherwise.
+    pub fn new(address: u64, description: &Description) -> Result<Image, String> {
+        let Description { channel, channels, sizes, layered, beyond, normalised, as_integers } = *description;
+        let found = |name: &str| format!("an image of {name}");
+        let (_, channel) = CHANNELS.into_iter().find(|(known, _)| *known == channel).ok_or(found(channel))?;
+        let (_, beyond) = BEYOND.into_iter().find(|(known, _)| *known == beyond).ok_or(found(beyond))?;
+        if ![1, 2, 4].contains(&channels) || !(1..=3).contains(&sizes.len()) || sizes.contains(&0) {
+            return Err(format!("an image of {channels} channels and the sizes {sizes:?}"));
+        }
+        // A line's layers are not its rows.
+        let sizes = match (layered, sizes) {
+            (true, [width, layers]) => [*width, 1, *layers],
+            (true, [_]) => return Err("an image without the number of its layers".into()),
+            _ => std::array::from_fn(|axis| sizes.get(axis).copied().unwrap_or(1)),
+        };
+        let sampler = Sampler { beyond, normalised, linear: false, border: [0.0; 4], as_integers };
+        Ok(Image { address, sizes, layered, channel, channels, sampler })
+    }
+
+    fn texel_bytes(&self) -> u32 {
+        self.channel.bytes() * self.channels
+    }
+
+    /// The place with the layer, the last one at most, as its third coordinate.
+    fn in_layer(&self, [x, y, z]: [u32; 3], layer: u32) -> [u32; 3] {
+        [x, y, if self.layered { layer.min(self.sizes[2] - 1) } else { z }]
+    }
+
+    /// The texel with these numbers, if there is one.
+    fn fetched(&self, at: At) -> Option<[u32; 3]> {
+        let place = self.in_layer(at.coordinates, at.layer);
+        place.iter().zip(self.sizes).all(|(at, size)| *at < size).then_some(place)
+    }
+
+    /// A place so many texels on.
+    fn shifted(&self, place: [f32; 3], by: [f32; 3]) -> [f32; 3] {
+        std::array::from_fn(|axis| {
+            let texel = if self.sampler.normalised { 1.0 / self.sizes[axis] as f32 } else { 1.0 };
+            place[axis] + by[axis] * texel
+        })
+    }
+
+    /// The texel that is nearest to a place; `None` where the border is.
+    fn nearest(&self, place: [f32; 3]) -> Option<[u32; 3]> {
+        let mut texel = [0; 3];
+        let axes = if self.layered { 2 } else { 3 };
+        for axis in 0..axes {
+            texel[axis] = self.nearest_along(self.sizes[axis], place[axis])?;
+        }
+        Some(texel)
+    }
+
+    fn nearest_along(&self, size: u32, at: f32) -> Option<u32> {
+        let Sampler { beyond, normalised, .. } = self.sampler;
+        let at = f64::from(at) * if normalised { f64::from(size) } else { 1.0 };
+        let (number, size) = (at.floor() as i64, i64::from(size));
+        // Without a size to repeat with, places beyond are as with the nearest texel.
+        let beyond = if normalised || beyond == Beyond::Border { beyond } else { Beyond::Clamp };
+        let inside = match beyond {
+            Beyond::Clamp => number.clamp(0, size - 1),
+            Beyond::Wrap => number.rem_euclid(size),
+            Beyond::Mirror => {
+                let twice = number.rem_euclid(2 * size);
+                twice.min(2 * size - 1 - twice)
+            }
+            Beyond::Border if !(0..size).contains(&number) => return None,
+            Beyond::Border => number,
+        };
+        Some(inside as u32)
+    }
+
+    /// Do channels become floats?
+    fn gives_floats(&self) -> bool {
+        match self.channel {
+            Channel::F16 | Channel::F32 => true,
+            Channel::U32 | Channel::S32 => false,
+            _ => !self.sampler.as_integers,
+        }
+    }
+
+    /// What an instruction gets of a texel, or of the border.
+    fn texel(&self, global: &mut Global, place: Option<[u32; 3]>) -> Result<[u32; 4], FaultKind> {
+        let Some(place) = place else { return Ok(self.sampler.border.map(f32::to_bits)) };
+        let [x, y, z] = place.map(u64::from);
+        let [width, height, _] = self.sizes.map(u64::from);
+        let bytes = self.texel_bytes();
+        let number = z.wrapping_mul(height).wrapping_add(y).wrapping_mul(width).wrapping_add(x);
+        let address = self.address.wrapping_add(number.wrapping_mul(bytes.into()));
+        let out_of_bounds = FaultKind::OutOfBounds { space: "global", address, bytes };
+        let texel = global.slice(address, bytes as usize).ok_or(out_of_bounds)?;
+        let one = if self.gives_floats() { 1.0f32.to_bits() } else { 1 };
+        let mut channels = [0, 0, 0, one];
+        for (to, from) in channels.iter_mut().zip(texel.chunks_exact(self.channel.bytes() as usize)) {
+            *to = self.value(load(from) as u32);
+        }
+        Ok(channels)
+    }
+
+    fn value(&self, bits: u32) -> u32 {
+        let fraction = |value: i32, most: f32| (value as f32 / most).max(-1.0).to_bits();
+        let integers = self.sampler.as_integers;
+        match self.channel {
+            Channel::F16 => {
+                convert::float_to_float(float::F16, float::F32, Flow::NEAREST, bits.into()) as u32
+            }
+            Channel::U8 if !integers => fraction(bits as i32, 255.0),
+            Channel::U16 if !integers => fraction(bits as i32, 65535.0),
+            Channel::S8 if !integers => fraction((bits as i8).into(), 127.0),
+            Channel::S16 if !integers => fraction((bits as i16).into(), 32767.0),
+            Channel::S8 => bits as i8 as u32,
+            Channel::S16 => bits as i16 as u32,
+            _ => bits,
+        }
+    }
+}
