@@ -259,6 +259,7 @@ impl Writer<'_> {
             exits: words.exits.clone(),
             frame_size: words.frame,
             frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
+            frame_steps: words.frame_steps.clone(),
             relocs: words.relocs.clone(),
             constant0_relocs: images,
             externs: self.graph.externs(index),
