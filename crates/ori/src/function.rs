@@ -128,6 +128,11 @@ pub enum Arg {
         addend: i64,
         half: Half,
     },
+    /// The word of constant bank 0 that the linker gives to [`Function::symbols`]`[symbol]`, a texture, sampler or
+    /// surface: as the address of a load, or as a handle.
+    Slot {
+        symbol: u32,
+    },
     /// A special register or another operand that is a name.
     Name(M),
     /// RZ, URZ
@@ -262,6 +267,20 @@ impl InstData {
             self.guard.iter().flat_map(|g| std::iter::once(g.predicate).chain(g.kept.iter().copied()));
         args.chain(guard)
     }
+
+    /// Reads other values instead.
+    pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
+        for arg in &mut self.args {
+            match arg {
+                Arg::Use(Use { value, .. }) | Arg::Bank { index: Some(value), .. } => *value = to(*value),
+                _ => {}
+            }
+        }
+        if let Some(guard) = &mut self.guard {
+            guard.predicate = to(guard.predicate);
+            guard.kept.iter_mut().for_each(|k| *k = to(*k));
+        }
+    }
 }
 
 /// A way to a block, with the arguments for its parameters.
@@ -319,6 +338,16 @@ impl Terminator {
         };
         predicate.into_iter().chain(self.edges().into_iter().flat_map(|e| e.args.iter().copied()))
     }
+
+    /// Reads other values instead.
+    pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
+        if let Terminator::Branch { predicate, .. } = self {
+            *predicate = to(*predicate);
+        }
+        for edge in self.edges_mut() {
+            edge.args.iter_mut().for_each(|a| *a = to(*a));
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -337,12 +366,14 @@ pub struct Function {
     pub insts: Map<Inst, InstData>,
     /// The first block is the entry; it has no predecessors and no parameters.
     pub blocks: Map<Block, BlockData>,
-    /// The names that [`Arg::Address`] and calls refer to.
+    /// The names that [`Arg::Address`], [`Arg::Slot`] and calls refer to.
     pub symbols: Vec<String>,
     /// Where [`Pseudo::Entry`], [`Pseudo::Call`] and [`Pseudo::Leave`] have their results and arguments.
     pub fixed: FxHashMap<Inst, Fixed>,
     /// What strong reads and atomics have found: other threads may change it while a loop waits for it.
     pub awaited: Vec<Value>,
+    /// Registers that no value has: code elsewhere in the program writes them for threads that are here.
+    pub withheld: Vec<(File, u8)>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
     /// Does the stack pointer move while the function runs (`alloca`)?

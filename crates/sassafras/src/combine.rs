@@ -4,6 +4,7 @@
 //! computes comes from `ori::eval` alone; whether the machine has a form for what a rewrite makes is asked of the table
 //! of forms. Each rewrite costs fuel. Order and effects of what is no function of its arguments never change.
 
+mod bounds;
 mod constants;
 mod rules;
 mod vectors;

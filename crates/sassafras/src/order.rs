@@ -174,6 +174,11 @@ impl Pressure {
         self.tight && change[0] > 0 && self.now[0] + change[0] > self.most[0]
     }
 
+    /// Does an instruction give back a predicate where they are short? A carry is soon used, whatever that takes.
+    fn frees_predicate(&self, change: &Counts) -> bool {
+        change[1] < 0 && self.now[1] >= BUDGET[1]
+    }
+
     /// By how much an instruction goes over what there may be.
     fn excess(&self, change: &Counts) -> i32 {
         let over = |i: usize| if change[i] > 0 { (self.now[i] + change[i] - self.most[i]).max(0) } else { 0 };
@@ -203,6 +208,8 @@ struct List<'a> {
     time: u32,
     /// Instructions still to come.
     left: u32,
+    /// How often products have been waited for.
+    waited: u32,
 }
 
 impl<'a> List<'a> {
@@ -211,13 +218,14 @@ impl<'a> List<'a> {
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
         let (earliest, free) = (vec![0; waits.len()], [0; Unit::COUNT]);
         let left = graph.pipe.iter().flatten().count() as u32;
-        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left }
+        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left, waited: 0 }
     }
 
     fn run(mut self, out: &mut Vec<Inst>) {
         while let Some(place) = self.next() {
             let node = self.ready.swap_remove(place);
             let inst = self.graph.insts[node];
+            self.waited += u32::from(self.graph.is_wait[node]);
             self.time = self.time.max(self.begins(node));
             self.pressure.issue(self.function, inst);
             for &(to, cycles) in self.graph.after(node) {
@@ -253,13 +261,18 @@ impl<'a> List<'a> {
                 return (0, false, late, Reverse(height), node);
             }
             let change = self.pressure.change(self.function, inst);
+            if self.pressure.frees_predicate(&change) {
+                return (0, false, late, Reverse(height), node);
+            }
             let fence = self.graph.fence[node];
             if !fence && self.pressure.must_wait(&change) {
                 return (1, false, 0, Reverse(0), node);
             }
             let excess = if fence { 0 } else { self.pressure.excess(&change) };
             // Registers that are needed much later are not taken to fill gaps.
-            let early = 2 * height < left && self.pressure.is_tight(&change);
+            let useless = self.pressure.tight && self.graph.waits_first[node] > self.waited;
+            let early = (2 * height < left || useless) && self.pressure.is_tight(&change);
+            let excess = if early { excess.max(1) } else { excess };
             // Where registers are short, the most urgent one gets them, even if it has to be waited for.
             let late = if excess > 0 { 0 } else { late };
             (excess, early, late, Reverse(height), node)
