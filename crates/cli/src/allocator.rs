@@ -2,9 +2,9 @@
 //!
 //! A compiler makes and drops hundreds of thousands of small vectors within some milliseconds and then ends. Here a
 //! block costs a handful of instructions: sizes are rounded up to classes, and each thread has a list of free blocks
-//! of each class that only it touches. New small blocks are cut off a large one that is free, others off a chunk of
-//! fresh memory from the system: the first touch of a page costs more than most things here. A block has no header,
-//! because Rust says its size when it is freed.
+//! of each class that only it touches. New blocks are cut off a larger one that is free before they are cut off a chunk
+//! of fresh memory: the first touch of a page costs more than anything else here. A block has no header, because Rust
+//! says its size when it is freed.
 //!
 //! 1. A block is as large as its class and aligned to [`ALIGNMENT`]; it is in one list, or in use.
 //! 2. A list holds blocks of its class alone, whichever thread cut them: another than their maker may free them.
@@ -28,10 +28,8 @@ const FIRST_POWER: u32 = (ALIGNMENT * STEPS).ilog2();
 const LARGEST: usize = 4 << 20;
 const CLASSES: usize = class_of_size(LARGEST) + 1;
 
-/// Blocks of up to so many bytes are cut off free ones of these classes.
-const SMALL: usize = 1 << 10;
-const LARGE: std::ops::Range<usize> = class_of_size(4 << 10)..class_of_size(CHUNK / 4) + 1;
-
+/// Free blocks of these classes are cut into smaller ones.
+const LARGE: std::ops::Range<usize> = class_of_size(PAGE)..class_of_size(CHUNK / 4) + 1;
 const PAGE: usize = 4 << 10;
 
 /// What the system is asked for at once; a block of more than a quarter is a chunk of its own.
@@ -133,26 +131,27 @@ impl Heap {
 
     /// A new block; null if the system has no more memory.
     fn cut(&mut self, size: usize) -> Block {
-        if size <= SMALL {
-            let old = self.used.cut(size);
-            let old = if self.fresh.enters_page(size) {
-                old.or_else(|| self.cut_from_free_block(size))
-            } else {
-                old
-            };
-            if let Some(start) = old {
-                return Block { start, is_zero: false };
+        let reuse = self.fresh.enters_page(size);
+        let used = self.used.cut(size).or_else(|| if reuse { self.cut_free_block(size) } else { None });
+        match used {
+            Some(start) => Block { start, is_zero: false },
+            None => {
+                let start = self.fresh.cut(size).unwrap_or_else(|| self.cut_from_new_chunk(size));
+                Block { start, is_zero: true }
             }
         }
-        let start = self.fresh.cut(size).unwrap_or_else(|| self.cut_from_new_chunk(size));
-        Block { start, is_zero: true }
     }
 
-    /// What was left of the last free block is too small for most, and is forgotten.
-    fn cut_from_free_block(&mut self, size: usize) -> Option<*mut u8> {
-        let class = LARGE.into_iter().find(|class| self.free[*class].is_some())?;
-        self.used = Rest { start: self.pop(class)?, bytes: size_of_class(class) };
-        self.used.cut(size)
+    /// Cuts the smallest free block that is large enough. Of its rest and the one from before, the larger is kept.
+    fn cut_free_block(&mut self, size: usize) -> Option<*mut u8> {
+        let first = LARGE.start.max(class_of_size(size));
+        let class = (first..LARGE.end).find(|class| self.free[*class].is_some())?;
+        let mut rest = Rest { start: self.pop(class)?, bytes: size_of_class(class) };
+        let start = rest.cut(size);
+        if rest.bytes > self.used.bytes {
+            self.used = rest;
+        }
+        start
     }
 
     #[cold]
