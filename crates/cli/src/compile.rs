@@ -49,7 +49,7 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     }
     match program.is_joined {
         true if front.failed() => {
-            return Err(log.fatal("Inputs with different headers are not supported yet"));
+            return Err(log.fatal("Inputs whose headers exclude each other are not supported"));
         }
         true => {}
         false => report(given, &program, &front.diagnostics, log)?,
@@ -57,9 +57,14 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     log.abort_if_failed()?;
     let no_module = "Internal error in the front end: no module";
     let module = front.module.as_mut().ok_or_else(|| log.fatal(no_module))?;
+    let needed = module.target;
+    program.correct_header(module);
     options::check_for_module(given, module, log)?;
     if parse_only {
         return Ok(());
+    }
+    if needed.refusal(given.arch().target, &given.arch().name).is_some() {
+        return Err(log.fatal("An input for a later machine is not supported, whatever the last header says"));
     }
     entries::select(given, module, log)?;
     options::check_for_compilation(given, module, log)?;
@@ -84,7 +89,8 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let functions = &output.functions;
     let trace = Trace { input: &program.name, start, parsed, generated, functions };
     trace.write(given).map_err(|message| log.fatal(&message))?;
-    let statistics = Statistics { inputs: &given.inputs, time: start.elapsed() };
+    let (time, parse, times) = (start.elapsed(), parsed - start, &output.times);
+    let statistics = Statistics { inputs: &given.inputs, time, parse, times, functions };
     statistics.report(given, log).map_err(|path| log.fatal(&unwritable(&path)))
 }
 
@@ -125,6 +131,7 @@ fn refuse_what_is_missing(given: &Given, log: &Log) -> Result<(), Stop> {
 struct Generated {
     cubin: Vec<u8>,
     functions: Vec<sassafras::Usage>,
+    times: sassafras::Times,
 }
 
 fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) -> Result<Generated, Stop> {
@@ -161,6 +168,6 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     let notes: Vec<_> = output.notes.into_iter().filter(is_told).collect();
     log.diagnostics(&program.name, &notes);
     report(given, program, &diagnostics, log)?;
-    let functions = output.functions;
-    output.cubin.map(|cubin| Generated { cubin, functions }).ok_or(Stop)
+    let (functions, times) = (output.functions, output.times);
+    output.cubin.map(|cubin| Generated { cubin, functions, times }).ok_or(Stop)
 }

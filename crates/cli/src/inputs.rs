@@ -3,10 +3,12 @@
 //! ptxas reads files first, then strings, all into one table of names: a later input sees the functions of the
 //! earlier ones, a name that comes twice is an error, and the last header counts. Each input is checked, also behind
 //! one that is bad. Here the inputs become one text: the last header, then every input with its own header blanked
-//! out, behind a line marker by which its diagnostics are found again.
+//! out, behind a line marker by which its diagnostics are found again. Where the last header doesn't allow what
+//! another input has, the text is read with the header of another one, and the last counts afterwards.
 
 use crate::log::{Log, Stop};
 use crate::options::{Given, Id};
+use ptx::ast::Module;
 use ptx::diag::Diagnostic;
 use std::io::Read;
 
@@ -60,6 +62,8 @@ pub struct Program {
     pub text: String,
     /// Is it made of several inputs? Then their diagnostics have been printed.
     pub is_joined: bool,
+    /// The header that counts, where the text has another one.
+    header: Option<String>,
 }
 
 impl Program {
@@ -79,20 +83,40 @@ impl Program {
             } else if is_single {
                 let Input { name, bytes } = input;
                 let text = String::from_utf8(bytes).unwrap_or_default();
-                return Ok(Program { name, text, is_joined: false });
+                return Ok(Program { name, text, is_joined: false, header: None });
             } else if let Some(joined) = check_behind(&inputs, &input, log)? {
                 inputs.push(Part::new(input, joined));
             }
         }
         log.abort_if_failed()?;
-        let Part { name, joined, .. } = inputs.pop().ok_or(Stop)?;
-        Ok(Program { name, text: joined, is_joined: true })
+        let Part { name, header, joined, .. } = inputs.pop().ok_or(Stop)?;
+        let other = || inputs.iter().find_map(|other| other.allows(&joined, &header));
+        let (text, header) = match if is_allowed(&joined) { None } else { other() } {
+            Some(text) => (text, Some(header)),
+            None => (joined, None),
+        };
+        Ok(Program { name, text, is_joined: true, header })
     }
+
+    /// What the last header says, where the text was read with another.
+    pub fn correct_header<'a>(&'a self, module: &mut Module<'a>) {
+        let parse = |header| ptx::parse(header, &ptx::Options::for_file(&self.name)).module;
+        if let Some(last) = self.header.as_deref().and_then(parse) {
+            module.version = last.version;
+            module.target = last.target;
+            module.target_options = last.target_options;
+        }
+    }
+}
+
+fn is_allowed(text: &str) -> bool {
+    !ptx::parse(text, &ptx::Options { file: String::new(), check_only: true }).failed()
 }
 
 /// An input that was read to its end; its names count, whatever was wrong.
 struct Part {
     name: String,
+    header: String,
     /// Its text with the header blanked out.
     body: String,
     /// The text of it and all before it.
@@ -101,8 +125,15 @@ struct Part {
 
 impl Part {
     fn new(input: Input, joined: String) -> Part {
-        let body = input.text().map(blank_header).unwrap_or_default();
-        Part { name: input.name, body, joined }
+        let text = input.text().unwrap_or_default();
+        let (header, body) = (text[..header_end(text)].to_string(), blank_header(text));
+        Part { name: input.name, header, body, joined }
+    }
+
+    /// A text that begins with another header, with the one of this input instead if that allows it.
+    fn allows(&self, text: &str, header: &str) -> Option<String> {
+        let text = text.strip_prefix(header).map(|rest| self.header.clone() + rest);
+        text.filter(|text| is_allowed(text))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The `sassafras` command: called with ptxas's words it does what ptxas does.
 
+mod allocator;
 mod compile;
 mod disasm;
 mod doubles;
@@ -20,7 +21,15 @@ mod verify;
 use std::path::Path;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
+
 fn main() -> ExitCode {
+    // A bug is told like any other failure, and the callers of ptxas know one exit code for that.
+    std::panic::set_hook(Box::new(|panic| {
+        log::Log::default().fatal(&format!("Internal error: {panic}"));
+        std::process::exit(log::FAILED.into());
+    }));
     let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_default();
     let words: Vec<String> = words.collect();

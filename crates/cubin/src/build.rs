@@ -11,7 +11,7 @@
 mod attrs;
 mod symbols;
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 
 use crate::callgraph::{CallGraph, Prototype, StringOffset};
@@ -101,10 +101,10 @@ struct Builder<'a> {
     /// `.strtab` as it starts: with the prototypes, which other sections name by offset.
     prototypes: Interner,
     parts: Vec<Part>,
-    section_indices: HashMap<Part, usize>,
+    section_indices: FxHashMap<Part, usize>,
     symbols: Vec<Symbol>,
     /// Symbols by name; sections have theirs under the name of the section.
-    symbol_indices: HashMap<String, u32>,
+    symbol_indices: FxHashMap<String, u32>,
 }
 
 impl<'a> Builder<'a> {
@@ -121,9 +121,9 @@ impl<'a> Builder<'a> {
             reserved: symbols::reserved_variables(module, traits),
             prototypes: Interner::new(StringTable::new()),
             parts: Vec::new(),
-            section_indices: HashMap::new(),
+            section_indices: FxHashMap::default(),
             symbols: Vec::new(),
-            symbol_indices: HashMap::new(),
+            symbol_indices: FxHashMap::default(),
         };
         let calls = &module.calls;
         for (_, text) in calls.address_taken.iter().chain(&calls.indirect).chain(&calls.prototypes) {
@@ -648,13 +648,14 @@ fn address(offset: u64, symbol: &str, addend: i64) -> SymbolicReloc {
 }
 
 /// The frames of a function and of its clones.
-fn frames(function: &Function) -> Vec<Frame> {
+fn frames(function: &Function) -> Vec<Frame<'_>> {
     let end = function.clones.iter().map(|clone| clone.offset).min();
     let own = Frame {
         code_start: 0,
         code_size: end.unwrap_or(function.code.len() as u64),
         frame_size: function.frame_size,
         ready_at: function.frame_ready_at,
+        steps: &function.frame_steps,
         returns: if function.kernel.is_some() { Returns::Never } else { Returns::ToAddress },
     };
     let clones = function.clones.iter().map(|clone| Frame {
@@ -662,6 +663,7 @@ fn frames(function: &Function) -> Vec<Frame> {
         code_size: clone.size,
         frame_size: clone.frame_size,
         ready_at: 0,
+        steps: &[],
         returns: Returns::ToOffset(clone.return_register),
     });
     std::iter::once(own).chain(clones).collect()

@@ -1,14 +1,20 @@
 //! `.debug_frame`: where the frame of a function is, and where it returns to. Debuggers read it; the driver does not.
 //!
-//! 64-bit DWARF, one common entry and one description per function. Register n is number 0x05000000 + n. What
-//! ptxas 13.0 says beyond this (where a function tears its frame down, and to which register a clone moves its
-//! return address) is left out.
+//! 64-bit DWARF, one common entry and one description per function. Register n is number 0x05000000 + n. Saved registers
+//! are described as by ptxas 13.0: a register is saved behind its store and restored behind its load. What ptxas says
+//! beyond this (to which register a clone moves its return address, and with `-g` which registers a call may change) is
+//! left out.
 
 use crate::bytes::Put;
 use crate::line::put_uleb;
+use crate::module::FrameStep;
 
 const ADVANCE_LOC4: u8 = 0x04;
+const OFFSET_EXTENDED: u8 = 0x05;
+const RESTORE_EXTENDED: u8 = 0x06;
 const SAME_VALUE: u8 = 0x08;
+const REMEMBER_STATE: u8 = 0x0a;
+const RESTORE_STATE: u8 = 0x0b;
 const DEF_CFA: u8 = 0x0c;
 const VAL_EXPRESSION: u8 = 0x16;
 const OP_ADDR: u8 = 0x03;
@@ -16,7 +22,8 @@ const OP_PLUS: u8 = 0x22;
 const OP_BREGX: u8 = 0x92;
 
 const CODE_ALIGN: u32 = 4;
-const DATA_ALIGN: u8 = 0x7c; // -4
+const DATA_ALIGN: u8 = 0x7c; // -DATA_UNIT
+const DATA_UNIT: u32 = 4;
 const STACK_POINTER: u64 = 1;
 const ZERO: u64 = 255;
 /// The register pair with the return address of a function that follows the calling convention.
@@ -27,13 +34,15 @@ const COMPUTED_ADDRESS: u64 = 256;
 const NO_ADDRESS: u64 = u32::MAX as u64;
 
 /// One function as the section describes it.
-pub struct Frame {
+pub struct Frame<'a> {
     /// Where its code starts in its section.
     pub code_start: u64,
     pub code_size: u64,
     pub frame_size: u32,
     /// Where the stack pointer has moved down, in bytes of code.
     pub ready_at: u32,
+    /// What happens behind that.
+    pub steps: &'a [(u32, FrameStep)],
     pub returns: Returns,
 }
 
@@ -79,7 +88,7 @@ fn describe(frame: &Frame, out: &mut Vec<u8>) -> Fields {
                 Returns::ToOffset(_) => register(COMPUTED_ADDRESS),
             },
         );
-        define_frame(out, 0);
+        define_frame(out, STACK_POINTER, 0);
         same_value(out, ZERO);
         same_value(out, STACK_POINTER);
         match frame.returns {
@@ -104,13 +113,40 @@ fn describe(frame: &Frame, out: &mut Vec<u8>) -> Fields {
         if matches!(frame.returns, Returns::ToOffset(_)) {
             return; // It lives in the frame of its caller.
         }
-        if frame.ready_at > 0 {
-            out.put_u8(ADVANCE_LOC4);
-            out.put_u32(frame.ready_at / CODE_ALIGN);
+        advance(out, 0, frame.ready_at);
+        define_frame(out, STACK_POINTER, frame.frame_size);
+        let mut at = frame.ready_at;
+        for (from, step) in frame.steps {
+            advance(out, at, *from);
+            put_step(out, *step);
+            at = *from;
         }
-        define_frame(out, frame.frame_size);
     });
     fields
+}
+
+fn advance(out: &mut Vec<u8>, from: u32, to: u32) {
+    if to > from {
+        out.put_u8(ADVANCE_LOC4);
+        out.put_u32((to - from) / CODE_ALIGN);
+    }
+}
+
+fn put_step(out: &mut Vec<u8>, step: FrameStep) {
+    match step {
+        FrameStep::Base { register, distance } => define_frame(out, register.into(), distance),
+        FrameStep::Saved { register: saved, below } => {
+            out.put_u8(OFFSET_EXTENDED);
+            put_uleb(out, register(saved.into()));
+            put_uleb(out, (below / DATA_UNIT).into());
+        }
+        FrameStep::Restored { register: restored } => {
+            out.put_u8(RESTORE_EXTENDED);
+            put_uleb(out, register(restored.into()));
+        }
+        FrameStep::WayOut => out.put_u8(REMEMBER_STATE),
+        FrameStep::Back => out.put_u8(RESTORE_STATE),
+    }
 }
 
 /// Writes an entry with its length before it, padded with no-operations to 8 bytes.
@@ -140,9 +176,9 @@ fn put_computed_address(out: &mut Vec<u8>, offset: u8) -> u64 {
     start
 }
 
-fn define_frame(out: &mut Vec<u8>, offset: u32) {
+fn define_frame(out: &mut Vec<u8>, base: u64, offset: u32) {
     out.put_u8(DEF_CFA);
-    put_uleb(out, register(STACK_POINTER));
+    put_uleb(out, register(base));
     put_uleb(out, offset.into());
 }
 
@@ -153,4 +189,39 @@ fn same_value(out: &mut Vec<u8>, number: u64) {
 
 fn register(number: u64) -> u64 {
     0x0500_0000 + number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `llvm-dwarfdump` reads in a section of ptxas for the same steps.
+    #[test]
+    fn saved_registers() {
+        let steps = [
+            (0x20, FrameStep::Saved { register: 16, below: 8 }),
+            (0x40, FrameStep::WayOut),
+            (0x50, FrameStep::Restored { register: 16 }),
+            (0x60, FrameStep::Base { register: 1, distance: 0 }),
+            (0x70, FrameStep::Back),
+        ];
+        let returns = Returns::ToAddress;
+        let frame =
+            Frame { code_start: 0, code_size: 0x80, frame_size: 24, ready_at: 0x10, steps: &steps, returns };
+        let (bytes, fields) = encode(&[frame]);
+        let described = &bytes[fields[0].code_size as usize + 8..];
+        let (r1, r16) = ([0x81, 0x80, 0x80, 0x28], [0x90, 0x80, 0x80, 0x28]);
+        let mut wanted: Vec<u8> = vec![ADVANCE_LOC4, 4, 0, 0, 0, DEF_CFA];
+        wanted.extend(r1);
+        wanted.extend([24, ADVANCE_LOC4, 4, 0, 0, 0, OFFSET_EXTENDED]);
+        wanted.extend(r16);
+        wanted.extend([2, ADVANCE_LOC4, 8, 0, 0, 0, REMEMBER_STATE]);
+        wanted.extend([ADVANCE_LOC4, 4, 0, 0, 0, RESTORE_EXTENDED]);
+        wanted.extend(r16);
+        wanted.extend([ADVANCE_LOC4, 4, 0, 0, 0, DEF_CFA]);
+        wanted.extend(r1);
+        wanted.extend([0, ADVANCE_LOC4, 4, 0, 0, 0, RESTORE_STATE]);
+        assert_eq!(&described[..wanted.len()], wanted);
+        assert!(described[wanted.len()..].iter().all(|byte| *byte == 0), "no-operations fill up");
+    }
 }

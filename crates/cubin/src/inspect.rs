@@ -1,6 +1,6 @@
 //! What a file with device code contains, for people (`Display`) and for programs (`to_json`).
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::fmt;
 
 use crate::attr::{Attr, Code, PointerSpace, Value};
@@ -184,15 +184,15 @@ fn accelerated(object: &Object) -> Option<bool> {
 /// Finds sections by name and attributes by symbol, however many there are.
 struct Lookup<'a> {
     object: &'a Object,
-    sections: HashMap<&'a str, &'a Section>,
+    sections: FxHashMap<&'a str, &'a Section>,
     /// The attributes of `.nv.info` that say something about a symbol.
-    per_symbol: HashMap<(Code, u32), u32>,
+    per_symbol: FxHashMap<(Code, u32), u32>,
 }
 
 impl<'a> Lookup<'a> {
     fn new(object: &'a Object) -> Lookup<'a> {
         let sections = object.sections.iter().map(|section| (section.name.as_str(), section)).collect();
-        let mut lookup = Lookup { object, sections, per_symbol: HashMap::new() };
+        let mut lookup = Lookup { object, sections, per_symbol: FxHashMap::default() };
         for attr in lookup.attrs(".nv.info") {
             if let Value::PerSymbol { symbol, value } = attr.value {
                 lookup.per_symbol.insert((attr.code, symbol), value);

@@ -117,6 +117,21 @@ impl Default for Features {
     }
 }
 
+/// A step in the life of a frame, for debuggers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameStep {
+    /// The caller's stack pointer is this register plus so many bytes.
+    Base { register: u8, distance: u32 },
+    /// The caller's value of a register is in memory, so many bytes below the caller's stack pointer.
+    Saved { register: u8, below: u32 },
+    /// The register has the caller's value again.
+    Restored { register: u8 },
+    /// A way out of the function begins, which other code follows.
+    WayOut,
+    /// Everything is as it was before that way out.
+    Back,
+}
+
 /// A function with a text section of its own.
 #[derive(Clone, Debug)]
 pub struct Function {
@@ -131,6 +146,8 @@ pub struct Function {
     pub frame_size: u32,
     /// Where in the code the stack pointer has moved down by the frame size, in bytes. For debuggers.
     pub frame_ready_at: u32,
+    /// What becomes of the frame behind that, by the offset in the code from which on it holds, in ascending order.
+    pub frame_steps: Vec<(u32, FrameStep)>,
     /// Offsets of `EXIT`.
     pub exits: Vec<u32>,
     /// `.nv.constant2.<name>`: jump tables, and literals before sm_90.
@@ -165,6 +182,7 @@ impl Function {
             registers: 0,
             frame_size: 0,
             frame_ready_at: 0,
+            frame_steps: Vec::new(),
             exits: Vec::new(),
             constant2: Vec::new(),
             literals: Vec::new(),

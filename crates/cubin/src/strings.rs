@@ -1,6 +1,6 @@
 //! String tables.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// NUL-terminated strings, named by offset. Keeps the order and the leftovers of the file it came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,12 +25,12 @@ impl StringTable {
 /// Finds the offsets of strings in a table, and appends those that are missing.
 pub struct Interner {
     table: StringTable,
-    offsets: HashMap<Vec<u8>, u32>,
+    offsets: FxHashMap<Vec<u8>, u32>,
 }
 
 impl Interner {
     pub fn new(table: StringTable) -> Interner {
-        let mut offsets = HashMap::new();
+        let mut offsets = FxHashMap::default();
         let mut start = 0;
         for string in table.bytes.split_inclusive(|&byte| byte == 0) {
             if let Some((0, text)) = string.split_last() {

@@ -8,7 +8,7 @@ use crate::lines::{self, Coded};
 use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
 use crate::mir::Code;
 use crate::reconfigure::Reconfiguration;
-use crate::{DebugInfo, Failure, Input, Options, Usage, abi, debug, parallel};
+use crate::{DebugInfo, Failure, Input, Options, Times, Usage, abi, debug, parallel};
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
@@ -28,21 +28,32 @@ pub struct Compiled<'a> {
     /// When it was begun, and how long it took.
     pub start: Instant,
     pub time: Duration,
+    pub times: Times,
 }
 
 pub fn module(
-    compiled: Vec<Compiled>,
+    mut compiled: Vec<Compiled>,
     data: Data,
     input: &Input,
     machine: &'static Machine,
-    threads: usize,
+    (threads, times): (usize, &mut Times),
     options: &Options,
 ) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
     let emitted = parallel::map(&compiled, threads, |c| {
-        emit::words(&c.kernel, &c.code, machine, options)
-            .map_err(|e| Failure::internal("emit", &c.kernel.code.name, e))
+        let start = Instant::now();
+        let words = emit::words(&c.kernel, &c.code, machine, options);
+        words
+            .map(|words| (words, start.elapsed()))
+            .map_err(|e| Failure::internal(Times::EMIT, &c.kernel.code.name, e))
     });
-    let words = emitted.into_iter().collect::<Result<Vec<Words>, Failure>>()?;
+    let mut words = Vec::new();
+    for (emitted, function) in emitted.into_iter().zip(&mut compiled) {
+        let (emitted, took) = emitted?;
+        times.count(Times::EMIT, took);
+        function.times.count(Times::EMIT, took);
+        words.push(emitted);
+    }
+    let start = Instant::now();
     let externals = callgraph::externals(&compiled, &data.functions);
     let graph = CallGraph::new(&compiled, &words, &data.functions, options.relocatable);
     let writer = Writer { module: input.module, words: &words, graph: &graph, data: &data, machine, options };
@@ -51,7 +62,8 @@ pub fn module(
     let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i], &words[i])).collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
-    let debug = debug_sections(&compiled, &words, &data, input, machine, options)?;
+    let debug =
+        times.of(Times::DEBUG, || debug_sections(&compiled, &words, &data, input, machine, options))?;
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
@@ -75,7 +87,8 @@ pub fn module(
         ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
-    let bytes = write(module).map_err(|e| Failure::internal("container", "module", e))?;
+    let bytes = write(module).map_err(|e| Failure::internal(Times::CONTAINER, "module", e))?;
+    times.count(Times::CONTAINER, start.elapsed().saturating_sub(times.part(Times::DEBUG)));
     Ok((bytes, usage))
 }
 
@@ -246,6 +259,7 @@ impl Writer<'_> {
             exits: words.exits.clone(),
             frame_size: words.frame,
             frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
+            frame_steps: words.frame_steps.clone(),
             relocs: words.relocs.clone(),
             constant0_relocs: images,
             externs: self.graph.externs(index),
@@ -271,7 +285,7 @@ impl Writer<'_> {
     }
 
     fn usage(&self, index: usize, compiled: &Compiled, words: &Words) -> Usage {
-        let Compiled { kernel, code, start, time, .. } = compiled;
+        let Compiled { kernel, code, start, time, times, .. } = compiled;
         Usage {
             name: kernel.code.name.clone(),
             entry: kernel.entry,
@@ -286,6 +300,7 @@ impl Writer<'_> {
             callees: self.graph.reach(index).into_iter().filter(|f| *f != index).collect(),
             start: *start,
             time: *time,
+            times: times.clone(),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::mir::{Address, Code, Line, Origin};
 use crate::schedule::{self, Step};
 use crate::{Options, abi};
 use cubin::RelocType;
-use cubin::module::SymbolicReloc;
+use cubin::module::{FrameStep, SymbolicReloc};
 use ori::entity::Entity;
 use ori::{Block, Function, Half, Terminator};
 use sass::model::Model;
@@ -67,6 +67,8 @@ pub struct Words {
     pub registers: u32,
     /// Where the stack pointer has moved.
     pub frame_ready: u32,
+    /// What becomes of the frame behind that, and where.
+    pub frame_steps: Vec<(u32, FrameStep)>,
     /// By block, where its lines are; only for a debugger.
     pub lines: Vec<Vec<u32>>,
     /// For each word, the byte of the PTX text at which the instruction begins that it is for, 0 where there is none.
@@ -97,6 +99,7 @@ pub fn words(
         lines: Vec::new(),
         placed: vec![Vec::new(); function.blocks.len()],
         ready: 0,
+        steps: Vec::new(),
         options,
         starts: vec![0; function.blocks.len()],
         saved: saved(kernel, code),
@@ -175,6 +178,8 @@ struct Emitter<'a> {
     placed: Vec<Vec<usize>>,
     /// The line before which the stack pointer has moved.
     ready: usize,
+    /// What becomes of the frame, each behind a line.
+    steps: Vec<(usize, FrameStep)>,
     /// The first line of each block.
     starts: Vec<usize>,
     saved: Vec<Saved>,
@@ -210,10 +215,20 @@ impl Emitter<'_> {
                 }
             };
             self.push(sass::Op::STL, &[], &[stack, place, machine::r(register)]);
+            if let Saved::Register(register) = self.saved[i] {
+                let below = self.frame - self.code.frame - 4 * i as u32;
+                self.step(FrameStep::Saved { register, below });
+            }
         }
         if self.function.moving_stack {
             self.push(sass::Op::MOV, &[], &[machine::r(Function::FRAME_POINTER), stack]);
+            self.step(FrameStep::Base { register: Function::FRAME_POINTER, distance: self.frame });
         }
+    }
+
+    /// What the last line means to the frame.
+    fn step(&mut self, step: FrameStep) {
+        self.steps.extend(self.lines.len().checked_sub(1).map(|line| (line, step)));
     }
 
     fn lines_of(&mut self, block: Block) {
@@ -243,14 +258,17 @@ impl Emitter<'_> {
 
     fn epilogue(&mut self) {
         let stack = machine::r(Function::STACK_POINTER);
+        self.step(FrameStep::WayOut);
         if self.function.moving_stack {
             self.push(sass::Op::MOV, &[], &[stack, machine::r(Function::FRAME_POINTER)]);
+            self.step(FrameStep::Base { register: Function::STACK_POINTER, distance: self.frame });
         }
         for i in 0..self.saved.len() {
             let place = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
             match self.saved[i] {
                 Saved::Register(n) => {
                     self.push(sass::Op::LDL, &[], &[machine::r(n), stack, place]);
+                    self.step(FrameStep::Restored { register: n });
                 }
                 Saved::Barrier(n) => {
                     self.push(sass::Op::LDL, &[], &[machine::r(SCRATCH), stack, place]);
@@ -259,8 +277,24 @@ impl Emitter<'_> {
             }
         }
         self.move_stack(i64::from(self.frame));
+        if self.frame > 0 {
+            self.step(FrameStep::Base { register: Function::STACK_POINTER, distance: 0 });
+        }
         let back = [machine::r(abi::RETURN_ADDRESS), machine::imm(0)];
         self.push(sass::Op::RET, &[M::ABS, M::NODEC], &back);
+        self.step(FrameStep::Back);
+    }
+
+    /// The steps of the frame by address. A way out that is the last code needs no way back.
+    fn frame_steps(&self, places: &[usize], lines: usize) -> Vec<(u32, FrameStep)> {
+        if self.frame == 0 && !self.function.moving_stack {
+            return Vec::new();
+        }
+        let last_way_out = self.steps.iter().rposition(|(_, step)| *step == FrameStep::WayOut);
+        let is_last = self.steps.last().is_some_and(|(line, _)| line + 1 == lines);
+        let is_needless = |i: usize| is_last && (Some(i) == last_way_out || i + 1 == self.steps.len());
+        let steps = self.steps.iter().enumerate().filter(|(i, _)| !is_needless(*i));
+        steps.map(|(_, (line, step))| (address(places[*line] + 1), *step)).collect()
     }
 
     fn move_stack(&mut self, by: i64) {
@@ -374,6 +408,7 @@ impl Emitter<'_> {
             restores: saved * returns,
             registers: self.code.registers,
             frame_ready: address(places[self.ready]),
+            frame_steps: self.frame_steps(&places, lines.len()),
             lines: self
                 .placed
                 .iter()
@@ -383,12 +418,12 @@ impl Emitter<'_> {
         };
         let idle = inst(self.target.isa, &Line::new(sass::Op::NOP, &[], &[], Origin::Frame))?;
         let mut mask = None;
-        for (i, (mut line, timed)) in lines.into_iter().zip(timed).enumerate() {
+        for (i, ((mut line, step), timed)) in lines.into_iter().zip(steps).zip(timed).enumerate() {
             for stall in &timed.idle {
                 let control = Control { stall: *stall, yields: true, ..Control::default() };
                 words.push(&idle.clone().controlled(control), line.at)?;
             }
-            self.fill_in(&mut line, i, &places, &mut words);
+            let is_other = self.fill_in(&mut line, i, &places, &mut words);
             let at = address(places[i]);
             self.note_warp(&line, at, &mut mask, &mut words);
             words.isa_class = words.isa_class.max(isa_class(&line));
@@ -396,7 +431,8 @@ impl Emitter<'_> {
             if line.op == sass::Op::EXIT {
                 words.exits.push(at);
             }
-            words.push(&inst(self.target.isa, &line)?.controlled(timed.control), line.at)?;
+            let inst = if is_other { inst(self.target.isa, &line)? } else { step.inst };
+            words.push(&inst.controlled(timed.control), line.at)?;
         }
         let stay = Line::new(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))], Origin::Frame);
         words.push(&inst(self.target.isa, &stay)?.controlled(schedule::padding()), 0)?;
@@ -442,9 +478,10 @@ impl Emitter<'_> {
         }
     }
 
-    /// The distance of a branch; an address, which stays zero where the loader fills it in.
-    fn fill_in(&self, line: &mut Line, index: usize, places: &[usize], words: &mut Words) {
+    /// The distance of a branch; an address, which stays zero where the loader fills it in. Is the line another one then?
+    fn fill_in(&self, line: &mut Line, index: usize, places: &[usize], words: &mut Words) -> bool {
         let here = places[index];
+        let is_branch = line.target.is_some();
         if let Some(to) = line.target {
             let distance = (places[self.starts[to.index()]] as i64 - here as i64 - 1) * WORD as i64;
             for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Relative) {
@@ -460,7 +497,7 @@ impl Emitter<'_> {
             {
                 (RelocType::ABS56_16_34, UNIFIED_FUNCTIONS.to_string(), 0)
             }
-            None => return,
+            None => return is_branch,
             Some(Address::Half { symbol, addend, half }) => (self.part(symbol, half), name(symbol), addend),
             Some(Address::Ahead { lines, half }) => {
                 (part(half), self.function.name.clone(), (places[index + lines] * WORD) as i64)
@@ -471,9 +508,10 @@ impl Emitter<'_> {
                 for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Signed) {
                     *operand = machine::imm(operand.value + i64::from(self.frame));
                 }
-                return;
+                return true;
             }
         };
         words.relocs.push(SymbolicReloc { offset: (here * WORD) as u64, kind, symbol, addend });
+        is_branch
     }
 }

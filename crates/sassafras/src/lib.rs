@@ -42,6 +42,7 @@ mod schedule;
 mod select;
 mod simplify;
 mod sink;
+mod times;
 mod uniform;
 mod unread;
 mod usage;
@@ -50,6 +51,7 @@ mod variables;
 pub use launch::Bounds;
 pub use lower::CacheRule;
 pub use ptx;
+pub use times::Times;
 pub use usage::Usage;
 
 use ptx::diag::{Diagnostic, Severity, Span};
@@ -141,6 +143,8 @@ pub struct Output {
     pub notes: Vec<Diagnostic>,
     /// What each function uses, in the order of the PTX text.
     pub functions: Vec<Usage>,
+    /// How long the parts of it took.
+    pub times: Times,
     /// Dumps that were asked for.
     pub log: String,
 }
@@ -216,10 +220,9 @@ impl Failure {
 /// ```
 pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    let mut times = passes::Times::default();
-    let result = cubin(source, module, options, (&mut times, &mut output));
+    let result = cubin(source, module, options, &mut output);
     if options.time_passes {
-        output.log += &times.to_string();
+        output.log += &output.times.to_string();
     }
     match result {
         Ok(cubin) => output.cubin = cubin,
@@ -243,8 +246,9 @@ fn cubin(
     source: &str,
     module: &ptx::Module,
     options: &Options,
-    (times, output): (&mut passes::Times, &mut Output),
+    output: &mut Output,
 ) -> Result<Option<Vec<u8>>, Failure> {
+    let start = Instant::now();
     let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
     limits::check_module(module, machine, options, &mut output.diagnostics)?;
     let lines = lower::Lines::new(source);
@@ -275,16 +279,17 @@ fn cubin(
         caches: (options.load_cache, options.store_cache),
         withheld: &withheld,
     };
+    output.times.count(Times::SETUP, start.elapsed());
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |function| {
-        let (mut times, mut log) = (passes::Times::default(), String::new());
+        let (mut times, mut log) = (Times::default(), String::new());
         (kernel(env, function, options, (&mut times, &mut log)), times, log)
     });
     let mut compiled = Vec::new();
-    for (outcome, took, dumps) in outcomes {
-        times.add(took);
+    for (outcome, times, dumps) in outcomes {
+        output.times.add(&times);
         output.log.push_str(&dumps);
-        compiled.push(outcome?);
+        compiled.push(container::Compiled { times, ..outcome? });
     }
     // ptxas compiles from last to first.
     for c in compiled.iter().rev() {
@@ -300,7 +305,7 @@ fn cubin(
     output.diagnostics.extend(compiled.iter().flat_map(advice));
     let input = Input { source, lines: &lines, module };
     let (bytes, functions) =
-        times.of("emit", || container::module(compiled, data, &input, machine, threads, options))?;
+        container::module(compiled, data, &input, machine, (threads, &mut output.times), options)?;
     output.functions = functions;
     Ok(Some(bytes))
 }
@@ -345,7 +350,7 @@ fn kernel<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
-    (times, log): (&mut passes::Times, &mut String),
+    (times, log): (&mut Times, &mut String),
 ) -> Result<container::Compiled<'a>, Failure> {
     let start = Instant::now();
     let compiled = match overlapping(env, function, options, (times, log))? {
@@ -364,10 +369,10 @@ fn overlapping<'a>(
     env: lower::Env,
     function: &'a ptx::ast::Function<'a>,
     options: &Options,
-    (times, log): (&mut passes::Times, &mut String),
+    (times, log): (&mut Times, &mut String),
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
     let start = Instant::now();
-    let mut kernel = times.of("lower", || lower::function(env, function))?;
+    let mut kernel = times.of(Times::LOWER, || lower::function(env, function))?;
     let registers = kernel.registers();
     passes::run(&mut kernel.code, (env.machine, registers), options, (times, log))?;
     let mut code = times.of("regalloc", || allocate(&mut kernel, env, options))?;
@@ -385,6 +390,7 @@ fn overlapping<'a>(
         code,
         start,
         time: start.elapsed(),
+        times: Times::default(),
     }))
 }
 

@@ -6,12 +6,11 @@
 
 use crate::bank0::Machine;
 use crate::{
-    Failure, Options, alone, bundles, combine, convergence, edges, legalize, local, order, progress, select,
-    simplify, sink, uniform,
+    Failure, Options, Times, alone, bundles, combine, convergence, edges, legalize, local, order, progress,
+    select, simplify, sink, uniform,
 };
 use ori::Function;
 use std::fmt::Write;
-use std::time::{Duration, Instant};
 
 /// What passes have beside the function.
 pub struct Context {
@@ -92,47 +91,6 @@ const ORDER: &[(&str, &str, &str)] = &[
 /// Do two levels turn on the same passes?
 pub fn are_same(one: u8, other: u8) -> bool {
     PASSES.iter().all(|pass| (pass.level <= one) == (pass.level <= other))
-}
-
-/// How long each pass took, in the order in which they first ran.
-#[derive(Debug, Default)]
-pub struct Times(Vec<(&'static str, Duration)>);
-
-impl Times {
-    pub fn of<T>(&mut self, pass: &'static str, work: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let result = work();
-        let took = start.elapsed();
-        match self.0.iter_mut().find(|(name, _)| *name == pass) {
-            Some((_, sum)) => *sum += took,
-            None => self.0.push((pass, took)),
-        }
-        result
-    }
-}
-
-impl Times {
-    /// Adds what other functions took.
-    pub fn add(&mut self, other: Times) {
-        for (name, took) in other.0 {
-            match self.0.iter_mut().find(|(own, _)| *own == name) {
-                Some((_, sum)) => *sum += took,
-                None => self.0.push((name, took)),
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for Times {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let milliseconds = |d: &Duration| d.as_secs_f64() * 1e3;
-        let all: f64 = self.0.iter().map(|(_, d)| milliseconds(d)).sum();
-        for (name, took) in &self.0 {
-            let took = milliseconds(took);
-            writeln!(f, "{took:>10.3} ms {:>5.1} %  {name}", 100.0 * took / all.max(1e-9))?;
-        }
-        writeln!(f, "{all:>10.3} ms 100.0 %  all")
-    }
 }
 
 pub fn run(

@@ -287,6 +287,14 @@ struct Issued {
     taken: bool,
 }
 
+/// Who wrote a register last, and who has read it since. Of guarded writes nobody knows whether they happened: earlier
+/// ones still count.
+struct Touched {
+    register: usize,
+    writers: SmallVec<[(usize, Port); 1]>,
+    readers: SmallVec<[(usize, Port); 2]>,
+}
+
 /// Straight code.
 struct Stretch<'a> {
     model: &'a Model,
@@ -297,12 +305,9 @@ struct Stretch<'a> {
     /// Nothing may be under way at its end.
     drains: bool,
     issued: Vec<Issued>,
-    /// Who wrote each register last, and who has read it since. Of guarded writes nobody knows whether they happened:
-    /// earlier ones still count.
-    writers: Vec<SmallVec<[(usize, Port); 1]>>,
-    readers: Vec<SmallVec<[(usize, Port); 2]>>,
-    /// The registers that either of them knows.
-    touched: Vec<usize>,
+    /// The registers that were touched, and for each register its place among them, counted from one.
+    touched: Vec<Touched>,
+    places: Vec<u16>,
     /// Where something has to wait for the results of each, and for its sources, at the latest.
     wanted: Vec<Wanted>,
     /// The instructions that count on each scoreboard.
@@ -320,9 +325,8 @@ impl<'a> Stretch<'a> {
             first: 0,
             drains: false,
             issued: Vec::new(),
-            writers: vec![SmallVec::new(); sass::model::REGISTERS],
-            readers: vec![SmallVec::new(); sass::model::REGISTERS],
             touched: Vec::new(),
+            places: vec![0; sass::model::REGISTERS],
             wanted: Vec::new(),
             counting: Default::default(),
             last_of_unit: [None; Unit::COUNT],
@@ -331,15 +335,28 @@ impl<'a> Stretch<'a> {
     }
 
     fn begin(&mut self, first: usize, drains: bool) {
-        for register in self.touched.drain(..) {
-            self.writers[register].clear();
-            self.readers[register].clear();
+        for touched in self.touched.drain(..) {
+            self.places[touched.register] = 0;
         }
         (self.first, self.drains) = (first, drains);
         self.issued.clear();
         self.counting.iter_mut().for_each(Vec::clear);
         self.last_of_unit = [None; Unit::COUNT];
         self.settled = 0;
+    }
+
+    fn touched(&self, register: usize) -> Option<&Touched> {
+        let place = usize::from(self.places[register]).checked_sub(1)?;
+        self.touched.get(place)
+    }
+
+    fn touch(&mut self, register: usize) -> &mut Touched {
+        if self.places[register] == 0 {
+            let (writers, readers) = (SmallVec::new(), SmallVec::new());
+            self.touched.push(Touched { register, writers, readers });
+            self.places[register] = self.touched.len() as u16;
+        }
+        &mut self.touched[usize::from(self.places[register]) - 1]
     }
 
     fn run(&mut self, steps: &[Step], all: &mut Vec<Timed>) {
@@ -404,7 +421,8 @@ impl<'a> Stretch<'a> {
         };
         for touch in touches {
             for register in touch.registers() {
-                for (writer, port) in self.writers[register].iter().filter(|(w, _)| *w < i) {
+                let writers = self.touched(register).map_or(&[][..], |t| &t.writers);
+                for (writer, port) in writers.iter().filter(|(w, _)| *w < i) {
                     match touch.role {
                         Role::Use => obey(*writer, self.model.raw(*port, touch.port)),
                         Role::Def => obey(*writer, self.model.waw(*port, touch.port)),
@@ -414,7 +432,7 @@ impl<'a> Stretch<'a> {
         }
         for touch in touches.iter().filter(|t| t.role == Role::Def) {
             for register in touch.registers() {
-                for (reader, port) in &self.readers[register] {
+                for (reader, port) in self.touched(register).map_or(&[][..], |t| &t.readers) {
                     obey(*reader, self.model.war(*port, touch.port));
                 }
             }
@@ -442,19 +460,18 @@ impl<'a> Stretch<'a> {
         for touch in touches.iter().filter(|t| t.role == Role::Use) {
             self.settled = self.settled.max(time + u32::from(Model::CONSUMED));
             for register in touch.registers() {
-                self.touched.push(register);
-                self.readers[register].push((i, touch.port));
+                self.touch(register).readers.push((i, touch.port));
             }
         }
         for touch in touches.iter().filter(|t| t.role == Role::Def) {
             self.settled = self.settled.max(time + u32::from(self.model.settled(touch.port)));
             for register in touch.registers() {
-                self.touched.push(register);
+                let touched = self.touch(register);
                 if inst.guard == sass::Guard::ALWAYS {
-                    self.writers[register].clear();
-                    self.readers[register].clear();
+                    touched.writers.clear();
+                    touched.readers.clear();
                 }
-                self.writers[register].push((i, touch.port));
+                touched.writers.push((i, touch.port));
             }
         }
         if write.is_some() || read.is_some() {
@@ -547,9 +564,9 @@ impl<'a> Stretch<'a> {
             let by = if late { by } else { 0 };
             flow::Event { register: register as u16, role, port, age: age(of), settles, by }
         };
-        let touched = self.touched.iter().flat_map(|&register| {
-            let writers = self.writers[register].iter().map(move |w| event(register, Role::Def, *w));
-            let readers = self.readers[register].iter().map(move |r| event(register, Role::Use, *r));
+        let touched = self.touched.iter().flat_map(|Touched { register, writers, readers }| {
+            let writers = writers.iter().map(move |w| event(*register, Role::Def, *w));
+            let readers = readers.iter().map(move |r| event(*register, Role::Use, *r));
             writers.chain(readers)
         });
         // What an instruction is waited for by whatever comes next.

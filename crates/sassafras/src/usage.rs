@@ -1,5 +1,6 @@
 //! What a compiled function uses of the machine.
 
+use crate::Times;
 use std::time::{Duration, Instant};
 
 /// What a function uses: the numbers behind `-v` and the warnings about local memory.
@@ -26,4 +27,6 @@ pub struct Usage {
     /// When the compiler began with it, and how long it took.
     pub start: Instant,
     pub time: Duration,
+    /// How long the parts of that took.
+    pub times: Times,
 }

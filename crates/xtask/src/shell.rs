@@ -26,7 +26,7 @@ pub fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
 pub fn installed_command() -> Result<PathBuf> {
     // Words behind the alias would be for rustc.
     run(&mut cargo(["--quiet", "dist"]))?;
-    Ok(target_dir().join("dist/sassafras"))
+    Ok(target_dir().join("x86_64-unknown-linux-musl/dist/sassafras"))
 }
 
 /// Runs a command with its output on the terminal.

@@ -97,18 +97,13 @@ fn files(folder: &Path) -> std::io::Result<BTreeMap<String, Vec<u8>>> {
 /// What depends on the moment, the process or the register allocator becomes `#`, and ptxas's name for its copy of the
 /// standard input becomes ours.
 fn normalized(line: &str) -> String {
-    const NUMBERS: &[(&str, &str)] = &[
-        ("Compile time = ", " ms"),
-        ("CompileTime = ", " ms"),
-        ("PeakMemoryUsage = ", " KB"),
-        ("Used ", " registers"),
-    ];
+    const UNITS: &[&str] = &[" ms", " KB", "%)", " registers"];
     let mut line = line.to_string();
-    for (before, after) in NUMBERS {
-        if let Some((head, tail)) = line.split_once(before)
-            && let Some((_, tail)) = tail.split_once(after)
-        {
-            line = format!("{head}{before}#{after}{tail}");
+    for unit in UNITS {
+        let Some(end) = line.find(unit) else { continue };
+        let digits = line[..end].chars().rev().take_while(|c| c.is_ascii_digit() || *c == '.').count();
+        if digits > 0 {
+            line.replace_range(end - digits..end, "#");
         }
     }
     while let Some(start) = line.find("/tmp/tmpxft_") {

@@ -50,24 +50,22 @@ pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -
     let (mut written, mut read) = (Vec::new(), Vec::new());
     let operands = body.list(inst.operands);
     for (i, operand) in operands.iter().enumerate() {
-        let mut regs = Vec::new();
-        registers(body, operand, &mut regs);
-        param_words(body, params, operand, &mut regs);
         let results_of_call = opcode.mnemonic == "call" && i == 0 && matches!(operand, Operand::List(_));
         // A store to a part of a parameter keeps the rest of it.
         let stored = opcode.mnemonic == "st" && i == 0 && params.find(body, operand).is_some();
-        if stored || i == 0 && adds_in_place(opcode, operands) {
-            read.extend(&regs);
+        let is_written = is_result(opcode, i) || results_of_call || stored;
+        let out = if is_written { &mut written } else { &mut read };
+        let before = out.len();
+        registers(body, operand, out);
+        param_words(body, params, operand, out);
+        if is_written && (stored || i == 0 && adds_in_place(opcode, operands)) {
+            read.extend(&written[before..]);
         }
-        match is_result(opcode, i) || results_of_call || stored {
-            true => {
-                // A write to one element keeps the others.
-                if let Operand::Part { reg, .. } = operand {
-                    read.push(*reg);
-                }
-                written.extend(regs);
-            }
-            false => read.extend(regs),
+        // A write to one element keeps the others.
+        if let Operand::Part { reg, .. } = operand
+            && is_written
+        {
+            read.push(*reg);
         }
     }
     // The flag is not an operand: `.cc` writes it, and `addc`, `subc`, `madc` read it.

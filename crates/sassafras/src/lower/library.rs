@@ -1,7 +1,7 @@
 //! Instructions that become a routine: PTX of our own (`src/library/*.ptx`), put in at the place of use.
 //!
 //! A routine is a `.func` whose parameters and results are registers. Writing them in PTX keeps them readable, lets
-//! the interpreter run them, and makes them work on every target. A file is read when one of its routines is needed.
+//! the interpreter run them, and makes them work on every target. A routine is read when it is needed.
 
 use super::call::ParamWords;
 use super::graph::End;
@@ -18,28 +18,33 @@ pub struct Inlined {
     pub params: FxHashMap<Reg, Value>,
 }
 
-struct Source {
-    text: &'static str,
+struct Routine {
+    name: &'static str,
+    /// The text of the file that it is in.
+    file: &'static str,
+    /// What of that is read: the header and the routine, since the others of the file would cost as much again.
+    text: OnceLock<String>,
     read: OnceLock<Option<ast::Module<'static>>>,
 }
 
-const fn source(text: &'static str) -> Source {
-    Source { text, read: OnceLock::new() }
-}
-
-macro_rules! files {
-    ($($name:literal)*) => {
-        [$(source(include_str!(concat!("../library/", $name, ".ptx")))),*]
+macro_rules! routines {
+    ($($file:literal: $($name:literal)*;)*) => {
+        [$($(Routine {
+            name: $name,
+            file: include_str!(concat!("../library/", $file, ".ptx")),
+            text: OnceLock::new(),
+            read: OnceLock::new(),
+        }),*),*]
     };
 }
 
-const COUNT: usize = 5;
-static FILES: [Source; COUNT] = files! {
-    "bits"
-    "divide"
-    "double"
-    "float"
-    "policy"
+const COUNT: usize = 13;
+static ROUTINES: [Routine; COUNT] = routines! {
+    "bits": "fns";
+    "divide": "udiv16" "urem16" "udiv32" "urem32" "udiv64" "urem64";
+    "double": "div_f64" "sqrt_f64" "rsqrt_f64";
+    "float": "div_f32" "sqrt_f32";
+    "policy": "range_policy";
 };
 
 /// Places in the library are of no interest to the user: the instruction's own line counts.
@@ -47,15 +52,24 @@ static LINES: OnceLock<Lines> = OnceLock::new();
 static DATA: OnceLock<Data> = OnceLock::new();
 
 fn find(name: &str) -> Option<(&'static ast::Module<'static>, &'static ast::Function<'static>)> {
-    let head = format!(" {name} (");
-    let source = FILES.iter().find(|file| file.text.contains(&head))?;
-    let module =
-        source.read.get_or_init(|| ptx::parse(source.text, &ptx::Options::default()).module).as_ref()?;
-    let named = |f: &ast::Function| module.names[module.symbols[f.symbol.0 as usize].name.0 as usize] == name;
+    let routine = ROUTINES.iter().find(|routine| routine.name == name)?;
+    let text = routine.text.get_or_init(|| cut_out(routine.file, name).unwrap_or_default());
+    let read = || ptx::parse(text, &ptx::Options::default()).module;
+    let module = routine.read.get_or_init(read).as_ref()?;
     module.items.iter().find_map(|item| match item {
-        Item::Function(f) if named(f) => Some((module, &**f)),
+        Item::Function(f) => Some((module, &**f)),
         _ => None,
     })
+}
+
+/// The header of a file, which ends with an empty line, and one routine of it, which ends with the first brace that
+/// begins a line.
+fn cut_out(file: &str, name: &str) -> Option<String> {
+    let (header, _) = file.get(file.find(".version")?..)?.split_once("\n\n")?;
+    let name_at = file.find(&format!(" {name} ("))?;
+    let start = file.get(..name_at)?.rfind(".func")?;
+    let (routine, _) = file.get(start..)?.split_once("\n}\n")?;
+    Some(format!("{header}\n{routine}\n}}\n"))
 }
 
 fn registers(params: &[ast::Param]) -> Vec<Reg> {
@@ -151,5 +165,21 @@ impl Lower<'_, '_> {
         code.blocks[before].end = Terminator::Branch { predicate, negated, uniform: false, yes, no };
         self.block = after;
         Some(param)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_routine_of_every_file_is_found() {
+        for routine in &ROUTINES {
+            let (module, function) = find(routine.name).expect(routine.name);
+            let name = module.symbols[function.symbol.0 as usize].name;
+            assert_eq!((module.names[name.0 as usize], module.items.len()), (routine.name, 1));
+            let listed = ROUTINES.iter().filter(|other| other.file == routine.file).count();
+            assert_eq!(routine.file.matches("\n.func ").count(), listed, "the file of {}", routine.name);
+        }
     }
 }
