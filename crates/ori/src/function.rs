@@ -262,6 +262,21 @@ impl InstData {
             self.guard.iter().flat_map(|g| std::iter::once(g.predicate).chain(g.kept.iter().copied()));
         args.chain(guard)
     }
+
+    /// Replaces the values that are read.
+    pub fn rename(&mut self, new: impl Fn(Value) -> Value) {
+        for arg in &mut self.args {
+            match arg {
+                Arg::Use(u) => u.value = new(u.value),
+                Arg::Bank { index: Some(index), .. } => *index = new(*index),
+                _ => {}
+            }
+        }
+        if let Some(guard) = &mut self.guard {
+            guard.predicate = new(guard.predicate);
+            guard.kept.iter_mut().for_each(|k| *k = new(*k));
+        }
+    }
 }
 
 /// A way to a block, with the arguments for its parameters.
@@ -318,6 +333,16 @@ impl Terminator {
             _ => None,
         };
         predicate.into_iter().chain(self.edges().into_iter().flat_map(|e| e.args.iter().copied()))
+    }
+}
+
+impl Terminator {
+    /// Replaces the values that are read.
+    pub fn rename(&mut self, new: impl Fn(Value) -> Value) {
+        if let Terminator::Branch { predicate, .. } = self {
+            *predicate = new(*predicate);
+        }
+        self.edges_mut().into_iter().for_each(|edge| edge.args.iter_mut().for_each(|a| *a = new(*a)));
     }
 }
 

@@ -6,8 +6,8 @@
 
 use crate::bank0::Machine;
 use crate::{
-    Failure, Options, alone, bundles, combine, convergence, edges, legalize, local, order, progress, select,
-    simplify, uniform,
+    Failure, Options, alone, bundles, combine, convergence, edges, induction, legalize, local, order,
+    progress, select, simplify, uniform,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -52,6 +52,7 @@ struct Pass {
 const PASSES: &[Pass] = &[
     Pass { name: "simplify", level: 0, run: |f, _| simplify::run(f) },
     Pass { name: "combine", level: 1, run: combine::run },
+    Pass { name: "induction", level: 1, run: induction::run },
     Pass { name: "select", level: 1, run: select::run },
     Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
     Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
@@ -70,6 +71,7 @@ const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
 #[cfg(test)]
 const ORDER: &[(&str, &str, &str)] = &[
     ("simplify", "combine", "a parameter that is always the same value is that value"),
+    ("combine", "induction", "constants and sums stand in the instructions that add them"),
     ("combine", "select", "what is computed twice or not at all makes no side longer"),
     ("alone", "uniform", "operands that come to a block of products are computed with theirs"),
     ("alone", "convergence", "it looks where threads are made to meet"),

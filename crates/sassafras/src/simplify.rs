@@ -116,25 +116,9 @@ fn drop_params(function: &mut Function, same: &Same, block: Block) {
 fn replace(function: &mut Function, same: &Same, block: Block) {
     function.blocks[block].params.retain(|p| same.find(*p) == *p);
     for inst in function.blocks[block].insts.clone() {
-        let data = &mut function.insts[inst];
-        for arg in &mut data.args {
-            match arg {
-                Arg::Use(u) => u.value = same.find(u.value),
-                Arg::Bank { index: Some(index), .. } => *index = same.find(*index),
-                _ => {}
-            }
-        }
-        if let Some(guard) = &mut data.guard {
-            guard.predicate = same.find(guard.predicate);
-            guard.kept.iter_mut().for_each(|k| *k = same.find(*k));
-        }
+        function.insts[inst].rename(|value| same.find(value));
     }
-    if let Terminator::Branch { predicate, .. } = &mut function.blocks[block].end {
-        *predicate = same.find(*predicate);
-    }
-    for edge in function.blocks[block].end.edges_mut() {
-        edge.args.iter_mut().for_each(|a| *a = same.find(*a));
-    }
+    function.blocks[block].end.rename(|value| same.find(value));
     let function_ = &*function;
     let alive = |i: &ori::Inst| {
         let data = &function_.insts[*i];
