@@ -77,6 +77,34 @@ impl Cfg {
         inside
     }
 
+    /// The blocks of the loop that a block is the header of; none if it isn't.
+    pub fn natural_loop(&self, header: Block) -> impl Iterator<Item = Block> {
+        let latches: Vec<Block> =
+            self.preds[header.index()].iter().copied().filter(|p| self.dominates(header, *p)).collect();
+        let inside = if latches.is_empty() { Vec::new() } else { self.leading_to(header, &latches) };
+        (0..inside.len()).filter(move |i| inside[*i]).map(Block::new)
+    }
+
+    /// How many loops each block lies in.
+    pub fn loop_depths(&self) -> Vec<u32> {
+        let mut depths = vec![0; self.succs.len()];
+        for &header in &self.order {
+            self.natural_loop(header).for_each(|b| depths[b.index()] += 1);
+        }
+        depths
+    }
+
+    /// The last block that every way to both passes.
+    pub fn common_dominator(&self, mut a: Block, b: Block) -> Block {
+        while !self.dominates(a, b) {
+            match self.idom(a) {
+                Some(up) => a = up,
+                None => return Function::ENTRY,
+            }
+        }
+        a
+    }
+
     /// Does every way from the entry to `b` pass `a`?
     pub fn dominates(&self, a: Block, b: Block) -> bool {
         climbs_to(&self.idom, b, a)

@@ -128,6 +128,11 @@ pub enum Arg {
         addend: i64,
         half: Half,
     },
+    /// The word of constant bank 0 that the linker gives to [`Function::symbols`]`[symbol]`, a texture, sampler or
+    /// surface: as the address of a load, or as a handle.
+    Slot {
+        symbol: u32,
+    },
     /// A special register or another operand that is a name.
     Name(M),
     /// RZ, URZ
@@ -263,18 +268,17 @@ impl InstData {
         args.chain(guard)
     }
 
-    /// Replaces the values that are read.
-    pub fn rename(&mut self, new: impl Fn(Value) -> Value) {
+    /// Reads other values instead.
+    pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
         for arg in &mut self.args {
             match arg {
-                Arg::Use(u) => u.value = new(u.value),
-                Arg::Bank { index: Some(index), .. } => *index = new(*index),
+                Arg::Use(Use { value, .. }) | Arg::Bank { index: Some(value), .. } => *value = to(*value),
                 _ => {}
             }
         }
         if let Some(guard) = &mut self.guard {
-            guard.predicate = new(guard.predicate);
-            guard.kept.iter_mut().for_each(|k| *k = new(*k));
+            guard.predicate = to(guard.predicate);
+            guard.kept.iter_mut().for_each(|k| *k = to(*k));
         }
     }
 }
@@ -334,15 +338,15 @@ impl Terminator {
         };
         predicate.into_iter().chain(self.edges().into_iter().flat_map(|e| e.args.iter().copied()))
     }
-}
 
-impl Terminator {
-    /// Replaces the values that are read.
-    pub fn rename(&mut self, new: impl Fn(Value) -> Value) {
+    /// Reads other values instead.
+    pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
         if let Terminator::Branch { predicate, .. } = self {
-            *predicate = new(*predicate);
+            *predicate = to(*predicate);
         }
-        self.edges_mut().into_iter().for_each(|edge| edge.args.iter_mut().for_each(|a| *a = new(*a)));
+        for edge in self.edges_mut() {
+            edge.args.iter_mut().for_each(|a| *a = to(*a));
+        }
     }
 }
 
@@ -362,12 +366,14 @@ pub struct Function {
     pub insts: Map<Inst, InstData>,
     /// The first block is the entry; it has no predecessors and no parameters.
     pub blocks: Map<Block, BlockData>,
-    /// The names that [`Arg::Address`] and calls refer to.
+    /// The names that [`Arg::Address`], [`Arg::Slot`] and calls refer to.
     pub symbols: Vec<String>,
     /// Where [`Pseudo::Entry`], [`Pseudo::Call`] and [`Pseudo::Leave`] have their results and arguments.
     pub fixed: FxHashMap<Inst, Fixed>,
     /// What strong reads and atomics have found: other threads may change it while a loop waits for it.
     pub awaited: Vec<Value>,
+    /// Registers that no value has: code elsewhere in the program writes them for threads that are here.
+    pub withheld: Vec<(File, u8)>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
     /// Does the stack pointer move while the function runs (`alloca`)?

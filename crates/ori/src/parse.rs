@@ -70,6 +70,9 @@ impl Reader {
             self.function.frame = t.number()? as u32;
         } else if self.block.is_none() && t.takes("moving stack") {
             self.function.moving_stack = true;
+        } else if self.block.is_none() && t.takes("withheld ") {
+            let register = (t.file()?, t.index()? as u8);
+            self.function.withheld.push(register);
         } else if self.block.is_none() && t.takes("awaited ") {
             let value = self.value(&mut t)?;
             self.function.awaited.push(value);
@@ -225,6 +228,11 @@ impl Reader {
         }
         if t.takes("incoming+") {
             return Ok(Arg::Incoming(t.number()? as u32));
+        }
+        if t.takes("slot($") {
+            let symbol = t.index()? as u32;
+            t.expect(")")?;
+            return Ok(Arg::Slot { symbol });
         }
         if t.takes("fixed(") {
             let (file, number) = (t.file()?, t.index()? as u8);

@@ -3,6 +3,7 @@
 //! ```text
 //! function saxpy {
 //!   frame 0x10
+//!   withheld R24
 //!   symbol table
 //! b0:
 //!     @!v1[v2] v3:R, v4:P = IADD3 v5, -v6, 0x4 !120
@@ -26,6 +27,9 @@ impl fmt::Display for Function {
         }
         if self.moving_stack {
             writeln!(f, "  moving stack")?;
+        }
+        for (file, number) in &self.withheld {
+            writeln!(f, "  withheld {file:?}{number}")?;
         }
         for value in &self.awaited {
             writeln!(f, "  awaited {value}")?;
@@ -144,6 +148,7 @@ impl fmt::Display for Arg {
                 let half = if *half == Half::Low { "low" } else { "high" };
                 write!(f, "{half}(${symbol}{addend:+})")
             }
+            Arg::Slot { symbol } => write!(f, "slot(${symbol})"),
             Arg::Stack => f.write_str("SP"),
             Arg::Fixed { file, number } => write!(f, "fixed({file:?}{number})"),
             Arg::StackTop => f.write_str("TOP"),

@@ -84,7 +84,7 @@ impl Verifier<'_> {
     }
 
     fn dominated(&self, value: Value, block: Block, place: usize) -> Result<(), String> {
-        let (at, def) = self.defs[value.0 as usize].ok_or(format!("{value} is never defined"))?;
+        let (at, def) = self.defs[value.0 as usize].ok_or_else(|| format!("{value} is never defined"))?;
         let fine = if at == block { def < place } else { self.cfg.dominates(at, block) };
         if fine { Ok(()) } else { Err(format!("{value} is used where its definition does not reach")) }
     }

@@ -304,7 +304,8 @@ fn set(f: &mut fmt::Formatter, members: i64) -> fmt::Result {
     f.write_char('}')
 }
 
-/// The signs that FSWZADD gives its two sources in each lane of a quad, the last lane first.
+/// The signs that FSWZADD gives its two sources in each lane of a quad. The first lane has the highest bits: ptxas takes
+/// the texel of a gradient from it, and adds nothing to its coordinates.
 const SWIZZLE: [&str; 4] = ["PP", "PN", "NP", "ZP"];
 
 fn swizzle(f: &mut fmt::Formatter, lanes: i64) -> fmt::Result {

@@ -4,6 +4,7 @@
 //! computes comes from `ori::eval` alone; whether the machine has a form for what a rewrite makes is asked of the table
 //! of forms. Each rewrite costs fuel. Order and effects of what is no function of its arguments never change.
 
+mod bounds;
 mod constants;
 mod rules;
 mod vectors;
@@ -116,7 +117,7 @@ impl<'a> Combine<'a> {
 
     fn inst(&mut self, inst: Inst) {
         let mut data = self.function.insts[inst].clone();
-        data.rename(|value| self.find(value));
+        data.map_uses(|value| self.find(value));
         for _ in 0..ROUNDS {
             if self.settles_guard(&mut data) {
                 return;

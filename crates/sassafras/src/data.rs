@@ -120,11 +120,9 @@ impl Data {
             };
             data.homes.insert(*symbol, home);
         }
-        data.common_slots = data.slots_of_functions(module, machine);
-        // Kernels of other files don't have the slots.
-        if relocatable && data.common_slots.is_some() {
-            let message = "An image in a device function of a relocatable file is not supported yet".into();
-            return Err(Failure { line: 0, span: ptx::diag::Span::default(), message });
+        // Kernels of other files would not have the slots: there the linker makes them.
+        if !relocatable {
+            data.common_slots = data.slots_of_functions(module, machine);
         }
         Ok(data)
     }

@@ -27,6 +27,16 @@ fn part(half: Half) -> RelocType {
     }
 }
 
+/// A word of a constant bank in a load, or as the handle of an operation on images. As ptxas has it; but it adds where
+/// the parameters begin to the words that it combines a texture and a sampler from, and nvlink has done so, too.
+fn slot(op: sass::Op) -> RelocType {
+    match op {
+        sass::Op::LDC | sass::Op::ULDC => RelocType::CONST_FIELD21_38,
+        sass::Op::LDCU => RelocType::CONST_FIELD22_37,
+        _ => RelocType::BINDLESSOFF14_40,
+    }
+}
+
 fn address(place: usize) -> u32 {
     (place * WORD) as u32
 }
@@ -455,6 +465,7 @@ impl Emitter<'_> {
             Some(Address::Ahead { lines, half }) => {
                 (part(half), self.function.name.clone(), (places[index + lines] * WORD) as i64)
             }
+            Some(Address::Slot { symbol }) => (slot(line.op), name(symbol), 0),
             Some(Address::Call { symbol }) => (self.target.call_reloc, name(symbol), 0),
             Some(Address::Incoming) => {
                 for operand in line.operands.iter_mut().filter(|o| o.kind == sass::Kind::Signed) {

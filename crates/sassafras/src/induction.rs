@@ -169,8 +169,8 @@ fn compute(function: &mut Function, block: Block, distances: &Distances) {
     }
     let renamed = |value: Value| own.iter().find(|(old, _)| *old == value).map_or(value, |(_, new)| *new);
     let old = std::mem::take(&mut function.blocks[block].insts);
-    old.iter().for_each(|i| function.insts[*i].rename(renamed));
-    function.blocks[block].end.rename(renamed);
+    old.iter().for_each(|i| function.insts[*i].map_uses(renamed));
+    function.blocks[block].end.map_uses(renamed);
     insts.extend(old);
     function.blocks[block].insts = insts;
 }

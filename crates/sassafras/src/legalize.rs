@@ -134,6 +134,11 @@ pub fn operands<'a>(
                 }
             }
             Arg::Address { .. } => machine::imm(0),
+            Arg::Slot { .. } => match data.op {
+                Op::Machine(sass::Op::LDC) => machine::c_r(0, sass::RZ, 0),
+                Op::Machine(sass::Op::ULDC | sass::Op::LDCU) => machine::c(0, 0),
+                _ => machine::imm(0),
+            },
             Arg::Fixed { file, number } => register_of(*file, *number),
             Arg::Stack => machine::r(function.frame_register()),
             Arg::StackTop => machine::r(Function::STACK_POINTER),

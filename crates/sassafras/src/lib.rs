@@ -35,6 +35,7 @@ mod moves;
 mod order;
 mod parallel;
 mod passes;
+mod pragmas;
 mod progress;
 mod reconfigure;
 mod regalloc;
@@ -42,6 +43,7 @@ mod registers;
 mod schedule;
 mod select;
 mod simplify;
+mod sink;
 mod uniform;
 mod unread;
 mod usage;
@@ -103,6 +105,11 @@ pub enum DebugInfo {
 }
 
 impl Options {
+    /// Does another level make the same code?
+    pub fn is_same_level(&self, level: u8) -> bool {
+        (self.level > 0) == (level > 0) && passes::are_same(self.level, level)
+    }
+
     /// The best code for a machine.
     pub fn new(target: ptx::Target) -> Options {
         Options {
@@ -245,12 +252,18 @@ fn cubin(
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
-    let functions = functions(module)?;
+    let functions = functions(module);
+    let errors = pragmas::check_module(module, options.relocatable)?;
+    if !errors.is_empty() {
+        output.diagnostics.extend(errors.iter().map(remark));
+        return Ok(None);
+    }
     // What a linker adds may have other kernels.
     let limits = match options.relocatable {
         true => Default::default(),
         false => callgraph::limits(&functions, module, &options.launch, machine.sm),
     };
+    let withheld = lower::withheld(module, machine);
     let env = lower::Env {
         module,
         machine,
@@ -262,6 +275,7 @@ fn cubin(
         debug: options.debug_code,
         watched: &watched,
         caches: (options.load_cache, options.store_cache),
+        withheld: &withheld,
     };
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |function| {
@@ -275,8 +289,11 @@ fn cubin(
         compiled.push(outcome?);
     }
     // ptxas compiles from last to first.
-    let notes = compiled.iter().rev().flat_map(|c| &c.kernel.launch.notes).map(remark);
-    output.notes = notes.collect();
+    for c in compiled.iter().rev() {
+        let warnings = pragmas::warnings(module, c.source, options.relocatable);
+        output.diagnostics.extend(warnings.iter().map(remark));
+        output.notes.extend(c.kernel.launch.notes.iter().map(remark));
+    }
     let errors = limits::check_memory(&compiled, &data, options.relocatable);
     if !errors.is_empty() {
         output.diagnostics.extend(errors);
@@ -307,23 +324,16 @@ fn remark((severity, message): &(Severity, String)) -> Diagnostic {
 }
 
 /// The functions that have code.
-fn functions<'a>(module: &'a ptx::Module<'a>) -> Result<Vec<&'a ptx::ast::Function<'a>>, Failure> {
+fn functions<'a>(module: &'a ptx::Module<'a>) -> Vec<&'a ptx::ast::Function<'a>> {
     use ptx::ast::Item;
     let mut functions = Vec::new();
     for item in &module.items {
         match item {
             Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
-            Item::Variable(_) | Item::File(_) | Item::Section(_) | Item::Alias(_) => {}
-            // No loop is unrolled.
-            Item::Pragma(strings) => {
-                if let Some(other) = strings.iter().find(|s| s.trim_matches('"') != "nounroll") {
-                    let message = format!("Pragma '{}' not supported", other.trim_matches('"'));
-                    return Err(Failure::of_module(message));
-                }
-            }
+            Item::Variable(_) | Item::File(_) | Item::Section(_) | Item::Alias(_) | Item::Pragma(_) => {}
         }
     }
-    Ok(functions)
+    functions
 }
 
 /// The system is asked how many processors there are only where more than one could be used.
@@ -385,9 +395,9 @@ fn allocate(kernel: &mut lower::Kernel, env: lower::Env, options: &Options) -> R
     let limits = regalloc::Limits::registers(kernel.registers());
     let code = regalloc::run(&mut kernel.code, limits).map_err(|refusal| match refusal {
         regalloc::Refusal::Bug(what) => failed(&kernel.code, what),
-        regalloc::Refusal::TooFew { at, words } => {
-            let (line, registers) = (env.lines.line(at), kernel.registers());
-            Failure::of_module(limits::too_few_registers(&kernel.code.name, line, registers, words))
+        regalloc::Refusal::TooFew { at, registers } => {
+            let (line, there) = (env.lines.line(at), kernel.registers());
+            Failure::of_module(limits::too_few_registers(&kernel.code.name, line, there, registers))
         }
     })?;
     if options.verify {

@@ -100,12 +100,10 @@ fn check_functions(module: &Module) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An instruction that takes more registers than the kernel may have. The target is ptxas's for products of warpgroups
-/// of all sizes: as many as the widest operand has, and 26.
-pub fn too_few_registers(function: &str, line: u32, registers: u32, words: u32) -> String {
-    let enough = words + 26;
+/// An instruction that takes more registers than the kernel may have.
+pub fn too_few_registers(function: &str, line: u32, there: u32, enough: u32) -> String {
     format!(
-        "(C7602) Insufficient registers ({registers}) to compile instruction at line {line} in function {function}. \
+        "(C7602) Insufficient registers ({there}) to compile instruction at line {line} in function {function}. \
          Try to compile with register target of {enough} or higher."
     )
 }

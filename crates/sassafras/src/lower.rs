@@ -44,6 +44,7 @@ mod memory;
 mod moves;
 mod multimem;
 mod quad;
+mod quad_gradient;
 mod query;
 mod sparse;
 mod special;
@@ -62,9 +63,10 @@ mod warp;
 mod wgmma;
 mod wmma;
 
-pub use call::prototype_text;
+pub use call::{prototype_text, shape, signature};
 pub use image::ImageSlot;
 pub use memory::CacheRule;
+pub use quad_gradient::withheld;
 pub use stages::Reason;
 pub use variables::IMAGE_HANDLE;
 
@@ -257,6 +259,8 @@ pub struct Env<'a> {
     pub watched: &'a [String],
     /// How global loads and stores are cached.
     pub caches: Caches,
+    /// See [`Function::withheld`].
+    pub withheld: &'a [(File, u8)],
 }
 
 /// What the command line says of the caches, for loads and for stores.
@@ -309,7 +313,8 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         bindings: Vec::new(),
     };
     kernel.code.block();
-    kernel.code.frame = call::outgoing(module, body);
+    kernel.code.withheld = env.withheld.to_vec();
+    kernel.code.frame = call::outgoing(module, body, env.machine);
     kernel.code.moving_stack = stack::moves(module, body);
     let params = ParamWords::new(module, body, Some(function));
     let results: Vec<ast::Reg> = match function.entry {

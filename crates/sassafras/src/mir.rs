@@ -28,6 +28,8 @@ pub enum Address {
     Half { symbol: u32, addend: i64, half: Half },
     /// Half of the address of the instruction that is so many lines further on.
     Ahead { lines: usize, half: Half },
+    /// The word of constant bank 0 that the linker gives to a symbol.
+    Slot { symbol: u32 },
     /// The function that a call goes to.
     Call { symbol: u32 },
     /// An offset from the stack pointer of the caller.

@@ -6,7 +6,7 @@
 //! them, too. Blocks are cut into windows, so that the time is linear in the size of the code.
 
 mod graph;
-mod sink;
+mod late;
 
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
@@ -88,7 +88,7 @@ struct Pressure {
     /// There are fewer registers than the code could use.
     tight: bool,
     /// The order as it is was made to take few of them.
-    sunk: bool,
+    late: bool,
 }
 
 impl Pressure {
@@ -100,7 +100,7 @@ impl Pressure {
             now: [0; FILES],
             most: BUDGET,
             tight: false,
-            sunk: false,
+            late: false,
         }
     }
 
@@ -128,20 +128,20 @@ impl Pressure {
         let highest = self.highest(function, &insts);
         let mut best = (highest, insts);
         if short(&highest) > 0 {
-            for kept in [sink::Kept::Reductions, sink::Kept::Nothing] {
-                let sunk = sink::sink(function, &best.1, &self.left, kept);
-                let lower = self.highest(function, &sunk);
+            for kept in [late::Kept::Reductions, late::Kept::Nothing] {
+                let late = late::late(function, &best.1, &self.left, kept);
+                let lower = self.highest(function, &late);
                 if short(&lower) < short(&best.0) {
-                    best = (lower, sunk);
+                    best = (lower, late);
                 }
             }
         }
         // What the order takes beyond that goes to memory.
         self.tight = best.0[0] > room[0];
-        self.sunk = short(&best.0) < short(&highest);
+        self.late = short(&best.0) < short(&highest);
         self.most = std::array::from_fn(|i| best.0[i].min(room[i]));
-        if self.sunk {
-            // Those that the order has left are not for others.
+        if self.late {
+            // Predicates that this order leaves free may fill gaps.
             self.most[1] = room[1];
         }
         best.1
@@ -199,7 +199,12 @@ impl Pressure {
     /// mind for each beginning.
     fn must_wait(&self, change: &Counts) -> bool {
         let short = self.tight && change[0] > 0 && self.now[0] + change[0] > self.most[0];
-        short || self.sunk && self.excess(change) > 0
+        short || self.late && self.excess(change) > 0
+    }
+
+    /// Does an instruction give back a predicate where they are short? A carry is soon used, whatever that takes.
+    fn frees_predicate(&self, change: &Counts) -> bool {
+        change[1] < 0 && self.now[1] >= BUDGET[1]
     }
 
     /// By how much an instruction goes over what there may be.
@@ -231,6 +236,8 @@ struct List<'a> {
     time: u32,
     /// Instructions still to come.
     left: u32,
+    /// How often products have been waited for.
+    waited: u32,
 }
 
 impl<'a> List<'a> {
@@ -239,13 +246,14 @@ impl<'a> List<'a> {
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
         let (earliest, free) = (vec![0; waits.len()], [0; Unit::COUNT]);
         let left = graph.pipe.iter().flatten().count() as u32;
-        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left }
+        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left, waited: 0 }
     }
 
     fn run(mut self, out: &mut Vec<Inst>) {
         while let Some(place) = self.next() {
             let node = self.ready.swap_remove(place);
             let inst = self.graph.insts[node];
+            self.waited += u32::from(self.graph.is_wait[node]);
             self.time = self.time.max(self.begins(node));
             self.pressure.issue(self.function, inst);
             for &(to, cycles) in self.graph.after(node) {
@@ -281,13 +289,18 @@ impl<'a> List<'a> {
                 return (0, false, late, Reverse(height), node);
             }
             let change = self.pressure.change(self.function, inst);
+            if self.pressure.frees_predicate(&change) {
+                return (0, false, late, Reverse(height), node);
+            }
             let fence = self.graph.fence[node];
             if !fence && self.pressure.must_wait(&change) {
                 return (1, false, 0, Reverse(0), node);
             }
             let excess = if fence { 0 } else { self.pressure.excess(&change) };
             // Registers that are needed much later are not taken to fill gaps.
-            let early = 2 * height < left && self.pressure.is_tight(&change);
+            let useless = self.pressure.tight && self.graph.waits_first[node] > self.waited;
+            let early = (2 * height < left || useless) && self.pressure.is_tight(&change);
+            let excess = if early { excess.max(1) } else { excess };
             // Where registers are short, the most urgent one gets them, even if it has to be waited for.
             let late = if excess > 0 { 0 } else { late };
             (excess, early, late, Reverse(height), node)

@@ -7,7 +7,7 @@
 use crate::bank0::Machine;
 use crate::{
     Failure, Options, alone, bundles, combine, convergence, edges, induction, legalize, local, order,
-    progress, select, simplify, uniform,
+    progress, select, simplify, sink, uniform,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -56,6 +56,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "select", level: 1, run: select::run },
     Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
     Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
+    Pass { name: "sink", level: 1, run: sink::run },
     Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
     Pass { name: "progress", level: 0, run: |f, c| progress::run(f, c.machine) },
     Pass { name: "convergence", level: 0, run: |f, c| convergence::run(f, c.machine) },
@@ -73,6 +74,9 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("simplify", "combine", "a parameter that is always the same value is that value"),
     ("combine", "induction", "constants and sums stand in the instructions that add them"),
     ("combine", "select", "what is computed twice or not at all makes no side longer"),
+    ("select", "sink", "what both sides of a branch compute is used behind it"),
+    ("uniform", "sink", "descriptors that a block computes for itself are needed by fewer others"),
+    ("alone", "sink", "it looks for the operands of copies where they were computed"),
     ("alone", "uniform", "operands that come to a block of products are computed with theirs"),
     ("alone", "convergence", "it looks where threads are made to meet"),
     ("select", "convergence", "a branch that is gone needs no region"),
@@ -86,6 +90,11 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("local", "order", "what a block computes again has a place in its order"),
     ("legalize", "order", "constants that got registers have a place in the order, too"),
 ];
+
+/// Do two levels turn on the same passes?
+pub fn are_same(one: u8, other: u8) -> bool {
+    PASSES.iter().all(|pass| (pass.level <= one) == (pass.level <= other))
+}
 
 /// How long each pass took, in the order in which they first ran.
 #[derive(Debug, Default)]

@@ -63,7 +63,7 @@ mod shuffle;
 use crate::mir::{Address, Code, Line, Origin};
 pub use ceilings::Ceilings;
 pub use check::{Checker, Claims, check};
-use facts::{deaths, early_writer, fixed_registers, homes, ranks, undefined, uses};
+use facts::{deaths, early_writer, fixed_registers, homes, names_beyond, ranks, undefined, uses};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
@@ -77,8 +77,13 @@ use sass::{M, operands as machine};
 
 /// Tries in which only those predicates and the like become words that found no place; then all do.
 const PATIENCE: usize = 6;
+/// How many registers ptxas advises to have besides those of the widest operand, for products of warpgroups of all sizes.
+const BESIDE_OPERAND: u32 = 26;
 
 pub fn run(function: &mut Function, most: Limits) -> Result<Code, Refusal> {
+    if let Some((data, registers)) = names_beyond(function, most.usable(most.registers)) {
+        return Err(Refusal::TooFew { at: data.at, registers: registers + Limits::SYSTEM });
+    }
     let mut limits = most;
     let mut may_pin = true;
     let mut brief = FxHashSet::default();
@@ -118,10 +123,10 @@ pub fn run(function: &mut Function, most: Limits) -> Result<Code, Refusal> {
 /// Why there is no allocation.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The instruction at this byte of the PTX text, with an operand of so many words, needs more registers.
+    /// The instruction at this byte of the PTX text needs so many registers.
     TooFew {
         at: u32,
-        words: u32,
+        registers: u32,
     },
     Bug(String),
 }
@@ -131,7 +136,7 @@ impl Refusal {
         let data = &function.insts[inst];
         let operands = data.results.iter().copied().chain(data.uses());
         let words = operands.map(|v| u32::from(function.values[v].words)).max();
-        Refusal::TooFew { at: data.at, words: words.unwrap_or(0) }
+        Refusal::TooFew { at: data.at, registers: words.unwrap_or(0) + BESIDE_OPERAND }
     }
 }
 
@@ -384,6 +389,7 @@ fn place_in(places: &[(Value, u8)], value: Value) -> Option<u8> {
 fn address(data: &InstData) -> Option<Address> {
     data.args.iter().find_map(|a| match *a {
         Arg::Address { symbol, addend, half } => Some(Address::Half { symbol, addend, half }),
+        Arg::Slot { symbol } => Some(Address::Slot { symbol }),
         Arg::Incoming(_) => Some(Address::Incoming),
         _ => None,
     })

@@ -163,6 +163,8 @@ fn pause(inst: &Inst) -> u16 {
         _ if is_product(inst) => 3,
         Op::WARPGROUP if is_arrival(inst) => 6,
         Op::WARPGROUP => 2,
+        // Who runs is another matter from then on.
+        Op::BMOV if inst.name(0) == M::MACTIVE => 2,
         _ => 1,
     }
 }

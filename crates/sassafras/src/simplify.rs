@@ -116,9 +116,9 @@ fn drop_params(function: &mut Function, same: &Same, block: Block) {
 fn replace(function: &mut Function, same: &Same, block: Block) {
     function.blocks[block].params.retain(|p| same.find(*p) == *p);
     for inst in function.blocks[block].insts.clone() {
-        function.insts[inst].rename(|value| same.find(value));
+        function.insts[inst].map_uses(|v| same.find(v));
     }
-    function.blocks[block].end.rename(|value| same.find(value));
+    function.blocks[block].end.map_uses(|v| same.find(v));
     let function_ = &*function;
     let alive = |i: &ori::Inst| {
         let data = &function_.insts[*i];

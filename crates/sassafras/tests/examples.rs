@@ -3,6 +3,7 @@
 #[allow(dead_code)] // Each test file uses a part of it.
 mod support;
 
+use ptx::diag::Severity;
 use std::path::Path;
 
 fn compile(source: &str) -> sassafras::Output {
@@ -43,17 +44,42 @@ fn examples_compile_and_the_tools_read_them() {
     }
 }
 
-/// What is not done must be refused: dropping it would give wrong code. Pragmas of the module may change how calls work.
+/// Pragmas of the module may change how calls work: what is not done must be refused. The messages are ptxas's.
 #[test]
-fn what_is_missing_is_refused_by_name() {
-    let module = |pragma: &str| {
-        compile(&format!(
-            ".version 9.0\n.target sm_90\n.address_size 64\n.pragma {pragma};\n.entry k() {{ ret; }}\n"
-        ))
+fn pragmas_are_obeyed_or_refused() {
+    let module = |pragma: &str, params: usize, calls: &str| {
+        let numbers = || 0..params;
+        let list = |of: &dyn Fn(usize) -> String| numbers().map(of).collect::<Vec<_>>().join(", ");
+        let formal = list(&|n| format!(".param .b32 x{n}"));
+        let store: String =
+            numbers().map(|n| format!(".param .b32 a{n}; st.param.b32 [a{n}], {n};\n")).collect();
+        let output = compile(&format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n{pragma}\n.func f({formal}) {{ ret; }}\n\
+             .visible .entry k() {{\n{calls}\n{store}call f, ({});\nret; }}\n",
+            list(&|n| format!("a{n}")),
+        ));
+        let said: Vec<String> = output.diagnostics.iter().map(|d| d.message.clone()).collect();
+        assert_eq!(output.cubin.is_some(), output.diagnostics.iter().all(|d| d.severity < Severity::Error));
+        said.join("; ")
     };
-    assert!(module("\"nounroll\"").cubin.is_some());
-    let output = module("\"nounroll\", \"abi_param_reg all\"");
-    assert!(output.cubin.is_none());
-    let [diagnostic] = &output.diagnostics[..] else { panic!("{:?}", output.diagnostics) };
-    assert_eq!(diagnostic.message, "Pragma 'abi_param_reg all' not supported");
+    let all = ".pragma \"abi_param_reg all\";";
+    let call = ".pragma \"call_abi_param_reg all\";";
+    let mismatch = "ABI mismatch when 'k' calls 'f': number of registers used for parameter passing differ";
+    let short = "Pragma abi_param_reg value should be atleast 3 to fit all the parameters in registers; \
+                 Ptx assembly aborted due to errors";
+    let many = "Pragma 'abi_param_reg' for so many parameters or results as 'f' has is not supported yet";
+    for (pragma, params, calls, expected) in [
+        (".pragma \"nounroll\";", 3, "", ""),
+        (all, 3, call, ""),
+        (".pragma \"nounroll\", \"abi_param_reg 12\";", 3, call, ""),
+        (all, 3, "", mismatch),
+        ("", 3, call, mismatch),
+        (".pragma \"abi_param_reg 2\";", 3, call, short),
+        (all, 20, call, many),
+        ("", 20, ".pragma \"foo\", \"nounroll\";", "Pragma 'foo' unsupported"),
+        // Once for each function.
+        (".pragma \"foo\";", 3, "", "Pragma 'foo' not supported; Pragma 'foo' not supported"),
+    ] {
+        assert_eq!(module(pragma, params, calls), expected, "{pragma} {params} {calls}");
+    }
 }

@@ -337,3 +337,90 @@ fn pointers_lead_to_the_driver() {
         }
     }
 }
+
+const IMAGES: &str = "
+.global .texref picture;
+.global .surfref canvas;
+.visible .func (.param .b32 r) look(.param .b32 x, .param .b32 y)
+{
+    .reg .b64 %rd<3>; .reg .f32 %f<9>; .reg .b32 %r<5>;
+    ld.param.f32 %f1, [x]; ld.param.f32 %f2, [y]; ld.param.u32 %r1, [x];
+    tex.2d.v4.f32.f32 {%f5,%f6,%f7,%f8}, [pictureSAMPLER, {%f1,%f2}];
+    suld.b.2d.b32.trap %r2, [canvas, {%r1,%r1}];
+    txq.width.b32 %r3, [picture];
+    mov.u64 %rd1, picture;
+    cvt.u32.u64 %r4, %rd1;
+    xor.b32 %r2, %r2, %r3; xor.b32 %r2, %r2, %r4; mov.b32 %f3, %r2; add.f32 %f3, %f3, %f5;
+    st.param.f32 [r], %f3;
+    ret;
+}
+";
+
+const VIEWER: &str = "
+.extern .func (.param .b32 r) look(.param .b32 x, .param .b32 y);
+.visible .entry view(.param .u64 out, .param .u32 more)
+{
+    .reg .b64 %rd<2>; .reg .f32 %f<2>;
+    ld.param.u64 %rd1, [out];
+    { .param .b32 x; .param .b32 y; .param .b32 r;
+      st.param.f32 [x], 0f3f800000; st.param.f32 [y], 0f3f800000;
+      call (r), look, (x, y);
+      ld.param.f32 %f1, [r]; }
+    st.global.f32 [%rd1], %f1;
+    ret;
+}
+";
+
+/// The words of a kernel's bank 0 that the loader fills in: what kind of number, and whose.
+fn slots(object: &Object) -> BTreeSet<(String, String, u64)> {
+    let report = CubinReport::new(object);
+    let of_bank = report.relocs.iter().filter(|r| r.section.ends_with(".nv.constant0.view"));
+    of_bank.map(|r| (r.kind.to_string(), r.symbol.clone(), r.offset)).collect()
+}
+
+/// A device function doesn't know where the handles of images are: the linker tells it.
+#[test]
+fn images_in_functions_get_slots_from_the_linker() {
+    let scratch = Scratch::new("slots");
+    for (machine, mode) in MACHINES.iter().flat_map(|m| ["", ", texmode_independent"].map(|mode| (*m, mode)))
+    {
+        let what = format!("{machine}{mode}");
+        let head = format!(".version 9.0\n.target {machine}{mode}\n.address_size 64\n");
+        let (sampler, declared) = match mode {
+            "" => ("", ""),
+            _ => (", how", ".global .samplerref how;\n"),
+        };
+        let sources = [format!("{head}{declared}{}", IMAGES.replace("SAMPLER", sampler)), head + VIEWER];
+        let made = sources.iter().enumerate().map(|(i, source)| {
+            let (ptx, theirs) =
+                (scratch.write("x.ptx", source.as_bytes()), scratch.path(&format!("theirs{i}.o")));
+            run("ptxas", &["-c", "-arch", machine, &ptx, "-o", &theirs]);
+            let ours = compile(source, machine, |options| options.relocatable = true);
+            [theirs, scratch.write(&format!("ours{i}.o"), &ours)]
+        });
+        let made: Vec<[String; 2]> = made.collect();
+        let kinds = |object: &Object| {
+            slots(object).into_iter().map(|(kind, symbol, _)| (kind, symbol)).collect::<BTreeSet<_>>()
+        };
+        // From sm_100 on nvlink has another way for objects that are all by ptxas, with another kind for samplers.
+        let expected = kinds(&link(&scratch, machine, [&made[0][0], &made[1][1]]));
+        assert_eq!(expected.len(), if mode.is_empty() { 2 } else { 3 }, "{what}: {expected:?}");
+        for viewer in &made[1] {
+            let linked = link(&scratch, machine, [&made[0][1], viewer]);
+            assert_eq!(kinds(&linked), expected, "{what}");
+            let isa = sass::Isa::of_sm(machine[3..].parse().expect("a number")).expect("a machine");
+            let word = |w: &[u8]| u128::from_le_bytes(w.try_into().expect("16 bytes"));
+            let code =
+                bytes(&linked, ".text.look").chunks(16).map(|w| sass::decode(isa, word(w)).to_string());
+            let code: Vec<String> = code.collect();
+            for (_, symbol, offset) in slots(&linked) {
+                let names = [format!("c[0x0][{offset:#x}]"), format!("0x0, {:#x}", offset / 4)];
+                let is_read = |line: &&String| names.iter().any(|name| line.contains(name));
+                assert!(
+                    code.iter().any(|line| is_read(&line)),
+                    "{what}: {symbol} at {offset:#x} in {code:#?}"
+                );
+            }
+        }
+    }
+}

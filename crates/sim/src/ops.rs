@@ -7,11 +7,9 @@ use crate::Machine;
 use crate::ptx::{Fault, FaultKind, Launch};
 
 /// Kernels whose memory may differ from machine to machine, and why.
-pub const OWN_WAYS: [(&str, &str); 20] = [
+pub const OWN_WAYS: [(&str, &str); 18] = [
     ("k265", "ld.local of what is no local address"),
     ("k269", "ld.local of what is no local address"),
-    ("k356", "several lanes at one place: in which order?"),
-    ("k358", "several lanes at one place: in which order?"),
     ("k398", "cvta.to.shared of what is no shared address"),
     ("k399", "cvta.shared of what is no shared address"),
     ("k415", "%clock"),
@@ -31,21 +29,27 @@ pub const OWN_WAYS: [(&str, &str); 20] = [
 ];
 
 /// Kernels that leave other memory on an H200 than in the simulator, beside those, and why.
-pub const OTHER_ON_H200: [(&str, &str); 7] = [
-    ("k336", "several lanes at one place: in which order?"),
-    ("k411", "%warpid"),
-    ("k412", "%smid"),
-    ("k413", "%nsmid"),
-    ("k414", "%gridid"),
-    ("k420", "%nwarpid"),
-    ("k421", "%clock_hi"),
-];
+pub const OTHER_ON_H200: [(&str, &str); 4] =
+    [("k411", "%warpid"), ("k412", "%smid"), ("k414", "%gridid"), ("k421", "%clock_hi")];
 
-/// The recorded memory of an H200: kernels and hashes.
-pub fn on_h200(recording: &str) -> impl Iterator<Item = (&str, u64)> {
+/// What an H200 did with a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// [`hash_of_sets`] of the memory that it left.
+    Hash(u64),
+    /// The driver's code of the error with which it stopped.
+    Error(u32),
+}
+
+/// What was recorded on an H200, by kernel: lines `NAME HASH` and `NAME error CODE`.
+pub fn on_h200(recording: &str) -> impl Iterator<Item = (&str, Recorded)> {
     recording.lines().filter_map(|line| {
-        let (kernel, hash) = line.split_once(' ')?;
-        Some((kernel, u64::from_str_radix(hash, 16).ok()?))
+        let (kernel, what) = line.split_once(' ')?;
+        let recorded = match what.strip_prefix("error ") {
+            Some(code) => Recorded::Error(code.parse().ok()?),
+            None => Recorded::Hash(u64::from_str_radix(what, 16).ok()?),
+        };
+        Some((kernel, recorded))
     })
 }
 
@@ -54,16 +58,14 @@ pub fn hash<'b>(bytes: impl Iterator<Item = &'b u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// The hash of memory after all sets that an H200 was given; `None` if the kernel does not end.
-pub fn hash_of_sets(program: &crate::sass::Program, kernel: &str) -> Option<u64> {
-    let mut all = Vec::new();
-    for set in 0..SETS_ON_H200 {
-        match outcome(&mut crate::sass::Machine::new(program), kernel, set) {
-            Outcome::Memory(memory) => all.extend(memory),
-            _ => return None,
-        }
-    }
-    Some(hash(all.iter()))
+/// The hash of what all sets leave, one after the other; `None` if one of them leaves no memory.
+pub fn hash_of_sets<'o>(outcomes: impl Iterator<Item = &'o Outcome>) -> Option<u64> {
+    let memory = |outcome: &'o Outcome| match outcome {
+        Outcome::Memory(memory) => Some(memory),
+        _ => None,
+    };
+    let all = outcomes.map(memory).collect::<Option<Vec<_>>>()?;
+    Some(hash(all.into_iter().flatten()))
 }
 
 /// Sets of inputs that an H200 was given.
@@ -72,19 +74,78 @@ pub const SETS_ON_H200: u64 = 64;
 /// A run with more steps of warps has no end.
 const STEP_LIMIT: u64 = 1 << 20;
 
-pub const THREADS: usize = 32;
-pub const BYTES: usize = 256 * THREADS;
+/// Bytes that each thread has of the buffer.
+const STRIDE: usize = 256;
+
+/// What a kernel needs of its inputs and of its launch, so that PTX says what it does.
+#[derive(Clone, Copy)]
+struct Needs {
+    threads: usize,
+    /// Words of the inputs, by their offset, that are the same in every thread and set.
+    words: &'static [(usize, u32)],
+    /// Each thread has a place of its own in shared memory.
+    own_place: bool,
+}
+
+const USUAL: Needs = Needs { threads: 32, words: &[], own_place: false };
+const OWN_PLACE: Needs = Needs { own_place: true, ..USUAL };
+/// Where `%r1`, `%r2` and `%r4` come from. The last is an offset into shared and local memory for some kernels.
+const R1: usize = 0;
+const R2: usize = 4;
+const R4: usize = 12;
+const ALL_LANES: u32 = u32::MAX;
+
+/// Kernels that can't take just any inputs: instructions of the whole warp or block, and those whose result depends on
+/// the order of the lanes.
+const NEEDS: [(&str, Needs); 10] = [
+    ("k336", OWN_PLACE),
+    ("k356", OWN_PLACE),
+    ("k358", OWN_PLACE),
+    ("k377", Needs { words: &[(R1, ALL_LANES)], ..USUAL }),
+    ("k379", Needs { words: &[(R2, ALL_LANES)], ..USUAL }),
+    ("k382", Needs { words: &[(R2, ALL_LANES)], ..USUAL }),
+    ("k385", Needs { threads: 64, ..USUAL }),
+    ("k387", Needs { threads: 64, words: &[(R1, 5)], ..USUAL }),
+    ("k391", Needs { words: &[(R1, ALL_LANES)], ..USUAL }),
+    ("k460", Needs { words: &[(R1, 0)], ..USUAL }),
+];
+
+fn needs(kernel: &str) -> Needs {
+    NEEDS.iter().find(|(known, _)| *known == kernel).map_or(USUAL, |(_, needs)| *needs)
+}
+
+/// Threads of the kernel's one block.
+pub fn threads(kernel: &str) -> u32 {
+    needs(kernel).threads as u32
+}
+
+/// The bytes of the kernel's buffer.
+pub fn bytes(kernel: &str) -> usize {
+    STRIDE * needs(kernel).threads
+}
 
 /// The parameters, for a buffer at this address.
-pub fn parameters(buffer: u64) -> Vec<u8> {
+pub fn parameters(kernel: &str, buffer: u64) -> Vec<u8> {
     let mut parameters = buffer.to_le_bytes().to_vec();
-    parameters.extend((THREADS as u32).to_le_bytes());
+    parameters.extend(threads(kernel).to_le_bytes());
     parameters
 }
 
-/// 256 bytes per thread: edge values, random bits, and words whose exponent as an f32 is near a limit. The fourth word, an offset into shared and local memory
-/// for some kernels, stays small.
-pub fn inputs(set: u64) -> Vec<u8> {
+/// A set of inputs that the kernel can take.
+pub fn inputs(kernel: &str, set: u64) -> Vec<u8> {
+    let Needs { threads, words, own_place } = needs(kernel);
+    let mut inputs = any_inputs(threads as u64, set);
+    for (thread, inputs) in inputs.chunks_exact_mut(STRIDE).enumerate() {
+        let place = own_place.then_some((R4, 16 * thread as u32));
+        for (at, word) in words.iter().copied().chain(place) {
+            inputs[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+    }
+    inputs
+}
+
+/// Edge values, random bits, and words whose exponent as an f32 is near a limit.
+fn any_inputs(threads: u64, set: u64) -> Vec<u8> {
     const EDGES: [u64; 19] = [
         0,
         1,
@@ -113,7 +174,7 @@ pub fn inputs(set: u64) -> Vec<u8> {
     };
     let mut state = set.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
     let mut out = Vec::new();
-    for thread in 0..THREADS as u64 {
+    for thread in 0..threads {
         for word in 0..32u64 {
             state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             let random = state ^ state >> 31;
@@ -123,7 +184,7 @@ pub fn inputs(set: u64) -> Vec<u8> {
                 2 => near_limits(random),
                 _ => random,
             };
-            // Operands end at byte 100; %r4 is the upper half of the second word.
+            // Operands end at byte 100; %r4, an offset, is the upper half of the second word.
             out.extend(match word {
                 1 => (value & 0xffff_ffff).to_le_bytes(),
                 _ => value.to_le_bytes(),
@@ -144,11 +205,11 @@ pub enum Outcome {
 
 /// Runs a kernel with a set of inputs.
 pub fn outcome(machine: &mut dyn Machine, kernel: &str, set: u64) -> Outcome {
-    let buffer = machine.allocate(inputs(set));
-    let parameters = parameters(buffer);
-    let launch = Launch::new(kernel, [1; 3], [THREADS as u32, 1, 1], &parameters);
+    let buffer = machine.allocate(inputs(kernel, set));
+    let parameters = parameters(kernel, buffer);
+    let launch = Launch::new(kernel, [1; 3], [threads(kernel), 1, 1], &parameters);
     match machine.run(&Launch { step_limit: STEP_LIMIT, ..launch }) {
-        Ok(_) => Outcome::Memory(machine.read(buffer, BYTES).unwrap_or_default().to_vec()),
+        Ok(_) => Outcome::Memory(machine.read(buffer, bytes(kernel)).unwrap_or_default().to_vec()),
         Err(fault) => {
             let interpreted = fault.downcast_ref::<Fault>().map(|fault| &fault.kind);
             let simulated = fault.downcast_ref::<crate::sass::Fault>().map(|fault| &fault.kind);

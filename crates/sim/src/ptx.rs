@@ -58,6 +58,9 @@ pub struct Launch<'a> {
     pub step_limit: u64,
     /// Reading a register that was never written is a fault; otherwise it is zero.
     pub check_registers: bool,
+    /// A register that is read before the machine model has its value there is read as poison. The simulator alone
+    /// does it; code whose schedule was proved needs it no more.
+    pub check_schedule: bool,
     /// Two accesses of shared memory that have no order are a fault. The interpreter alone does it; it takes time.
     pub check_races: bool,
 }
@@ -73,6 +76,7 @@ impl<'a> Launch<'a> {
             parameters,
             step_limit: 1 << 32,
             check_registers: true,
+            check_schedule: true,
             check_races: false,
         }
     }
@@ -126,6 +130,9 @@ pub struct Machine<'p> {
 /// How many steps a block takes before another one has a turn, if it needs that many.
 pub(crate) const BLOCK_TURN: u64 = 1 << 16;
 
+/// What `%nsmid` and `%nwarpid` are: both executors stand for an H200.
+pub(crate) const MULTIPROCESSORS: u32 = 132;
+pub(crate) const WARPS: u32 = 64;
 /// Shared memory of a block, of the largest GPU.
 pub(crate) const SHARED_LIMIT: u32 = 228 << 10;
 /// Blocks of a cluster, of the largest GPU.

@@ -36,6 +36,9 @@ pub enum Unit {
     MulHigh,
     /// Packed half arithmetic.
     Half,
+    /// Half arithmetic with a result in single precision: HADD2.F32. Other half arithmetic forwards to itself a cycle
+    /// sooner than to or from this; an H200 was seen to find the old value there.
+    HalfToSingle,
     /// Packed half comparisons, minimum and maximum.
     HalfSet,
     /// HFMA2.MMA.
@@ -115,6 +118,7 @@ impl Unit {
             Wide,
             MulHigh,
             Half,
+            HalfToSingle,
             HalfSet,
             HalfTensor,
             Double,
@@ -171,6 +175,7 @@ impl Unit {
             Class::Wide => Unit::MulHigh,
             Class::Half if op == Op::VHMNMX => Unit::Alu,
             Class::Half if matches!(op, Op::HSET2 | Op::HSETP2 | Op::HMNMX2) => Unit::HalfSet,
+            Class::Half if inst.has(M::F32) => Unit::HalfToSingle,
             Class::Half => Unit::Half,
             Class::Hmma2 => Unit::HalfTensor,
             Class::Double => Unit::Double,

@@ -123,7 +123,12 @@ impl Combine<'_> {
     /// Finds out what an instruction gives, if all arguments are known. Its words become constants of their own; it is
     /// left for those of its results that aren't replaced everywhere.
     pub(super) fn evaluate(&mut self, data: &InstData) {
-        let Some(results) = self.results(data) else { return };
+        let Some(results) = self.results(data) else {
+            if self.has_no_carry(data) && self.fuel.burn() {
+                self.known[data.results[1].index()] = Some(0);
+            }
+            return;
+        };
         let is_move = match data.op {
             Op::Machine(op) => op == sass::Op::MOV && matches!(data.args[..], [Arg::Imm(_)]),
             Op::Pseudo(_) => true,

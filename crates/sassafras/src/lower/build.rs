@@ -207,6 +207,30 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// Runs some code where a predicate holds, and returns what it makes of some values.
+    pub(super) fn where_true(
+        &mut self,
+        predicate: Value,
+        before: Vec<Value>,
+        code: impl FnOnce(&mut Self, &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let (inside, after) = (self.kernel.code.block(), self.kernel.code.block());
+        let (yes, no) = (Edge::to(inside), Edge { to: after, args: before.clone() });
+        self.kernel.code.blocks[self.block].end =
+            Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
+        self.block = inside;
+        let args = code(self, &before);
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args });
+        self.block = after;
+        let like = |s: &mut Self, v: &Value| {
+            let data = s.kernel.code.values[*v];
+            s.kernel.code.value(data.file, data.words)
+        };
+        let params: Vec<Value> = before.iter().map(|v| like(self, v)).collect();
+        self.kernel.code.blocks[after].params = params.clone();
+        params
+    }
+
     /// Words side by side, as one value.
     pub(super) fn pack(&mut self, words: &[Arg]) -> Value {
         let mut registers: SmallVec<[Arg; 4]> = SmallVec::new();

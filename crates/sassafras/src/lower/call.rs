@@ -9,6 +9,7 @@ use super::build::RZ;
 use super::instruction::Ins;
 use super::{Lower, gradient};
 use crate::abi::{self, Shape, Signature, Slot};
+use crate::bank0::Machine;
 use ori::{Arg, File, Fixed, Op, Part, Pseudo, Use, Value};
 use ptx::Type;
 use ptx::ast::{self, Item, Operand, Param, ParamPlace, Reg, Space, Stmt, Symbol, SymbolKind};
@@ -161,12 +162,12 @@ struct Callee<'a> {
 }
 
 /// The bytes of the stack that the calls of a body put parameters and results to.
-pub fn outgoing(module: &ast::Module, body: &ast::Body) -> u32 {
+pub fn outgoing(module: &ast::Module, body: &ast::Body, machine: &Machine) -> u32 {
     let mut most = 0;
     for stmt in &body.stmts {
         let Stmt::Inst(inst) = stmt else { continue };
         let opcode = &module.opcodes[inst.opcode.0 as usize];
-        if gradient::is_beyond(opcode, body.list(inst.operands)) {
+        if machine.driver_has_gradients() && gradient::is_beyond(opcode, body.list(inst.operands)) {
             most = most.max(gradient::STACK);
         }
         if opcode.mnemonic == "call"

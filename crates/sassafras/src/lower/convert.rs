@@ -399,7 +399,14 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// F2FP. The machines before sm_89 leave the names of the usual formats out.
-    fn pack_floats(&mut self, limits: &[M], to: M, form: M, round: &[M], args: &[Arg]) -> Option<Value> {
+    pub(super) fn pack_floats(
+        &mut self,
+        limits: &[M],
+        to: M,
+        form: M,
+        round: &[M],
+        args: &[Arg],
+    ) -> Option<Value> {
         let named = [limits, &[to, M::F32, form], round].concat();
         let kinds: Vec<sass::Operand> = std::iter::repeat_n(r(0), args.len() + 1).collect();
         if self.takes(Op::F2FP, &named, &kinds) {

@@ -1,5 +1,5 @@
 //! `tex.grad` where the machine has no operation for it: of three dimensions, of cubes, and with a comparison. From
-//! sm_90 on the driver has functions for that.
+//! sm_90 on the driver has functions for that; before, quads of threads do it ([`super::quad_gradient`]).
 //!
 //! Seen in ptxas's code: parameters are the opaque handles, then coordinates, both derivatives and offsets as four words
 //! each, and the value to compare with. The result is whether all of it is in memory, and the texel.
@@ -31,14 +31,18 @@ pub fn is_beyond(opcode: &Opcode, operands: &[Operand]) -> bool {
 }
 
 impl<'a> Lower<'_, 'a> {
-    pub(super) fn gradient_by_driver(&mut self, ins: &Ins<'a>) -> Option<()> {
-        if !self.machine.driver_has_gradients() {
-            return None;
-        }
-        // A call takes control elsewhere: under a guard the threads must part first.
+    pub(super) fn gradient_beyond(&mut self, ins: &Ins<'a>) -> Option<()> {
+        // It takes control elsewhere: under a guard the threads must part first.
         if self.guard.is_some() {
-            return self.under_branch(|s| s.gradient_by_driver(ins));
+            return self.under_branch(|s| s.gradient_beyond(ins));
         }
+        match self.machine.driver_has_gradients() {
+            true => self.gradient_by_driver(ins),
+            false => self.gradient_by_quad(ins),
+        }
+    }
+
+    fn gradient_by_driver(&mut self, ins: &Ins<'a>) -> Option<()> {
         let geometry = ins.one_of(&["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"])?;
         let count = match geometry {
             "1d" | "a1d" => 1,

@@ -30,9 +30,15 @@ pub enum Source {
 /// Where a word of a handle is.
 #[derive(Clone, Copy)]
 pub enum Word {
-    /// At this byte of constant bank 0.
-    Bank(u32),
+    Bank(Bank),
     Register(Value),
+}
+
+/// A word of constant bank 0: at this byte, or where the linker puts what this symbol of the function stands for.
+#[derive(Clone, Copy)]
+pub enum Bank {
+    At(u32),
+    Linked(u32),
 }
 
 pub struct Handle {
@@ -53,7 +59,7 @@ pub const IS_SURFACE: i64 = 0x8000_0000u32 as i32 as i64;
 /// What an operation has in place of a handle.
 pub enum Name {
     /// `0x0, offset`, in words.
-    Bank(i64),
+    Bank(Bank),
     /// A word of what the operation reads, at a place of its own.
     Register(Value),
     /// A uniform register, or a pair of them for textures.
@@ -105,7 +111,7 @@ impl<'a> Lower<'_, 'a> {
                 let image = self.image_word(&texture, true);
                 Handle { image, sampler: Some(self.image_word(&sampler, false)) }
             }
-            (Source::Variable(texture), Source::Variable(sampler)) => {
+            (Source::Variable(texture), Source::Variable(sampler)) if !self.slots_are_linked() => {
                 let slot = ImageSlot { image: Some(texture), sampler: Some(sampler) };
                 Handle { image: Word::Bank(self.image_slot(slot)), sampler: None }
             }
@@ -153,8 +159,11 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn in_word(&mut self, word: Word) -> Value {
         match word {
             Word::Register(value) => value,
-            Word::Bank(offset) => {
-                let from = Arg::Bank { bank: 0, index: None, offset: offset as i32 };
+            Word::Bank(bank) => {
+                let from = match bank {
+                    Bank::At(offset) => Arg::Bank { bank: 0, index: None, offset: offset as i32 },
+                    Bank::Linked(symbol) => Arg::Slot { symbol },
+                };
                 self.emit(Op::LDC, &[], 1, &[from])
             }
         }
@@ -237,7 +246,7 @@ impl<'a> Lower<'_, 'a> {
                     finish(s, results)
                 });
             }
-            Word::Bank(offset) => Name::Bank(i64::from(offset / 4)),
+            Word::Bank(bank) => Name::Bank(bank),
             Word::Register(value) => Name::Register(value),
         };
         let results = operation(self, &name)?;
@@ -249,9 +258,13 @@ impl<'a> Lower<'_, 'a> {
     fn uniform_word(&mut self, word: Word, other: &mut Option<Value>) -> Value {
         let result = self.kernel.code.value(File::UR, 1);
         match word {
-            Word::Bank(offset) => {
+            Word::Bank(bank) => {
                 let op = if self.has(Op::ULDC) { Op::ULDC } else { Op::LDCU };
-                self.emit_to(op, &[], &[result], &[Arg::Const { bank: 0, offset }]);
+                let from = match bank {
+                    Bank::At(offset) => Arg::Const { bank: 0, offset },
+                    Bank::Linked(symbol) => Arg::Slot { symbol },
+                };
+                self.emit_to(op, &[], &[result], &[from]);
             }
             Word::Register(value) => {
                 let differs = self.kernel.code.value(File::P, 1);
@@ -306,7 +319,8 @@ impl<'a> Lower<'_, 'a> {
     /// The operands for a handle that is not in a register of each thread.
     pub(super) fn image_args(&self, name: &Name) -> Vec<Arg> {
         match name {
-            Name::Bank(offset) => vec![Arg::Imm(0), Arg::Imm(*offset)],
+            Name::Bank(Bank::At(offset)) => vec![Arg::Imm(0), Arg::Imm(i64::from(offset / 4))],
+            Name::Bank(Bank::Linked(symbol)) => vec![Arg::Imm(0), Arg::Slot { symbol: *symbol }],
             Name::Register(_) => Vec::new(),
             // sm_90 can add an offset to the handle.
             Name::Uniform(value) if self.machine.handle_offset => vec![(*value).into(), Arg::Imm(0)],

@@ -87,8 +87,20 @@ impl Lower<'_, '_> {
             let params_of_calls = ParamWords::new(module, body, None);
             let data = DATA.get_or_init(Data::default);
             let (bounds, machine, watched, caches) = (&Bounds::NONE, self.machine, &[], self.caches);
-            let (limits, serial, debug) = (&FxHashMap::default(), None, false);
-            let env = Env { module, machine, lines, data, bounds, limits, serial, debug, watched, caches };
+            let (limits, serial, debug, withheld) = (&FxHashMap::default(), None, false, &[]);
+            let env = Env {
+                module,
+                machine,
+                lines,
+                data,
+                bounds,
+                limits,
+                serial,
+                debug,
+                watched,
+                caches,
+                withheld,
+            };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
             inner.at = self.at;

@@ -19,17 +19,17 @@ const NO_LEVEL: i64 = 0xc200_0000u32 as i32 as i64;
 const LAST_LAYER: i64 = 0xffff;
 
 /// A shape of textures.
-struct Geometry {
-    name: M,
-    array: bool,
+pub(super) struct Geometry {
+    pub name: M,
+    pub array: bool,
     /// Coordinates without index and sample.
-    count: usize,
-    cube: bool,
+    pub count: usize,
+    pub cube: bool,
     samples: bool,
 }
 
 impl Geometry {
-    fn read(ins: &Ins) -> Option<Geometry> {
+    pub(super) fn read(ins: &Ins) -> Option<Geometry> {
         let word = ins.one_of(&["1d", "2d", "3d", "a1d", "a2d", "cube", "acube", "2dms", "a2dms"])?;
         let (name, count) = match word {
             "1d" => (M::_1D, 1),
@@ -44,6 +44,9 @@ impl Geometry {
         Some(Geometry { name, array, count, cube: word.ends_with("cube"), samples: word.ends_with("ms") })
     }
 }
+
+/// The first and the second pair of results, and on demand the predicate that something is missing.
+pub(super) type Texel = (Value, Value, Option<Value>);
 
 /// An operation without its handle.
 struct Sample {
@@ -70,15 +73,25 @@ impl<'a> Lower<'_, 'a> {
 
     /// Coordinates in the machine's order (index, x, y, z), and the sample.
     fn texture_place(&mut self, rest: &'a [Operand], geometry: &Geometry) -> Option<(Vec<Arg>, Option<Arg>)> {
+        let (mut words, sample) = self.texture_point(rest, geometry)?;
+        if geometry.cube {
+            let first = usize::from(geometry.array);
+            self.onto_cube(&mut words[first..]);
+        }
+        Some((words, sample))
+    }
+
+    /// The same, and a cube's point is where the program says, not on the cube.
+    pub(super) fn texture_point(
+        &mut self,
+        rest: &'a [Operand],
+        geometry: &Geometry,
+    ) -> Option<(Vec<Arg>, Option<Arg>)> {
         let extra = usize::from(geometry.array) + usize::from(geometry.samples);
         let mut words = self.coordinates(rest, geometry.count + extra)?;
         let sample = geometry.samples.then(|| words.remove(0));
         if geometry.array {
             words[0] = self.layer(words[0]);
-        }
-        if geometry.cube {
-            let first = usize::from(geometry.array);
-            self.onto_cube(&mut words[first..]);
         }
         Some((words, sample))
     }
@@ -122,7 +135,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The optional operands from `first` on: offsets in braces, then a value to compare with.
-    fn options(
+    pub(super) fn options(
         &mut self,
         ins: &Ins<'a>,
         first: usize,
@@ -201,7 +214,7 @@ impl<'a> Lower<'_, 'a> {
     /// Derivatives along both axes of the screen, coordinate by coordinate.
     fn sample_with_gradient(&mut self, ins: &Ins<'a>) -> Option<()> {
         if ins.matches(gradient::is_beyond) {
-            return self.gradient_by_driver(ins);
+            return self.gradient_beyond(ins);
         }
         let geometry = Geometry::read(ins)?;
         let (halves, _) = self.texture_types(ins)?;
@@ -294,13 +307,24 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn issue(&mut self, to: &'a Operand, handle: Handle, sample: Sample) -> Option<()> {
+        self.texel_by(to, handle, sample.halves, |s, name, ask| Some(s.texture_operation(name, &sample, ask)))
+    }
+
+    /// What the operation makes of the handle goes to the destination.
+    pub(super) fn texel_by(
+        &mut self,
+        to: &'a Operand,
+        handle: Handle,
+        halves: bool,
+        operation: impl FnOnce(&mut Self, &Name, bool) -> Option<Texel>,
+    ) -> Option<()> {
         let (to, resident) = self.texel_and_residence(to)?;
         self.with_image(
             handle,
             Image::Texture,
-            |s, name| Some(s.texture_operation(name, &sample, resident.is_some())),
+            |s, name| operation(s, name, resident.is_some()),
             |s, (low, high, missing)| {
-                s.set_texel(to, low, high, sample.halves)?;
+                s.set_texel(to, low, high, halves)?;
                 match (resident, missing) {
                     (Some(to), Some(missing)) => {
                         let there = s.conjunction(Arg::not(missing), PT);
@@ -312,13 +336,7 @@ impl<'a> Lower<'_, 'a> {
         )
     }
 
-    /// The first and the second pair of results, and on demand the predicate that something is missing.
-    fn texture_operation(
-        &mut self,
-        name: &Name,
-        sample: &Sample,
-        ask: bool,
-    ) -> (Value, Value, Option<Value>) {
+    fn texture_operation(&mut self, name: &Name, sample: &Sample, ask: bool) -> Texel {
         let handle = name.register();
         let mut coordinates = sample.coordinates.clone();
         let mut rest = sample.rest.clone();
@@ -330,8 +348,7 @@ impl<'a> Lower<'_, 'a> {
         let coordinates = self.group(&coordinates);
         let rest = if rest.is_empty() { RZ } else { self.group(&rest).into() };
         let separate: &[M] = if handle.is_some() { &[M::B] } else { &[] };
-        // Without an operation that packs halves the texture unit does it.
-        let packs = sample.halves && !self.has(Op::F2FP);
+        let packs = self.unit_packs(sample.halves);
         let format: &[M] = if packs { &[M::F16_RN] } else { &[] };
         let modifiers = [&sample.component[..], separate, format, &sample.modifiers].concat();
         let words = if packs { 1 } else { 2 };
@@ -346,19 +363,25 @@ impl<'a> Lower<'_, 'a> {
         (low, high, missing)
     }
 
+    /// Without an operation that packs halves the texture unit does it.
+    pub(super) fn unit_packs(&self, halves: bool) -> bool {
+        halves && !self.has(Op::F2FP)
+    }
+
     /// Words, pairs of halves, or halves, as the destination has them.
     pub(super) fn set_texel(&mut self, to: &Operand, low: Value, high: Value, halves: bool) -> Option<()> {
         if !halves {
             let all = self.pack(&[low.into(), high.into()]);
             return self.set(to, all);
         }
-        let pairs = [low, high].map(|pair| match self.kernel.code.values[pair].words {
-            1 => pair,
+        let mut packed = |pair: Value| match self.kernel.code.values[pair].words {
+            1 => Some(pair),
             _ => {
                 let args = [Arg::word(pair, 1), Arg::word(pair, 0)];
-                self.emit(Op::F2FP, &[M::F16, M::F32, M::PACK_AB], 1, &args)
+                self.pack_floats(&[], M::F16, M::PACK_AB, &[], &args)
             }
-        });
+        };
+        let pairs = [packed(low)?, packed(high)?];
         let Operand::Vector(range) = to else { return None };
         let body = self.body;
         let elements = body.list(*range);

@@ -1,7 +1,7 @@
 //! Where variables lie.
 
 use super::build::RZ;
-use super::image::{self, ImageSlot};
+use super::image::{self, Bank, ImageSlot};
 use super::{Linked, Lower};
 use crate::Failure;
 use crate::data::{self, Home};
@@ -87,11 +87,15 @@ impl Lower<'_, '_> {
 
     /// The place in bank 0 of a handle, behind the parameters. Device functions don't know whose parameters: for them
     /// all kernels of the module have the same slots at the same place.
-    pub(super) fn image_slot(&mut self, slot: ImageSlot) -> u32 {
+    pub(super) fn image_slot(&mut self, slot: ImageSlot) -> Bank {
         let images = match &self.data.common_slots {
             Some(common) => {
                 let at = common.slots.iter().position(|known| *known == slot).unwrap_or(0);
-                return common.first + IMAGE_HANDLE * at as u32;
+                return Bank::At(common.first + IMAGE_HANDLE * at as u32);
+            }
+            None if self.slots_are_linked() => {
+                let name = slot.image.or(slot.sampler).unwrap_or_default();
+                return Bank::Linked(self.kernel.code.symbol(&name));
             }
             None => &mut self.kernel.images,
         };
@@ -99,7 +103,12 @@ impl Lower<'_, '_> {
             images.push(slot);
             images.len() - 1
         });
-        self.kernel.first_image(self.machine) + IMAGE_HANDLE * at as u32
+        Bank::At(self.kernel.first_image(self.machine) + IMAGE_HANDLE * at as u32)
+    }
+
+    /// Does the linker place the handles? Kernels of other files may call this function.
+    pub(super) fn slots_are_linked(&self) -> bool {
+        self.data.relocatable && !self.kernel.entry
     }
 
     /// Gives the variables of the body their places.

@@ -181,8 +181,15 @@ pub struct Graph {
     /// What runs each, if it is an instruction of the machine, and for how many cycles nothing else can begin there.
     pub pipe: Vec<Option<Unit>>,
     pub busy: Vec<u32>,
+    /// For how many cycles it has work there: products queue up.
+    work: Vec<u32>,
     /// Has it to be done where it is, whatever it needs?
     pub fence: Vec<bool>,
+    /// Does it wait for products?
+    pub is_wait: Vec<bool>,
+    /// How many of these come before the first one that has use for its results; what only computes something else of
+    /// them has none.
+    pub waits_first: Vec<u32>,
     /// Who comes after each, and how many cycles.
     edges: Vec<SmallVec<[(usize, u32); 4]>>,
 }
@@ -196,7 +203,10 @@ impl Graph {
             height: vec![0; insts.len()],
             pipe: ports.iter().map(|p| p.unit.map(pipe)).collect(),
             busy: ports.iter().map(|p| p.busy).collect(),
+            work: ports.iter().map(|p| p.work).collect(),
             fence: kinds.iter().map(|kind| *kind == Kind::Fence).collect(),
+            is_wait: insts.iter().map(|i| is_wait(&function.insts[*i])).collect(),
+            waits_first: vec![0; insts.len()],
             edges: vec![SmallVec::new(); insts.len()],
         };
         graph.values(function, &ports, latencies.model);
@@ -204,6 +214,7 @@ impl Graph {
         graph.fences(function, &kinds);
         graph.replacements(function, block);
         graph.heights(function, block);
+        graph.waits_first(&kinds, &ports);
         graph
     }
 
@@ -322,7 +333,7 @@ impl Graph {
         }
         for (node, inst) in self.insts.iter().enumerate() {
             let decides = branch.is_some_and(|p| function.insts[*inst].results.contains(&p));
-            self.height[node] = if decides { TO_BRANCH } else { self.busy[node] };
+            self.height[node] = if decides { TO_BRANCH } else { self.work[node] };
         }
         let (mut free, mut next) = ([0; Unit::COUNT], 0);
         let at = |time: u32, node: usize| (Reverse(time), depth[node], node);
@@ -335,7 +346,7 @@ impl Graph {
                     open.push(at(begins, node));
                     continue;
                 }
-                (free[pipe as usize], next) = (time + self.busy[node], time + 1);
+                (free[pipe as usize], next) = (time + self.work[node], time + 1);
             }
             self.height[node] = time;
             for &(from, cycles) in &before[node] {
@@ -347,6 +358,20 @@ impl Graph {
             }
         }
         self.lift_constants(function);
+    }
+
+    fn waits_first(&mut self, kinds: &[Kind], ports: &[Ports]) {
+        let mut before = vec![0; self.insts.len()];
+        for node in 0..self.insts.len() {
+            let behind = before[node] + u32::from(self.is_wait[node]);
+            self.edges[node].iter().for_each(|(to, _)| before[*to] = before[*to].max(behind));
+        }
+        for node in (0..self.insts.len()).rev() {
+            let first =
+                self.edges[node].iter().map(|(to, _)| self.waits_first[*to]).min().unwrap_or(u32::MAX);
+            let computes = kinds[node] == Kind::Free && !ports[node].unit.is_some_and(|u| u.writes_late());
+            self.waits_first[node] = if computes { first.max(before[node]) } else { before[node] };
+        }
     }
 
     /// Uniform registers don't move: those that live longest come first, and have the same place everywhere.
@@ -416,8 +441,9 @@ const TO_BRANCH: u32 = 13;
 #[derive(Clone, Copy)]
 struct Ports {
     unit: Option<Unit>,
-    /// Cycles until the next one can begin there.
+    /// Cycles until the next one can begin there, and until it is done with.
     busy: u32,
+    work: u32,
 }
 
 impl Ports {
@@ -467,6 +493,11 @@ fn pipe(unit: Unit) -> Unit {
     }
 }
 
+/// The columns of a product of a warpgroup: the tensor cores of an H200 take half a cycle for each.
+fn columns(modifiers: &[M]) -> Option<u32> {
+    modifiers.first()?.name().split('x').nth(1)?.parse().ok()
+}
+
 /// The units of operations, each looked up once.
 pub struct Latencies {
     model: &'static Model,
@@ -481,7 +512,7 @@ impl Latencies {
 
     fn of(&mut self, function: &Function, inst: Inst) -> Ports {
         let data = &function.insts[inst];
-        let Op::Machine(op) = data.op else { return Ports { unit: None, busy: 0 } };
+        let Op::Machine(op) = data.op else { return Ports { unit: None, busy: 0, work: 0 } };
         let key = (op, data.modifiers.clone());
         if let Some(ports) = self.known.get(&key) {
             return *ports;
@@ -491,7 +522,8 @@ impl Latencies {
         let made = sass::Inst::new(self.isa, op, &data.modifiers, &operands).ok();
         let unit = made.map(|inst| self.model.unit(&inst));
         let busy = unit.map_or(1, |u| u32::from(self.model.interval(u)));
-        let ports = Ports { unit, busy };
+        let work = unit.filter(|u| *u == Unit::Gmma).and_then(|_| columns(&data.modifiers)).map(|n| n / 2);
+        let ports = Ports { unit, busy, work: work.unwrap_or(busy) };
         self.known.insert(key, ports);
         ports
     }

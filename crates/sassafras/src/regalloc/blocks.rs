@@ -1,6 +1,6 @@
 //! Where the values are when a block begins: what stays from a predecessor, what parameters get, who leaves a loop.
 
-use super::{Allocator, NextUse, Places, Snapshot, Trouble, convention, facts, hints, next_use};
+use super::{Allocator, NextUse, Places, Snapshot, Trouble, convention, hints, next_use};
 use ori::entity::Entity;
 use ori::{Block, File, Value};
 
@@ -148,7 +148,7 @@ impl Allocator<'_> {
         let usable = i32::from(self.limits.usable(self.ceilings.start(header)));
         let (function, cfg, live) = (self.function, self.cfg, self.live);
         let pressure = self.pressure.get_or_insert_with(|| hints::pressures(function, cfg, live));
-        let most = facts::natural_loop(cfg, header).map(|b| pressure[b.index()]).max().unwrap_or(0);
+        let most = cfg.natural_loop(header).map(|b| pressure[b.index()]).max().unwrap_or(0);
         let params = &function.blocks[header].params;
         let general = |v: &Value| function.values[*v].file == File::R && self.pins.place(*v).is_none();
         let count = |values: &mut dyn Iterator<Item = Value>| -> i32 {

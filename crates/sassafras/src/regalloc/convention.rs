@@ -11,10 +11,11 @@ use ori::{Arg, Cfg, File, Function, Half, Inst, Op, Pseudo, Value};
 use sass::{M, operands as machine};
 
 /// General registers that no value may have: the stack pointer, the frame pointer, the return address in a device
-/// function, and those that instructions name themselves.
+/// function, and those that instructions name themselves, here or elsewhere.
 pub fn reserved(function: &Function) -> Registers {
     let mut all = Registers::of(Function::STACK_POINTER, 1);
-    let named = fixed_registers(function).chain(frame_pointer(function)).filter(|(file, _)| *file == File::R);
+    let named = fixed_registers(function).chain(frame_pointer(function));
+    let named = named.chain(function.withheld.iter().copied()).filter(|(file, _)| *file == File::R);
     named.for_each(|(_, number)| all.add(Registers::of(number, 1)));
     if has(function, Pseudo::Entry) {
         all.add(Registers::of(abi::RETURN_ADDRESS, 2));
@@ -44,12 +45,17 @@ impl Allocator<'_> {
     pub(super) fn reserve(&mut self) {
         let named: Vec<(File, u8)> =
             fixed_registers(self.function).chain(frame_pointer(self.function)).collect();
-        named.iter().for_each(|(file, number)| self.code.touch(*file, *number));
+        // A barrier that instructions name is theirs only from one line to the next: no function saves it.
+        let written = named.iter().filter(|(file, _)| *file != File::B);
+        written.for_each(|(file, number)| self.code.touch(*file, *number));
         let general = reserved(self.function).iter().chain(self.limits.scratch).map(|r| (File::R, r));
         let predicate = self.limits.scratch_predicate.then_some((File::P, PREDICATES - 1));
         let barriers = (0..abi::FIRST_SAVED_BARRIER).map(|n| (File::B, n));
         let barriers = barriers.filter(|_| has(self.function, Pseudo::Call));
-        for (file, number) in named.into_iter().chain(general).chain(predicate).chain(barriers) {
+        let elsewhere = self.function.withheld.iter().copied();
+        for (file, number) in
+            named.into_iter().chain(elsewhere).chain(general).chain(predicate).chain(barriers)
+        {
             let file = self.file(file);
             self.files[file].reserve(number);
         }

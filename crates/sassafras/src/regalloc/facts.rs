@@ -32,14 +32,6 @@ pub(super) fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
     set
 }
 
-/// The blocks of the loop that a block is the header of; none if it isn't.
-pub(super) fn natural_loop(cfg: &Cfg, header: Block) -> impl Iterator<Item = Block> {
-    let latches: Vec<Block> =
-        cfg.preds[header.index()].iter().copied().filter(|p| cfg.dominates(header, *p)).collect();
-    let inside = if latches.is_empty() { Vec::new() } else { cfg.leading_to(header, &latches) };
-    (0..inside.len()).filter(move |i| inside[*i]).map(Block::new)
-}
-
 /// The block that each value is defined in, by an instruction or as a parameter.
 pub(super) fn homes(function: &Function, cfg: &Cfg) -> Vec<Option<Block>> {
     let mut all = vec![None; function.values.len()];
@@ -126,4 +118,18 @@ pub(super) fn fixed_registers(function: &Function) -> impl Iterator<Item = (File
         Arg::Fixed { file, number } => Some((*file, *number)),
         _ => None,
     })
+}
+
+/// An instruction that names a register which isn't among the first so many, and how many there must be for it.
+pub(super) fn names_beyond(function: &Function, usable: u8) -> Option<(&InstData, u32)> {
+    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts).map(|i| &function.insts[*i]);
+    let highest = |data: &InstData| {
+        let numbers = data.args.iter().filter_map(|arg| match arg {
+            Arg::Fixed { file: File::R, number } => Some(*number),
+            _ => None,
+        });
+        numbers.max()
+    };
+    let (data, number) = insts.filter_map(|data| Some((data, highest(data)?))).max_by_key(|(_, n)| *n)?;
+    (number >= usable).then_some((data, u32::from(number) + 1))
 }

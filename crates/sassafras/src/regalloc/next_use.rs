@@ -1,6 +1,5 @@
 //! How far away the next use of a value is, in instructions; what lies behind a loop is far.
 
-use super::facts::natural_loop;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function, Value};
 use rustc_hash::FxHashMap;
@@ -18,7 +17,7 @@ pub struct NextUse {
 
 impl NextUse {
     pub fn new(function: &Function, cfg: &Cfg) -> NextUse {
-        let depth = depths(function, cfg);
+        let depth = cfg.loop_depths();
         let mut all = NextUse { at_start: vec![FxHashMap::default(); function.blocks.len()], depth };
         let mut changed = true;
         while changed {
@@ -77,13 +76,4 @@ impl NextUse {
         });
         now
     }
-}
-
-/// How many natural loops each block lies in.
-fn depths(function: &Function, cfg: &Cfg) -> Vec<u32> {
-    let mut depth = vec![0; function.blocks.len()];
-    for &header in &cfg.order {
-        natural_loop(cfg, header).for_each(|b| depth[b.index()] += 1);
-    }
-    depth
 }

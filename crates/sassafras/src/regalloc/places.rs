@@ -13,13 +13,16 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Registers that belong to the system.
+    pub const SYSTEM: u32 = 2;
+
     pub fn registers(registers: u32) -> Limits {
         Limits { registers, scratch: None, scratch_predicate: false }
     }
 
-    /// How many general registers values may have where a thread has so many: two belong to the system, and R255 is RZ.
+    /// How many general registers values may have where a thread has so many; R255 is RZ.
     pub fn usable(&self, registers: u32) -> u8 {
-        registers.clamp(16, 255) as u8 - 2
+        (registers.clamp(16, 255) - Limits::SYSTEM) as u8
     }
 
     /// How many places a file has; `most` is the most general registers that a thread ever has.

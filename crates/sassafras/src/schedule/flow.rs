@@ -142,6 +142,10 @@ impl<'a> Flow<'a> {
     fn pass(&mut self, stretch: usize, all: &mut [Timed]) -> Pending {
         let steps = self.stretches[stretch].steps.clone();
         let mut events = Pending::default();
+        // Whatever one way has to wait for all wait for: that comes first, and then the cycles of each way.
+        for before in &self.before[stretch] {
+            self.obey(steps.start, &mut self.ends[*before].clone(), all);
+        }
         for i in 0..self.before[stretch].len() {
             let before = self.before[stretch][i];
             let lacks = self.obey(steps.start, &mut self.ends[before].clone(), all);
@@ -154,8 +158,10 @@ impl<'a> Flow<'a> {
             if events.0.is_empty() {
                 break;
             }
-            let lacks = self.obey(i, &mut events, all);
-            if lacks > 0 {
+            let mut lacks = self.obey(i, &mut events, all);
+            if i == steps.start {
+                lacks = 0; // Each way has seen to that by itself.
+            } else if lacks > 0 {
                 lengthen(i - 1, i, lacks, all);
             }
             self.issue(i, lacks, &mut events, steps.end, all);

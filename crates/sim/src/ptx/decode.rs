@@ -281,6 +281,11 @@ impl<'a> Decoder<'a> {
             "cp.async.bulk.tensor" | "cp.reduce.async.bulk.tensor" | "cp.async.bulk.prefetch.tensor" => {
                 self.tensor(ins)
             }
+            _ if name.starts_with("multimem") => {
+                while ins.take(|_| true).is_some() {}
+                ins.skip(0);
+                Some(Action::NoMulticast)
+            }
             _ if name.starts_with("tensormap") => self.tensor(ins),
             _ if name.starts_with("mbarrier") || name.starts_with("cp.async.bulk") => self.asynchronous(ins),
             _ if name.starts_with("cp.async") || name.starts_with("createpolicy") => self.memory(ins),
@@ -425,9 +430,9 @@ impl<'a> Decoder<'a> {
             [_, more @ ..] => (0, more),
             [] => return None,
         };
-        // A variable's own space is as good as a generic address.
+        // A variable's own space is as good as a generic address, and a parameter may lie in local memory.
         let space = match list.first()? {
-            Operand::Symbol(symbol) if space == Space::Generic => {
+            Operand::Symbol(symbol) if matches!(space, Space::Generic | Space::Param) => {
                 match self.body.place(self.layout, *symbol)? {
                     Place::Global(_) | Place::Function(_) => Space::Global,
                     Place::Const(_) => Space::Const,
@@ -489,7 +494,7 @@ fn special(row: u16, component: Option<u8>) -> Option<Source> {
         "%is_explicit_cluster" => Source::Special(Special::IsExplicitCluster),
         "%laneid" => Source::Special(Special::LaneId),
         "%warpid" => Source::Special(Special::WarpId),
-        "%nwarpid" => Source::Special(Special::NWarpId),
+        "%nwarpid" => fixed(super::WARPS.into()),
         "%lanemask_eq" => Source::Special(Special::LaneMask(|lane| 1 << lane)),
         "%lanemask_le" => Source::Special(Special::LaneMask(|lane| (2u32 << lane).wrapping_sub(1))),
         "%lanemask_lt" => Source::Special(Special::LaneMask(|lane| (1 << lane) - 1)),
@@ -500,8 +505,8 @@ fn special(row: u16, component: Option<u8>) -> Option<Source> {
         "%clock_hi" | "%globaltimer_hi" => Source::Special(Special::ClockHigh),
         "%total_smem_size" | "%aggr_smem_size" => Source::Special(Special::TotalSharedSize),
         "%dynamic_smem_size" => Source::Special(Special::DynamicSharedSize),
-        // One multiprocessor, one grid; counters that count nothing.
-        "%nsmid" => fixed(1),
+        "%nsmid" => fixed(super::MULTIPROCESSORS.into()),
+        // All is on the first multiprocessor, in the first grid; counters count nothing.
         "%gridid" | "%smid" | "%envreg" | "%current_graph_exec" => fixed(0),
         name if name.starts_with("%pm") || name.starts_with("%reserved_smem_offset") => fixed(0),
         _ => return None,

@@ -84,7 +84,6 @@ pub enum Special {
     IsExplicitCluster,
     LaneId,
     WarpId,
-    NWarpId,
     LaneMask(fn(u32) -> u32),
     Clock,
     ClockHigh,
@@ -184,6 +183,8 @@ pub enum Action {
     StackRestore {
         source: Source,
     },
+    /// `multimem`: there is one device only.
+    NoMulticast,
     Unsupported(String),
 }
 
@@ -424,8 +425,19 @@ pub struct Barrier {
 
 /// Where a formal parameter lies.
 pub enum Formal {
-    Memory { offset: u32, bytes: u32 },
-    Slots { first: u32, count: u32 },
+    Memory {
+        offset: u32,
+        bytes: u32,
+    },
+    /// In the function's frame of local memory.
+    Local {
+        offset: u32,
+        bytes: u32,
+    },
+    Slots {
+        first: u32,
+        count: u32,
+    },
 }
 
 /// A function or kernel.

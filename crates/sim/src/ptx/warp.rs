@@ -404,6 +404,7 @@ impl Warp {
                 let tops = self.read(context, frame, mask, source)?;
                 lanes(mask).for_each(|lane| self.local_top[lane] = tops[lane] as u32);
             }
+            Action::NoMulticast => return Err((FaultKind::no_multicast(), first)),
             Action::Unsupported(what) => {
                 return Err((FaultKind::Unsupported { what: what.clone() }, first));
             }

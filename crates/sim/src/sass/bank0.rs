@@ -4,8 +4,8 @@
 //! the special registers of clusters. Whatever is not named here reads as zero.
 
 use super::image::Kernel;
-use crate::ptx::Launch;
 use crate::ptx::memory::Space;
+use crate::ptx::{Launch, MULTIPROCESSORS};
 use sass::{Isa, Target};
 
 /// Where a machine keeps what [`sass::Target`] does not tell.
@@ -69,7 +69,7 @@ pub fn fill(target: &Target, kernel: &Kernel, launch: &Launch, cluster: [u32; 3]
     bank.axes(constants.ntid.into(), launch.block);
     bank.axes(constants.nctaid.into(), launch.grid);
     bank.word(constants.stack.into(), stack);
-    bank.word(constants.nsmid.into(), 1);
+    bank.word(constants.nsmid.into(), MULTIPROCESSORS);
     bank.wide(constants.local_window.into(), Space::Local.window());
     if let Some(offset) = constants.shared_window {
         bank.wide(offset.into(), Space::Shared.window());

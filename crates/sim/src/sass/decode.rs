@@ -91,6 +91,7 @@ impl Decoder<'_> {
             Op::VOTE | Op::VOTEU | Op::MATCH | Op::REDUX | Op::ELECT | Op::SHFL => self.together()?,
             Op::LDG | Op::LD | Op::LDS | Op::LDL | Op::STG | Op::ST | Op::STS | Op::STL => self.access()?,
             Op::ATOM | Op::ATOMG | Op::ATOMS | Op::RED | Op::REDG => self.atomic()?,
+            Op::LDGMC => Action::NoMulticast,
             Op::LDGSTS => self.copy()?,
             Op::SYNCS => self.sync_unit()?,
             Op::ARRIVES => self.arrive_after_copies()?,

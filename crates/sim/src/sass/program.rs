@@ -270,7 +270,17 @@ pub enum Action {
         dest: Dest,
         truth: Truth,
     },
+    /// LDGMC: there is one device only.
+    NoMulticast,
     Unsupported(String),
+}
+
+impl Action {
+    /// May lanes go elsewhere than to the next instruction?
+    pub fn is_branch(&self) -> bool {
+        use Action::*;
+        matches!(self, Branch { .. } | BranchIfTogether { .. } | Jump { .. } | Exit { .. })
+    }
 }
 
 /// What `ori::eval` computes.
@@ -383,6 +393,8 @@ pub struct TensorCopy {
     pub place: u8,
     /// The first one of the map's address.
     pub map: u8,
+    /// The one whose lower half has what is added to the places of a filter's path.
+    pub offsets: Option<u8>,
     /// The one whose upper half has the blocks that get a copy.
     pub multicast: Option<u8>,
 }

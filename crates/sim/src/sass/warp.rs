@@ -1,7 +1,9 @@
 //! A warp: 32 lanes, the places where they are, and one step of those that are together.
 //!
 //! Lanes that are together form a group. A branch splits it; BSYNC and WARPSYNC make one of several. Groups take
-//! turns: one runs until it waits, yields or has run for long, then the one that has waited longest.
+//! turns: one runs until it waits, yields or has run for long, then the one that has waited longest. Between two
+//! branches nobody interrupts a group, so that uniform registers, which all groups share, keep what it wrote: code of
+//! ptxas relies on that (R2UR and what reads its result, with some lanes elsewhere), and an H200 never broke it.
 //!
 //! Lanes that wait at BSYNC for others which yield again and again go on without them: a lane that yields says that it
 //! may be waiting for those. Without this, a lock that a lane takes in a loop would never be given back. How long
@@ -119,7 +121,7 @@ enum Next {
     Go(u32),
     /// Lets others go first.
     Yield,
-    /// Waits for other warps: their turn, unless other lanes of this one can go on.
+    /// Waits for others: from the next branch on it is the turn of other lanes, or of other warps.
     Wait,
     /// The group is gone from its place: it waits, has split or exited.
     Elsewhere,
@@ -201,7 +203,7 @@ impl Warp {
         end: u64,
     ) -> Result<bool, Fault> {
         let program = context.program;
-        let mut patience = PATIENCE;
+        let (mut patience, mut waits) = (PATIENCE, false);
         loop {
             let index = group.pc as usize;
             let Some(step) = program.steps.get(index) else {
@@ -231,16 +233,16 @@ impl Warp {
                 }
                 Next::Wait => {
                     group.pc += 1;
-                    let alone = self.groups.iter().all(|group| group.state != State::Ready);
-                    self.park(group);
-                    return Ok(!alone);
+                    waits = true;
                 }
                 Next::Go(pc) => group.pc = pc,
             }
-            patience -= u32::from(!self.groups.is_empty());
-            if run.statistics.steps >= end || patience == 0 {
+            patience = patience.saturating_sub(u32::from(!self.groups.is_empty()));
+            let over = waits || patience == 0 || run.statistics.steps >= end;
+            if over && step.action.is_branch() {
+                let alone = self.groups.iter().all(|group| group.state != State::Ready);
                 self.park(group);
-                return Ok(true);
+                return Ok(!(waits && alone));
             }
         }
     }
@@ -255,8 +257,11 @@ impl Warp {
         if !self.copies.is_empty() {
             self.await_copies(run.global, run.common, step.issue.waits());
         }
-        let model = Model::of(context.program.image.target.isa);
         self.clock += u64::from(step.issue.stall());
+        if !context.launch.check_schedule {
+            return;
+        }
+        let model = Model::of(context.program.image.target.isa);
         let short = &mut self.short;
         group.timing.step(model, &step.issue, &mut |dependence| {
             if let Some(what) = dependence.short(model) {
@@ -375,6 +380,7 @@ impl Warp {
                 self.registers.write(mask, *dest, 1, &counts);
                 self.registers.write_truth(mask, *truth, &truths);
             }
+            Action::NoMulticast => return Err((FaultKind::no_multicast(), first)),
             Action::Unsupported(what) => {
                 return Err((FaultKind::Unsupported { what: what.clone() }, first));
             }

@@ -329,6 +329,12 @@ fn the_model_knows_the_facts_that_were_measured_by_hand() {
         let guard = raw(isa, "ISETP.NE.AND P0, PT, R2, R3, PT", "@P0 LOP3.LUT R1, R2, R3, R4, 0x96, !PT");
         assert_eq!(guard, if isa == Isa::Sm75 { 12 } else { 13 }, "{isa:?}");
     }
+    // An H200 read the old value four cycles behind HFMA2 or HADD2.
+    const HALF: &str = "HFMA2 R1, R2, R3, R4";
+    const TO_SINGLE: &str = "HADD2.F32 R5, -RZ, R1.H0_H0";
+    let half = |from, to| raw(Isa::Sm90, from, to);
+    assert_eq!((half(HALF, HALF), half(HALF, TO_SINGLE)), (4, 5));
+    assert_eq!((half(TO_SINGLE, HALF), half(TO_SINGLE, TO_SINGLE)), (5, 5));
     assert!(
         Model::of(Isa::Sm90).touches(&sass::parse(Isa::Sm90, "@!PT LDS RZ, [R2]").unwrap()).next().is_none()
     );

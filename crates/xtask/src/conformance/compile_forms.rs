@@ -16,9 +16,6 @@ const LEVELS: [u8; 2] = [0, 3];
 /// Families of forms for the tensor and copy units; the others are for everyone.
 const TENSOR: [&str; 9] = ["bulk", "cpasync", "matmov", "mbar", "mma", "mma.sp", "tcgen05", "wgmma", "wmma"];
 
-/// `tex.grad` of cubes is missing to sm_89, where it takes quads of threads; the driver has no function for it there.
-const BAR: usize = 99;
-
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let tools = Tools::find()?;
     let forms = super::forms::read(options)?;
@@ -43,11 +40,11 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let refused: Vec<String> = std::mem::take(&mut total.refused).into_iter().map(show).collect();
     list_differences("forms that don't compile", &refused, options.show);
     list_differences("code that nvdisasm can't read", &total.unread, options.show);
-    let bar = |what, kind: usize, percent| {
+    let bar = |what, kind: usize| {
         let (equal, all) = (total.compiled[kind], total.forms[kind]);
-        Bar { what, equal, all, percent }
+        Bar { what, equal, all, percent: 100 }
     };
-    let mut bars = vec![bar("forms compiled", 0, BAR), bar("tensor forms compiled", 1, 100)];
+    let mut bars = vec![bar("forms compiled", 0), bar("tensor forms compiled", 1)];
     // One family has forms of one kind.
     bars.retain(|bar| options.family.is_none() || bar.all > 0);
     let files = jobs.len();

@@ -9,6 +9,7 @@ mod ptxas;
 mod subject;
 
 use crate::{Result, pressure, shell};
+use sim::generate::{self, Program};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     let part = match arguments.next()? {
         Some(Value(part)) => part.to_string_lossy().into_owned(),
         Some(option) => return Err(option.unexpected().into()),
-        None => return Err("fuzz what? frontend, disasm, programs, pressure or gpu".into()),
+        None => return Err("fuzz what? frontend, disasm, programs, print, pressure or gpu".into()),
     };
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -72,6 +73,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
         "disasm" => disasm(seconds, seed),
         "frontend" => frontend::run(Duration::from_secs(seconds), seed),
         "programs" => programs::run(&campaign),
+        "print" => print(campaign.seeds),
         "pressure" => pressure::fuzz(campaign.seeds.start, campaign.seeds.end - campaign.seeds.start),
         "gpu" if worker => gpu::work(&campaign, simulator),
         "gpu" => gpu::run(&campaign, simulator),
@@ -94,6 +96,12 @@ fn ways(text: &str) -> std::result::Result<Vec<String>, String> {
         Some(name) => Err(format!("no way is called '{name}'")),
         None => Ok(text.split(',').map(str::to_string).collect()),
     }
+}
+
+/// The text of generated programs, to look at or to compile in other ways.
+fn print(seeds: Range<u64>) -> Result<()> {
+    print!("{}", generate::module(&seeds.map(Program::new).collect::<Vec<_>>()));
+    Ok(())
 }
 
 /// Damaged cubins and images for `sassafras disasm`: the test of the command, which says what must hold.

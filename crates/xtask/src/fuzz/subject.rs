@@ -18,6 +18,26 @@ pub struct Way {
     pub debug: bool,
 }
 
+impl Way {
+    /// The options, or nothing where the target is not known.
+    fn options(&self) -> Option<sassafras::Options> {
+        let mut options = sassafras::Options::new(ptx::Target::find(TARGET)?);
+        options.level = self.level;
+        options.launch.max_registers = self.max_registers;
+        if self.debug {
+            (options.debug_code, options.debug_info) = (true, sassafras::DebugInfo::Full);
+        }
+        (options.verify, options.threads) = (true, Some(1));
+        Some(options)
+    }
+
+    /// Does the compiler do the same in both ways?
+    pub fn is_twin(&self, other: &Way) -> bool {
+        let same_level = self.options().is_some_and(|options| options.is_same_level(other.level));
+        same_level && (self.max_registers, self.debug) == (other.max_registers, other.debug)
+    }
+}
+
 pub const WAYS: [Way; 5] = [
     Way { name: "O0", level: 0, max_registers: None, debug: false },
     Way { name: "O1", level: 1, max_registers: None, debug: false },
@@ -109,14 +129,7 @@ impl Subject<'_> {
     /// The cubin of the module.
     pub fn compile(&self, way: &Way) -> Outcome<Vec<u8>> {
         let stage = format!("{} compile", way.name);
-        let target = ptx::Target::find(TARGET).ok_or_else(|| failure(&stage, "no target"))?;
-        let mut options = sassafras::Options::new(target);
-        options.level = way.level;
-        options.launch.max_registers = way.max_registers;
-        if way.debug {
-            (options.debug_code, options.debug_info) = (true, sassafras::DebugInfo::Full);
-        }
-        (options.verify, options.threads) = (true, Some(1));
+        let options = way.options().ok_or_else(|| failure(&stage, "no target"))?;
         guarded(&stage, || {
             let output = sassafras::compile(self.source, self.module, &options);
             let first = output.diagnostics.first();
@@ -125,12 +138,13 @@ impl Subject<'_> {
         })
     }
 
-    /// Memory after the simulator has run the program's machine code.
-    pub fn simulate(&self, cubin: &[u8], stage: &str) -> Outcome<Simulated> {
+    /// Memory after the simulator has run the program's machine code. A schedule that was proved is not looked at.
+    pub fn simulate(&self, cubin: &[u8], stage: &str, proved: bool) -> Outcome<Simulated> {
         let decoded = sim::sass::Program::new(cubin).map_err(|error| failure(stage, error))?;
         let mut machine = sim::sass::Machine::new(&decoded);
         let address = machine.allocate(self.image().to_vec());
-        match self.launch(address, |launch| machine.run(launch)) {
+        let run = |launch: &Launch| machine.run(&Launch { check_schedule: !proved, ..launch.clone() });
+        match self.launch(address, run) {
             Err(fault) if !fault.hazards.is_empty() => return Ok(Simulated::Hasty(fault.to_string())),
             Err(fault) => match fault.kind {
                 FaultKind::Unsupported { what } => return Ok(Simulated::Unknown(what)),

@@ -3,7 +3,7 @@
 
 /// A form: the lowest target that has it, and its text. `D` is a new 32-bit value, `A B C` are old ones; `L` a new
 /// 64-bit value, `X Y Z` old ones; `P` a new predicate, `Q S` old ones; `T` a 32-bit and `U` a 64-bit temporary.
-const FORMS: [(u32, &str); 98] = [
+const FORMS: [(u32, &str); 99] = [
     (75, "add.s32 D,A,B;"),
     (75, "sub.s32 D,A,B;"),
     (75, "mul.lo.s32 D,A,B;"),
@@ -48,6 +48,7 @@ const FORMS: [(u32, &str); 98] = [
     (75, "add.f16x2 D,A,B;"),
     (75, "mul.f16x2 D,A,B;"),
     (75, "fma.rn.f16x2 D,A,B,C;"),
+    (75, "{ .reg .b16 lo,hi; mov.b32 {lo,hi},A; cvt.f32.f16 D,hi; }"),
     (80, "min.f16x2 D,A,B;"),
     (75, "set.gt.f16x2.f16x2 D,A,B;"),
     (80, "fma.rn.bf16x2 D,A,B,C;"),

@@ -2,13 +2,14 @@
 //!
 //! Shared memory begins with the module's variables and those of device functions; a kernel's own follow, then
 //! dynamic shared memory. Parameters and `.param` variables lie side by side in a function's parameter memory,
-//! formal ones first. Local variables are offsets into a function's frame.
+//! formal ones first. Local variables are offsets into a function's frame, and so are formal parameters of functions
+//! whose address is taken: such an address is one of local memory.
 
 use crate::ptx::memory::{FUNCTIONS, Global, Space, store};
 use crate::ptx::program::{Formal, Routine};
 use ::ptx::Type;
 use ::ptx::ast::{self, Initialiser, Item, Module, Operand, ParamPlace, Stmt, Symbol, SymbolKind, Variable};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -210,6 +211,25 @@ fn cluster_of(function: &ast::Function) -> Option<[u32; 3]> {
     Some([count(0), count(1), count(2)])
 }
 
+/// What is named outside of brackets: variables whose address is an operand.
+fn pointed_to(function: &ast::Function) -> BTreeSet<Symbol> {
+    let Some(code) = &function.body else { return BTreeSet::new() };
+    let instructions = code.stmts.iter().filter_map(|stmt| match stmt {
+        Stmt::Inst(inst) => Some(inst),
+        _ => None,
+    });
+    let operands = instructions.flat_map(|inst| code.list(inst.operands));
+    let symbol = |operand: &Operand| match operand {
+        Operand::Symbol(symbol) => Some(*symbol),
+        Operand::Sum(range) => match code.list(*range).first() {
+            Some(Operand::Symbol(symbol)) => Some(*symbol),
+            _ => None,
+        },
+        _ => None,
+    };
+    operands.filter_map(symbol).collect()
+}
+
 /// A function.
 pub struct Body {
     pub routine: Routine,
@@ -254,9 +274,11 @@ impl Body {
         if let Some(code) = &function.body {
             body.registers(layout, code);
         }
-        body.routine.params = function.params.iter().map(|p| body.formal(function, p)).collect();
+        let pointed_to = if function.entry { BTreeSet::new() } else { pointed_to(function) };
+        body.routine.params = function.params.iter().map(|p| body.formal(function, p, &pointed_to)).collect();
         body.routine.formal_bytes = body.routine.param_bytes;
-        body.routine.returns = function.returns.iter().map(|p| body.formal(function, p)).collect();
+        body.routine.returns =
+            function.returns.iter().map(|p| body.formal(function, p, &BTreeSet::new())).collect();
         if let Some(code) = &function.body {
             body.statements(layout, function, code, start);
         }
@@ -287,8 +309,19 @@ impl Body {
         self.routine.slots = self.masks.len() as u32;
     }
 
-    fn formal(&mut self, function: &ast::Function, param: &ast::Param) -> Formal {
+    fn formal(
+        &mut self,
+        function: &ast::Function,
+        param: &ast::Param,
+        pointed_to: &BTreeSet<Symbol>,
+    ) -> Formal {
         match param.place {
+            ParamPlace::Memory(symbol) if pointed_to.contains(&symbol) => {
+                let bytes = param.bytes();
+                let offset = place(&mut self.routine.local_bytes, bytes, param.alignment());
+                self.places.insert(symbol, Place::Local(offset));
+                Formal::Local { offset, bytes: bytes as u32 }
+            }
             ParamPlace::Memory(symbol) => {
                 let bytes = param.bytes();
                 let offset = place(&mut self.routine.param_bytes, bytes, param.alignment());

@@ -164,12 +164,15 @@ impl Warp {
         (callee, formal): (u32, &Formal),
     ) -> Result<(), Option<Stop>> {
         match (argument, formal) {
-            (Argument::Param { offset, bytes }, Formal::Memory { offset: to, bytes: room }) => {
+            (
+                Argument::Param { offset, bytes },
+                Formal::Memory { bytes: room, .. } | Formal::Local { bytes: room, .. },
+            ) => {
                 let length = (*bytes).min(*room) as usize;
                 for lane in lanes(mask) {
                     let from = self.frames[caller as usize].param(lane, (*offset).into(), length);
                     let data = from.ok_or(None)?.to_vec();
-                    let to = self.frames[callee as usize].param(lane, (*to).into(), length);
+                    let to = self.formal(lane, callee, formal).and_then(|to| to.get_mut(..length));
                     to.ok_or(None)?.copy_from_slice(&data);
                 }
             }
@@ -183,16 +186,32 @@ impl Warp {
                     self.write(callee, mask, &dest, &values);
                 }
             }
-            (Argument::Values(sources), Formal::Memory { offset, bytes }) if sources.len() == 1 => {
+            (Argument::Values(sources), Formal::Memory { .. } | Formal::Local { .. })
+                if sources.len() == 1 =>
+            {
                 let values = self.read(context, caller, mask, &sources[0]).map_err(Some)?;
                 for lane in lanes(mask) {
-                    let to = self.frames[callee as usize].param(lane, (*offset).into(), *bytes as usize);
-                    memory::store(to.ok_or(None)?, values[lane]);
+                    memory::store(self.formal(lane, callee, formal).ok_or(None)?, values[lane]);
                 }
             }
             _ => return Err(None),
         }
         Ok(())
+    }
+
+    /// The bytes of a formal parameter that lies in memory.
+    fn formal(&mut self, lane: usize, frame: u32, formal: &Formal) -> Option<&mut [u8]> {
+        let frame = &mut self.frames[frame as usize];
+        match formal {
+            Formal::Memory { offset, bytes } => frame.param(lane, (*offset).into(), *bytes as usize),
+            Formal::Local { offset, bytes } => {
+                let start = u64::from(frame.local[lane]) + u64::from(*offset);
+                let local = &mut self.local[lane];
+                local.resize(local.len().max(self.local_top[lane] as usize), 0);
+                memory::slice(local, start, *bytes as usize)
+            }
+            Formal::Slots { .. } => None,
+        }
     }
 
     /// Returns from a function; from the kernel itself it is an exit.

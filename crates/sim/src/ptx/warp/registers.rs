@@ -67,7 +67,6 @@ impl Warp {
             Special::IsExplicitCluster => same(context.is_explicit_cluster().into()),
             Special::LaneId => lane_values(&|lane| lane),
             Special::WarpId => same(self.index),
-            Special::NWarpId => same(launch.block.iter().product::<u32>().div_ceil(32)),
             Special::LaneMask(f) => lane_values(&f),
             Special::Clock => [context.clock; LANES],
             Special::ClockHigh => [context.clock >> 32; LANES],

@@ -138,9 +138,6 @@ impl Decoder<'_> {
     pub(super) fn tensor_copy(&self) -> Option<Action> {
         const AXES: [(M, u8); 5] = [(M::_1D, 1), (M::_2D, 2), (M::_3D, 3), (M::_4D, 4), (M::_5D, 5)];
         let inst = self.inst;
-        if inst.has(M::IM2COL) {
-            return None;
-        }
         let (_, axes) = AXES.into_iter().find(|(name, _)| inst.has(*name))?;
         let way = match inst.op() {
             Op::UTMALDG => TensorWay::Load,
@@ -150,8 +147,10 @@ impl Decoder<'_> {
         let uniform = inst.operands().filter(|(slot, o)| o.kind == Kind::U && !slot.frame.contains("desc["));
         let registers: Vec<u8> = uniform.map(|(_, operand)| operand.value as u8).collect();
         let (place, map) = (*registers.first()?, *registers.get(1)?);
-        let multicast = if inst.has(M::MULTICAST) { Some(*registers.get(2)?) } else { None };
-        Some(Action::TensorCopy(Box::new(TensorCopy { way, axes, place, map, multicast })))
+        let last = |wanted: bool| if wanted { registers.get(2).copied().map(Some) } else { Some(None) };
+        let offsets = last(inst.has(M::IM2COL) && way == TensorWay::Load)?;
+        let multicast = last(inst.has(M::MULTICAST))?;
+        Some(Action::TensorCopy(Box::new(TensorCopy { way, axes, place, map, offsets, multicast })))
     }
 
     fn bulk_reduction(&self) -> Option<Combine> {

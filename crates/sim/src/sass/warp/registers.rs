@@ -1,10 +1,10 @@
 //! Registers of a warp, special registers, and what is computed from them.
 
 use super::{Condition, LANES, Now, POISON, PT, Source, Stop, Warp, lanes_of};
-use crate::ptx::FaultKind;
 use crate::ptx::memory::{self, Space};
 use crate::ptx::program::{Lanes, WarpOperation};
 use crate::ptx::warp::together::operate;
+use crate::ptx::{FaultKind, WARPS};
 use crate::sass::block::Context;
 use crate::sass::program::{ARGUMENTS, Compute, Dest, Index, Together, Truth};
 use ori::arith::Int;
@@ -312,10 +312,14 @@ impl Warp {
         let each = |f: &dyn Fn(u32) -> u32| std::array::from_fn(|lane| u64::from(f(lane as u32)));
         let same = |value: u32| [u64::from(value); LANES];
         let tid = |axis: usize| each(&|lane| context.thread(self.index, lane).thread[axis]);
-        let warps = context.launch.block.iter().product::<u32>().div_ceil(32);
         let values: Lanes = match register {
             // The stack may grow down to the beginning of local memory.
             M::SRZ | M::SR_LMEMHIOFF => same(0),
+            // Counters that count nothing.
+            M::SR_PM0 | M::SR_PM1 | M::SR_PM2 | M::SR_PM3 => same(0),
+            M::SR_PM4 | M::SR_PM5 | M::SR_PM6 | M::SR_PM7 => same(0),
+            M::SR_PM_HI0 | M::SR_PM_HI1 | M::SR_PM_HI2 | M::SR_PM_HI3 => same(0),
+            M::SR_PM_HI4 | M::SR_PM_HI5 | M::SR_PM_HI6 | M::SR_PM_HI7 => same(0),
             M::SR_TID_X => tid(0),
             M::SR_TID_Y => tid(1),
             M::SR_TID_Z => tid(2),
@@ -330,7 +334,7 @@ impl Warp {
             M::SR_GEMASK => each(&|lane| u32::MAX << lane),
             // %warpid is seven bits of one, %nwarpid eight of the other.
             M::SR_VIRTID => same(self.index << 8),
-            M::SR_VIRTCFG => same(warps << 8),
+            M::SR_VIRTCFG => same(WARPS << 8),
             M::SR_VIRTUALSMID => same(0),
             M::SR_CgaCtaId => same(context.rank),
             M::SR_CgaSize => same(context.cluster.iter().product()),

@@ -30,7 +30,11 @@ impl Warp {
         for (axis, at) in (0..copy.axes).zip(&mut corner) {
             *at = fetch(self, now, corner_at.saturating_add(axis), 1)? as i32;
         }
-        let cells = map.cells(corner, &[]).map_err(|what| (FaultKind::Unsupported { what }, first))?;
+        let offsets = match copy.offsets {
+            Some(number) => unpack(fetch(self, now, number, 1)? as u16, copy.axes),
+            None => Vec::new(),
+        };
+        let cells = map.cells(corner, &offsets).map_err(|what| (FaultKind::Unsupported { what }, first))?;
         let pieces: Vec<Piece> =
             cells.into_iter().filter_map(|cell| piece(&map, cell, shared, load)).collect();
         let combine = match copy.way {
@@ -67,6 +71,13 @@ impl Warp {
         }
         TensorMap::read(&bytes).map_err(|what| (FaultKind::Unsupported { what }, lane))
     }
+}
+
+/// The offsets along the axes between the first and the last share 16 bits.
+fn unpack(packed: u16, axes: u8) -> Vec<u16> {
+    let count = u32::from(axes).saturating_sub(2);
+    let bits = 16 / count.max(1);
+    (0..count).map(|axis| (u32::from(packed) >> (axis * bits) & ((1 << bits) - 1)) as u16).collect()
 }
 
 /// An element of a box between memory and where it lies in shared memory. What lies outside of the tensor is filled in

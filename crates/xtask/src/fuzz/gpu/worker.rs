@@ -77,7 +77,7 @@ fn on_gpu(
 
 /// In place of a GPU, to try everything else.
 fn on_simulator(subject: &Subject, cubin: &[u8]) -> std::result::Result<Vec<u8>, Trouble> {
-    match subject.simulate(cubin, "simulator") {
+    match subject.simulate(cubin, "simulator", false) {
         Ok(Simulated::Memory(bytes)) => Ok(bytes),
         Ok(Simulated::Hasty(what) | Simulated::Unknown(what)) => Err(Trouble::new(what)),
         Err(failure) => Err(Trouble::new(failure.what)),

@@ -17,9 +17,9 @@ pub enum Kept {
 }
 
 /// `instructions` of a block, in another order. What is alive behind them is counted in `left`, with the uses in them.
-pub fn sink(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept) -> Vec<Inst> {
+pub fn late(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept) -> Vec<Inst> {
     let bound = bound(function, instructions, left, kept);
-    let mut sinking = Sinking {
+    let mut placing = Placing {
         function,
         maker: vec![None; function.values.len()],
         waits: vec![false; function.insts.len()],
@@ -29,17 +29,17 @@ pub fn sink(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept
     for (place, &inst) in instructions.iter().enumerate() {
         let data = &function.insts[inst];
         if graph::is_cut(function, data) {
-            instructions[begin..place].iter().for_each(|i| sinking.place(*i));
+            instructions[begin..place].iter().for_each(|i| placing.place(*i));
             begin = place + 1;
         }
-        sinking.waits[inst.index()] = true;
-        data.results.iter().for_each(|v| sinking.maker[v.index()] = Some(inst));
+        placing.waits[inst.index()] = true;
+        data.results.iter().for_each(|v| placing.maker[v.index()] = Some(inst));
         if bound[place] {
-            sinking.place(inst);
+            placing.place(inst);
         }
     }
-    instructions[begin..].iter().for_each(|i| sinking.place(*i));
-    sinking.out
+    instructions[begin..].iter().for_each(|i| placing.place(*i));
+    placing.out
 }
 
 /// Which instructions keep their order.
@@ -64,7 +64,7 @@ fn words(function: &Function, value: Value) -> i32 {
     if data.file == File::R { data.words.into() } else { 0 }
 }
 
-struct Sinking<'a> {
+struct Placing<'a> {
     function: &'a Function,
     /// What makes each value, of the instructions that were come to.
     maker: Vec<Option<Inst>>,
@@ -73,7 +73,7 @@ struct Sinking<'a> {
     out: Vec<Inst>,
 }
 
-impl Sinking<'_> {
+impl Placing<'_> {
     /// Gives an instruction the next place, behind what it needs.
     fn place(&mut self, inst: Inst) {
         let mut open = vec![inst];
