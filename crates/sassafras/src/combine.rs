@@ -117,7 +117,7 @@ impl<'a> Combine<'a> {
 
     fn inst(&mut self, inst: Inst) {
         let mut data = self.function.insts[inst].clone();
-        self.resolve(&mut data);
+        data.map_uses(|value| self.find(value));
         for _ in 0..ROUNDS {
             if self.settles_guard(&mut data) {
                 return;
@@ -213,20 +213,6 @@ impl<'a> Combine<'a> {
             value = self.same[value.index()];
         }
         value
-    }
-
-    fn resolve(&self, data: &mut InstData) {
-        for arg in &mut data.args {
-            match arg {
-                Arg::Use(u) => u.value = self.find(u.value),
-                Arg::Bank { index: Some(index), .. } => *index = self.find(*index),
-                _ => {}
-            }
-        }
-        if let Some(guard) = &mut data.guard {
-            guard.predicate = self.find(guard.predicate);
-            guard.kept.iter_mut().for_each(|k| *k = self.find(*k));
-        }
     }
 
     /// A guard that is known goes away, or the whole instruction does.

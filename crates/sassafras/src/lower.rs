@@ -27,6 +27,7 @@ mod cache;
 mod call;
 mod compare;
 mod convert;
+mod divide;
 mod fence;
 mod float;
 mod gradient;

@@ -6,6 +6,7 @@
 //! them, too. Blocks are cut into windows, so that the time is linear in the size of the code.
 
 mod graph;
+mod late;
 
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
@@ -33,8 +34,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
             continue;
         }
         let registers = limits.usable(ceilings.least(block));
-        pressure.begin(function, &live, block, registers);
+        pressure.begin(function, &live, block);
         let insts = std::mem::take(&mut function.blocks[block].insts);
+        let insts = pressure.limit(function, insts, registers);
         let mut ordered = Vec::with_capacity(insts.len());
         for window in graph::windows(function, &insts, WINDOW) {
             let graph = Graph::new(function, block, window, &mut latencies);
@@ -85,6 +87,8 @@ struct Pressure {
     most: Counts,
     /// There are fewer registers than the code could use.
     tight: bool,
+    /// The order as it is was made to take few of them.
+    late: bool,
 }
 
 impl Pressure {
@@ -96,11 +100,12 @@ impl Pressure {
             now: [0; FILES],
             most: BUDGET,
             tight: false,
+            late: false,
         }
     }
 
     /// Starts at the beginning of a block.
-    fn begin(&mut self, function: &Function, live: &Liveness, block: Block, registers: u8) {
+    fn begin(&mut self, function: &Function, live: &Liveness, block: Block) {
         let data = &function.blocks[block];
         self.alive = live.live_in[block.index()].clone();
         let ends = live.live_out[block.index()].iter().chain(data.end.uses());
@@ -113,17 +118,39 @@ impl Pressure {
         for value in self.alive.iter() {
             add(&mut self.now, function, value, 1);
         }
-        let room = i32::from(registers) - RESERVE;
-        let highest = self.highest(function, &data.insts, BUDGET);
-        // What the code as it came takes beyond that goes to memory.
-        self.tight = highest[0] > room;
-        self.most = [highest[0].min(room), highest[1].min(PREDICATES), highest[2].min(UNIFORM)];
+    }
+
+    /// Says how many registers there are for a block. If its instructions need more in the order in which they came,
+    /// and fewer in another, they get that.
+    fn limit(&mut self, function: &Function, insts: Vec<Inst>, registers: u8) -> Vec<Inst> {
+        let room = [i32::from(registers) - RESERVE, PREDICATES, UNIFORM];
+        let short = |most: &Counts| (most[0] - room[0]).max(0) + (most[1] - room[1]).max(0);
+        let highest = self.highest(function, &insts);
+        let mut best = (highest, insts);
+        if short(&highest) > 0 {
+            for kept in [late::Kept::Reductions, late::Kept::Nothing] {
+                let late = late::late(function, &best.1, &self.left, kept);
+                let lower = self.highest(function, &late);
+                if short(&lower) < short(&best.0) {
+                    best = (lower, late);
+                }
+            }
+        }
+        // What the order takes beyond that goes to memory.
+        self.tight = best.0[0] > room[0];
+        self.late = short(&best.0) < short(&highest);
+        self.most = std::array::from_fn(|i| best.0[i].min(room[i]));
+        if self.late {
+            // Predicates that this order leaves free may fill gaps.
+            self.most[1] = room[1];
+        }
+        best.1
     }
 
     /// The most words that are alive at once in the order as it is.
-    fn highest(&mut self, function: &Function, insts: &[Inst], budget: Counts) -> Counts {
+    fn highest(&mut self, function: &Function, insts: &[Inst]) -> Counts {
         let (left, now) = (self.left.clone(), self.now);
-        let mut most = budget;
+        let mut most = BUDGET;
         for inst in insts {
             self.issue(function, *inst);
             most.iter_mut().zip(self.now).for_each(|(m, n)| *m = (*m).max(n));
@@ -171,7 +198,8 @@ impl Pressure {
     /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
     /// mind for each beginning.
     fn must_wait(&self, change: &Counts) -> bool {
-        self.tight && change[0] > 0 && self.now[0] + change[0] > self.most[0]
+        let short = self.tight && change[0] > 0 && self.now[0] + change[0] > self.most[0];
+        short || self.late && self.excess(change) > 0
     }
 
     /// Does an instruction give back a predicate where they are short? A carry is soon used, whatever that takes.

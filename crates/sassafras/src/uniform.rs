@@ -16,6 +16,7 @@
 //! accumulator. Descriptors of neighbouring products differ by a constant: they cost a sum each in place of a move.
 
 use crate::bank0::Machine;
+use crate::bits::Definitions;
 use crate::{legalize, simplify};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value, eval};
@@ -56,9 +57,6 @@ pub fn run(function: &mut Function, machine: &'static Machine) -> Result<(), Str
 fn is_product(data: &InstData) -> bool {
     matches!(data.op, Op::Machine(Name::HGMMA | Name::IGMMA | Name::QGMMA | Name::BGMMA))
 }
-
-/// Where each value is defined.
-type Definitions = [Option<(Block, Inst)>];
 
 /// A block that is rewritten.
 struct Here<'a> {

@@ -103,3 +103,28 @@ fn more_uniform_predicates_than_registers() {
         assert!(compiled.is_ok(), "{registers}: {compiled:?}");
     }
 }
+
+/// All addresses, then all values, then all stores, as Triton writes them: none of them has to wait in memory.
+#[test]
+fn layers_take_no_more_registers_than_their_widest_part() {
+    let mut body = String::from("ld.global.u32 %x0, [%p];\nmov.b64 %a0, %p;\n");
+    for i in 1..100 {
+        let _ = writeln!(body, "mad.lo.u32 %x{i}, %x{}, 3, 1;", i - 1);
+    }
+    for i in 1..100 {
+        let _ = writeln!(body, "mad.wide.u32 %a{i}, %x{i}, 4, %p;");
+    }
+    for i in 1..100 {
+        let _ = writeln!(body, "setp.lt.u32 %q{i}, %x{i}, 7;");
+    }
+    for i in 1..100 {
+        let _ = writeln!(body, "@%q{i} st.global.u32 [%a{i}], %x{};", i - 1);
+    }
+    let source = kernel(".reg .b32 %x<100>;\n.reg .b64 %a<100>;\n.reg .pred %q<100>;", &body);
+    let module = ptx::parse(&source, &ptx::Options::default()).module.expect("a module");
+    let mut options = sassafras::Options::new(ptx::Target::find("sm_90a").expect("a target"));
+    options.launch.max_registers = Some(64);
+    let output = sassafras::compile(&source, &module, &options);
+    assert!(output.cubin.is_some(), "{:?}", output.diagnostics);
+    assert_eq!(output.functions[0].spill_stores, 0);
+}

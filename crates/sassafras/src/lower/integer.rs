@@ -148,7 +148,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// `a * b + c`, modulo 2^32 or 2^64.
-    fn low_product(&mut self, a: &[Arg], b: &[Arg], c: &[Arg]) -> Words {
+    pub(super) fn low_product(&mut self, a: &[Arg], b: &[Arg], c: &[Arg]) -> Words {
         let ([a0, a1], [b0, b1]) = (a, b) else {
             return smallvec![self.imad(&[], 1, a[0], b[0], c[0]).into()];
         };
@@ -177,7 +177,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Long multiplication. The two products in the middle and the carry of the lowest add up to at most 65 bits.
-    fn high_product64(&mut self, signed: bool, a: [Arg; 2], b: [Arg; 2]) -> Words {
+    pub(super) fn high_product64(&mut self, signed: bool, a: [Arg; 2], b: [Arg; 2]) -> Words {
         let wide = [M::WIDE, M::U32];
         let first = self.imad(&wide, 2, a[1], b[0], RZ);
         let (middle, carry) = self.with_carry(2);
@@ -283,45 +283,8 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// Quotients, and what has to do with signs alone.
+/// What has to do with signs alone.
 impl<'a> Lower<'_, 'a> {
-    /// The library divides unsigned numbers by what is not zero. Division by zero gives all ones, quotient and
-    /// remainder, as in ptxas's code.
-    fn divide(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let ty = ins.ty()?;
-        let (a, b) = (self.extended_number(ins.get(1)?, ty)?, self.extended_number(ins.get(2)?, ty)?);
-        let name = match (ins.mnemonic(), ty.bits()) {
-            ("div", 16) => "udiv16",
-            ("div", 32) => "udiv32",
-            ("div", _) => "udiv64",
-            (_, 16) => "urem16",
-            (_, 32) => "urem32",
-            _ => "urem64",
-        };
-        let args = match ty.is_signed() {
-            true => [self.magnitude(&a), self.magnitude(&b)],
-            false => [a.clone(), b.clone()],
-        };
-        let args = args.map(|words| Arg::from(self.value(&words)));
-        let result = *self.routine(name, &args)?.first()?;
-        let mut result: Words = (0..a.len()).map(|i| Arg::word(result, i as u8)).collect();
-        if ty.is_signed() {
-            let last = a.len() - 1;
-            let sign = match ins.mnemonic() {
-                "div" => self.lop3(a[last], b[last], RZ, 0x3c).into(),
-                _ => a[last],
-            };
-            let negative = self.is_negative(&[sign]);
-            let opposite = self.negate(&result);
-            result = self.choose(negative.into(), &opposite, &result);
-        }
-        let zero: Words = b.iter().map(|_| RZ).collect();
-        let ones: Words = b.iter().map(|_| Arg::Imm(-1)).collect();
-        let by_zero = self.relation(M::EQ, false, &b, &zero);
-        let result = self.choose(by_zero.into(), &ones, &result);
-        self.set_words(ins, &result)
-    }
-
     fn abs_or_neg(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let result = match ins.mnemonic() {

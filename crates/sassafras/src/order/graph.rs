@@ -156,6 +156,16 @@ fn ordered(first: Kind, second: Kind) -> bool {
     }
 }
 
+/// May it stand anywhere between what it needs and what needs it?
+pub fn is_free(function: &Function, data: &InstData) -> bool {
+    kind(function, data) == Kind::Free
+}
+
+/// Does more than its effects bind what stands around it?
+pub fn is_cut(function: &Function, data: &InstData) -> bool {
+    matches!(kind(function, data), Kind::Fence | Kind::Wall)
+}
+
 /// The runs of instructions between walls, and the walls, cut to a length.
 pub fn windows<'a>(function: &Function, insts: &'a [Inst], most: usize) -> Vec<&'a [Inst]> {
     let wall = |i: &Inst| kind(function, &function.insts[*i]) == Kind::Wall;
