@@ -220,7 +220,12 @@ impl Sink<'_> {
             let value = self.function.values[*v];
             matches!(value.file, File::R | File::P) && value.words <= WIDEST
         };
-        data.guard.is_none() && (shares || combine::is_function(data)) && data.results.iter().all(ordinary)
+        // Uniform registers are not what they were behind the next branch.
+        let own = |v: Value| matches!(self.function.values[v].file, File::R | File::P);
+        data.guard.is_none()
+            && (shares || combine::is_function(data))
+            && data.results.iter().all(ordinary)
+            && data.uses().all(own)
     }
 
     /// Of the blocks from `from` to `last` that will do, one that lies in as few loops as possible: the last of these,

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     /// Programs that failed once, and why.
-    const FOUND: [(&str, &[u64]); 4] = [
+    const FOUND: [(&str, &[u64]); 5] = [
         ("single precision from halves came a cycle too early", &[45336, 53532, 65597]),
         (
             "the simulator let lanes interrupt each other within a block",
@@ -223,6 +223,7 @@ mod tests {
             &[54025, 58088, 58231, 59638, 210638, 217589, 218168, 228839, 243321, 243772],
         ),
         ("cycles that one way lacked were spent on another", &[3001861]),
+        ("a copy of a uniform register moved to where threads had parted", &[4003931]),
     ];
 
     #[test]
