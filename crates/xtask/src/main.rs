@@ -55,6 +55,7 @@ cargo xtask <task>
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)
   fuzz programs                  generated PTX: the interpreter, the compiler's checks and all levels agree
+  fuzz print                     the text of generated programs
   fuzz pressure                  generated PTX with more values than registers: right with 24 to 255 of them
   fuzz gpu                       the same programs on this machine's GPU, against the interpreter
       --seeds A..B               which programs (default 0..1000); --seeds A is one

@@ -220,7 +220,7 @@ mod tests {
         ),
         (
             "lanes at BSYNC waited for lanes that had gone on while they slept in a function",
-            &[54025, 58088, 58231, 59638, 210638, 217589, 218168, 228839, 243321, 243772],
+            &[54025, 58088, 58231, 59638, 210638, 217589, 218168, 228839, 243321, 243772, 10003875],
         ),
         ("cycles that one way lacked were spent on another", &[3001861]),
         ("a copy of a uniform register moved to where threads had parted", &[4003931]),
