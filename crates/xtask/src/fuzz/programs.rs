@@ -168,7 +168,7 @@ const TWINS: u64 = 16;
 /// The cubin of a program, unless the same one was made, checked and run before.
 fn new_code(subject: &Subject, way: &Way, made: &[(&Way, Vec<u8>)]) -> Outcome<Option<Vec<u8>>> {
     let twin = made.iter().find(|(other, _)| way.is_twin(other));
-    if twin.is_some() && subject.program.seed % TWINS != 0 {
+    if twin.is_some() && !subject.program.seed.is_multiple_of(TWINS) {
         return Ok(None);
     }
     let cubin = subject.compile(way)?;
