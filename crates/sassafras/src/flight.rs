@@ -4,8 +4,10 @@
 //!
 //! * nothing but another product touches a register that a product may still write;
 //! * nothing writes a register that a product may still read;
-//! * between the last write to a register of a product and the product stands `WARPGROUP.ARRIVE`. Where moves of the
-//!   register allocation have come between, one is put in, as ptxas does (its message C7519).
+//! * between the last access to a register of a product and the product stands `WARPGROUP.ARRIVE`: the last write to
+//!   what it reads or writes, and the last read of what it writes. Where moves of the register allocation have come
+//!   between, one is put in, as ptxas does (its message C7519). On an H200 the gradients of an attention kernel were
+//!   wrong where registers of a product had been read behind the arrival.
 //!
 //! * `WARPGROUP.DEPBAR` has an idle instruction before it, which waits for scoreboards in its place: the machine has no
 //!   form of it that does (nvdisasm refuses one, and ptxas never makes one).
@@ -35,6 +37,12 @@ impl Access {
         self.reads.add(other.reads);
         self.writes.add(other.writes);
     }
+
+    /// Must a product wait until what others have touched is done with?
+    fn needs_arrival(&self, others: &Access) -> bool {
+        let touched = others.writes.meets(self.reads) || others.writes.meets(self.writes);
+        touched || others.reads.meets(self.writes)
+    }
 }
 
 /// What may be in flight at a place.
@@ -44,15 +52,15 @@ struct State {
     open: Access,
     /// By group, the youngest first.
     groups: [Access; GROUPS],
-    /// Written by other instructions since the last `WARPGROUP.ARRIVE`.
-    written: Registers,
+    /// What other instructions have touched since the last `WARPGROUP.ARRIVE`.
+    since: Access,
 }
 
 impl State {
     fn join(&mut self, other: &State) {
         self.open.add(other.open);
         self.groups.iter_mut().zip(&other.groups).for_each(|(a, b)| a.add(*b));
-        self.written.add(other.written);
+        self.since.add(other.since);
     }
 
     fn all(&self) -> Access {
@@ -87,7 +95,7 @@ impl State {
         }
         let surely = line.op == Op::WARPGROUP && line.guard == sass::Guard::ALWAYS;
         match line.modifiers.first() {
-            Some(M::ARRIVE) if surely => self.written = Registers::default(),
+            Some(M::ARRIVE) if surely => self.since = Access::default(),
             Some(M::DEPBAR) if surely => {
                 let most = line.operands.last().map_or(0, |o| o.value as usize);
                 self.groups.iter_mut().skip(most).for_each(|g| *g = Access::default());
@@ -101,7 +109,7 @@ impl State {
         if access.writes.meets(flying.reads) {
             return Err(Touched);
         }
-        self.written.add(access.writes);
+        self.since.add(access);
         Ok(())
     }
 }
@@ -172,10 +180,10 @@ fn starts(function: &Function, code: &Code, accesses: &[Vec<Access>]) -> Option<
 fn arrivals(lines: &mut Vec<Line>, accesses: &[Access], mut state: State) {
     let mut out = Vec::new();
     for (line, access) in lines.drain(..).zip(accesses) {
-        if is_product(line.op) && (state.written.meets(access.reads) || state.written.meets(access.writes)) {
+        if is_product(line.op) && access.needs_arrival(&state.since) {
             drop_arrival(&mut out);
             out.push(Line::new(Op::WARPGROUP, &[M::ARRIVE], &[], Origin::Frame));
-            state.written = Registers::default();
+            state.since = Access::default();
         }
         // `starts` has found nothing wrong.
         let _ = state.pass(&line, *access);

@@ -22,7 +22,8 @@ const STEPS_TWICE: u32 = 4;
 const WIDEST: u8 = 4;
 /// Loops that are looked at: so the time is linear in the size of the code.
 const LOOPS: usize = 64;
-/// What all threads compute may be uniform, and is not computed where some of them are: this counts more than any loop.
+/// What all threads compute may be uniform, and is not computed where some of them are, nor where one runs code for all
+/// (behind `ENDCOLLECTIVE`): this counts more than any loop.
 const PARTED: u32 = 1 << 16;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
@@ -34,7 +35,11 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let live = Liveness::new(function, &cfg);
     let divergence = Divergence::new(function, &cfg);
     let mut depths = cfg.loop_depths();
-    let parted = cfg.order.iter().filter(|b| divergence.is_parted(**b));
+    let gathers = |b: Block| {
+        let ops = function.blocks[b].insts.iter().map(|i| function.insts[*i].op);
+        ops.into_iter().any(|op| op == Op::Machine(sass::Op::ENDCOLLECTIVE))
+    };
+    let parted = cfg.order.iter().filter(|b| divergence.is_parted(**b) || gathers(**b));
     parted.for_each(|b| depths[b.index()] += PARTED);
     let count = function.blocks.len();
     let mut sink = Sink {

@@ -181,8 +181,6 @@ pub struct Graph {
     /// What runs each, if it is an instruction of the machine, and for how many cycles nothing else can begin there.
     pub pipe: Vec<Option<Unit>>,
     pub busy: Vec<u32>,
-    /// For how many cycles it has work there: products queue up.
-    work: Vec<u32>,
     /// Has it to be done where it is, whatever it needs?
     pub fence: Vec<bool>,
     /// Does it wait for products?
@@ -203,7 +201,6 @@ impl Graph {
             height: vec![0; insts.len()],
             pipe: ports.iter().map(|p| p.unit.map(pipe)).collect(),
             busy: ports.iter().map(|p| p.busy).collect(),
-            work: ports.iter().map(|p| p.work).collect(),
             fence: kinds.iter().map(|kind| *kind == Kind::Fence).collect(),
             is_wait: insts.iter().map(|i| is_wait(&function.insts[*i])).collect(),
             waits_first: vec![0; insts.len()],
@@ -333,7 +330,7 @@ impl Graph {
         }
         for (node, inst) in self.insts.iter().enumerate() {
             let decides = branch.is_some_and(|p| function.insts[*inst].results.contains(&p));
-            self.height[node] = if decides { TO_BRANCH } else { self.work[node] };
+            self.height[node] = if decides { TO_BRANCH } else { self.busy[node] };
         }
         let (mut free, mut next) = ([0; Unit::COUNT], 0);
         let at = |time: u32, node: usize| (Reverse(time), depth[node], node);
@@ -346,7 +343,7 @@ impl Graph {
                     open.push(at(begins, node));
                     continue;
                 }
-                (free[pipe as usize], next) = (time + self.work[node], time + 1);
+                (free[pipe as usize], next) = (time + self.busy[node], time + 1);
             }
             self.height[node] = time;
             for &(from, cycles) in &before[node] {
@@ -441,9 +438,8 @@ const TO_BRANCH: u32 = 13;
 #[derive(Clone, Copy)]
 struct Ports {
     unit: Option<Unit>,
-    /// Cycles until the next one can begin there, and until it is done with.
+    /// Cycles until the next one can begin there.
     busy: u32,
-    work: u32,
 }
 
 impl Ports {
@@ -493,11 +489,6 @@ fn pipe(unit: Unit) -> Unit {
     }
 }
 
-/// The columns of a product of a warpgroup: the tensor cores of an H200 take half a cycle for each.
-fn columns(modifiers: &[M]) -> Option<u32> {
-    modifiers.first()?.name().split('x').nth(1)?.parse().ok()
-}
-
 /// The units of operations, each looked up once.
 pub struct Latencies {
     model: &'static Model,
@@ -512,7 +503,7 @@ impl Latencies {
 
     fn of(&mut self, function: &Function, inst: Inst) -> Ports {
         let data = &function.insts[inst];
-        let Op::Machine(op) = data.op else { return Ports { unit: None, busy: 0, work: 0 } };
+        let Op::Machine(op) = data.op else { return Ports { unit: None, busy: 0 } };
         let key = (op, data.modifiers.clone());
         if let Some(ports) = self.known.get(&key) {
             return *ports;
@@ -522,8 +513,7 @@ impl Latencies {
         let made = sass::Inst::new(self.isa, op, &data.modifiers, &operands).ok();
         let unit = made.map(|inst| self.model.unit(&inst));
         let busy = unit.map_or(1, |u| u32::from(self.model.interval(u)));
-        let work = unit.filter(|u| *u == Unit::Gmma).and_then(|_| columns(&data.modifiers)).map(|n| n / 2);
-        let ports = Ports { unit, busy, work: work.unwrap_or(busy) };
+        let ports = Ports { unit, busy };
         self.known.insert(key, ports);
         ports
     }
