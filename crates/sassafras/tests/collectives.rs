@@ -1,0 +1,33 @@
+//! `WARPSYNC.COLLECTIVE` gathers threads, one of which runs the code up to `ENDCOLLECTIVE` for all: nothing else stands
+//! behind that. The two programs were generated; an H200 gave wrong results where something did.
+
+#[allow(dead_code)] // Each test file uses a part of it.
+mod support;
+
+use cubin::{Body, Object};
+use sass::{Inst, Isa, Op};
+use support::compile;
+
+const PROGRAMS: [&str; 2] =
+    [include_str!("collectives/reduction.ptx"), include_str!("collectives/warp_barrier.ptx")];
+
+fn instructions(cubin: &[u8]) -> Vec<Inst> {
+    let object = Object::read(cubin).expect("our own cubin");
+    let code = object.sections.iter().filter(|s| s.name.starts_with(".text."));
+    let bytes = code.filter_map(|s| if let Body::Bytes(bytes) = &s.body { Some(bytes) } else { None });
+    let word = |w: &[u8]| u128::from_le_bytes(w.try_into().expect("16 bytes"));
+    bytes.flat_map(|b| b.chunks(16).map(|w| sass::decode(Isa::Sm90, word(w)))).collect()
+}
+
+#[test]
+fn nothing_stands_behind_a_collective() {
+    let mut seen = 0;
+    for (ptx, level) in PROGRAMS.iter().flat_map(|p| [0, 1, 3].map(|level| (p, level))) {
+        let insts = instructions(&compile(ptx, "sm_90", |options| options.level = level));
+        for pair in insts.windows(2).filter(|pair| pair[0].op() == Op::ENDCOLLECTIVE) {
+            assert_eq!(pair[1].op(), Op::BSYNC, "-O{level}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 6, "{seen} collectives");
+}
