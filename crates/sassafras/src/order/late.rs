@@ -36,7 +36,8 @@ pub fn late(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept
                 (wall, fence) = (place + 1, place + 1);
             }
             Some(graph::Cut::Fence) => {
-                let touching = instructions[fence..place].iter().filter(|i| flying.touches(&function.insts[**i]));
+                let touching =
+                    instructions[fence..place].iter().filter(|i| flying.touches(&function.insts[**i]));
                 touching.for_each(|i| placing.place(*i));
                 fence = place + 1;
             }

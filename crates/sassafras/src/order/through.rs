@@ -8,13 +8,10 @@ use rustc_hash::FxHashSet;
 /// For each block how many general registers hold such values, as the innermost loop sees it; none outside of loops.
 pub fn words(function: &Function, cfg: &Cfg, live: &Liveness) -> Vec<i32> {
     let mut words = vec![0; function.blocks.len()];
-    // The headers of inner loops come behind those of outer ones.
-    for &header in &cfg.order {
+    for header in cfg.headers() {
         let blocks: Vec<Block> = cfg.natural_loop(header).collect();
-        if !blocks.is_empty() {
-            let unused = unused(function, live, header, &blocks);
-            blocks.iter().for_each(|b| words[b.index()] = unused);
-        }
+        let unused = unused(function, live, header, &blocks);
+        blocks.iter().for_each(|b| words[b.index()] = unused);
     }
     words
 }
