@@ -185,7 +185,7 @@ impl Launch {
     }
 
     /// What is given for the largest block counts before what is given for every block: only an option makes it both.
-    fn threads(&self) -> Option<u32> {
+    pub fn threads(&self) -> Option<u32> {
         let axes = self.max_threads.or(self.required_threads)?;
         Some(axes.iter().fold(1, |all: u32, axis| all.saturating_mul(*axis)))
     }
@@ -239,6 +239,13 @@ impl Launch {
         }
         attrs
     }
+}
+
+/// So many registers that as many blocks run at a time as with `least` of them.
+pub fn as_many_blocks(threads: u32, least: u32) -> u32 {
+    let threads = threads.div_ceil(32).max(1).div_ceil(4).saturating_mul(32);
+    let blocks = REGISTERS / threads.saturating_mul(least.next_multiple_of(8).max(8));
+    (REGISTERS / threads.saturating_mul(blocks.max(1)) / 8 * 8).min(MOST)
 }
 
 #[cfg(test)]

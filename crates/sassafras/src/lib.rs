@@ -376,8 +376,8 @@ fn overlapping<'a>(
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
     let start = Instant::now();
     let mut kernel = times.of(Times::LOWER, || lower::function(env, function))?;
-    let registers = kernel.registers();
-    passes::run(&mut kernel.code, (env.machine, registers), options, (times, log))?;
+    let (registers, threads) = (kernel.registers(), kernel.launch.threads());
+    passes::run(&mut kernel.code, (env.machine, registers, threads), options, (times, log))?;
     let mut code = times.of("regalloc", || allocate(&mut kernel, env, options))?;
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))

@@ -9,6 +9,7 @@ mod graph;
 mod late;
 mod through;
 
+use crate::launch;
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
 use graph::{Graph, Latencies};
@@ -25,7 +26,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let cfg = Cfg::new(function);
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
-    let mut pressure = Pressure::new(function);
+    let mut pressure = Pressure::new(function, context.threads);
     let limits = Limits::registers(context.registers);
     let ceilings = Ceilings::new(function, &cfg, &limits);
     let through = through::words(function, &cfg, &live);
@@ -42,7 +43,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         let mut ordered = Vec::with_capacity(insts.len());
         for window in graph::windows(function, &insts, WINDOW) {
             let graph = Graph::new(function, block, window, &mut latencies);
-            List::new(function, &graph, &mut pressure).run(&mut ordered);
+            let first = ordered.len();
+            List::new(function, &graph, &mut pressure, first).run(&mut ordered);
         }
         function.blocks[block].insts = ordered;
     }
@@ -80,6 +82,10 @@ const UNIFORM: i32 = 32;
 /// Where there are few registers: those that stay free for values side by side, and for moves.
 const RESERVE: i32 = 6;
 
+/// Where more of them don't matter: how many are taken, and how many stay free, because not every value finds a place.
+const SLACK: i32 = 16;
+const SPARE: i32 = 16;
+
 /// Which values are alive, and how many words that is.
 struct Pressure {
     /// How often each value is still used in the block; once more if it is alive at its end.
@@ -87,6 +93,13 @@ struct Pressure {
     alive: ValueSet,
     now: Counts,
     most: Counts,
+    /// How many words are alive before each instruction of the block in the order as it is, and how many more don't
+    /// matter, because as many blocks run at a time.
+    curve: Vec<i32>,
+    slack: i32,
+    /// Words up to which it doesn't matter how many they are.
+    easy: i32,
+    threads: Option<u32>,
     /// There are fewer registers than the code could use.
     tight: bool,
     /// The order as it is was made to take few of them.
@@ -94,13 +107,17 @@ struct Pressure {
 }
 
 impl Pressure {
-    fn new(function: &Function) -> Pressure {
+    fn new(function: &Function, threads: Option<u32>) -> Pressure {
         let values = function.values.len();
         Pressure {
             left: vec![0; values],
             alive: ValueSet::new(values),
             now: [0; FILES],
             most: BUDGET,
+            curve: Vec::new(),
+            slack: 0,
+            easy: BUDGET[0],
+            threads,
             tight: false,
             late: false,
         }
@@ -145,9 +162,18 @@ impl Pressure {
         self.tight = best.0[0] > room[0];
         self.late = short(&best.0) < short(&highest);
         self.most = std::array::from_fn(|i| best.0[i].min(room[i]));
+        self.slack = 0;
+        if let (Some(threads), false) = (self.threads, self.tight) {
+            let blocks = launch::as_many_blocks(threads, (self.most[0] + RESERVE) as u32);
+            self.slack = ((blocks as i32).min(registers) - SPARE - self.most[0]).clamp(0, SLACK);
+            self.most[0] += self.slack;
+        }
         if self.late {
             // Predicates that this order leaves free may fill gaps.
             self.most[1] = room[1];
+        }
+        if self.slack > 0 {
+            self.highest(function, &best.1);
         }
         best.1
     }
@@ -156,7 +182,9 @@ impl Pressure {
     fn highest(&mut self, function: &Function, insts: &[Inst]) -> Counts {
         let (left, now) = (self.left.clone(), self.now);
         let mut most = BUDGET;
+        self.curve.clear();
         for inst in insts {
+            self.curve.push(self.now[0]);
             self.issue(function, *inst);
             most.iter_mut().zip(self.now).for_each(|(m, n)| *m = (*m).max(n));
         }
@@ -187,17 +215,23 @@ impl Pressure {
         function.insts[inst].uses().for_each(|v| self.left[v.index()] -= 1);
     }
 
+    /// All instructions before this one have been given a place.
+    fn at(&mut self, front: usize) {
+        let before = self.curve.get(front).copied().unwrap_or(0);
+        self.easy = BUDGET[0].max(if self.slack > 0 { before + self.slack } else { 0 });
+    }
+
     /// Is there room enough, whatever ends with an instruction?
     fn has_room(&self, function: &Function, inst: Inst) -> bool {
         let mut added = self.now;
         function.insts[inst].results.iter().for_each(|v| add(&mut added, function, *v, 1));
-        let few = self.now[0] < BUDGET[0] || added[0] == self.now[0];
+        let few = self.now[0] < self.easy || added[0] == self.now[0];
         few && (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i])
     }
 
     /// Does an instruction take registers where many are taken?
     fn is_tight(&self, change: &Counts) -> bool {
-        self.now[0] >= BUDGET[0] && change[0] > 0
+        self.now[0] >= self.easy && change[0] > 0
     }
 
     /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
@@ -243,24 +277,48 @@ struct List<'a> {
     left: u32,
     /// How often products have been waited for.
     waited: u32,
+    /// The place of the window in the block, and the first of its instructions that is still to come.
+    first: usize,
+    front: usize,
+    issued: Vec<bool>,
 }
 
 impl<'a> List<'a> {
-    fn new(function: &'a Function, graph: &'a Graph, pressure: &'a mut Pressure) -> List<'a> {
+    fn new(function: &'a Function, graph: &'a Graph, pressure: &'a mut Pressure, first: usize) -> List<'a> {
         let waits = graph.waits();
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
         let (earliest, free) = (vec![0; waits.len()], [0; Unit::COUNT]);
         let left = graph.pipe.iter().flatten().count() as u32;
-        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left, waited: 0 }
+        List {
+            function,
+            graph,
+            pressure,
+            earliest,
+            free,
+            waits,
+            ready,
+            time: 0,
+            left,
+            waited: 0,
+            first,
+            front: 0,
+            issued: vec![false; graph.insts.len()],
+        }
     }
 
     fn run(mut self, out: &mut Vec<Inst>) {
+        self.pressure.at(self.first);
         while let Some(place) = self.next() {
             let node = self.ready.swap_remove(place);
             let inst = self.graph.insts[node];
             self.waited += u32::from(self.graph.is_wait[node]);
             self.time = self.time.max(self.begins(node));
             self.pressure.issue(self.function, inst);
+            self.issued[node] = true;
+            while self.issued.get(self.front).copied().unwrap_or(false) {
+                self.front += 1;
+            }
+            self.pressure.at(self.first + self.front);
             for &(to, cycles) in self.graph.after(node) {
                 self.earliest[to] = self.earliest[to].max(self.time + cycles);
                 self.waits[to] -= 1;

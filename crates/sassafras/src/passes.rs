@@ -17,6 +17,8 @@ pub struct Context {
     pub machine: &'static Machine,
     /// General registers that a thread may have.
     pub registers: u32,
+    /// Threads of a block, if they are known.
+    pub threads: Option<u32>,
     pub fuel: Fuel,
 }
 
@@ -100,11 +102,11 @@ pub fn are_same(one: u8, other: u8) -> bool {
 
 pub fn run(
     function: &mut Function,
-    (machine, registers): (&'static Machine, u32),
+    (machine, registers, threads): (&'static Machine, u32, Option<u32>),
     options: &Options,
     (times, log): (&mut Times, &mut String),
 ) -> Result<(), Failure> {
-    let mut context = Context { machine, registers, fuel: Fuel::new(options.fuel) };
+    let mut context = Context { machine, registers, threads, fuel: Fuel::new(options.fuel) };
     check("lower", function, options, log)?;
     let is_wanted =
         |p: &&Pass| p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name));
