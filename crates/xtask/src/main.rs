@@ -5,6 +5,9 @@
 
 use std::process::ExitCode;
 
+/// The command's: a campaign of programs takes a fifth less time with it.
+#[path = "../../cli/src/allocator.rs"]
+mod allocator;
 mod bench;
 mod bundle;
 mod conformance;
@@ -19,6 +22,9 @@ mod setup;
 mod shell;
 mod test;
 mod tools;
+
+#[global_allocator]
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
