@@ -85,6 +85,12 @@ impl Cfg {
         inside
     }
 
+    /// The headers of natural loops, those of outer loops before those of inner ones.
+    pub fn headers(&self) -> impl Iterator<Item = Block> {
+        let is_latch = |header: Block, from: &Block| self.dominates(header, *from);
+        self.order.iter().copied().filter(move |b| self.preds[b.index()].iter().any(|p| is_latch(*b, p)))
+    }
+
     /// The blocks of the loop that a block is the header of; none if it isn't.
     pub fn natural_loop(&self, header: Block) -> impl Iterator<Item = Block> {
         let latches: Vec<Block> =
@@ -96,7 +102,7 @@ impl Cfg {
     /// How many loops each block lies in.
     pub fn loop_depths(&self) -> Vec<u32> {
         let mut depths = vec![0; self.succs.len()];
-        for &header in &self.order {
+        for header in self.headers() {
             self.natural_loop(header).for_each(|b| depths[b.index()] += 1);
         }
         depths

@@ -11,7 +11,7 @@ mod vectors;
 
 use crate::bank0::Machine;
 use crate::passes::{Context, Fuel};
-use crate::{legalize, simplify};
+use crate::{bits, legalize, simplify};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, Guard, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value};
 use rustc_hash::FxHashMap;
@@ -55,6 +55,8 @@ struct Combine<'a> {
     /// The bits of values that are known.
     known: Vec<Option<u64>>,
     definition: Vec<Option<Inst>>,
+    /// Parameters of loops: how many of their lowest bits are zero.
+    multiples: FxHashMap<Value, u32>,
     /// When each value was come to: of two that dominate a place, the lower number dominates the other.
     serial: Vec<u32>,
     now: u32,
@@ -78,6 +80,7 @@ impl<'a> Combine<'a> {
             same: function.values.keys().collect(),
             known: vec![None; count],
             definition: vec![None; count],
+            multiples: bits::multiples(function, cfg, &function.definitions()),
             serial: vec![0; count],
             now: 0,
             uses,

@@ -17,6 +17,7 @@ mod callgraph;
 mod combine;
 mod container;
 mod convergence;
+mod counters;
 mod data;
 mod debug;
 mod edges;

@@ -7,6 +7,7 @@
 
 mod graph;
 mod late;
+mod through;
 
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
@@ -27,16 +28,17 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let mut pressure = Pressure::new(function);
     let limits = Limits::registers(context.registers);
     let ceilings = Ceilings::new(function, &cfg, &limits);
+    let through = through::words(function, &cfg, &live);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     for &block in &cfg.order {
         let fixed = calls && makes_uniform(function, block);
         if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
             continue;
         }
-        let registers = limits.usable(ceilings.least(block));
+        let registers = i32::from(limits.usable(ceilings.least(block)));
         pressure.begin(function, &live, block);
         let insts = std::mem::take(&mut function.blocks[block].insts);
-        let insts = pressure.limit(function, insts, registers);
+        let insts = pressure.limit(function, insts, registers, through[block.index()]);
         let mut ordered = Vec::with_capacity(insts.len());
         for window in graph::windows(function, &insts, WINDOW) {
             let graph = Graph::new(function, block, window, &mut latencies);
@@ -120,12 +122,15 @@ impl Pressure {
         }
     }
 
-    /// Says how many registers there are for a block. If its instructions need more in the order in which they came,
-    /// and fewer in another, they get that.
-    fn limit(&mut self, function: &Function, insts: Vec<Inst>, registers: u8) -> Vec<Inst> {
-        let room = [i32::from(registers) - RESERVE, PREDICATES, UNIFORM];
-        let short = |most: &Counts| (most[0] - room[0]).max(0) + (most[1] - room[1]).max(0);
+    /// Says how many registers there are for a block; so many of them have values that can wait in memory. If its
+    /// instructions need more in the order in which they came, and fewer in another, they get that.
+    fn limit(&mut self, function: &Function, insts: Vec<Inst>, registers: i32, waiting: i32) -> Vec<Inst> {
+        let mut room = [registers - RESERVE, PREDICATES, UNIFORM];
         let highest = self.highest(function, &insts);
+        if highest[0] > room[0] {
+            room[0] += waiting;
+        }
+        let short = |most: &Counts| (most[0] - room[0]).max(0) + (most[1] - room[1]).max(0);
         let mut best = (highest, insts);
         if short(&highest) > 0 {
             for kept in [late::Kept::Reductions, late::Kept::Nothing] {

@@ -6,8 +6,8 @@
 
 use crate::bank0::Machine;
 use crate::{
-    Failure, Options, Times, alone, bundles, combine, convergence, edges, induction, legalize, local, order,
-    progress, select, simplify, sink, uniform,
+    Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, induction, legalize,
+    local, order, progress, select, simplify, sink, uniform,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -51,6 +51,7 @@ struct Pass {
 const PASSES: &[Pass] = &[
     Pass { name: "simplify", level: 0, run: |f, _| simplify::run(f) },
     Pass { name: "combine", level: 1, run: combine::run },
+    Pass { name: "counters", level: 1, run: counters::run },
     Pass { name: "induction", level: 1, run: induction::run },
     Pass { name: "select", level: 1, run: select::run },
     Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
@@ -71,6 +72,8 @@ const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
 #[cfg(test)]
 const ORDER: &[(&str, &str, &str)] = &[
     ("simplify", "combine", "a parameter that is always the same value is that value"),
+    ("combine", "counters", "it looks for the words of counts and bounds, and combines what is left of them"),
+    ("counters", "induction", "counters of one word may advance with others"),
     ("combine", "induction", "constants and sums stand in the instructions that add them"),
     ("combine", "select", "what is computed twice or not at all makes no side longer"),
     ("select", "sink", "what both sides of a branch compute is used behind it"),

@@ -24,6 +24,7 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::IMAD), product),
     (Op::Machine(sass::Op::LOP3), bitwise),
     (Op::Machine(sass::Op::LOP3), bitwise_of_bitwise),
+    (Op::Machine(sass::Op::ISETP), lower_words_decide),
     (Op::Machine(sass::Op::R2UR), to_uniform),
     (Op::Machine(sass::Op::HGMMA), always_adds),
     (Op::Machine(sass::Op::HADD2), halves),
@@ -352,6 +353,16 @@ fn sum_of_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         }
     }
     None
+}
+
+/// A comparison of numbers whose upper words are equal.
+fn lower_words_decide(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([.., M::AND, M::EX], [Arg::True(true), a, b, Arg::True(true), lower]) =
+        (&data.modifiers[..], &data.args[..])
+    else {
+        return None;
+    };
+    (is_zero(a) && is_zero(b)).then(|| c.same(data, lower)).flatten()
 }
 
 /// The operands of a bitwise function of three words, and its table.
