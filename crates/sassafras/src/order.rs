@@ -3,14 +3,18 @@
 //! A list scheduler before register allocation. What must stay in order is said by `order/graph.rs`; among what may
 //! come next, the one goes first from which the longest way leads to the end of the block, unless it can't issue yet or
 //! would make too many values alive. More registers than [`BUDGET`] gives are only taken where the code as it came took
-//! them, too. Blocks are cut into windows, so that the time is linear in the size of the code.
+//! them, too; and not even these where more blocks of threads run at once with fewer ([`enough`], `order/ahead.rs`).
+//! Blocks are cut into windows, so that the time is linear in the size of the code.
 
+mod ahead;
 mod graph;
 mod late;
 mod through;
 
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
+use ahead::Ahead;
+pub use graph::Touch;
 use graph::{Graph, Latencies};
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
@@ -30,6 +34,10 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let ceilings = Ceilings::new(function, &cfg, &limits);
     let through = through::words(function, &cfg, &live);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
+    if !calls {
+        context.enough = enough(function, (&cfg, &live), &mut pressure, context);
+        pressure.aim_at(context.enough);
+    }
     for &block in &cfg.order {
         let fixed = calls && makes_uniform(function, block);
         if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
@@ -47,6 +55,25 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         function.blocks[block].insts = ordered;
     }
     Ok(())
+}
+
+/// The registers to stay with, so that as many blocks of threads run at once as the code allows: `None` if it needs more
+/// than the budget, wherever its instructions stand.
+fn enough(
+    function: &Function,
+    (cfg, live): (&Cfg, &Liveness),
+    pressure: &mut Pressure,
+    context: &Context,
+) -> Option<u32> {
+    let mut needed = context.occupancy.step(1) as i32 - BESIDE;
+    for &block in &cfg.order {
+        pressure.begin(function, live, block);
+        needed = needed.max(pressure.least(function, &function.blocks[block].insts, needed));
+        if needed > BUDGET[0] {
+            return None;
+        }
+    }
+    Some(context.occupancy.step((needed + BESIDE) as u32).min(context.registers))
 }
 
 /// Does a block compute uniform values? Around calls these are computed again where they are needed, and come back to
@@ -79,6 +106,8 @@ const PREDICATES: i32 = 6;
 const UNIFORM: i32 = 32;
 /// Where there are few registers: those that stay free for values side by side, and for moves.
 const RESERVE: i32 = 6;
+/// Of those that are enough: those that the system has, and those that stay free.
+const BESIDE: i32 = Limits::SYSTEM as i32 + 2;
 
 /// Which values are alive, and how many words that is.
 struct Pressure {
@@ -87,6 +116,9 @@ struct Pressure {
     alive: ValueSet,
     now: Counts,
     most: Counts,
+    budget: Counts,
+    /// The words of general registers that are to be enough, where more would let fewer threads run.
+    goal: Option<i32>,
     /// There are fewer registers than the code could use.
     tight: bool,
     /// The order as it is was made to take few of them.
@@ -101,9 +133,16 @@ impl Pressure {
             alive: ValueSet::new(values),
             now: [0; FILES],
             most: BUDGET,
+            budget: BUDGET,
+            goal: None,
             tight: false,
             late: false,
         }
+    }
+
+    fn aim_at(&mut self, enough: Option<u32>) {
+        self.goal = enough.map(|registers| (registers as i32 - BESIDE).min(BUDGET[0]));
+        self.budget[0] = self.goal.unwrap_or(BUDGET[0]);
     }
 
     /// Starts at the beginning of a block.
@@ -125,8 +164,9 @@ impl Pressure {
     /// Says how many registers there are for a block; so many of them have values that can wait in memory. If its
     /// instructions need more in the order in which they came, and fewer in another, they get that.
     fn limit(&mut self, function: &Function, insts: Vec<Inst>, registers: i32, waiting: i32) -> Vec<Inst> {
-        let mut room = [registers - RESERVE, PREDICATES, UNIFORM];
-        let highest = self.highest(function, &insts);
+        let words = self.goal.into_iter().chain([registers - RESERVE]).min();
+        let mut room = [words.unwrap_or(0), PREDICATES, UNIFORM];
+        let highest = self.at_least_budget(function, &insts);
         if highest[0] > room[0] {
             room[0] += waiting;
         }
@@ -135,7 +175,7 @@ impl Pressure {
         if short(&highest) > 0 {
             for kept in [late::Kept::Reductions, late::Kept::Nothing] {
                 let late = late::late(function, &best.1, &self.left, kept);
-                let lower = self.highest(function, &late);
+                let lower = self.at_least_budget(function, &late);
                 if short(&lower) < short(&best.0) {
                     best = (lower, late);
                 }
@@ -152,16 +192,43 @@ impl Pressure {
         best.1
     }
 
+    /// The fewest words of general registers that instructions need in some order; or any number up to `enough`.
+    fn least(&mut self, function: &Function, insts: &[Inst], enough: i32) -> i32 {
+        let mut least = self.highest(function, insts)[0];
+        for kept in [late::Kept::Reductions, late::Kept::Nothing] {
+            if least > enough {
+                let late = late::late(function, insts, &self.left, kept);
+                least = least.min(self.highest(function, &late)[0]);
+            }
+        }
+        least
+    }
+
+    /// The most words of each file that an order may take: what it takes as it is, or the budget.
+    fn at_least_budget(&mut self, function: &Function, insts: &[Inst]) -> Counts {
+        let highest = self.highest(function, insts);
+        std::array::from_fn(|i| highest[i].max(self.budget[i]))
+    }
+
     /// The most words that are alive at once in the order as it is.
     fn highest(&mut self, function: &Function, insts: &[Inst]) -> Counts {
-        let (left, now) = (self.left.clone(), self.now);
-        let mut most = BUDGET;
+        let now = self.now;
+        let behind = self.behind(function, insts);
+        behind.iter().fold(now, |most, counts| std::array::from_fn(|i| most[i].max(counts[i])))
+    }
+
+    /// What is alive behind each instruction in the order as it is.
+    fn behind(&mut self, function: &Function, insts: &[Inst]) -> Vec<Counts> {
+        let now = self.now;
+        let mut all = Vec::with_capacity(insts.len());
         for inst in insts {
             self.issue(function, *inst);
-            most.iter_mut().zip(self.now).for_each(|(m, n)| *m = (*m).max(n));
+            all.push(self.now);
         }
-        (self.left, self.now) = (left, now);
-        most
+        // They are all still to come.
+        self.now = now;
+        insts.iter().flat_map(|i| function.insts[*i].uses()).for_each(|v| self.left[v.index()] += 1);
+        all
     }
 
     /// What an instruction adds.
@@ -191,13 +258,13 @@ impl Pressure {
     fn has_room(&self, function: &Function, inst: Inst) -> bool {
         let mut added = self.now;
         function.insts[inst].results.iter().for_each(|v| add(&mut added, function, *v, 1));
-        let few = self.now[0] < BUDGET[0] || added[0] == self.now[0];
+        let few = self.now[0] < self.budget[0] || added[0] == self.now[0];
         few && (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i])
     }
 
     /// Does an instruction take registers where many are taken?
     fn is_tight(&self, change: &Counts) -> bool {
-        self.now[0] >= BUDGET[0] && change[0] > 0
+        self.now[0] >= self.budget[0] && change[0] > 0
     }
 
     /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
@@ -209,7 +276,7 @@ impl Pressure {
 
     /// Does an instruction give back a predicate where they are short? A carry is soon used, whatever that takes.
     fn frees_predicate(&self, change: &Counts) -> bool {
-        change[1] < 0 && self.now[1] >= BUDGET[1]
+        change[1] < 0 && self.now[1] >= self.budget[1]
     }
 
     /// By how much an instruction goes over what there may be.
@@ -243,6 +310,8 @@ struct List<'a> {
     left: u32,
     /// How often products have been waited for.
     waited: u32,
+    /// Who may go before others.
+    ahead: Option<Ahead>,
 }
 
 impl<'a> List<'a> {
@@ -251,7 +320,8 @@ impl<'a> List<'a> {
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
         let (earliest, free) = (vec![0; waits.len()], [0; Unit::COUNT]);
         let left = graph.pipe.iter().flatten().count() as u32;
-        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left, waited: 0 }
+        let ahead = pressure.goal.map(|_| Ahead::new(function, &graph.insts, pressure));
+        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left, waited: 0, ahead }
     }
 
     fn run(mut self, out: &mut Vec<Inst>) {
@@ -260,6 +330,9 @@ impl<'a> List<'a> {
             let inst = self.graph.insts[node];
             self.waited += u32::from(self.graph.is_wait[node]);
             self.time = self.time.max(self.begins(node));
+            if let Some(ahead) = &mut self.ahead {
+                ahead.issue(node, &self.pressure.change(self.function, inst));
+            }
             self.pressure.issue(self.function, inst);
             for &(to, cycles) in self.graph.after(node) {
                 self.earliest[to] = self.earliest[to].max(self.time + cycles);
@@ -290,6 +363,13 @@ impl<'a> List<'a> {
         let rank = |node: usize| {
             let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
             let late = self.begins(node).saturating_sub(self.time);
+            if let Some(ahead) = &self.ahead {
+                let has_room = ahead.has_room(node, &self.pressure.change(self.function, inst));
+                return match has_room {
+                    true => (0, false, late, Reverse(height), node),
+                    false => (1, false, 0, Reverse(0), node),
+                };
+            }
             if self.pressure.has_room(self.function, inst) {
                 return (0, false, late, Reverse(height), node);
             }
