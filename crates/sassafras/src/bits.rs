@@ -1,10 +1,11 @@
-//! Which bits of a word can be ones, whatever the program is given.
+//! Which bits of a word can be ones, and how large it can be, whatever the program is given.
 //!
 //! Front ends write `base | 8` for `base + 8` where they know that `base` is a multiple of 16; here that is found out
 //! again.
 
 use ori::entity::Entity;
-use ori::{Arg, Block, Function, Inst, InstData, Op, Value};
+use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Value};
+use rustc_hash::FxHashMap;
 use sass::M;
 
 /// How many definitions are followed from a word.
@@ -23,44 +24,122 @@ pub fn definition<'a>(
     Some(&function.insts[inst]).filter(|data| data.guard.is_none())
 }
 
-/// A mask of the bits of an argument that may be ones.
-pub fn possible(function: &Function, definitions: &Definitions, arg: &Arg) -> u32 {
-    Bits { function, definitions }.of(arg, DEPTH)
+/// What is known of a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// The bits that may be ones.
+    pub ones: u32,
+    /// The largest number that it can be.
+    pub most: u32,
 }
 
-struct Bits<'a> {
-    function: &'a Function,
-    definitions: &'a Definitions,
-}
+impl Word {
+    const ANY: Word = Word::of_bits(u32::MAX);
 
-impl Bits<'_> {
-    fn of(&self, arg: &Arg, depth: u32) -> u32 {
-        match arg {
-            Arg::Imm(n) => *n as u32,
-            Arg::Zero(_) => 0,
-            Arg::Use(u) if u.is_plain() && u.part.is_none() && depth > 0 => {
-                let data = definition(self.function, self.definitions, u.value);
-                data.filter(|d| d.results.len() == 1).map_or(u32::MAX, |d| self.result(d, depth - 1))
-            }
-            _ => u32::MAX,
+    const fn of_bits(ones: u32) -> Word {
+        Word { ones, most: ones }
+    }
+
+    fn sum(terms: &[Word]) -> Word {
+        let zeros = terms.iter().map(|w| w.ones.trailing_zeros()).min().unwrap_or(0);
+        let aligned = u32::MAX.checked_shl(zeros).unwrap_or(0);
+        let most = terms.iter().map(|w| u64::from(w.most)).sum::<u64>();
+        match u32::try_from(most) {
+            Ok(most) => Word { ones: aligned & ones_below(most), most },
+            Err(_) => Word::of_bits(aligned),
         }
     }
 
-    fn result(&self, data: &InstData, depth: u32) -> u32 {
-        use sass::Op::{LOP3, MOV, SHF};
-        let Op::Machine(op) = data.op else { return u32::MAX };
+    fn shifted_left(self, by: u32) -> Word {
+        let ones = self.ones << by;
+        let most = u64::from(self.most) << by;
+        Word { ones, most: u32::try_from(most).map_or(ones, |most| most.min(ones)) }
+    }
+
+    fn masked(self, mask: u32) -> Word {
+        let ones = self.ones & mask;
+        Word { ones, most: ones.min(self.most) }
+    }
+}
+
+/// All bits of the numbers up to one.
+fn ones_below(most: u32) -> u32 {
+    u32::MAX.checked_shr(most.leading_zeros()).unwrap_or(0)
+}
+
+/// Looks words up.
+pub struct Words<'f, 'a> {
+    /// The instruction that defines a value wherever it is used.
+    pub define: &'f dyn Fn(Value) -> Option<&'a InstData>,
+    /// How many of the lowest bits of a parameter are zero.
+    pub zeros: &'f dyn Fn(Value) -> u32,
+}
+
+impl Words<'_, '_> {
+    pub fn of(&self, arg: &Arg) -> Word {
+        self.at(arg, DEPTH)
+    }
+
+    fn at(&self, arg: &Arg, depth: u32) -> Word {
+        match arg {
+            Arg::Imm(n) => Word::of_bits(*n as u32),
+            Arg::Zero(_) => Word::of_bits(0),
+            Arg::Use(u) if u.is_plain() && u.part.is_none() && depth > 0 => match (self.define)(u.value) {
+                Some(data) if data.results[0] == u.value => self.result(data, depth - 1),
+                Some(_) => Word::ANY,
+                None => Word::of_bits(u32::MAX.checked_shl((self.zeros)(u.value)).unwrap_or(0)),
+            },
+            _ => Word::ANY,
+        }
+    }
+
+    fn result(&self, data: &InstData, depth: u32) -> Word {
+        use sass::Op::{IADD3, LOP3, MOV, SGXT, SHF};
+        let Op::Machine(op) = data.op else { return Word::ANY };
+        let of = |arg: &Arg| self.at(arg, depth);
         match (op, &data.modifiers[..], &data.args[..]) {
-            (MOV, [], [from]) => self.of(from, depth),
-            (SHF, [M::L, M::U32], [from, Arg::Imm(n @ 0..32), Arg::Zero(_)]) => self.of(from, depth) << n,
+            (MOV, [], [from]) => of(from),
+            (IADD3, [], [a, b, c]) => Word::sum(&[of(a), of(b), of(c)]),
+            (SGXT, [M::U32], [from, Arg::Imm(bits @ 0..32)]) => of(from).masked((1 << bits) - 1),
+            (SHF, [M::L, M::U32], [from, Arg::Imm(n @ 0..32), Arg::Zero(_)]) => {
+                of(from).shifted_left(*n as u32)
+            }
             (SHF, [M::R, M::U32, M::HI], [Arg::Zero(_), Arg::Imm(n @ 0..32), from]) => {
-                self.of(from, depth) >> n
+                let Word { ones, most } = of(from);
+                Word { ones: ones >> n, most: most >> n }
             }
             (LOP3, [M::LUT], [a, b, c, Arg::Imm(table), Arg::True(false)]) => {
-                looked_up(*table, [a, b, c].map(|arg| (self.of(arg, depth), surely(arg))))
+                Word::of_bits(looked_up(*table, [a, b, c].map(|arg| (of(arg).ones, surely(arg)))))
             }
-            _ => u32::MAX,
+            _ => Word::ANY,
         }
     }
+}
+
+/// The parameters of loops that are multiples of a power of two: how many of their lowest bits are zero.
+pub fn multiples(function: &Function, cfg: &Cfg, definitions: &Definitions) -> FxHashMap<Value, u32> {
+    let define = |value| definition(function, definitions, value);
+    let words = Words { define: &define, zeros: &|_| 0 };
+    let mut all = FxHashMap::default();
+    for header in cfg.headers() {
+        for (place, &param) in function.blocks[header].params.iter().enumerate() {
+            let of = |next: Value| match define(next) {
+                // Of the steps on the way back nothing but the sum counts.
+                Some(data) if data.op == Op::Machine(sass::Op::IADD3) && data.modifiers.is_empty() => {
+                    let others = data.args.iter().filter(|a| **a != param.into());
+                    others.map(|a| words.of(a).ones.trailing_zeros()).min().unwrap_or(32)
+                }
+                _ => words.of(&next.into()).ones.trailing_zeros(),
+            };
+            let edges = cfg.preds[header.index()].iter().flat_map(|p| function.blocks[*p].end.edges());
+            let zeros = { edges }.filter(|e| e.to == header).map(|e| of(e.args[place])).min().unwrap_or(0);
+            let data = function.values[param];
+            if data.file == File::R && data.words == 1 && zeros > 0 {
+                all.insert(param, zeros);
+            }
+        }
+    }
+    all
 }
 
 /// The bits of an argument that are ones for sure.
@@ -101,6 +180,50 @@ mod tests {
                     seen |= result.unwrap_or(u32::MAX);
                 }
                 assert_eq!(seen & 15, looked_up(table.into(), words) & 15, "table {table:#x} of {words:?}");
+            }
+        }
+    }
+
+    /// Words with what is known of them: it holds for each, and is as much as can be said in bits, or less.
+    const KNOWN: [Word; 6] = [
+        Word { ones: 0, most: 0 },
+        Word { ones: 0x40, most: 0x40 },
+        Word { ones: 0x3f, most: 0x29 },
+        Word { ones: 0xffff_ffc0, most: 0xffff_ffc0 },
+        Word { ones: 0xffff_ff80, most: 0x9000_0000 },
+        Word::ANY,
+    ];
+
+    /// Some of the numbers that a word can be, the largest among them.
+    fn numbers(word: Word) -> Vec<u32> {
+        let largest = (0..32).rev().fold(0, |n, bit| {
+            let more = n | word.ones & 1 << bit;
+            if more <= word.most { more } else { n }
+        });
+        let some = [0, 1, 0x15, 0x40, 0x8000_0000, 0x7fff_ff80, 0xffff_ffff].map(|n: u32| n & word.ones);
+        some.into_iter().filter(|n| *n <= word.most).chain([largest]).collect()
+    }
+
+    fn holds(word: Word, number: u32) -> bool {
+        number & !word.ones == 0 && number <= word.most
+    }
+
+    #[test]
+    fn what_is_known_of_sums_and_shifts_holds_for_what_eval_gives() {
+        let eval = |op, modifiers: &[M], args: &[u32]| {
+            let args: Vec<_> = args.iter().map(|n| ori::eval::Arg::word(*n)).collect();
+            ori::eval::eval(op, modifiers, &args).expect("a number").bits() as u32
+        };
+        for (a, b) in KNOWN.iter().flat_map(|a| KNOWN.iter().map(move |b| (*a, *b))) {
+            for (x, y) in numbers(a).into_iter().flat_map(|x| numbers(b).into_iter().map(move |y| (x, y))) {
+                let sum = eval(sass::Op::IADD3, &[], &[x, y, 0]);
+                assert!(holds(Word::sum(&[a, b, Word::of_bits(0)]), sum), "{a:?} + {b:?}: {sum:#x}");
+            }
+            for (x, by) in numbers(a).into_iter().flat_map(|x| [0, 1, 7, 31].map(|by| (x, by))) {
+                let shifted = eval(sass::Op::SHF, &[M::L, M::U32], &[x, by, 0]);
+                assert!(holds(a.shifted_left(by), shifted), "{a:?} << {by}: {shifted:#x}");
+                let masked = x & ((1 << by) - 1);
+                assert!(holds(a.masked((1 << by) - 1), masked), "{by} bits of {a:?}: {masked:#x}");
             }
         }
     }

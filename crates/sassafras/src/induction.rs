@@ -18,9 +18,8 @@ type Distances = FxHashMap<Value, (Value, u32)>;
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
     let cfg = Cfg::new(function);
     let definitions = function.definitions();
-    let headers = cfg.order.iter().filter(|b| cfg.preds[b.index()].iter().any(|p| cfg.dominates(**b, *p)));
     let mut distances: Distances = FxHashMap::default();
-    for &header in headers {
+    for header in cfg.headers() {
         let together = advancing_together(function, &cfg, &definitions, header);
         distances.extend(together.into_iter().filter(|_| context.fuel.burn()));
     }
@@ -116,7 +115,9 @@ fn step(function: &Function, definitions: &Definitions, next: Value, variable: V
 /// The value and the constant whose sum a value is.
 fn base_and_distance(function: &Function, definitions: &Definitions, value: Value) -> Way {
     let itself = Way::In(Some(value), 0);
-    let Some(data) = bits::definition(function, definitions, value).filter(|d| d.results.len() == 1) else {
+    let define = |value| bits::definition(function, definitions, value);
+    let words = bits::Words { define: &define, zeros: &|_| 0 };
+    let Some(data) = define(value).filter(|d| d.results.len() == 1) else {
         return itself;
     };
     use sass::Op::{IADD3, LOP3, MOV};
@@ -131,7 +132,7 @@ fn base_and_distance(function: &Function, definitions: &Definitions, value: Valu
         (
             Op::Machine(LOP3),
             [base @ Arg::Use(u), Arg::Imm(n), Arg::Zero(_), Arg::Imm(0xfc), Arg::True(false)],
-        ) if *base == u.value.into() && bits::possible(function, definitions, base) & *n as u32 == 0 => {
+        ) if *base == u.value.into() && words.of(base).ones & *n as u32 == 0 => {
             Way::In(Some(u.value), *n as u32)
         }
         _ => itself,

@@ -17,6 +17,7 @@ mod callgraph;
 mod combine;
 mod container;
 mod convergence;
+mod counters;
 mod data;
 mod debug;
 mod edges;
@@ -380,8 +381,9 @@ fn overlapping<'a>(
     let start = Instant::now();
     let mut kernel = times.of(Times::LOWER, || lower::function(env, function))?;
     let registers = kernel.registers();
-    passes::run(&mut kernel.code, (env.machine, registers), options, (times, log))?;
-    let mut code = times.of("regalloc", || allocate(&mut kernel, env, options))?;
+    let machine = (env.machine, registers, kernel.launch.occupancy(env.machine.sm));
+    let enough = passes::run(&mut kernel.code, machine, options, (times, log))?;
+    let mut code = times.of("regalloc", || allocate(&mut kernel, enough, env, options))?;
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
@@ -400,10 +402,15 @@ fn overlapping<'a>(
     }))
 }
 
-fn allocate(kernel: &mut lower::Kernel, env: lower::Env, options: &Options) -> Result<mir::Code, Failure> {
+fn allocate(
+    kernel: &mut lower::Kernel,
+    enough: Option<u32>,
+    env: lower::Env,
+    options: &Options,
+) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
     let limits = regalloc::Limits::registers(kernel.registers());
-    let code = regalloc::run(&mut kernel.code, limits).map_err(|refusal| match refusal {
+    let code = regalloc::run(&mut kernel.code, limits, enough).map_err(|refusal| match refusal {
         regalloc::Refusal::Bug(what) => failed(&kernel.code, what),
         regalloc::Refusal::TooFew { at, registers } => {
             let (line, there) = (env.lines.line(at), kernel.registers());

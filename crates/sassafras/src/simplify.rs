@@ -131,7 +131,7 @@ fn replace(function: &mut Function, same: &Same, block: Block) {
 /// A block that is the only way on from its only predecessor becomes part of that.
 fn merge(function: &mut Function) {
     let cfg = Cfg::new(function);
-    let mut preds: Vec<usize> = cfg.preds.iter().map(Vec::len).collect();
+    let mut preds: Vec<usize> = cfg.preds.iter().map(|preds| preds.len()).collect();
     // Control can also come to the target of a convergence barrier.
     for inst in function.insts.keys() {
         for arg in &function.insts[inst].args {
@@ -245,7 +245,7 @@ pub fn is_pure(data: &InstData) -> bool {
     }
     match data.op {
         Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
-        Op::Machine(LDC | ULDC | LDCU) => true,
+        Op::Machine(LDC | ULDC | LDCU | UMOV) => true,
         Op::Machine(op) => sass::Form::of(op).first().is_some_and(|form| {
             matches!(
                 form.class,

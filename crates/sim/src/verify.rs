@@ -31,7 +31,7 @@ pub mod mutants;
 mod report;
 mod state;
 
-pub(crate) use state::{Issue, State};
+pub(crate) use state::{Issue, State, cycles};
 
 pub use report::{Report, Short, Site};
 
@@ -76,6 +76,11 @@ pub enum Error {
         section: String,
         address: u64,
     },
+    /// No scoreboard tells when the atomic at this address is done: who waits for all scoreboards doesn't wait for it.
+    Unsignalled {
+        section: String,
+        address: u64,
+    },
 }
 
 impl fmt::Display for Error {
@@ -91,6 +96,9 @@ impl fmt::Display for Error {
             }
             Error::Constant { section, address } => {
                 write!(f, "{section}: how long the constant at {address:#x} takes is unknown on this machine")
+            }
+            Error::Unsignalled { section, address } => {
+                write!(f, "{section}: no scoreboard tells when the atomic at {address:#x} is done")
             }
         }
     }
@@ -193,8 +201,12 @@ pub fn verify_code(code: &Code) -> Result<Vec<Report>, Error> {
     let program = Program::of(code)?;
     let mut findings = Findings::default();
     for (index, inst) in code.insts.iter().enumerate() {
+        let (section, address) = (|| code.name.clone(), WORD_BYTES * index as u64);
         if has_constant_operand(inst) && code.isa >= Isa::Sm90 {
-            return Err(Error::Constant { section: code.name.clone(), address: WORD_BYTES * index as u64 });
+            return Err(Error::Constant { section: section(), address });
+        }
+        if matches!(inst.op(), Op::ATOM | Op::ATOMG) && inst.control.write.is_none() {
+            return Err(Error::Unsignalled { section: section(), address });
         }
         if let Some(dependence) = stale_operand(program.model, index, inst) {
             findings.add(&dependence, Short::Cached);
@@ -227,6 +239,9 @@ fn late_touches(model: &Model, code: &Code, block: Range<usize>, findings: &mut 
         let product = matches!(inst.op(), Op::HGMMA | Op::IGMMA | Op::QGMMA | Op::BGMMA);
         if inst.op() == Op::WARPGROUP && inst.has(M::ARRIVE) {
             since = Some(BTreeMap::new());
+        }
+        if since.is_none() {
+            continue;
         }
         for touch in model.touches(inst).filter(|t| t.file == Kind::R) {
             for register in touch.registers() {
@@ -264,6 +279,9 @@ fn has_constant_operand(inst: &Inst) -> bool {
 /// An operand that is kept in the operand cache while its instruction overwrites the register: who reads it next gets
 /// the old value. ptxas sets none of 52,045 such flags in real code so.
 fn stale_operand(model: &Model, index: usize, inst: &Inst) -> Option<Dependence> {
+    if inst.control.reuse == 0 {
+        return None;
+    }
     let kept = |touch: &Touch| {
         inst.operands().any(|(slot, operand)| {
             let lane = slot.lane.is_some_and(|lane| inst.control.reuse >> lane & 1 == 1);

@@ -156,14 +156,47 @@ fn ordered(first: Kind, second: Kind) -> bool {
     }
 }
 
+/// What an instruction has to do with memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touch {
+    Nothing,
+    /// It is a plain load of what may be written, and of what is not while the kernel runs.
+    Reads,
+    Constant,
+    /// It may write, or order what others write.
+    Writes,
+}
+
+impl Touch {
+    pub fn of(function: &Function, data: &InstData) -> Touch {
+        match kind(function, data) {
+            Kind::Free | Kind::Warp | Kind::Matrix => Touch::Nothing,
+            Kind::Load(Access { memory: Memory::Constant, .. }) => Touch::Constant,
+            Kind::Load(_) => Touch::Reads,
+            _ => Touch::Writes,
+        }
+    }
+}
+
 /// May it stand anywhere between what it needs and what needs it?
 pub fn is_free(function: &Function, data: &InstData) -> bool {
     kind(function, data) == Kind::Free
 }
 
-/// Does more than its effects bind what stands around it?
-pub fn is_cut(function: &Function, data: &InstData) -> bool {
-    matches!(kind(function, data), Kind::Fence | Kind::Wall)
+/// What binds more around it than its effects say.
+pub enum Cut {
+    /// Nothing that touches the registers of products passes.
+    Fence,
+    /// Nothing passes.
+    Wall,
+}
+
+pub fn cut(function: &Function, data: &InstData) -> Option<Cut> {
+    match kind(function, data) {
+        Kind::Fence => Some(Cut::Fence),
+        Kind::Wall => Some(Cut::Wall),
+        _ => None,
+    }
 }
 
 /// The runs of instructions between walls, and the walls, cut to a length.
@@ -270,7 +303,7 @@ impl Graph {
         if !kinds.contains(&Kind::Fence) {
             return;
         }
-        let flying = flying(function, &self.insts, kinds);
+        let flying = Flying::new(function, &self.insts);
         let (mut last, mut begun, mut since): (Option<usize>, Option<usize>, Vec<usize>) = Default::default();
         for (node, kind) in kinds.iter().enumerate() {
             let data = &function.insts[self.insts[node]];
@@ -280,7 +313,7 @@ impl Graph {
                 begun = if is_wait(data) { begun } else { last };
                 continue;
             }
-            let bound = data.uses().chain(data.results.iter().copied()).any(|v| flying.contains(&v));
+            let bound = flying.touches(data);
             since.extend(bound.then_some(node));
             let after = if bound { last } else { begun.filter(|_| !is_uniform(function, data)) };
             if let Some(fence) = after {
@@ -408,27 +441,33 @@ fn is_uniform(function: &Function, data: &InstData) -> bool {
 
 /// The general registers that products work on, and the words that they are put together of or taken apart into: all of
 /// these have the same place, as long as nobody needs one at the same time as another.
-fn flying(function: &Function, insts: &[Inst], kinds: &[Kind]) -> FxHashSet<Value> {
-    let general = |v: &Value| function.values[*v].file == File::R;
-    let fences = insts.iter().zip(kinds).filter(|(_, kind)| **kind == Kind::Fence);
-    let touched = fences.flat_map(|(i, _)| {
-        let data = &function.insts[*i];
-        data.uses().chain(data.results.iter().copied())
-    });
-    let whole: FxHashSet<Value> = touched.filter(general).collect();
-    let mut all = whole.clone();
-    for data in insts.iter().map(|i| &function.insts[*i]) {
-        match data.op {
-            Op::Pseudo(Pseudo::Pack) if data.results.iter().any(|v| whole.contains(v)) => {
-                all.extend(data.uses().filter(general));
+pub struct Flying(FxHashSet<Value>);
+
+impl Flying {
+    pub fn new(function: &Function, insts: &[Inst]) -> Flying {
+        let general = |v: &Value| function.values[*v].file == File::R;
+        let all = || insts.iter().map(|i| &function.insts[*i]);
+        let fences = all().filter(|data| kind(function, data) == Kind::Fence);
+        let touched = fences.flat_map(|data| data.uses().chain(data.results.iter().copied()));
+        let whole: FxHashSet<Value> = touched.filter(general).collect();
+        let mut flying = whole.clone();
+        for data in all() {
+            match data.op {
+                Op::Pseudo(Pseudo::Pack) if data.results.iter().any(|v| whole.contains(v)) => {
+                    flying.extend(data.uses().filter(general));
+                }
+                Op::Pseudo(Pseudo::Copy | Pseudo::Unpack) if data.uses().any(|v| whole.contains(&v)) => {
+                    flying.extend(data.results.iter().copied().filter(general));
+                }
+                _ => {}
             }
-            Op::Pseudo(Pseudo::Copy | Pseudo::Unpack) if data.uses().any(|v| whole.contains(&v)) => {
-                all.extend(data.results.iter().copied().filter(general));
-            }
-            _ => {}
         }
+        Flying(flying)
     }
-    all
+
+    pub fn touches(&self, data: &InstData) -> bool {
+        data.uses().chain(data.results.iter().copied()).any(|v| self.0.contains(&v))
+    }
 }
 
 /// From a comparison to the branch that it decides: see the model's guards.

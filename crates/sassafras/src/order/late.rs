@@ -2,7 +2,8 @@
 //!
 //! Front ends write a block in layers: all addresses, then all masks, then all loads. Taken as it comes, such a block has
 //! a whole layer alive at once. Here loads, stores and whatever else is bound to its place keep their order; each takes
-//! with it what it depends on, if that wasn't needed before. Fences and walls are passed by nothing.
+//! with it what it depends on, if that wasn't needed before. Walls are passed by nothing, and fences by nothing that
+//! touches the registers of products.
 
 use super::graph;
 use ori::entity::Entity;
@@ -25,12 +26,22 @@ pub fn late(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept
         waits: vec![false; function.insts.len()],
         out: Vec::with_capacity(instructions.len()),
     };
-    let mut begin = 0;
+    let flying = graph::Flying::new(function, instructions);
+    let (mut wall, mut fence) = (0, 0);
     for (place, &inst) in instructions.iter().enumerate() {
         let data = &function.insts[inst];
-        if graph::is_cut(function, data) {
-            instructions[begin..place].iter().for_each(|i| placing.place(*i));
-            begin = place + 1;
+        match graph::cut(function, data) {
+            Some(graph::Cut::Wall) => {
+                instructions[wall..place].iter().for_each(|i| placing.place(*i));
+                (wall, fence) = (place + 1, place + 1);
+            }
+            Some(graph::Cut::Fence) => {
+                let touching =
+                    instructions[fence..place].iter().filter(|i| flying.touches(&function.insts[**i]));
+                touching.for_each(|i| placing.place(*i));
+                fence = place + 1;
+            }
+            None => {}
         }
         placing.waits[inst.index()] = true;
         data.results.iter().for_each(|v| placing.maker[v.index()] = Some(inst));
@@ -38,7 +49,7 @@ pub fn late(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept
             placing.place(inst);
         }
     }
-    instructions[begin..].iter().for_each(|i| placing.place(*i));
+    instructions[wall..].iter().for_each(|i| placing.place(*i));
     placing.out
 }
 
