@@ -81,7 +81,8 @@ cargo xtask <task>
       --ops RELATION FROM TO     list the operations behind one pair of ports: Raw Alu.R Fma.R
       --waits                    list where loops of our code wait for a distance that was never seen
       --mixed                    list operations that never come as close as their unit does
-      --write                    put what was measured in place of the model's table
+      --write                    add what was measured to the model's table
+      --fresh                    put it in place of the table: after a unit was split
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
   cuda-bundle DIR                a folder that builds and runs tests/cuda on a machine with a GPU and nvcc
 
