@@ -6,6 +6,7 @@
 
 mod bounds;
 mod constants;
+mod loads;
 mod rules;
 mod vectors;
 
@@ -63,6 +64,10 @@ struct Combine<'a> {
     /// How often each value is used. Rewrites only make it less.
     uses: Vec<u32>,
     seen: FxHashMap<Key, SmallVec<[(Block, Inst); 1]>>,
+    /// Loads, and when they were come to; when memory was last written; when the block began.
+    loads: FxHashMap<Key, (Inst, u32)>,
+    written: u32,
+    begun: u32,
     block: Block,
     out: Vec<Inst>,
 }
@@ -85,6 +90,9 @@ impl<'a> Combine<'a> {
             now: 0,
             uses,
             seen: FxHashMap::default(),
+            loads: FxHashMap::default(),
+            written: 0,
+            begun: 0,
             block: Function::ENTRY,
             out: Vec::new(),
             machine: context.machine,
@@ -96,6 +104,7 @@ impl<'a> Combine<'a> {
 
     fn block(&mut self, block: Block) {
         self.block = block;
+        (self.begun, self.written) = (self.now + 1, self.now + 1);
         vectors::merge(self.function, block, &mut self.uses, self.fuel);
         self.grow();
         for inst in std::mem::take(&mut self.function.blocks[block].insts) {
@@ -136,7 +145,7 @@ impl<'a> Combine<'a> {
         }
         self.keep_constants(&mut data);
         self.evaluate(&data);
-        if !self.find_earlier(&data, inst) {
+        if !self.find_earlier(&data, inst) && !self.find_loaded(&data, inst) {
             self.function.insts[inst] = data;
             self.add(inst);
         }
@@ -301,17 +310,7 @@ impl<'a> Combine<'a> {
 
     /// If the same was computed before on every way here, that is taken.
     fn find_earlier(&mut self, data: &InstData, inst: Inst) -> bool {
-        if !is_function(data) {
-            return false;
-        }
-        let shape = |v: &Value| (self.function.values[*v].file, self.function.values[*v].words);
-        let shapes: SmallVec<[(File, u8); 2]> = data.results.iter().map(shape).collect();
-        let ordinary =
-            |(file, words): &(File, u8)| matches!(file, File::R | File::P) && *words <= WIDEST_SHARED;
-        if !shapes.iter().all(ordinary) {
-            return false;
-        }
-        let key = (data.op, data.modifiers.clone(), data.args.clone(), shapes, data.guard.clone());
+        let Some(key) = self.key(data) else { return false };
         match self.earlier(&key).filter(|_| self.fuel.burn()) {
             Some(found) => {
                 let values = self.function.insts[found].results.clone();
@@ -325,6 +324,22 @@ impl<'a> Combine<'a> {
                 false
             }
         }
+    }
+
+    /// What an instruction has in common with others that compute the same.
+    fn key(&self, data: &InstData) -> Option<Key> {
+        let shape = |v: &Value| (self.function.values[*v].file, self.function.values[*v].words);
+        let shapes: SmallVec<[(File, u8); 2]> = data.results.iter().map(shape).collect();
+        if let Some(bits) = loads::uniform_constant(self, data) {
+            return Some((data.op, smallvec![], smallvec![Arg::Imm(bits as i64)], shapes, None));
+        }
+        let ordinary =
+            |(file, words): &(File, u8)| matches!(file, File::R | File::P) && *words <= WIDEST_SHARED;
+        let narrow = |v: Value| self.function.values[v].words <= WIDEST_SHARED;
+        let is_shared = is_function(data)
+            && shapes.iter().all(ordinary)
+            && (data.op != Op::Pseudo(Pseudo::Unpack) || data.uses().all(narrow));
+        is_shared.then(|| (data.op, data.modifiers.clone(), data.args.clone(), shapes, data.guard.clone()))
     }
 
     /// The latest such instruction on the way here.
@@ -348,7 +363,7 @@ pub fn is_function(data: &InstData) -> bool {
         return false;
     }
     let Op::Machine(op) = data.op else {
-        return matches!(data.op, Op::Pseudo(Pseudo::Pack));
+        return matches!(data.op, Op::Pseudo(Pseudo::Pack | Pseudo::Unpack));
     };
     match op {
         S2R => data.args.iter().all(|a| matches!(a, Arg::Name(m) if simplify::is_lasting(*m))),

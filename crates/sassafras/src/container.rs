@@ -236,6 +236,8 @@ impl Writer<'_> {
         }
         attrs.extend(tensor_memory(&kernel.uses));
         attrs.extend(warp_attrs(words));
+        // For whom it is, ptxas has a number: 1 is the checker of memory accesses.
+        attrs.extend(options.steer_threads.then(|| Attr::half(AttrCode::SANITIZE, 0)));
         let sparse = words.sparse && machine.tells_sparse_products();
         attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE)));
         attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));

@@ -65,6 +65,44 @@ fn capacity(sm: u16) -> (u32, u32) {
     }
 }
 
+/// How many blocks run at once on a multiprocessor, as far as their registers decide.
+#[derive(Clone, Copy, Debug)]
+pub struct Occupancy {
+    /// Warps of a block, and whether that is known.
+    warps: u32,
+    known: bool,
+    /// The most blocks, however few registers they have.
+    most: u32,
+}
+
+impl Occupancy {
+    /// Warps that a block is taken to have if nothing says.
+    const USUAL: u32 = 4;
+
+    fn new(threads: Option<u32>, sm: u16) -> Occupancy {
+        let (all, blocks) = capacity(sm);
+        let warps = threads.map_or(Occupancy::USUAL, |each| each.div_ceil(32).max(1));
+        Occupancy { warps, known: threads.is_some(), most: blocks.min(all / 32 / warps) }
+    }
+
+    /// With so many registers for each thread.
+    fn blocks(&self, registers: u32) -> u32 {
+        let warps = 4 * (REGISTERS / (registers.next_multiple_of(8) * 32));
+        (warps / self.warps).min(self.most)
+    }
+
+    /// The most registers with which as many blocks run.
+    pub fn step(&self, registers: u32) -> u32 {
+        let steps = (registers.next_multiple_of(8)..=MOST).step_by(8);
+        steps.take_while(|r| self.blocks(*r) == self.blocks(registers)).last().unwrap_or(MOST)
+    }
+
+    /// The same, if the size of a block is known.
+    pub fn known_step(&self, registers: u32) -> Option<u32> {
+        self.known.then(|| self.step(registers))
+    }
+}
+
 impl Launch {
     /// `Err` names a directive that is not known here.
     pub fn new<'a>(function: &'a Function, name: &str, bounds: &Bounds, sm: u16) -> Result<Launch, &'a str> {
@@ -196,6 +234,10 @@ impl Launch {
         let warps = warps.saturating_mul(self.min_blocks.unwrap_or(1).max(1));
         let cap = REGISTERS / warps.div_ceil(4).saturating_mul(32) / 8 * 8;
         Some(cap.clamp(LEAST, MOST))
+    }
+
+    pub fn occupancy(&self, sm: u16) -> Occupancy {
+        Occupancy::new(self.threads().filter(|_| !self.impossible), sm)
     }
 
     /// Leaves a device function no more registers than the kernels do that call it.

@@ -76,6 +76,8 @@ pub struct Options {
     pub debug_code: bool,
     /// Faults of memory accesses show before a thread ends.
     pub errors_at_exit: bool,
+    /// Sleep for a random time before what other threads can see, so that races show.
+    pub steer_threads: bool,
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
     /// Limits that the command line sets.
@@ -122,6 +124,7 @@ impl Options {
             debug_info: DebugInfo::Locs,
             debug_code: false,
             errors_at_exit: false,
+            steer_threads: false,
             relocatable: false,
             launch: Bounds::NONE,
             load_cache: None,
@@ -280,6 +283,7 @@ fn cubin(
         debug: options.debug_code,
         watched: &watched,
         caches: (options.load_cache, options.store_cache),
+        steered: options.steer_threads,
         withheld: &withheld,
     };
     output.times.count(Times::SETUP, start.elapsed());
@@ -377,8 +381,9 @@ fn overlapping<'a>(
     let start = Instant::now();
     let mut kernel = times.of(Times::LOWER, || lower::function(env, function))?;
     let registers = kernel.registers();
-    passes::run(&mut kernel.code, (env.machine, registers), options, (times, log))?;
-    let mut code = times.of("regalloc", || allocate(&mut kernel, env, options))?;
+    let machine = (env.machine, registers, kernel.launch.occupancy(env.machine.sm));
+    let enough = passes::run(&mut kernel.code, machine, options, (times, log))?;
+    let mut code = times.of("regalloc", || allocate(&mut kernel, enough, env, options))?;
     let settled = times
         .of("flight", || flight::settle(&kernel.code, &mut code, env.machine))
         .map_err(|e| Failure::internal("flight", &kernel.code.name, e))?;
@@ -397,10 +402,15 @@ fn overlapping<'a>(
     }))
 }
 
-fn allocate(kernel: &mut lower::Kernel, env: lower::Env, options: &Options) -> Result<mir::Code, Failure> {
+fn allocate(
+    kernel: &mut lower::Kernel,
+    enough: Option<u32>,
+    env: lower::Env,
+    options: &Options,
+) -> Result<mir::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
     let limits = regalloc::Limits::registers(kernel.registers());
-    let code = regalloc::run(&mut kernel.code, limits).map_err(|refusal| match refusal {
+    let code = regalloc::run(&mut kernel.code, limits, enough).map_err(|refusal| match refusal {
         regalloc::Refusal::Bug(what) => failed(&kernel.code, what),
         regalloc::Refusal::TooFew { at, registers } => {
             let (line, there) = (env.lines.line(at), kernel.registers());

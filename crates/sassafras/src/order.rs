@@ -3,14 +3,19 @@
 //! A list scheduler before register allocation. What must stay in order is said by `order/graph.rs`; among what may
 //! come next, the one goes first from which the longest way leads to the end of the block, unless it can't issue yet or
 //! would make too many values alive. More registers than [`BUDGET`] gives are only taken where the code as it came took
-//! them, too. Blocks are cut into windows, so that the time is linear in the size of the code.
+//! them, too; and not even these where more blocks of threads run at once with fewer ([`enough`], `order/ahead.rs`).
+//! Blocks are cut into windows, so that the time is linear in the size of the code.
 
+mod ahead;
 mod graph;
 mod late;
 mod through;
 
+use crate::launch::Occupancy;
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
+use ahead::Ahead;
+pub use graph::Touch;
 use graph::{Graph, Latencies};
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
@@ -25,11 +30,15 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let cfg = Cfg::new(function);
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
-    let mut pressure = Pressure::new(function);
+    let mut pressure = Pressure::new(function, context.occupancy);
     let limits = Limits::registers(context.registers);
     let ceilings = Ceilings::new(function, &cfg, &limits);
     let through = through::words(function, &cfg, &live);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
+    if !calls {
+        context.enough = enough(function, (&cfg, &live), &mut pressure, context);
+        pressure.aim_at(context.enough);
+    }
     for &block in &cfg.order {
         let fixed = calls && makes_uniform(function, block);
         if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
@@ -42,11 +51,31 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         let mut ordered = Vec::with_capacity(insts.len());
         for window in graph::windows(function, &insts, WINDOW) {
             let graph = Graph::new(function, block, window, &mut latencies);
-            List::new(function, &graph, &mut pressure).run(&mut ordered);
+            let first = ordered.len();
+            List::new(function, &graph, &mut pressure, first).run(&mut ordered);
         }
         function.blocks[block].insts = ordered;
     }
     Ok(())
+}
+
+/// The registers to stay with, so that as many blocks of threads run at once as the code allows: `None` if it needs more
+/// than the budget, wherever its instructions stand.
+fn enough(
+    function: &Function,
+    (cfg, live): (&Cfg, &Liveness),
+    pressure: &mut Pressure,
+    context: &Context,
+) -> Option<u32> {
+    let mut needed = context.occupancy.step(1) as i32 - BESIDE;
+    for &block in &cfg.order {
+        pressure.begin(function, live, block);
+        needed = needed.max(pressure.least(function, &function.blocks[block].insts, needed));
+        if needed > BUDGET[0] {
+            return None;
+        }
+    }
+    Some(context.occupancy.step((needed + BESIDE) as u32).min(context.registers))
 }
 
 /// Does a block compute uniform values? Around calls these are computed again where they are needed, and come back to
@@ -79,6 +108,12 @@ const PREDICATES: i32 = 6;
 const UNIFORM: i32 = 32;
 /// Where there are few registers: those that stay free for values side by side, and for moves.
 const RESERVE: i32 = 6;
+/// Of those that are enough: those that the system has, and those that stay free.
+const BESIDE: i32 = Limits::SYSTEM as i32 + 2;
+
+/// Where more of them don't matter: how many are taken, and how many stay free, because not every value finds a place.
+const SLACK: i32 = 16;
+const SPARE: i32 = 16;
 
 /// Which values are alive, and how many words that is.
 struct Pressure {
@@ -87,6 +122,14 @@ struct Pressure {
     alive: ValueSet,
     now: Counts,
     most: Counts,
+    budget: Counts,
+    /// How many words are alive before each instruction of the block in the order as it is, and how many more don't
+    /// matter, because as many blocks of threads run at once.
+    curve: Vec<i32>,
+    slack: i32,
+    occupancy: Occupancy,
+    /// The words of general registers that are to be enough, where more would let fewer threads run.
+    goal: Option<i32>,
     /// There are fewer registers than the code could use.
     tight: bool,
     /// The order as it is was made to take few of them.
@@ -94,16 +137,26 @@ struct Pressure {
 }
 
 impl Pressure {
-    fn new(function: &Function) -> Pressure {
+    fn new(function: &Function, occupancy: Occupancy) -> Pressure {
         let values = function.values.len();
         Pressure {
             left: vec![0; values],
             alive: ValueSet::new(values),
             now: [0; FILES],
             most: BUDGET,
+            budget: BUDGET,
+            curve: Vec::new(),
+            slack: 0,
+            occupancy,
+            goal: None,
             tight: false,
             late: false,
         }
+    }
+
+    fn aim_at(&mut self, enough: Option<u32>) {
+        self.goal = enough.map(|registers| (registers as i32 - BESIDE).min(BUDGET[0]));
+        self.budget[0] = self.goal.unwrap_or(BUDGET[0]);
     }
 
     /// Starts at the beginning of a block.
@@ -125,8 +178,10 @@ impl Pressure {
     /// Says how many registers there are for a block; so many of them have values that can wait in memory. If its
     /// instructions need more in the order in which they came, and fewer in another, they get that.
     fn limit(&mut self, function: &Function, insts: Vec<Inst>, registers: i32, waiting: i32) -> Vec<Inst> {
-        let mut room = [registers - RESERVE, PREDICATES, UNIFORM];
-        let highest = self.highest(function, &insts);
+        self.budget[0] = self.goal.unwrap_or(BUDGET[0]);
+        let words = self.goal.into_iter().chain([registers - RESERVE]).min();
+        let mut room = [words.unwrap_or(0), PREDICATES, UNIFORM];
+        let highest = self.at_least_budget(function, &insts);
         if highest[0] > room[0] {
             room[0] += waiting;
         }
@@ -135,7 +190,7 @@ impl Pressure {
         if short(&highest) > 0 {
             for kept in [late::Kept::Reductions, late::Kept::Nothing] {
                 let late = late::late(function, &best.1, &self.left, kept);
-                let lower = self.highest(function, &late);
+                let lower = self.at_least_budget(function, &late);
                 if short(&lower) < short(&best.0) {
                     best = (lower, late);
                 }
@@ -149,19 +204,70 @@ impl Pressure {
             // Predicates that this order leaves free may fill gaps.
             self.most[1] = room[1];
         }
+        self.take_slack(function, &best.1, registers);
         best.1
+    }
+
+    /// Registers that cost no block of threads may be taken, where there are many anyway.
+    fn take_slack(&mut self, function: &Function, insts: &[Inst], registers: i32) {
+        self.slack = 0;
+        if let (Some(step), None, false) =
+            (self.occupancy.known_step((self.most[0] + RESERVE) as u32), self.goal, self.tight)
+        {
+            self.slack = ((step as i32).min(registers) - SPARE - self.most[0]).clamp(0, SLACK);
+        }
+        if self.slack > 0 {
+            self.most[0] += self.slack;
+            self.curve = self.behind(function, insts).iter().map(|counts| counts[0]).collect();
+            self.curve.insert(0, self.now[0]);
+        }
+    }
+
+    /// All instructions of the block before this one have been given a place.
+    fn all_before(&mut self, front: usize) {
+        if self.slack > 0 {
+            let now = self.curve.get(front).copied().unwrap_or(0);
+            self.budget[0] = BUDGET[0].max(now + self.slack);
+        }
+    }
+
+    /// The fewest words of general registers that instructions need in some order; or any number up to `enough`.
+    fn least(&mut self, function: &Function, insts: &[Inst], enough: i32) -> i32 {
+        let mut least = self.highest(function, insts)[0];
+        for kept in [late::Kept::Reductions, late::Kept::Nothing] {
+            if least > enough {
+                let late = late::late(function, insts, &self.left, kept);
+                least = least.min(self.highest(function, &late)[0]);
+            }
+        }
+        least
+    }
+
+    /// The most words of each file that an order may take: what it takes as it is, or the budget.
+    fn at_least_budget(&mut self, function: &Function, insts: &[Inst]) -> Counts {
+        let highest = self.highest(function, insts);
+        std::array::from_fn(|i| highest[i].max(self.budget[i]))
     }
 
     /// The most words that are alive at once in the order as it is.
     fn highest(&mut self, function: &Function, insts: &[Inst]) -> Counts {
-        let (left, now) = (self.left.clone(), self.now);
-        let mut most = BUDGET;
+        let now = self.now;
+        let behind = self.behind(function, insts);
+        behind.iter().fold(now, |most, counts| std::array::from_fn(|i| most[i].max(counts[i])))
+    }
+
+    /// What is alive behind each instruction in the order as it is.
+    fn behind(&mut self, function: &Function, insts: &[Inst]) -> Vec<Counts> {
+        let now = self.now;
+        let mut all = Vec::with_capacity(insts.len());
         for inst in insts {
             self.issue(function, *inst);
-            most.iter_mut().zip(self.now).for_each(|(m, n)| *m = (*m).max(n));
+            all.push(self.now);
         }
-        (self.left, self.now) = (left, now);
-        most
+        // They are all still to come.
+        self.now = now;
+        insts.iter().flat_map(|i| function.insts[*i].uses()).for_each(|v| self.left[v.index()] += 1);
+        all
     }
 
     /// What an instruction adds.
@@ -191,13 +297,13 @@ impl Pressure {
     fn has_room(&self, function: &Function, inst: Inst) -> bool {
         let mut added = self.now;
         function.insts[inst].results.iter().for_each(|v| add(&mut added, function, *v, 1));
-        let few = self.now[0] < BUDGET[0] || added[0] == self.now[0];
+        let few = self.now[0] < self.budget[0] || added[0] == self.now[0];
         few && (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i])
     }
 
     /// Does an instruction take registers where many are taken?
     fn is_tight(&self, change: &Counts) -> bool {
-        self.now[0] >= BUDGET[0] && change[0] > 0
+        self.now[0] >= self.budget[0] && change[0] > 0
     }
 
     /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
@@ -209,7 +315,7 @@ impl Pressure {
 
     /// Does an instruction give back a predicate where they are short? A carry is soon used, whatever that takes.
     fn frees_predicate(&self, change: &Counts) -> bool {
-        change[1] < 0 && self.now[1] >= BUDGET[1]
+        change[1] < 0 && self.now[1] >= self.budget[1]
     }
 
     /// By how much an instruction goes over what there may be.
@@ -243,24 +349,53 @@ struct List<'a> {
     left: u32,
     /// How often products have been waited for.
     waited: u32,
+    /// The place of the window in the block, and the first of its instructions that is still to come.
+    first: usize,
+    front: usize,
+    issued: Vec<bool>,
+    /// Who may go before others.
+    ahead: Option<Ahead>,
 }
 
 impl<'a> List<'a> {
-    fn new(function: &'a Function, graph: &'a Graph, pressure: &'a mut Pressure) -> List<'a> {
+    fn new(function: &'a Function, graph: &'a Graph, pressure: &'a mut Pressure, first: usize) -> List<'a> {
         let waits = graph.waits();
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
         let (earliest, free) = (vec![0; waits.len()], [0; Unit::COUNT]);
         let left = graph.pipe.iter().flatten().count() as u32;
-        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left, waited: 0 }
+        let ahead = pressure.goal.map(|_| Ahead::new(function, &graph.insts, pressure));
+        List {
+            function,
+            graph,
+            pressure,
+            waits,
+            earliest,
+            free,
+            ready,
+            time: 0,
+            left,
+            waited: 0,
+            first,
+            front: 0,
+            issued: vec![false; graph.insts.len()],
+            ahead,
+        }
     }
 
     fn run(mut self, out: &mut Vec<Inst>) {
+        self.pressure.all_before(self.first);
         while let Some(place) = self.next() {
             let node = self.ready.swap_remove(place);
             let inst = self.graph.insts[node];
             self.waited += u32::from(self.graph.is_wait[node]);
             self.time = self.time.max(self.begins(node));
+            if let Some(ahead) = &mut self.ahead {
+                ahead.issue(node, &self.pressure.change(self.function, inst));
+            }
             self.pressure.issue(self.function, inst);
+            self.issued[node] = true;
+            self.front += self.issued[self.front..].iter().take_while(|issued| **issued).count();
+            self.pressure.all_before(self.first + self.front);
             for &(to, cycles) in self.graph.after(node) {
                 self.earliest[to] = self.earliest[to].max(self.time + cycles);
                 self.waits[to] -= 1;
@@ -290,6 +425,13 @@ impl<'a> List<'a> {
         let rank = |node: usize| {
             let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
             let late = self.begins(node).saturating_sub(self.time);
+            if let Some(ahead) = &self.ahead {
+                let has_room = ahead.has_room(node, &self.pressure.change(self.function, inst));
+                return match has_room {
+                    true => (0, false, late, Reverse(height), node),
+                    false => (1, false, 0, Reverse(0), node),
+                };
+            }
             if self.pressure.has_room(self.function, inst) {
                 return (0, false, late, Reverse(height), node);
             }

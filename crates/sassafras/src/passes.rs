@@ -5,6 +5,7 @@
 //! fuel than it takes to come to it, the code is right.
 
 use crate::bank0::Machine;
+use crate::launch::Occupancy;
 use crate::{
     Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, induction, legalize,
     local, order, progress, select, simplify, sink, uniform,
@@ -17,6 +18,9 @@ pub struct Context {
     pub machine: &'static Machine,
     /// General registers that a thread may have.
     pub registers: u32,
+    pub occupancy: Occupancy,
+    /// Those that are enough for the code as it is ordered, and with more of which fewer threads run at once.
+    pub enough: Option<u32>,
     pub fuel: Fuel,
 }
 
@@ -98,13 +102,15 @@ pub fn are_same(one: u8, other: u8) -> bool {
     PASSES.iter().all(|pass| (pass.level <= one) == (pass.level <= other))
 }
 
+/// Says how many registers are enough, if that is known.
 pub fn run(
     function: &mut Function,
-    (machine, registers): (&'static Machine, u32),
+    (machine, registers, occupancy): (&'static Machine, u32, Occupancy),
     options: &Options,
     (times, log): (&mut Times, &mut String),
-) -> Result<(), Failure> {
-    let mut context = Context { machine, registers, fuel: Fuel::new(options.fuel) };
+) -> Result<Option<u32>, Failure> {
+    let fuel = Fuel::new(options.fuel);
+    let mut context = Context { machine, registers, occupancy, enough: None, fuel };
     check("lower", function, options, log)?;
     let is_wanted =
         |p: &&Pass| p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name));
@@ -113,7 +119,7 @@ pub fn run(
         done.map_err(|e| Failure::internal(pass.name, &function.name, e))?;
         check(pass.name, function, options, log)?;
     }
-    Ok(())
+    Ok(context.enough)
 }
 
 fn check(pass: &str, function: &Function, options: &Options, log: &mut String) -> Result<(), Failure> {

@@ -80,11 +80,12 @@ const PATIENCE: usize = 6;
 /// How many registers ptxas advises to have besides those of the widest operand, for products of warpgroups of all sizes.
 const BESIDE_OPERAND: u32 = 26;
 
-pub fn run(function: &mut Function, most: Limits) -> Result<Code, Refusal> {
+/// If there are `enough` registers without a value in memory, no more are taken.
+pub fn run(function: &mut Function, most: Limits, enough: Option<u32>) -> Result<Code, Refusal> {
     if let Some((data, registers)) = names_beyond(function, most.usable(most.registers)) {
         return Err(Refusal::TooFew { at: data.at, registers: registers + Limits::SYSTEM });
     }
-    let mut limits = most;
+    let mut limits = enough.map_or(most, Limits::registers);
     let mut may_pin = true;
     let mut brief = FxHashSet::default();
     let mut attempt = 0;
@@ -93,7 +94,13 @@ pub fn run(function: &mut Function, most: Limits) -> Result<Code, Refusal> {
         let live = Liveness::new(function, &cfg);
         let pins = if may_pin { Pins::new(function, &cfg, &live, &limits) } else { Pins::default() };
         let pinned = !pins.is_empty();
-        match Allocator::new(function, &cfg, &live, limits, pins).run() {
+        let outcome = Allocator::new(function, &cfg, &live, limits, pins).run();
+        let spills = matches!(&outcome, Ok(Outcome::Done(code)) if code.spill_stores + code.spill_loads > 0);
+        if limits.registers < most.registers && (spills || outcome.is_err()) {
+            limits = most;
+            continue;
+        }
+        match outcome {
             Ok(Outcome::Done(code)) => return Ok(*code),
             Ok(Outcome::Words(values)) => {
                 let patient = attempt < PATIENCE;
@@ -263,7 +270,7 @@ impl<'a> Allocator<'a> {
             undefined: undefined(function, cfg),
             definition: function.definitions().into_iter().map(|d| d.map(|(_, inst)| inst)).collect(),
             home: homes(function, cfg),
-            hints: Hints::new(function, cfg),
+            hints: Hints::new(function, cfg, live),
             pins,
             next_use: None,
             pressure: None,

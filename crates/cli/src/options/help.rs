@@ -58,6 +58,7 @@ fn help() -> String {
             let mark = match row.effect {
                 Effect::Done => "",
                 Effect::None(_) => "*",
+                Effect::MissingFor(_) => "",
                 Effect::Missing => "!",
             };
             option(&mut text, row, mark, row.help);
@@ -78,6 +79,7 @@ pub fn effects() -> String {
             Effect::Done => "as with ptxas",
             Effect::None(reason) => &format!("no effect: {reason}"),
             Effect::Missing => "not supported: refused",
+            Effect::MissingFor(value) => &format!("as with ptxas; '{value}' is not supported: refused"),
         };
         option(&mut text, row, "", effect);
     }

@@ -5,7 +5,7 @@
 use super::{Combine, Rewrite};
 use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
 use sass::M;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 type Rule = fn(&mut Combine, &InstData) -> Option<Rewrite>;
 
@@ -90,6 +90,23 @@ impl Combine<'_> {
         (whole && word(l, 0) && word(h, 1)).then_some(l.value)
     }
 
+    /// The same, where the words have become operands of their own since: they were loaded or put together before.
+    fn whole_pair(&self, [low, high]: &[Arg; 2]) -> Option<Value> {
+        let (op, modifiers, args): (_, &[M], &[Arg]) = match (low, high) {
+            (Arg::Const { bank: 0, offset }, Arg::Const { bank: 0, offset: next })
+                if *next == offset + 4 && !self.machine.constant_operands =>
+            {
+                let bank = Arg::Bank { bank: 0, index: None, offset: i32::try_from(*offset).ok()? };
+                (Op::Machine(sass::Op::LDC), &[M::_64], &[bank])
+            }
+            (Arg::Use(_), Arg::Use(_)) => (Op::Pseudo(Pseudo::Pack), &[], &[*low, *high]),
+            _ => return None,
+        };
+        let key = (op, modifiers.into(), args.into(), smallvec![(File::R, 2)], None);
+        let before = self.earlier(&key).map(|inst| self.function.insts[inst].results[0]);
+        self.pair(low, high).or(before)
+    }
+
     /// The two numbers of 64 bits whose sum is put together of these words.
     fn sum64(&self, low: &Arg, high: &Arg) -> Option<[[Arg; 2]; 2]> {
         let of = |arg: &Arg| self.define(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::IADD3));
@@ -97,8 +114,10 @@ impl Combine<'_> {
         let ([a0, b0, z0], [a1, b1, z1, carry, Arg::True(false)]) = (&l.args[..], &h.args[..]) else {
             return None;
         };
-        let fine =
-            |a: &Arg| matches!(a, Arg::Use(u) if u.is_plain()) || matches!(a, Arg::Imm(_) | Arg::Zero(_));
+        let fine = |a: &Arg| {
+            matches!(a, Arg::Use(u) if u.is_plain())
+                || matches!(a, Arg::Imm(_) | Arg::Zero(_) | Arg::Const { .. })
+        };
         let carried =
             l.results.len() == 2 && plain(carry) == Some(l.results[1]) && plain(low) == Some(l.results[0]);
         let form = l.modifiers.is_empty() && h.modifiers[..] == [M::X] && h.results.len() == 1;
@@ -156,7 +175,7 @@ fn wide_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         let Some(imad) = c.define(wide).filter(|d| d.op == Op::Machine(sass::Op::IMAD)) else { continue };
         // Even where others need the product, too, this is one instruction in place of two.
         let plain = imad.results.len() == 1 && is_zero(&imad.args[2]);
-        let Some(addend) = c.pair(&x[0], &x[1]).filter(|_| plain) else { continue };
+        let Some(addend) = c.whole_pair(&x).filter(|_| plain) else { continue };
         let modifiers = imad.modifiers.clone();
         return c.legal(data, sass::Op::IMAD, &modifiers, &[imad.args[0], imad.args[1], addend.into()]);
     }
@@ -265,6 +284,10 @@ fn guarded_load(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let undefined = |v: Value| c.define(v).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
     let keeps_nothing = load.results.len() == 1 && its.kept.iter().all(|k| undefined(*k));
     let kept = guard.kept[0];
+    let bits = |v: Value| c.known[v.index()].ok_or(v);
+    if same_guard && load.results.len() == 1 && bits(its.kept[0]) == bits(kept) {
+        return Some(Rewrite::Same(loaded));
+    }
     let constant = c.known[kept.index()].is_some_and(|bits| bits == 0 || c.function.values[kept].words == 1);
     let before = constant || c.serial[kept.index()] < c.serial[loaded.index()];
     if !same_guard || !keeps_nothing || !before || c.uses[loaded.index()] != 1 || !c.out.contains(&inst) {

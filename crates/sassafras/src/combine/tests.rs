@@ -387,7 +387,13 @@ fn programs_keep_their_meaning() {
         let before = program.function;
         ori::verify::verify(&before).expect("a well-formed program");
         let mut after = before.clone();
-        let mut context = Context { machine, registers: crate::launch::MOST, fuel: Fuel::new(None) };
+        let mut context = Context {
+            machine,
+            registers: crate::launch::MOST,
+            occupancy: crate::launch::Launch::default().occupancy(machine.sm),
+            enough: None,
+            fuel: Fuel::new(None),
+        };
         run(&mut after, &mut context).expect("a program");
         ori::verify::verify(&after).unwrap_or_else(|e| panic!("{e}\n{before}\n{after}"));
         for input in 1..4 {

@@ -441,15 +441,32 @@ impl<'a> Lower<'_, 'a> {
             Operand::Reg(_) if data.count > 1 => return self.set(to, raw),
             _ => std::slice::from_ref(to),
         };
+        let pieces = self.whole_elements(raw, data);
         for (i, element) in elements.iter().enumerate() {
             if matches!(element, Operand::Sink) {
                 continue;
             }
-            let value = self.element(raw, i as u8, data);
+            let value = match pieces.get(i) {
+                Some(piece) => *piece,
+                None => self.element(raw, i as u8, data),
+            };
             let value = self.widened(value, element, data.ty)?;
             self.set(element, value)?;
         }
         (elements.len() == usize::from(data.count)).then_some(())
+    }
+
+    /// Elements of whole words, all at once, so that they stay in the registers that they were loaded to. Not under a
+    /// guard: there each is a guarded copy, which the load takes over later (`combine/vectors.rs`).
+    fn whole_elements(&mut self, raw: Value, data: Data) -> Vec<Value> {
+        if data.count == 1 || data.ty.bits() < 32 || self.guard.is_some() {
+            return Vec::new();
+        }
+        let words = (data.ty.bits() / 32) as u8;
+        let pieces: Vec<Value> = (0..data.count).map(|_| self.kernel.code.value(File::R, words)).collect();
+        let apart = self.data(ori::Op::Pseudo(ori::Pseudo::Unpack), &[], &pieces, &[raw.into()]);
+        self.kernel.code.append(self.block, apart);
+        pieces
     }
 
     /// An element in words of its own; a narrow one with its sign, or zeros, above it.

@@ -156,6 +156,28 @@ fn ordered(first: Kind, second: Kind) -> bool {
     }
 }
 
+/// What an instruction has to do with memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touch {
+    Nothing,
+    /// It is a plain load of what may be written, and of what is not while the kernel runs.
+    Reads,
+    Constant,
+    /// It may write, or order what others write.
+    Writes,
+}
+
+impl Touch {
+    pub fn of(function: &Function, data: &InstData) -> Touch {
+        match kind(function, data) {
+            Kind::Free | Kind::Warp | Kind::Matrix => Touch::Nothing,
+            Kind::Load(Access { memory: Memory::Constant, .. }) => Touch::Constant,
+            Kind::Load(_) => Touch::Reads,
+            _ => Touch::Writes,
+        }
+    }
+}
+
 /// May it stand anywhere between what it needs and what needs it?
 pub fn is_free(function: &Function, data: &InstData) -> bool {
     kind(function, data) == Kind::Free

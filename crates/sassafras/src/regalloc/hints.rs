@@ -2,7 +2,7 @@
 
 use super::Allocator;
 use ori::entity::Entity;
-use ori::liveness::Liveness;
+use ori::liveness::{Liveness, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, Op, Pseudo, Value};
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    pub fn new(function: &Function, cfg: &Cfg) -> Hints {
+    pub fn new(function: &Function, cfg: &Cfg, live: &Liveness) -> Hints {
         let mut hints = Hints {
             wants: vec![None; function.values.len()],
             meant: vec![None; function.values.len()],
@@ -51,8 +51,41 @@ impl Hints {
                     offset += u.part.map_or(function.values[u.value].words, |p| p.count);
                 }
             }
+            hints.pass_on(function, block, &live.live_out[block.index()]);
         }
         hints
+    }
+
+    /// A word that ends where another one is made that will be packed wants that place, too: so the result can have it,
+    /// whatever else is alive by then. Words that were one value want it together.
+    fn pass_on(&mut self, function: &Function, block: Block, live_out: &ValueSet) {
+        let is_word = |v: Value| function.values[v].file == File::R && function.values[v].words == 1;
+        let mut alive = live_out.clone();
+        function.blocks[block].end.uses().for_each(|v| alive.insert(v));
+        for inst in function.blocks[block].insts.iter().rev().map(|i| &function.insts[*i]) {
+            let ends = |v: &Value| !alive.contains(*v) && self.wants[v.index()].is_none();
+            let kept = inst.guard.iter().flat_map(|g| &g.kept).copied();
+            let before = match inst.op {
+                Op::Machine(_) => kept.chain(inst.uses()).find(|v| is_word(*v) && ends(v)),
+                Op::Pseudo(Pseudo::Unpack) => inst.uses().find(ends),
+                _ => None,
+            };
+            if let (Some(before), Some(want)) = (before, self.want_together(&inst.results)) {
+                self.wants[before.index()] = Some(want);
+            }
+            inst.uses().for_each(|v| alive.insert(v));
+        }
+    }
+
+    /// What words want, if they will be side by side in a pack.
+    fn want_together(&self, words: &[Value]) -> Option<Want> {
+        let want = |v: &Value| match self.wants[v.index()] {
+            Some(Want::Packed { whole, offset }) => Some((whole, offset)),
+            _ => None,
+        };
+        let (whole, first) = want(words.first()?)?;
+        let in_order = |(i, v): (usize, &Value)| want(v) == Some((whole, first + i as u8));
+        words.iter().enumerate().all(in_order).then_some(Want::Packed { whole, offset: first })
     }
 
     /// The parameter that a value becomes.
