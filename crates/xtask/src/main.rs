@@ -82,7 +82,8 @@ cargo xtask <task>
       --ops RELATION FROM TO     list the operations behind one pair of ports: Raw Alu.R Fma.R
       --waits                    list where loops of our code wait for a distance that was never seen
       --mixed                    list operations that never come as close as their unit does
-      --write                    put what was measured in place of the model's table
+      --write                    add what was measured to the model's table
+      --fresh                    put it in place of the table: after a unit was split
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
   ops-bundle DIR                 a folder that records what a GPU does with each instruction, in ptxas's code and in ours
   record-ops DIR                 records that on this machine; DIR has the cubins, and gets the recording

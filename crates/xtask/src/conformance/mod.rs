@@ -148,7 +148,7 @@ fn percentage(equal: usize, all: usize) -> String {
 }
 
 /// The machine that a module names in its `.target`.
-fn target_of(source: &str) -> Option<&str> {
+pub fn target_of(source: &str) -> Option<&str> {
     let rest = source.lines().find_map(|line| line.trim_start().strip_prefix(".target"))?;
     rest.split(|c: char| !c.is_alphanumeric() && c != '_').find(|word| !word.is_empty())
 }
