@@ -105,19 +105,19 @@ def measure(names):
     import torch
     import triton
 
-    times = {}
     for name, prepare in cases():
         if names and name not in names:
             continue
         torch.manual_seed(0)
+        print(json.dumps([name, "the process ended here"]), flush=True)
         try:
             go, check = prepare()
             go()
             check()
-            times[name] = triton.testing.do_bench(go, return_mode="median")
+            time = triton.testing.do_bench(go, return_mode="median")
         except Exception as error:
-            times[name] = " ".join(str(error).split())[-160:]
-    print(json.dumps(times))
+            time = " ".join(str(error).split())[-160:]
+        print(json.dumps([name, time]), flush=True)
 
 
 def main():
@@ -133,7 +133,7 @@ def main():
                 if who == "ours":
                     environment["TRITON_PTXAS_PATH"] = sassafras
                 done = subprocess.run([sys.executable, __file__, "--measure", *names], env=environment, capture_output=True, text=True)  # fmt: skip
-                runs.append(json.loads(done.stdout.splitlines()[-1]) if done.stdout else {})
+                runs.append(dict(json.loads(line) for line in done.stdout.splitlines()))
     for name in results["ptxas"][0]:
         both = [[run.get(name, "not run") for run in results[who]] for who in ("ptxas", "ours")]
         wrong = [t for times in both for t in times if isinstance(t, str)]

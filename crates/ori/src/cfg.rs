@@ -4,36 +4,40 @@
 
 use crate::entity::{Block, Entity};
 use crate::function::Function;
+use smallvec::SmallVec;
+use std::sync::OnceLock;
+
+/// The neighbours of a block: seldom more than two.
+pub type Blocks = SmallVec<[Block; 4]>;
 
 #[derive(Clone, Debug)]
 pub struct Cfg {
-    pub preds: Vec<Vec<Block>>,
-    pub succs: Vec<Vec<Block>>,
+    pub preds: Vec<Blocks>,
+    pub succs: Vec<Blocks>,
     /// Reachable blocks in reverse post-order; the entry is first.
     pub order: Vec<Block>,
     idom: Vec<Option<Block>>,
-    /// Immediate post-dominator; `None` is the end of the program.
-    ipdom: Vec<Option<Block>>,
+    /// Immediate post-dominators, once somebody asks; `None` is the end of the program.
+    ipdom: OnceLock<Vec<Option<Block>>>,
 }
 
 impl Cfg {
     pub fn new(function: &Function) -> Cfg {
         let n = function.blocks.len();
-        let succs: Vec<Vec<Block>> = function
+        let succs: Vec<Blocks> = function
             .blocks
             .keys()
             .map(|b| function.blocks[b].end.edges().iter().map(|e| e.to).collect())
             .collect();
         let order = reverse_post_order(n, &[Function::ENTRY], &succs);
-        let mut preds = vec![Vec::new(); n];
+        let mut preds = vec![Blocks::new(); n];
         for &b in &order {
             for s in &succs[b.index()] {
                 preds[s.index()].push(b);
             }
         }
         let idom = dominators(n, &order, &preds);
-        let ipdom = post_dominators(n, &order, &succs, &preds);
-        Cfg { preds, succs, order, idom, ipdom }
+        Cfg { preds, succs, order, idom, ipdom: OnceLock::new() }
     }
 
     pub fn idom(&self, block: Block) -> Option<Block> {
@@ -41,7 +45,11 @@ impl Cfg {
     }
 
     pub fn ipdom(&self, block: Block) -> Option<Block> {
-        self.ipdom[block.index()]
+        self.ipdoms()[block.index()]
+    }
+
+    fn ipdoms(&self) -> &[Option<Block>] {
+        self.ipdom.get_or_init(|| post_dominators(self.succs.len(), &self.order, &self.succs, &self.preds))
     }
 
     pub fn reachable(&self, block: Block) -> bool {
@@ -53,7 +61,7 @@ impl Cfg {
     pub fn reachable_from(&self, from: Block, to: Option<Block>) -> Vec<Block> {
         let mut seen = vec![false; self.succs.len()];
         let mut reached = Vec::new();
-        let mut work: Vec<Block> = self.succs[from.index()].clone();
+        let mut work: Vec<Block> = self.succs[from.index()].to_vec();
         while let Some(b) = work.pop() {
             if Some(b) != to && !std::mem::replace(&mut seen[b.index()], true) {
                 reached.push(b);
@@ -118,7 +126,7 @@ impl Cfg {
 
     /// Does every way from `b` to the end pass `a`?
     pub fn post_dominates(&self, a: Block, b: Block) -> bool {
-        climbs_to(&self.ipdom, b, a)
+        climbs_to(self.ipdoms(), b, a)
     }
 }
 
@@ -133,7 +141,7 @@ fn climbs_to(parent: &[Option<Block>], from: Block, to: Block) -> bool {
     false
 }
 
-fn reverse_post_order(n: usize, roots: &[Block], succs: &[Vec<Block>]) -> Vec<Block> {
+fn reverse_post_order(n: usize, roots: &[Block], succs: &[Blocks]) -> Vec<Block> {
     let mut seen = vec![false; n];
     let mut order = Vec::new();
     for &root in roots {
@@ -161,7 +169,7 @@ fn reverse_post_order(n: usize, roots: &[Block], succs: &[Vec<Block>]) -> Vec<Bl
 }
 
 /// Immediate dominators by iteration over the order (Cooper, Harvey, Kennedy).
-fn dominators(n: usize, order: &[Block], preds: &[Vec<Block>]) -> Vec<Option<Block>> {
+fn dominators(n: usize, order: &[Block], preds: &[Blocks]) -> Vec<Option<Block>> {
     let mut place = vec![usize::MAX; n];
     for (i, b) in order.iter().enumerate() {
         place[b.index()] = i;
@@ -200,16 +208,9 @@ fn meet(idom: &[Option<Block>], place: &[usize], mut a: Block, mut b: Block) -> 
 
 /// Post-dominators are dominators of the reversed graph, whose root is a node of its own: every block that
 /// exits leads to it, and so does one block of every endless loop.
-fn post_dominators(
-    n: usize,
-    order: &[Block],
-    succs: &[Vec<Block>],
-    preds: &[Vec<Block>],
-) -> Vec<Option<Block>> {
+fn post_dominators(n: usize, order: &[Block], succs: &[Blocks], preds: &[Blocks]) -> Vec<Option<Block>> {
     let end = Block::new(n);
     let mut ends: Vec<Block> = order.iter().copied().filter(|b| succs[b.index()].is_empty()).collect();
-    let mut backward = preds.to_vec();
-    backward.push(ends.clone());
     let mut seen = vec![false; n];
     for b in reverse_post_order(n, &ends, preds) {
         seen[b.index()] = true;
@@ -222,10 +223,11 @@ fn post_dominators(
             }
         }
     }
-    backward[n] = ends.clone();
+    let mut backward = preds.to_vec();
+    backward.push(ends.iter().copied().collect());
     let reverse_order = reverse_post_order(n + 1, &[end], &backward);
-    let mut forward: Vec<Vec<Block>> = succs.to_vec();
-    forward.push(Vec::new());
+    let mut forward = succs.to_vec();
+    forward.push(Blocks::new());
     for b in ends {
         forward[b.index()].push(end);
     }

@@ -11,6 +11,7 @@ mod graph;
 mod late;
 mod through;
 
+use crate::launch::Occupancy;
 use crate::passes::Context;
 use crate::regalloc::{Ceilings, Limits};
 use ahead::Ahead;
@@ -29,7 +30,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let cfg = Cfg::new(function);
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
-    let mut pressure = Pressure::new(function);
+    let mut pressure = Pressure::new(function, context.occupancy);
     let limits = Limits::registers(context.registers);
     let ceilings = Ceilings::new(function, &cfg, &limits);
     let through = through::words(function, &cfg, &live);
@@ -50,7 +51,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         let mut ordered = Vec::with_capacity(insts.len());
         for window in graph::windows(function, &insts, WINDOW) {
             let graph = Graph::new(function, block, window, &mut latencies);
-            List::new(function, &graph, &mut pressure).run(&mut ordered);
+            let first = ordered.len();
+            List::new(function, &graph, &mut pressure, first).run(&mut ordered);
         }
         function.blocks[block].insts = ordered;
     }
@@ -65,7 +67,8 @@ fn enough(
     pressure: &mut Pressure,
     context: &Context,
 ) -> Option<u32> {
-    let mut needed = context.occupancy.step(1) as i32 - BESIDE;
+    let occupancy = context.occupancy.unwrap_or_else(|| Occupancy::usual(context.machine.sm));
+    let mut needed = occupancy.step(1) as i32 - BESIDE;
     for &block in &cfg.order {
         pressure.begin(function, live, block);
         needed = needed.max(pressure.least(function, &function.blocks[block].insts, needed));
@@ -73,7 +76,7 @@ fn enough(
             return None;
         }
     }
-    Some(context.occupancy.step((needed + BESIDE) as u32).min(context.registers))
+    Some(occupancy.step((needed + BESIDE) as u32).min(context.registers))
 }
 
 /// Does a block compute uniform values? Around calls these are computed again where they are needed, and come back to
@@ -109,6 +112,10 @@ const RESERVE: i32 = 6;
 /// Of those that are enough: those that the system has, and those that stay free.
 const BESIDE: i32 = Limits::SYSTEM as i32 + 2;
 
+/// Where more of them don't matter: how many are taken, and how many stay free, because not every value finds a place.
+const SLACK: i32 = 16;
+const SPARE: i32 = 16;
+
 /// Which values are alive, and how many words that is.
 struct Pressure {
     /// How often each value is still used in the block; once more if it is alive at its end.
@@ -119,6 +126,13 @@ struct Pressure {
     budget: Counts,
     /// The words of general registers that are to be enough, where more would let fewer threads run.
     goal: Option<i32>,
+    /// How many words are alive before each instruction of the block in the order as it is, and how many more don't
+    /// matter, because as many blocks run at a time.
+    curve: Vec<i32>,
+    slack: i32,
+    /// Words up to which it doesn't matter how many they are.
+    easy: i32,
+    occupancy: Option<Occupancy>,
     /// There are fewer registers than the code could use.
     tight: bool,
     /// The order as it is was made to take few of them.
@@ -126,7 +140,7 @@ struct Pressure {
 }
 
 impl Pressure {
-    fn new(function: &Function) -> Pressure {
+    fn new(function: &Function, occupancy: Option<Occupancy>) -> Pressure {
         let values = function.values.len();
         Pressure {
             left: vec![0; values],
@@ -135,6 +149,10 @@ impl Pressure {
             most: BUDGET,
             budget: BUDGET,
             goal: None,
+            curve: Vec::new(),
+            slack: 0,
+            easy: BUDGET[0],
+            occupancy,
             tight: false,
             late: false,
         }
@@ -185,9 +203,18 @@ impl Pressure {
         self.tight = best.0[0] > room[0];
         self.late = short(&best.0) < short(&highest);
         self.most = std::array::from_fn(|i| best.0[i].min(room[i]));
+        self.slack = 0;
+        if let (Some(occupancy), false, None) = (self.occupancy, self.tight, self.goal) {
+            let step = occupancy.step((self.most[0] + RESERVE) as u32);
+            self.slack = ((step as i32).min(registers) - SPARE - self.most[0]).clamp(0, SLACK);
+            self.most[0] += self.slack;
+        }
         if self.late {
             // Predicates that this order leaves free may fill gaps.
             self.most[1] = room[1];
+        }
+        if self.slack > 0 {
+            self.highest(function, &best.1);
         }
         best.1
     }
@@ -220,8 +247,10 @@ impl Pressure {
     /// What is alive behind each instruction in the order as it is.
     fn behind(&mut self, function: &Function, insts: &[Inst]) -> Vec<Counts> {
         let now = self.now;
+        self.curve.clear();
         let mut all = Vec::with_capacity(insts.len());
         for inst in insts {
+            self.curve.push(self.now[0]);
             self.issue(function, *inst);
             all.push(self.now);
         }
@@ -254,17 +283,23 @@ impl Pressure {
         function.insts[inst].uses().for_each(|v| self.left[v.index()] -= 1);
     }
 
+    /// All instructions before this one have been given a place.
+    fn at(&mut self, front: usize) {
+        let before = self.curve.get(front).copied().unwrap_or(0);
+        self.easy = BUDGET[0].max(if self.slack > 0 { before + self.slack } else { 0 });
+    }
+
     /// Is there room enough, whatever ends with an instruction?
     fn has_room(&self, function: &Function, inst: Inst) -> bool {
         let mut added = self.now;
         function.insts[inst].results.iter().for_each(|v| add(&mut added, function, *v, 1));
-        let few = self.now[0] < self.budget[0] || added[0] == self.now[0];
+        let few = self.now[0] < self.easy || added[0] == self.now[0];
         few && (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i])
     }
 
     /// Does an instruction take registers where many are taken?
     fn is_tight(&self, change: &Counts) -> bool {
-        self.now[0] >= self.budget[0] && change[0] > 0
+        self.now[0] >= self.easy && change[0] > 0
     }
 
     /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
@@ -312,19 +347,39 @@ struct List<'a> {
     waited: u32,
     /// Who may go before others.
     ahead: Option<Ahead>,
+    /// The place of the window in the block, and the first of its instructions that is still to come.
+    first: usize,
+    front: usize,
+    issued: Vec<bool>,
 }
 
 impl<'a> List<'a> {
-    fn new(function: &'a Function, graph: &'a Graph, pressure: &'a mut Pressure) -> List<'a> {
+    fn new(function: &'a Function, graph: &'a Graph, pressure: &'a mut Pressure, first: usize) -> List<'a> {
         let waits = graph.waits();
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
         let (earliest, free) = (vec![0; waits.len()], [0; Unit::COUNT]);
         let left = graph.pipe.iter().flatten().count() as u32;
         let ahead = pressure.goal.map(|_| Ahead::new(function, &graph.insts, pressure));
-        List { function, graph, pressure, earliest, free, waits, ready, time: 0, left, waited: 0, ahead }
+        List {
+            function,
+            graph,
+            pressure,
+            earliest,
+            free,
+            waits,
+            ready,
+            time: 0,
+            left,
+            waited: 0,
+            first,
+            front: 0,
+            ahead,
+            issued: vec![false; graph.insts.len()],
+        }
     }
 
     fn run(mut self, out: &mut Vec<Inst>) {
+        self.pressure.at(self.first);
         while let Some(place) = self.next() {
             let node = self.ready.swap_remove(place);
             let inst = self.graph.insts[node];
@@ -334,6 +389,11 @@ impl<'a> List<'a> {
                 ahead.issue(node, &self.pressure.change(self.function, inst));
             }
             self.pressure.issue(self.function, inst);
+            self.issued[node] = true;
+            while self.issued.get(self.front).copied().unwrap_or(false) {
+                self.front += 1;
+            }
+            self.pressure.at(self.first + self.front);
             for &(to, cycles) in self.graph.after(node) {
                 self.earliest[to] = self.earliest[to].max(self.time + cycles);
                 self.waits[to] -= 1;

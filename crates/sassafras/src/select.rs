@@ -20,7 +20,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let mut changed = false;
     for _ in 0..ROUNDS {
         let cfg = Cfg::new(function);
-        let mut ways: Vec<usize> = cfg.preds.iter().map(Vec::len).collect();
+        let mut ways: Vec<usize> = cfg.preds.iter().map(|preds| preds.len()).collect();
         let mut found = false;
         for &block in cfg.order.iter().rev() {
             if let Some(branch) = Branch::of(function, &ways, block)

@@ -131,7 +131,7 @@ fn replace(function: &mut Function, same: &Same, block: Block) {
 /// A block that is the only way on from its only predecessor becomes part of that.
 fn merge(function: &mut Function) {
     let cfg = Cfg::new(function);
-    let mut preds: Vec<usize> = cfg.preds.iter().map(Vec::len).collect();
+    let mut preds: Vec<usize> = cfg.preds.iter().map(|preds| preds.len()).collect();
     // Control can also come to the target of a convergence barrier.
     for inst in function.insts.keys() {
         for arg in &function.insts[inst].args {

@@ -39,12 +39,14 @@ pub use image::LoadError;
 
 use crate::ptx::memory::Global;
 use crate::ptx::{BLOCK_TURN, FaultKind, Launch, SHARED_LIMIT, Statistics, coordinates};
-use crate::verify::Report;
+use crate::verify::{Issue, Report};
 use cluster::Cluster;
 use fault::Hazards;
 use image::{Image, Kernel};
 use program::{Action, Step};
+use sass::Model;
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 
 /// What a register holds that is read before its value is there.
 pub const POISON: u32 = 0xdead_beef;
@@ -53,6 +55,8 @@ pub const POISON: u32 = 0xdead_beef;
 pub struct Program {
     image: Image,
     steps: Vec<Step>,
+    /// The steps as the schedule verifier sees them, once somebody asks.
+    issues: OnceLock<Vec<Issue>>,
 }
 
 impl Program {
@@ -60,7 +64,15 @@ impl Program {
     pub fn new(file: &[u8]) -> Result<Program, LoadError> {
         let image = Image::load(file)?;
         let steps = decode::steps(&image);
-        Ok(Program { image, steps })
+        Ok(Program { image, steps, issues: OnceLock::new() })
+    }
+
+    fn issue(&self, index: usize) -> &Issue {
+        let issues = || {
+            let model = Model::of(self.image.target.isa);
+            self.image.code.iter().enumerate().map(|(index, inst)| Issue::of(model, index, inst)).collect()
+        };
+        &self.issues.get_or_init(issues)[index]
     }
 
     /// How many instructions there are.

@@ -31,7 +31,7 @@ pub mod mutants;
 mod report;
 mod state;
 
-pub(crate) use state::{Issue, State};
+pub(crate) use state::{Issue, State, cycles};
 
 pub use report::{Report, Short, Site};
 
@@ -228,6 +228,9 @@ fn late_touches(model: &Model, code: &Code, block: Range<usize>, findings: &mut 
         if inst.op() == Op::WARPGROUP && inst.has(M::ARRIVE) {
             since = Some(BTreeMap::new());
         }
+        if since.is_none() {
+            continue;
+        }
         for touch in model.touches(inst).filter(|t| t.file == Kind::R) {
             for register in touch.registers() {
                 if !product {
@@ -264,6 +267,9 @@ fn has_constant_operand(inst: &Inst) -> bool {
 /// An operand that is kept in the operand cache while its instruction overwrites the register: who reads it next gets
 /// the old value. ptxas sets none of 52,045 such flags in real code so.
 fn stale_operand(model: &Model, index: usize, inst: &Inst) -> Option<Dependence> {
+    if inst.control.reuse == 0 {
+        return None;
+    }
     let kept = |touch: &Touch| {
         inst.operands().any(|(slot, operand)| {
             let lane = slot.lane.is_some_and(|lane| inst.control.reuse >> lane & 1 == 1);

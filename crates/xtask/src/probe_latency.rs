@@ -1,6 +1,6 @@
 //! `probe-latency`: the machine model's distances, measured in code that ptxas emits.
 //!
-//! Random chains (`chains.rs`), programs for the asynchronous units (`units.rs`) and real PTX go through ptxas for each
+//! Random chains (`chains.rs`), some with too many predicates, programs for the asynchronous units (`units.rs`) and real PTX go through ptxas for each
 //! target; `survey.rs` reads the cubins and prints the table. Without `--write` the table is compared with the one in
 //! the repository: the task fails where ptxas was seen closer than the model allows, which would make the verifier
 //! reject good code.
@@ -110,6 +110,11 @@ fn compile(tools: &Tools, target: &str, request: &Request) -> Result<Vec<PathBuf
         let text = chains::program(target, sm, seed, LENGTH, seed % 4 == 3);
         let cubin = reference.compile(&format!("chain-{seed}"), &text)?;
         cubins.push(cubin.ok_or(format!("ptxas refuses random program {seed} for {target}"))?);
+    }
+    for seed in 0..request.programs / 4 {
+        let text = chains::crowded(target, sm, seed, LENGTH, seed % 4 == 3);
+        let cubin = reference.compile(&format!("crowd-{seed}"), &text)?;
+        cubins.push(cubin.ok_or(format!("ptxas refuses crowded program {seed} for {target}"))?);
     }
     for (name, text) in units::programs(target, sm) {
         match reference.compile(&name, &text)? {

@@ -13,18 +13,18 @@ use super::image::{CODE, Image};
 use super::program::*;
 use crate::ptx::program::{Reduction, Shuffle, WarpOperation};
 use crate::sass::flight::Closing;
-use crate::verify::Issue;
+use crate::verify::cycles;
 use ori::eval::Meaning;
-use sass::{Class, Inst, Kind, M, Model, Op, Operand, PT, RZ, Role, WORD_BYTES};
+use sass::{Class, Inst, Kind, M, Op, Operand, PT, RZ, Role, WORD_BYTES};
 
 /// All instructions of an image.
 pub fn steps(image: &Image) -> Vec<Step> {
-    let model = Model::of(image.target.isa);
     let step = |(index, inst): (usize, &Inst)| {
         let decoder = Decoder { inst, index };
         Step {
             guard: decoder.guard(),
-            issue: Issue::of(model, index, inst),
+            waits: inst.control.wait,
+            stall: cycles(inst.control),
             action: decoder.action().unwrap_or_else(|| Action::Unsupported(inst.to_string())),
         }
     };

@@ -1,10 +1,9 @@
-//! Decoded code: each instruction once, with its operands looked up, its touches of registers and its waits.
+//! Decoded code: each instruction once, with its operands looked up and its waits.
 
 use crate::ptx::memory::Space;
 use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation, WholeFunction};
 use crate::sass::flight::{Closing, Combine};
 use crate::texture::{Outside, Read};
-use crate::verify::Issue;
 use crate::warpgroup::GroupProduct;
 use ori::eval::Meaning;
 use sass::{M, Op};
@@ -106,7 +105,10 @@ pub struct Address {
 
 pub struct Step {
     pub guard: Condition,
-    pub issue: Issue,
+    /// Scoreboards that must be zero before it issues.
+    pub waits: u8,
+    /// Cycles until the next one may issue.
+    pub stall: u8,
     pub action: Action,
 }
 

@@ -265,15 +265,15 @@ impl Warp {
     /// Issues an instruction in time: registers that it reads too early hold poison.
     fn issue(&mut self, context: &Context, run: &mut Run, group: &mut Group, step: &Step) {
         if !self.copies.is_empty() {
-            self.await_copies(run.global, run.common, step.issue.waits());
+            self.await_copies(run.global, run.common, step.waits);
         }
-        self.clock += u64::from(step.issue.stall());
+        self.clock += u64::from(step.stall);
         if !context.launch.check_schedule {
             return;
         }
         let model = Model::of(context.program.image.target.isa);
         let short = &mut self.short;
-        group.timing.step(model, &step.issue, &mut |dependence| {
+        group.timing.step(model, context.program.issue(group.pc as usize), &mut |dependence| {
             if let Some(what) = dependence.short(model) {
                 short.push((dependence, what));
             }

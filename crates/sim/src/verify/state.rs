@@ -387,16 +387,6 @@ impl Issue {
         self.accesses.iter().any(|access| access.register == register && access.role == Role::Use)
     }
 
-    /// Scoreboards that must be zero before it issues.
-    pub fn waits(&self) -> u8 {
-        self.waits
-    }
-
-    /// Cycles until the next instruction may issue.
-    pub fn stall(&self) -> u8 {
-        self.stall
-    }
-
     /// The event's instruction runs only where this one does not.
     fn excludes(&self, event: &Event) -> bool {
         match (self.guard, event.guard) {
@@ -419,7 +409,7 @@ fn is_predicate(register: u16) -> bool {
 
 /// Cycles until the next instruction may issue. No stall and no hold means: when the pipes are empty. ptxas -O0 has it
 /// on matrix products, whose results the next instruction reads; no scoreboard is waited for.
-fn cycles(control: Control) -> u8 {
+pub fn cycles(control: Control) -> u8 {
     match control.stall {
         0 if control.yields => u8::MAX,
         stall => stall.max(1),

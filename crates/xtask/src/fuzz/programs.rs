@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz programs`: generated PTX, for which everything must agree.
 //!
 //! For each program:
-//! * the front end accepts it, and its printed form runs to the same memory;
+//! * the front end accepts it, and its printed form parses back to the same tree, or runs to the same memory;
 //! * the interpreter runs it without a fault;
 //! * it compiles in every one of [`WAYS`], with the checks after each pass on, and nothing panics;
 //! * the schedule verifier has nothing to say about the code; the same code is looked at and run once;
@@ -136,7 +136,8 @@ fn check(program: &Program, campaign: &Campaign, ptxas: Option<&Ptxas>) -> Outco
         let expected = subject.interpret()?;
         let source = ptx::print(&module);
         let printed = Subject { source: &source, module: &parse(&source)?, ..subject };
-        if printed.interpret()? != expected {
+        // The same tree does the same.
+        if printed.module != subject.module && printed.interpret()? != expected {
             return Err(failure("printing", "the printed module does something else"));
         }
         let mut checked = Checked::default();

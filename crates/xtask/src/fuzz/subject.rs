@@ -160,6 +160,9 @@ impl Subject<'_> {
 
 /// How many words of memory differ, and the first of them.
 pub fn difference(expected: &[u8], got: &[u8]) -> Option<String> {
+    if expected == got {
+        return None;
+    }
     let pairs = expected.chunks(8).zip(got.chunks(8)).enumerate();
     let wrong: Vec<_> = pairs.filter(|(_, (want, have))| want != have).collect();
     let (word, (want, have)) = wrong.first()?;

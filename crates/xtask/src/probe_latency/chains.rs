@@ -105,8 +105,23 @@ const FORMS: [(u32, &str); 99] = [
     (75, "setp.gt.f16x2 P|p199,A,B;"),
 ];
 
-/// How many instructions of one program in a hundred a chain takes its operands from: the last ones.
-const REACH: u64 = 3;
+/// Forms for programs with more predicates than registers for them: bits of a word become predicates (R2P), and
+/// predicates words.
+const CROWDED: [&str; 6] = [
+    "{ .reg .b32 v<2>; .reg .pred q; and.b32 v0,A,1; and.b32 v1,A,2; setp.ne.b32 P,v0,0; setp.ne.b32 q,v1,0; \
+     selp.b32 D,B,C,q; }",
+    "{ .reg .b32 v<2>; .reg .pred q<2>; and.b32 v0,A,1; and.b32 v1,A,2; setp.eq.b32 q0,v0,0; setp.eq.b32 q1,v1,0; \
+     selp.f32 D,B,C,q0; @q1 neg.f32 D,D; }",
+    "and.pred P,Q,S;",
+    "or.pred P,Q,S;",
+    "selp.b32 D,A,B,Q;",
+    "mov.b32 D,A; @Q fma.rn.f32 D,A,B,C;",
+];
+
+/// How many of the last values a chain takes its operands from.
+pub const REACH: u64 = 3;
+/// Of predicates, where there shall be too many: the machine has seven.
+const CROWD: u64 = 14;
 
 /// A small generator of random numbers, so that a seed names a program.
 pub struct Random(u64);
@@ -130,6 +145,17 @@ pub fn program(target: &str, sm: u32, seed: u64, length: u32, uniform: bool) -> 
     Chain::default().program(target, &chosen, length, uniform, &mut random)
 }
 
+/// A program in which predicates do not fit into their registers: ptxas keeps some of them in words.
+pub fn crowded(target: &str, sm: u32, seed: u64, length: u32, uniform: bool) -> String {
+    let mut random = Random::new(seed);
+    let plain = forms(sm);
+    let setting: Vec<_> = plain.iter().copied().filter(|form| form.contains('P')).collect();
+    let mut chosen = choose(&CROWDED, 3, &mut random);
+    chosen.extend(choose(&setting, 5, &mut random));
+    chosen.extend(choose(&plain, 4, &mut random));
+    Chain { predicates: CROWD, ..Chain::default() }.program(target, &chosen, length, uniform, &mut random)
+}
+
 /// The forms that a target has.
 pub fn forms(sm: u32) -> Vec<&'static str> {
     FORMS.iter().filter(|form| form.0 <= sm).map(|form| form.1).collect()
@@ -140,14 +166,21 @@ pub fn choose(forms: &[&'static str], count: usize, random: &mut Random) -> Vec<
 }
 
 /// What a program has beside the chain.
-#[derive(Default)]
 pub struct Chain {
+    /// How many of the last predicates are taken as operands.
+    pub predicates: u64,
     /// In the module, and in the kernel.
     pub variables: &'static str,
     pub registers: &'static str,
     /// Instructions before and behind the chain; `u0` is the thread's address, `base` the kernel's.
     pub begin: &'static str,
     pub end: &'static str,
+}
+
+impl Default for Chain {
+    fn default() -> Chain {
+        Chain { predicates: REACH, variables: "", registers: "", begin: "", end: "" }
+    }
 }
 
 impl Chain {
@@ -164,7 +197,7 @@ impl Chain {
         let mut body = String::new();
         for _ in 0..length {
             let form = chosen[random.below(chosen.len() as u64) as usize];
-            body += &format!("  {}\n", values.line(form, random));
+            body += &format!("  {}\n", values.line(form, self.predicates, random));
         }
         let inputs = if uniform {
             "ld.param.b32 r0,[n]; ld.param.b32 r1,[n+4]; ld.param.b32 r2,[n+8]; ld.param.b32 r3,[n+12];"
@@ -173,7 +206,7 @@ impl Chain {
         };
         let Values { words, longs, predicates } = values;
         let (last_word, last_long, last_predicate) = (words - 1, longs - 1, predicates - 1);
-        let Chain { variables, registers, begin, end } = self;
+        let Chain { variables, registers, begin, end, .. } = self;
         format!(
             ".version 9.0\n.target {target}\n.address_size 64\n.const .b32 constants[256];\n{variables}\
              .entry chain(.param .b64 pointer,.param .align 16 .b8 n[16]) {{\n\
@@ -198,17 +231,17 @@ struct Values {
 
 impl Values {
     /// A form with values in place of its letters.
-    fn line(&mut self, form: &str, random: &mut Random) -> String {
-        let mut recent = |next: u64| next - 1 - random.below(REACH.min(next));
+    fn line(&mut self, form: &str, predicates: u64, random: &mut Random) -> String {
+        let mut among = |reach: u64, next: u64| next - 1 - random.below(reach.min(next));
         let mut line = String::new();
         for letter in form.chars() {
             match letter {
                 'D' => line += &format!("r{}", self.words),
                 'L' => line += &format!("l{}", self.longs),
                 'P' => line += &format!("p{}", self.predicates),
-                'A' | 'B' | 'C' => line += &format!("r{}", recent(self.words)),
-                'X' | 'Y' | 'Z' => line += &format!("l{}", recent(self.longs)),
-                'Q' | 'S' => line += &format!("p{}", recent(self.predicates)),
+                'A' | 'B' | 'C' => line += &format!("r{}", among(REACH, self.words)),
+                'X' | 'Y' | 'Z' => line += &format!("l{}", among(REACH, self.longs)),
+                'Q' | 'S' => line += &format!("p{}", among(predicates, self.predicates)),
                 'T' => line += "t0",
                 'U' => line += "u0",
                 'G' => line += "base",

@@ -11,6 +11,7 @@ const PROGRAMS: u64 = 200;
 const LENGTH: u32 = 60;
 
 const CHAIN: Chain = Chain {
+    predicates: chains::REACH,
     variables: ".global .texref tx;\n",
     registers: ".reg .b32 w<16>;\n.reg .f64 v<4>;\n.shared .align 8 .b8 bars[64];\n",
     begin: "mov.b32 t1,sm; mov.u32 t0,%tid.x; mad.wide.u32 u0,t0,64,base;\n\
