@@ -21,6 +21,7 @@ use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Block, Cfg, File, Function, Inst, Op, Pseudo, Value};
 use sass::model::Unit;
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 
 /// Instructions that are looked at together.
@@ -115,6 +116,9 @@ const BESIDE: i32 = Limits::SYSTEM as i32 + 2;
 /// Where more of them don't matter: how many are taken, and how many stay free, because not every value finds a place.
 const SLACK: i32 = 16;
 const SPARE: i32 = 16;
+
+/// How many are tried before the first one goes.
+const TRIES: usize = 16;
 
 /// Which values are alive, and how many words that is.
 struct Pressure {
@@ -418,18 +422,14 @@ impl<'a> List<'a> {
     /// The place in the list of the one that comes next: what fits into the registers before what doesn't, what can
     /// issue at once before what can't, the most urgent first, and else the order as it was.
     fn next(&self) -> Option<usize> {
+        if let Some(ahead) = &self.ahead {
+            return self.next_with_room(ahead);
+        }
         let longest = self.ready.iter().map(|n| self.graph.height[*n]).max()?;
         let left = longest.max(self.left);
         let rank = |node: usize| {
             let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
             let late = self.begins(node).saturating_sub(self.time);
-            if let Some(ahead) = &self.ahead {
-                let has_room = ahead.has_room(node, &self.pressure.change(self.function, inst));
-                return match has_room {
-                    true => (0, false, late, Reverse(height), node),
-                    false => (1, false, 0, Reverse(0), node),
-                };
-            }
             if self.pressure.has_room(self.function, inst) {
                 return (0, false, late, Reverse(height), node);
             }
@@ -451,5 +451,23 @@ impl<'a> List<'a> {
             (excess, early, late, Reverse(height), node)
         };
         (0..self.ready.len()).min_by_key(|place| rank(self.ready[*place]))
+    }
+
+    /// The same, where there must be room before all that came first: of the best ones, or else the first.
+    fn next_with_room(&self, ahead: &Ahead) -> Option<usize> {
+        let rank = |place: &usize| {
+            let node = self.ready[*place];
+            (self.begins(node).saturating_sub(self.time), Reverse(self.graph.height[node]), node)
+        };
+        let mut refused: SmallVec<[usize; TRIES]> = SmallVec::new();
+        while refused.len() < TRIES {
+            let place = (0..self.ready.len()).filter(|p| !refused.contains(p)).min_by_key(rank)?;
+            let node = self.ready[place];
+            if ahead.has_room(node, &self.pressure.change(self.function, self.graph.insts[node])) {
+                return Some(place);
+            }
+            refused.push(place);
+        }
+        self.ready.iter().position(|node| *node == ahead.first)
     }
 }
