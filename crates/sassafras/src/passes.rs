@@ -18,7 +18,8 @@ pub struct Context {
     pub machine: &'static Machine,
     /// General registers that a thread may have.
     pub registers: u32,
-    pub occupancy: Occupancy,
+    /// How many blocks run at once, if their size is known.
+    pub occupancy: Option<Occupancy>,
     /// Those that are enough for the code as it is ordered, and with more of which fewer threads run at once.
     pub enough: Option<u32>,
     pub fuel: Fuel,
@@ -107,7 +108,7 @@ pub fn are_same(one: u8, other: u8) -> bool {
 /// Says how many registers are enough, if that is known.
 pub fn run(
     function: &mut Function,
-    (machine, registers, occupancy): (&'static Machine, u32, Occupancy),
+    (machine, registers, occupancy): (&'static Machine, u32, Option<Occupancy>),
     options: &Options,
     (times, log): (&mut Times, &mut String),
 ) -> Result<Option<u32>, Failure> {
