@@ -121,8 +121,15 @@ fn refuse_what_is_missing(given: &Given, log: &Log) -> Result<(), Stop> {
     if given.word(Id::QueryControls) == Some("") {
         return Err(log.fatal("File '' could not be opened"));
     }
-    match OPTIONS.iter().find(|row| row.effect == Effect::Missing && given.has(row.id)) {
-        Some(row) => Err(log.fatal(&format!("Option '--{}' is not supported by sassafras yet", row.long))),
+    let missing = OPTIONS.iter().find_map(|row| match row.effect {
+        Effect::Missing if given.has(row.id) => Some(format!("--{}", row.long)),
+        Effect::MissingFor(value) if given.word(row.id) == Some(value) => {
+            Some(format!("--{}={value}", row.long))
+        }
+        _ => None,
+    });
+    match missing {
+        Some(option) => Err(log.fatal(&format!("Option '{option}' is not supported by sassafras yet"))),
         None => Ok(()),
     }
 }
@@ -150,6 +157,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         },
         debug_code: is_debugged,
         errors_at_exit: given.has(Id::ErrorsAtExit),
+        steer_threads: given.word(Id::Sanitize) == Some("threadsteer"),
         launch: given.bounds(),
         load_cache: given.cache_rule(Id::DefaultLoad, Id::ForceLoad),
         store_cache: given.cache_rule(Id::DefaultStore, Id::ForceStore),

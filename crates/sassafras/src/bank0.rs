@@ -160,6 +160,11 @@ impl Machine {
         self.sm < 90
     }
 
+    /// A sleep says that the whole warp sleeps.
+    pub fn sleeps_by_warp(&self) -> bool {
+        self.sm < 80
+    }
+
     /// The driver has functions for `tex.grad` where the machine has no operation.
     pub fn driver_has_gradients(&self) -> bool {
         self.sm >= 90

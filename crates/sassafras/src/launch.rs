@@ -68,35 +68,39 @@ fn capacity(sm: u16) -> (u32, u32) {
 /// How many blocks run at once on a multiprocessor, as far as their registers decide.
 #[derive(Clone, Copy, Debug)]
 pub struct Occupancy {
-    /// Warps of a block.
+    /// Warps of a block, and whether that is known.
     warps: u32,
+    known: bool,
     /// The most blocks, however few registers they have.
     most: u32,
 }
 
 impl Occupancy {
-    fn new(threads: u32, sm: u16) -> Occupancy {
+    /// Warps that a block is taken to have if nothing says.
+    const USUAL: u32 = 4;
+
+    fn new(threads: Option<u32>, sm: u16) -> Occupancy {
         let (all, blocks) = capacity(sm);
-        let warps = threads.div_ceil(32).max(1);
-        Occupancy { warps, most: blocks.min(all / 32 / warps) }
+        let warps = threads.map_or(Occupancy::USUAL, |each| each.div_ceil(32).max(1));
+        Occupancy { warps, known: threads.is_some(), most: blocks.min(all / 32 / warps) }
     }
 
-    /// Of blocks as they often are.
-    pub fn usual(sm: u16) -> Occupancy {
-        Occupancy::new(128, sm)
-    }
-
-    /// With so many registers for each thread. A warp has them in a quarter of the multiprocessor.
+    /// With so many registers for each thread.
     fn blocks(&self, registers: u32) -> u32 {
-        let warps = 4 * (REGISTERS / (32 * registers.next_multiple_of(8).max(8)));
+        let warps = 4 * (REGISTERS / (registers.next_multiple_of(8).max(8) * 32));
         (warps / self.warps).min(self.most)
     }
 
-    /// The most registers with which as many blocks run at a time as with `least` of them.
-    pub fn step(&self, least: u32) -> u32 {
-        let steps = (8..=MOST + 1).step_by(8).filter(|r| *r >= least);
-        let same = steps.take_while(|r| self.blocks(*r) == self.blocks(least));
+    /// The most registers with which as many blocks run.
+    pub fn step(&self, registers: u32) -> u32 {
+        let steps = (registers.next_multiple_of(8).max(8)..=MOST + 1).step_by(8);
+        let same = steps.take_while(|r| self.blocks(*r) == self.blocks(registers));
         same.last().unwrap_or(MOST).min(MOST)
+    }
+
+    /// The same, if the size of a block is known.
+    pub fn known_step(&self, registers: u32) -> Option<u32> {
+        self.known.then(|| self.step(registers))
     }
 }
 
@@ -233,9 +237,8 @@ impl Launch {
         Some(cap.clamp(LEAST, MOST))
     }
 
-    /// How many blocks run at once, if their size is known.
-    pub fn occupancy(&self, sm: u16) -> Option<Occupancy> {
-        self.threads().filter(|_| !self.impossible).map(|threads| Occupancy::new(threads, sm))
+    pub fn occupancy(&self, sm: u16) -> Occupancy {
+        Occupancy::new(self.threads().filter(|_| !self.impossible), sm)
     }
 
     /// Leaves a device function no more registers than the kernels do that call it.
@@ -287,7 +290,7 @@ mod tests {
 
     #[test]
     fn registers_decide_how_many_blocks_run() {
-        let step = |threads, least| Occupancy::new(threads, 90).step(least);
+        let step = |threads, least| Occupancy::new(Some(threads), 90).step(least);
         // Sixteen blocks of four warps are all that there may be; twelve have forty registers each.
         assert_eq!([1, 32, 33, 40, 41, 64].map(|r| step(128, r)), [32, 32, 40, 40, 48, 64]);
         // Blocks of sixteen warps come one by one.

@@ -23,6 +23,7 @@ mod debug;
 mod edges;
 mod emit;
 mod flight;
+mod hoist;
 mod induction;
 mod launch;
 mod layout;
@@ -76,6 +77,8 @@ pub struct Options {
     pub debug_code: bool,
     /// Faults of memory accesses show before a thread ends.
     pub errors_at_exit: bool,
+    /// Sleep for a random time before what other threads can see, so that races show.
+    pub steer_threads: bool,
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
     /// Limits that the command line sets.
@@ -122,6 +125,7 @@ impl Options {
             debug_info: DebugInfo::Locs,
             debug_code: false,
             errors_at_exit: false,
+            steer_threads: false,
             relocatable: false,
             launch: Bounds::NONE,
             load_cache: None,
@@ -280,6 +284,7 @@ fn cubin(
         debug: options.debug_code,
         watched: &watched,
         caches: (options.load_cache, options.store_cache),
+        steered: options.steer_threads,
         withheld: &withheld,
     };
     output.times.count(Times::SETUP, start.elapsed());

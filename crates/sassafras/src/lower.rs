@@ -50,6 +50,7 @@ mod sparse;
 mod special;
 mod stack;
 mod stages;
+mod steer;
 mod surface;
 mod tcgen05;
 mod tensor_alloc;
@@ -259,6 +260,8 @@ pub struct Env<'a> {
     pub watched: &'a [String],
     /// How global loads and stores are cached.
     pub caches: Caches,
+    /// Sleep before what other threads can see ([`steer`]).
+    pub steered: bool,
     /// See [`Function::withheld`].
     pub withheld: &'a [(File, u8)],
 }
@@ -419,6 +422,7 @@ struct Lower<'k, 'a> {
     debug: bool,
     watched: Vec<ast::Reg>,
     caches: Caches,
+    steered: bool,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -462,6 +466,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             debug: env.debug,
             watched: Vec::new(),
             caches: env.caches,
+            steered: env.steered,
         }
     }
 

@@ -68,8 +68,7 @@ fn enough(
     pressure: &mut Pressure,
     context: &Context,
 ) -> Option<u32> {
-    let occupancy = context.occupancy.unwrap_or_else(|| Occupancy::usual(context.machine.sm));
-    let mut needed = occupancy.step(1) as i32 - BESIDE;
+    let mut needed = context.occupancy.step(1) as i32 - BESIDE;
     for &block in &cfg.order {
         pressure.begin(function, live, block);
         needed = needed.max(pressure.least(function, &function.blocks[block].insts, needed));
@@ -77,7 +76,7 @@ fn enough(
             return None;
         }
     }
-    Some(occupancy.step((needed + BESIDE) as u32).min(context.registers))
+    Some(context.occupancy.step((needed + BESIDE) as u32).min(context.registers))
 }
 
 /// Does a block compute uniform values? Around calls these are computed again where they are needed, and come back to
@@ -128,15 +127,13 @@ struct Pressure {
     now: Counts,
     most: Counts,
     budget: Counts,
-    /// The words of general registers that are to be enough, where more would let fewer threads run.
-    goal: Option<i32>,
     /// How many words are alive before each instruction of the block in the order as it is, and how many more don't
-    /// matter, because as many blocks run at a time.
+    /// matter, because as many blocks of threads run at once.
     curve: Vec<i32>,
     slack: i32,
-    /// Words up to which it doesn't matter how many they are.
-    easy: i32,
-    occupancy: Option<Occupancy>,
+    occupancy: Occupancy,
+    /// The words of general registers that are to be enough, where more would let fewer threads run.
+    goal: Option<i32>,
     /// There are fewer registers than the code could use.
     tight: bool,
     /// The order as it is was made to take few of them.
@@ -144,7 +141,7 @@ struct Pressure {
 }
 
 impl Pressure {
-    fn new(function: &Function, occupancy: Option<Occupancy>) -> Pressure {
+    fn new(function: &Function, occupancy: Occupancy) -> Pressure {
         let values = function.values.len();
         Pressure {
             left: vec![0; values],
@@ -152,11 +149,10 @@ impl Pressure {
             now: [0; FILES],
             most: BUDGET,
             budget: BUDGET,
-            goal: None,
             curve: Vec::new(),
             slack: 0,
-            easy: BUDGET[0],
             occupancy,
+            goal: None,
             tight: false,
             late: false,
         }
@@ -186,6 +182,7 @@ impl Pressure {
     /// Says how many registers there are for a block; so many of them have values that can wait in memory. If its
     /// instructions need more in the order in which they came, and fewer in another, they get that.
     fn limit(&mut self, function: &Function, insts: Vec<Inst>, registers: i32, waiting: i32) -> Vec<Inst> {
+        self.budget[0] = self.goal.unwrap_or(BUDGET[0]);
         let words = self.goal.into_iter().chain([registers - RESERVE]).min();
         let mut room = [words.unwrap_or(0), PREDICATES, UNIFORM];
         let highest = self.at_least_budget(function, &insts);
@@ -207,20 +204,35 @@ impl Pressure {
         self.tight = best.0[0] > room[0];
         self.late = short(&best.0) < short(&highest);
         self.most = std::array::from_fn(|i| best.0[i].min(room[i]));
-        self.slack = 0;
-        if let (Some(occupancy), false, None) = (self.occupancy, self.tight, self.goal) {
-            let step = occupancy.step((self.most[0] + RESERVE) as u32);
-            self.slack = ((step as i32).min(registers) - SPARE - self.most[0]).clamp(0, SLACK);
-            self.most[0] += self.slack;
-        }
         if self.late {
             // Predicates that this order leaves free may fill gaps.
             self.most[1] = room[1];
         }
-        if self.slack > 0 {
-            self.highest(function, &best.1);
-        }
+        self.take_slack(function, &best.1, registers);
         best.1
+    }
+
+    /// Registers that cost no block of threads may be taken, where there are many anyway.
+    fn take_slack(&mut self, function: &Function, insts: &[Inst], registers: i32) {
+        self.slack = 0;
+        if let (Some(step), None, false) =
+            (self.occupancy.known_step((self.most[0] + RESERVE) as u32), self.goal, self.tight)
+        {
+            self.slack = ((step as i32).min(registers) - SPARE - self.most[0]).clamp(0, SLACK);
+        }
+        if self.slack > 0 {
+            self.most[0] += self.slack;
+            self.curve = self.behind(function, insts).iter().map(|counts| counts[0]).collect();
+            self.curve.insert(0, self.now[0]);
+        }
+    }
+
+    /// All instructions of the block before this one have been given a place.
+    fn all_before(&mut self, front: usize) {
+        if self.slack > 0 {
+            let now = self.curve.get(front).copied().unwrap_or(0);
+            self.budget[0] = BUDGET[0].max(now + self.slack);
+        }
     }
 
     /// The fewest words of general registers that instructions need in some order; or any number up to `enough`.
@@ -251,10 +263,8 @@ impl Pressure {
     /// What is alive behind each instruction in the order as it is.
     fn behind(&mut self, function: &Function, insts: &[Inst]) -> Vec<Counts> {
         let now = self.now;
-        self.curve.clear();
         let mut all = Vec::with_capacity(insts.len());
         for inst in insts {
-            self.curve.push(self.now[0]);
             self.issue(function, *inst);
             all.push(self.now);
         }
@@ -287,23 +297,17 @@ impl Pressure {
         function.insts[inst].uses().for_each(|v| self.left[v.index()] -= 1);
     }
 
-    /// All instructions before this one have been given a place.
-    fn at(&mut self, front: usize) {
-        let before = self.curve.get(front).copied().unwrap_or(0);
-        self.easy = BUDGET[0].max(if self.slack > 0 { before + self.slack } else { 0 });
-    }
-
     /// Is there room enough, whatever ends with an instruction?
     fn has_room(&self, function: &Function, inst: Inst) -> bool {
         let mut added = self.now;
         function.insts[inst].results.iter().for_each(|v| add(&mut added, function, *v, 1));
-        let few = self.now[0] < self.easy || added[0] == self.now[0];
+        let few = self.now[0] < self.budget[0] || added[0] == self.now[0];
         few && (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i])
     }
 
     /// Does an instruction take registers where many are taken?
     fn is_tight(&self, change: &Counts) -> bool {
-        self.now[0] >= self.easy && change[0] > 0
+        self.now[0] >= self.budget[0] && change[0] > 0
     }
 
     /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
@@ -349,12 +353,12 @@ struct List<'a> {
     left: u32,
     /// How often products have been waited for.
     waited: u32,
-    /// Who may go before others.
-    ahead: Option<Ahead>,
     /// The place of the window in the block, and the first of its instructions that is still to come.
     first: usize,
     front: usize,
     issued: Vec<bool>,
+    /// Who may go before others.
+    ahead: Option<Ahead>,
 }
 
 impl<'a> List<'a> {
@@ -368,22 +372,22 @@ impl<'a> List<'a> {
             function,
             graph,
             pressure,
+            waits,
             earliest,
             free,
-            waits,
             ready,
             time: 0,
             left,
             waited: 0,
             first,
             front: 0,
-            ahead,
             issued: vec![false; graph.insts.len()],
+            ahead,
         }
     }
 
     fn run(mut self, out: &mut Vec<Inst>) {
-        self.pressure.at(self.first);
+        self.pressure.all_before(self.first);
         while let Some(place) = self.next() {
             let node = self.ready.swap_remove(place);
             let inst = self.graph.insts[node];
@@ -394,10 +398,8 @@ impl<'a> List<'a> {
             }
             self.pressure.issue(self.function, inst);
             self.issued[node] = true;
-            while self.issued.get(self.front).copied().unwrap_or(false) {
-                self.front += 1;
-            }
-            self.pressure.at(self.first + self.front);
+            self.front += self.issued[self.front..].iter().take_while(|issued| **issued).count();
+            self.pressure.all_before(self.first + self.front);
             for &(to, cycles) in self.graph.after(node) {
                 self.earliest[to] = self.earliest[to].max(self.time + cycles);
                 self.waits[to] -= 1;

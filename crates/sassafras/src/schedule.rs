@@ -206,6 +206,13 @@ fn releases_registers(inst: &Inst) -> bool {
     inst.form().op == Op::USETMAXREG && inst.has(M::DEALLOC)
 }
 
+/// Does a scoreboard tell when it has been done, though nobody wants its result? ptxas's code has that for all 83 such
+/// atomics of the corpus, and for none in shared memory. `DEPBAR` waits for them before the map of a tensor is read that
+/// they write: without, the map that is read may be the one from before.
+fn signals_without_result(inst: &Inst) -> bool {
+    matches!(inst.form().op, Op::ATOM | Op::ATOMG)
+}
+
 /// Is it done only when a scoreboard says so, though it has no result? Whatever follows waits for that, as it does in
 /// ptxas's code.
 fn is_awaited(inst: &Inst) -> Option<Signal> {
@@ -444,8 +451,8 @@ impl<'a> Stretch<'a> {
         let needs = inst.form().class.scoreboards();
         let late_result = touches.iter().any(|t| t.role == Role::Def && t.port.is_late_result());
         let late_source = touches.iter().any(|t| t.role == Role::Use && t.port.is_late_source());
-        let write =
-            (late_result && is_counted(inst, self.model)).then(|| self.scoreboard(self.results.clone()));
+        let signals = late_result && is_counted(inst, self.model) || signals_without_result(inst);
+        let write = signals.then(|| self.scoreboard(self.results.clone()));
         let read = (needs.read && late_source && reads_registers(inst)).then(|| self.scoreboard(SOURCES));
         let (write, read) = match is_awaited(inst) {
             Some(Signal::Write) => (write.or_else(|| Some(self.scoreboard(self.results.clone()))), read),

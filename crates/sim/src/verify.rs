@@ -76,6 +76,11 @@ pub enum Error {
         section: String,
         address: u64,
     },
+    /// No scoreboard tells when the atomic at this address is done: who waits for all scoreboards doesn't wait for it.
+    Unsignalled {
+        section: String,
+        address: u64,
+    },
 }
 
 impl fmt::Display for Error {
@@ -91,6 +96,9 @@ impl fmt::Display for Error {
             }
             Error::Constant { section, address } => {
                 write!(f, "{section}: how long the constant at {address:#x} takes is unknown on this machine")
+            }
+            Error::Unsignalled { section, address } => {
+                write!(f, "{section}: no scoreboard tells when the atomic at {address:#x} is done")
             }
         }
     }
@@ -193,8 +201,12 @@ pub fn verify_code(code: &Code) -> Result<Vec<Report>, Error> {
     let program = Program::of(code)?;
     let mut findings = Findings::default();
     for (index, inst) in code.insts.iter().enumerate() {
+        let (section, address) = (|| code.name.clone(), WORD_BYTES * index as u64);
         if has_constant_operand(inst) && code.isa >= Isa::Sm90 {
-            return Err(Error::Constant { section: code.name.clone(), address: WORD_BYTES * index as u64 });
+            return Err(Error::Constant { section: section(), address });
+        }
+        if matches!(inst.op(), Op::ATOM | Op::ATOMG) && inst.control.write.is_none() {
+            return Err(Error::Unsignalled { section: section(), address });
         }
         if let Some(dependence) = stale_operand(program.model, index, inst) {
             findings.add(&dependence, Short::Cached);

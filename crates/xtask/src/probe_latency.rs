@@ -1,9 +1,10 @@
 //! `probe-latency`: the machine model's distances, measured in code that ptxas emits.
 //!
-//! Random chains (`chains.rs`), some with too many predicates, programs for the asynchronous units (`units.rs`) and real PTX go through ptxas for each
-//! target; `survey.rs` reads the cubins and prints the table. Without `--write` the table is compared with the one in
-//! the repository: the task fails where ptxas was seen closer than the model allows, which would make the verifier
-//! reject good code.
+//! Random chains, some with too many predicates (`chains.rs`), programs for the asynchronous units (`units.rs`), the
+//! kernels in `crates/xtask/probes` and more real PTX go through ptxas for each target; `survey.rs` reads the cubins and
+//! prints the table. Without `--write` the table is compared with the one in the repository: the task fails where ptxas
+//! was seen closer than the model allows, which would make the verifier reject good code. With it, the closer of what
+//! was seen now and before is written down.
 
 mod chains;
 mod survey;
@@ -34,7 +35,10 @@ struct Request {
 
 enum What {
     Compare,
-    Write,
+    /// Without `fresh`, what earlier runs saw stays.
+    Write {
+        fresh: bool,
+    },
     Unknown,
     /// Relation and ports.
     Operations([String; 3]),
@@ -60,7 +64,10 @@ pub fn run(arguments: lexopt::Parser) -> Result<()> {
         cubins.extend(made);
     }
     match &request.what {
-        What::Write => shell::write(&table, survey::table(&cubins)?),
+        What::Write { fresh } => {
+            let earlier = if *fresh { String::new() } else { shell::read(&table)? };
+            shell::write(&table, survey::table(&cubins, &rows(&earlier))?)
+        }
         What::Operations(pair) => {
             print!("{}", survey::operations(&cubins, pair)?);
             Ok(())
@@ -69,7 +76,7 @@ pub fn run(arguments: lexopt::Parser) -> Result<()> {
             print!("{}", survey::mixed(&cubins)?);
             Ok(())
         }
-        _ => compare(&shell::read(&table)?, &survey::table(&cubins)?),
+        _ => compare(&shell::read(&table)?, &survey::table(&cubins, &[])?),
     }
 }
 
@@ -80,7 +87,8 @@ fn parse(mut arguments: lexopt::Parser) -> Result<Request> {
         match argument {
             Long("corpus") => request.corpus = Some(arguments.value()?.into()),
             Long("programs") => request.programs = arguments.value()?.parse()?,
-            Long("write") => request.what = What::Write,
+            Long("write") => request.what = What::Write { fresh: false },
+            Long("fresh") => request.what = What::Write { fresh: true },
             Long("unknown") => request.what = What::Unknown,
             Long("mixed") => request.what = What::Mixed,
             Long("waits") => request.what = What::Waits,
@@ -94,8 +102,8 @@ fn parse(mut arguments: lexopt::Parser) -> Result<Request> {
     }
     if request.targets.is_empty() {
         request.targets = TARGETS.map(String::from).to_vec();
-    } else if let What::Write = request.what {
-        return Err("--write measures all targets: name none".into());
+    } else if let What::Write { .. } = request.what {
+        return Err("the table is written for all targets: name none".into());
     }
     Ok(request)
 }
@@ -124,15 +132,19 @@ fn compile(tools: &Tools, target: &str, request: &Request) -> Result<Vec<PathBuf
         }
     }
     for option in OPTIONS {
+        let reference = Reference { tools, target, option };
+        cubins.extend(reference.probes()?);
         if let Some(corpus) = &request.corpus {
-            cubins.extend(Reference { tools, target, option }.corpus(corpus)?);
+            cubins.extend(reference.corpus(corpus)?);
         }
     }
     Ok(cubins)
 }
 
-/// The rows of a table: relation and ports, then the least distance of each column, where one was seen.
-fn rows(table: &str) -> Vec<(String, Vec<Option<u32>>)> {
+/// A row of a table: relation and ports, then for each column the least distance and how often there was one.
+type Row = (String, Vec<(u8, u32)>);
+
+fn rows(table: &str) -> Vec<Row> {
     let mut relation = "";
     let mut rows = Vec::new();
     for line in table.lines() {
@@ -143,11 +155,11 @@ fn rows(table: &str) -> Vec<(String, Vec<Option<u32>>)> {
         {
             let cell = |cell: &str| {
                 let (least, times) = cell.trim_matches(['(', ')', ' ', ']', ';', ',']).split_once(',')?;
-                let times: u32 = times.trim().parse().ok()?;
-                least.trim().parse().ok().filter(|_| times > 0)
+                Some((least.trim().parse().ok()?, times.trim().parse().ok()?))
             };
             let ports = ports.split_whitespace().collect::<Vec<_>>().join(" ");
-            rows.push((format!("{relation} ({ports}"), cells.split("), (").map(cell).collect()));
+            let cells = cells.split("), (").map(|text| cell(text).unwrap_or_default());
+            rows.push((format!("{relation} ({ports}"), cells.collect()));
         }
     }
     rows
@@ -168,7 +180,7 @@ fn waits(table: &str, request: &Request) -> Result<()> {
         let column = COLUMNS.iter().position(|sm| target.trim_end_matches(['a', 'f']) == format!("sm_{sm}"));
         let column = column.ok_or(format!("{target} has no column of its own"))?;
         let key = |pair: &_| survey::row_name(pair).split_whitespace().collect::<Vec<_>>().join(" ");
-        let seen = |pair: &_| rows.get(&key(pair)).is_some_and(|columns| columns[column].is_some());
+        let seen = |pair: &_| rows.get(&key(pair)).is_some_and(|columns| columns[column].1 > 0);
         let mut unseen: Vec<_> = waits.into_iter().filter(|(pair, _)| !seen(pair)).collect();
         unseen.sort_by_key(|(_, (times, cycles))| std::cmp::Reverse(times * u32::from(*cycles)));
         println!("{target}: {} pairs that were never seen hold back instructions in loops", unseen.len());
@@ -185,7 +197,7 @@ fn unknown(table: &str) -> Result<()> {
     let mut cells = 0;
     for (ports, columns) in rows(table) {
         let never: Vec<&str> =
-            columns.iter().zip(COLUMNS).filter(|(least, _)| least.is_none()).map(|(_, sm)| sm).collect();
+            columns.iter().zip(COLUMNS).filter(|((_, times), _)| *times == 0).map(|(_, sm)| sm).collect();
         if !never.is_empty() {
             println!("{ports} never on {}", never.join(" "));
             cells += never.len();
@@ -200,11 +212,11 @@ fn compare(table: &str, measured: &str) -> Result<()> {
     let known: std::collections::BTreeMap<_, _> = rows(table).into_iter().collect();
     let (mut closer, mut new, mut pairs) = (0, 0, 0);
     for (ports, columns) in rows(measured) {
-        for (column, least) in columns.iter().enumerate() {
-            let Some(least) = least else { continue };
+        for (column, (least, _)) in columns.iter().enumerate().filter(|(_, (_, times))| *times > 0) {
             pairs += 1;
-            match known.get(&ports).and_then(|columns| columns.get(column).copied().flatten()) {
-                Some(before) if *least < before => {
+            let known = known.get(&ports).and_then(|columns| columns.get(column));
+            match known.filter(|(_, times)| *times > 0).map(|(before, _)| before) {
+                Some(before) if least < before => {
                     println!("{ports} column {column}: {least}, the table has {before}");
                     closer += 1;
                 }

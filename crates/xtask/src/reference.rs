@@ -1,6 +1,7 @@
 //! What ptxas makes of PTX, kept below `target/reference`: a cubin that an earlier run made of the same text serves
 //! again.
 
+use crate::conformance::target_of;
 use crate::tools::Tools;
 use crate::{Result, shell};
 use rayon::prelude::*;
@@ -45,12 +46,30 @@ impl Reference<'_> {
         Ok(Some(cubin))
     }
 
-    /// The cubins of the PTX files below a folder, with this target put in. A file that uses what the target does not
-    /// have is another target's.
+    /// The cubins of a corpus.
     pub fn corpus(&self, corpus: &Path) -> Result<Vec<PathBuf>> {
-        let files = shell::files_below(corpus, "ptx")?;
+        self.files("corpus", corpus)
+    }
+
+    /// The cubins of the repository's own kernels for the machine model: real ones, in which ptxas comes closer than
+    /// in random programs.
+    pub fn probes(&self) -> Result<Vec<PathBuf>> {
+        self.files("probe", &shell::root().join("crates/xtask/probes"))
+    }
+
+    /// The cubins of the PTX files below a folder, with this target put in. A file that uses what the target does not
+    /// have is another target's; of its own target, ptxas takes every file.
+    fn files(&self, name: &str, folder: &Path) -> Result<Vec<PathBuf>> {
+        let files = shell::files_below(folder, "ptx")?;
         let one = |(number, file): (usize, &PathBuf)| {
-            self.compile(&format!("corpus-{number}"), &retarget(&shell::read(file)?, self.target))
+            let text = shell::read(file)?;
+            let cubin = self.compile(&format!("{name}-{number}"), &retarget(&text, self.target))?;
+            match cubin {
+                None if target_of(&text) == Some(self.target) => {
+                    Err(format!("ptxas refuses {} for its own target", file.display()).into())
+                }
+                cubin => Ok(cubin),
+            }
         };
         let made = files.par_iter().enumerate().map(one).collect::<Result<Vec<_>>>()?;
         Ok(made.into_iter().flatten().collect())

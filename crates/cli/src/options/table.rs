@@ -59,9 +59,11 @@ pub enum Effect {
     None(&'static str),
     /// Refused once the module has been checked: what it asks for would be missing in the cubin.
     Missing,
+    /// Refused with this value.
+    MissingFor(&'static str),
 }
 
-use Effect::{Done, Missing, None as Nothing};
+use Effect::{Done, Missing, MissingFor, None as Nothing};
 
 pub struct Row {
     pub id: Id,
@@ -95,7 +97,7 @@ macro_rules! options {
 }
 
 const NO_CHECK: &str = "the check is not generated: a program without this fault does the same";
-const UNOPTIMISED: &str = "a wish to an optimiser that is not there yet";
+const UNOPTIMISED: &str = "it steers optimisations of ptxas that are not made here";
 const NO_CLUES: &str = "the code that it would change is not generated";
 const INTERNAL: &str = "a switch of ptxas's own passes";
 const WORKAROUND: &str = "a workaround in ptxas's own passes";
@@ -107,7 +109,7 @@ options! {
     WarnLocalMemory "warn-on-local-memory-usage" "warn-lmem-usage" Kind::Flag, Messages, Done, "", "warn where local memory is used";
     WarnSpills "warn-on-spills" "warn-spills" Kind::Flag, Messages, Done, "", "warn where registers are spilled";
     WarnDouble "warn-on-double-precision-use" "warn-double-usage" Kind::Flag, Messages, Done, "", "warn about each instruction on doubles";
-    KeepBlocks "dont-merge-basicblocks" "no-bb-merge" Kind::Flag, Debug, Done, "", "keep basic blocks apart (they always are)";
+    KeepBlocks "dont-merge-basicblocks" "no-bb-merge" Kind::Flag, Debug, Nothing(INTERNAL), "", "keep basic blocks apart";
     ReturnAtEnd "return-at-end" "ret-end" Kind::Flag, Debug, Done, "", "keep the last return (it always is)";
     NoOptimizerConstants "disable-optimizer-constants" "disable-optimizer-consts" Kind::Flag, Code, Done, "", "put no constants of the optimiser into constant bank 2 (none are)";
     MaxRegisters "maxrregcount" "maxrregcount" Kind::Word, Registers, Done, "N", "at most N registers for a thread; also archmin, archmax";
@@ -141,7 +143,7 @@ options! {
     LegacyBar "legacy-bar-warp-wide-behavior" "legacy-bar-warp-wide-behavior" Kind::Flag, Code, Nothing("only for targets before sm_70, and deprecated"), "", "a barrier counts whole warps";
     NoMulticastAdvice "suppress-async-bulk-multicast-advisory-warning" "suppress-async-bulk-multicast-advisory-warning" Kind::Flag, Messages, Done, "", "no advice about .multicast::cluster";
     NoSparseAdvice "suppress-sparse-mma-advisory-info" "suppress-sparse-mma-advisory-info" Kind::Flag, Messages, Done, "", "no advice about mma.sp";
-    Sanitize "sanitize" "sanitize" Kind::OneOf(|word| matches!(word, "memcheck" | "threadsteer")), Debug, Missing, "memcheck|threadsteer", "code that a sanitizer watches";
+    Sanitize "sanitize" "sanitize" Kind::OneOf(|word| matches!(word, "memcheck" | "threadsteer")), Debug, MissingFor("memcheck"), "memcheck|threadsteer", "threadsteer: sleep for a random time before stores and atomics; memcheck is refused";
     SplitCompile "split-compile" "split-compile" Kind::Number, Code, Done, "N", "compile with N threads; 0: one for each CPU";
     Fmad "fmad" "fmad" Kind::Truth, Code, Done, "true|false", "allow a multiplication and an addition to become one (never done yet)";
     Expensive "allow-expensive-optimizations" "allow-expensive-optimizations" Kind::Truth, Code, Nothing(UNOPTIMISED), "true|false", "optimisations that take long";

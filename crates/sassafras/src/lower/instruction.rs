@@ -119,6 +119,7 @@ impl<'a> Lower<'_, 'a> {
         if let Some(guard) = inst.guard {
             self.guard = Some(self.guard(guard, inst.span)?);
         }
+        self.steer(&ins);
         self.unguarded = self.kernel.code.insts.len();
         let done = self.family(&ins);
         self.guard = None;

@@ -102,6 +102,7 @@ impl Lower<'_, '_> {
             let data = DATA.get_or_init(Data::default);
             let (bounds, machine, watched, caches) = (&Bounds::NONE, self.machine, &[], self.caches);
             let (limits, serial, debug, withheld) = (&FxHashMap::default(), None, false, &[]);
+            let steered = self.steered;
             let env = Env {
                 module,
                 machine,
@@ -113,6 +114,7 @@ impl Lower<'_, '_> {
                 debug,
                 watched,
                 caches,
+                steered,
                 withheld,
             };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);

@@ -58,7 +58,7 @@ impl<'a> Lower<'_, 'a> {
             }
             "nanosleep" => {
                 let time = self.word(ins.get(0)?, ins.ty()?)?;
-                self.effect(Op::NANOSLEEP, &[], &[], &[time]);
+                self.nanosleep(false, time);
                 Some(())
             }
             "pmevent" => {
@@ -87,6 +87,13 @@ impl<'a> Lower<'_, 'a> {
             }
             _ => None,
         }
+    }
+
+    /// For so many nanoseconds, or for a random time that they bound.
+    pub(super) fn nanosleep(&mut self, random: bool, time: Arg) {
+        let random: &[M] = if random { &[M::RAND] } else { &[] };
+        let warp: &[M] = if self.machine.sleeps_by_warp() { &[M::WARP] } else { &[] };
+        self.effect(Op::NANOSLEEP, &[random, warp].concat(), &[], &[time]);
     }
 
     /// `setmaxnreg`: registers to the pool of the block, or from it, which is asked until it has them.

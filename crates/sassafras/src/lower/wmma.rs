@@ -280,6 +280,7 @@ impl<'a> Lower<'_, 'a> {
             }
         };
         args.push(value.into());
+        self.steer_store();
         self.effect(op, &modifiers, &[], &args);
         Some(())
     }

@@ -3,7 +3,7 @@
 use cubin::Object;
 use sass::{Inst, Isa, Model, parse_at};
 use sim::verify::mutants::{What, mutants};
-use sim::verify::{Code, Relation, Short, read, verify, verify_code};
+use sim::verify::{Code, Error, Relation, Short, read, verify, verify_code};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -344,4 +344,14 @@ fn the_model_knows_the_facts_that_were_measured_by_hand() {
             .signal
             .is_some()
     );
+}
+
+#[test]
+fn atomics_must_tell_when_they_are_done() {
+    let code = |control: &str| {
+        let atomic = format!("{control} ATOMG.E.EXCH.STRONG.GPU PT, RZ, [R4], R3");
+        verify_code(&listing(Isa::Sm90, &[&atomic, "04:-:-:Y:05 EXIT"]))
+    };
+    assert!(code("--:2:3:-:01").is_ok_and(|reports| reports.is_empty()));
+    assert!(matches!(code("--:2:-:-:01"), Err(Error::Unsignalled { address: 0, .. })));
 }

@@ -21,6 +21,7 @@ mod tensor_text;
 mod verify;
 
 pub use compile_forms::compile as compile_ours;
+pub use corpus::compile_at as compile_theirs;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
@@ -147,7 +148,7 @@ fn percentage(equal: usize, all: usize) -> String {
 }
 
 /// The machine that a module names in its `.target`.
-fn target_of(source: &str) -> Option<&str> {
+pub fn target_of(source: &str) -> Option<&str> {
     let rest = source.lines().find_map(|line| line.trim_start().strip_prefix(".target"))?;
     rest.split(|c: char| !c.is_alphanumeric() && c != '_').find(|word| !word.is_empty())
 }

@@ -92,9 +92,10 @@ impl Tally {
     }
 }
 
-/// ptxas's code of the corpus. That of the forms has a word of zeros for `fence.release.sys`, which is no instruction.
+/// ptxas's code of the corpus and of the kernels for the machine model. That of the forms has a word of zeros for `fence.release.sys`, which is no instruction.
 fn of_reference(reference: &Reference, options: &Options) -> Result<Tally> {
-    let cubins = reference.corpus(&options.ptx_files())?;
+    let mut cubins = reference.corpus(&options.ptx_files())?;
+    cubins.extend(reference.probes()?);
     let one = |file: &PathBuf| Ok(Tally::of(&file.display().to_string(), &std::fs::read(file)?));
     Ok(sum(cubins.par_iter().map(one).collect::<Result<Vec<_>>>()?))
 }

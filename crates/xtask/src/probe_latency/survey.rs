@@ -1,6 +1,7 @@
 //! The distances that ptxas keeps between dependent instructions: for each pair of ports the least distance in cycles
 //! on any path and how often the pair was seen, by target.
 
+use super::Row;
 use crate::Result;
 use cubin::Object;
 use sass::model::{Model, Part, Port, Unit};
@@ -9,9 +10,13 @@ use sim::verify::{Code, Relation, dependences, read};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// `model/distances.rs` of the `sass` crate.
-pub fn table(cubins: &[PathBuf]) -> Result<String> {
-    Ok(survey(cubins, false)?.table())
+/// `model/distances.rs` of the `sass` crate, with what earlier runs saw.
+pub fn table(cubins: &[PathBuf], earlier: &[Row]) -> Result<String> {
+    let mut survey = survey(cubins, false)?;
+    let earlier: BTreeMap<&str, &[(u8, u32)]> =
+        earlier.iter().map(|(name, cells)| (name.as_str(), cells.as_slice())).collect();
+    survey.remember(&earlier);
+    Ok(survey.table())
 }
 
 /// The operations behind one pair of ports: relation, `Alu.R`, `Fma.R`.
@@ -46,6 +51,14 @@ impl Seen {
         let cycles = cycles.min(255) as u8;
         self.least = if self.times == 0 { cycles } else { self.least.min(cycles) };
         self.times += 1;
+    }
+
+    /// The same programs may have been seen before, so that the numbers of times don't add up.
+    fn join(&mut self, (least, times): (u8, u32)) {
+        if times > 0 {
+            self.least = if self.times == 0 { least } else { self.least.min(least) };
+            self.times = self.times.max(times);
+        }
     }
 }
 
@@ -153,6 +166,31 @@ impl Survey {
             }
         }
         text
+    }
+
+    /// Adds what a table has: rows by their names.
+    fn remember(&mut self, earlier: &BTreeMap<&str, &[(u8, u32)]>) {
+        let join = |columns: &mut Columns, name: String| {
+            let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+            let cells = earlier.get(name.as_str()).copied().unwrap_or_default();
+            columns.iter_mut().zip(cells).for_each(|(seen, cell)| seen.join(*cell));
+        };
+        let ports = Unit::ALL.iter().flat_map(|unit| Part::ALL.map(|part| Port { unit: *unit, part }));
+        let ports: Vec<Port> = ports.collect();
+        for relation in [Relation::Raw, Relation::Waw] {
+            for pair in ports.iter().flat_map(|from| ports.iter().map(move |to| (relation, *from, *to))) {
+                let mut columns = self.pairs.get(&pair).copied().unwrap_or_default();
+                join(&mut columns, row_name(&pair));
+                if columns.iter().any(|seen| seen.times > 0) {
+                    self.pairs.insert(pair, columns);
+                }
+            }
+        }
+        for unit in Unit::ALL {
+            let port = port(Port { unit, part: Part::R });
+            join(self.issue.entry(unit).or_default(), format!("ISSUE {port} {port}"));
+        }
+        self.issue.retain(|_, columns| columns.iter().any(|seen| seen.times > 0));
     }
 
     fn table(&self) -> String {

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Looks at a kernel of `nvcc -G` with cuda-gdb, once compiled by sassafras and once by ptxas, and compares what the
+# debugger says with `expected`.
+#
+#   run.sh SASSAFRAS [CUDA_HOME]
+#
+# The session (session.gdb) stops in a function that a function of the kernel calls, goes up through the frames, and
+# prints variables in registers that the calls save, on the stack and in shared memory. Exit code 0: ours is as expected.
+set -u
+[ $# -ge 1 ] || { sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+sassafras=$(readlink -f "$1")
+[ -x "$sassafras" ] || { echo "run.sh: no program $1" >&2; exit 2; }
+if [ $# -ge 2 ]; then home=$(readlink -f "$2"); else home=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")"); fi
+debugger=$home/bin/cuda-gdb
+[ -x "$debugger" ] || debugger=$(command -v cuda-gdb) || { echo "cuda-gdb is not on this machine"; exit 2; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+: "${ARCH:=sm_90}"
+
+# What the debugger said, without addresses, launch sizes and its own remarks.
+said() {
+    grep -E '^(in |behind |\$|#|PASS|FAIL|.*rror)' "$1" |
+        sed -E 's/^#([0-9]+) +(0x[0-9a-f]+ in )?/#\1 /; s/<<<[^>]*>>>//; s/out=[^,]*, //; s/ at (.*\/)?calls/ calls/'
+}
+
+# session WHO [PTXAS]: nvcc with its own ptxas, or with PTXAS. nvcc finds its toolkit by where it stands.
+session() {
+    local out=$work/$1
+    mkdir -p "$out/bin"
+    for entry in "$home"/*; do [ "$(basename "$entry")" = bin ] || ln -s "$entry" "$out/"; done
+    [ -e "$out/lib64" ] || ln -s "$home/lib" "$out/lib64"
+    for entry in "$home"/bin/*; do ln -s "$entry" "$out/bin/"; done
+    rm "$out/bin/nvcc" "$out/bin/nvcc.profile"
+    cp "$home/bin/nvcc" "$home/bin/nvcc.profile" "$out/bin/"
+    [ $# -lt 2 ] || { rm "$out/bin/ptxas" && cp "$2" "$out/bin/ptxas"; }
+    timeout 60 "$out/bin/nvcc" -G -g -arch="$ARCH" "$here/calls.cu" -o "$out/calls" > "$out/log" 2>&1 || { head -n 3 "$out/log"; return 1; }
+    (cd "$out" && timeout 60 "$debugger" -batch -x "$here/session.gdb" ./calls) > "$out/log" 2>&1
+    said "$out/log" > "$out/said"
+    [ -s "$out/said" ] || tail -n 3 "$out/log"
+    if diff "$here/expected" "$out/said" > "$out/diff"; then
+        echo "$1: all $(grep -c '' "$here/expected") lines as expected"
+    else
+        echo "$1: $(grep -c '^<' "$out/diff") of $(grep -c '' "$here/expected") lines are otherwise"; grep '^[<>]' "$out/diff"
+    fi
+    [ ! -s "$out/diff" ]
+}
+
+session ptxas
+session sassafras "$sassafras"
