@@ -15,7 +15,7 @@ use crate::tensor_map::{self, Element, TensorMap};
 use std::mem::discriminant;
 
 /// Bytes of each thread, from and up to, that machines may fill as they like, and what they are.
-const OPEN: [(&str, [usize; 2], &str); 11] = [
+const OPEN: [(&str, [usize; 2], &str); 13] = [
     ("k399", [148, 152], "the window of shared memory, the upper half of a generic address"),
     ("k411", [128, 132], "%warpid"),
     ("k412", [128, 132], "%smid"),
@@ -25,9 +25,15 @@ const OPEN: [(&str, [usize; 2], &str); 11] = [
     ("k421", [128, 132], "%clock_hi"),
     ("k424", [144, 152], "%clock64"),
     ("k425", [144, 152], "%globaltimer"),
+    ("k462", [144, 148], STATE),
+    ("k465", [144, 148], STATE),
     ("k471", [16, 24], "the address of the tensor map, an input"),
     ("k472", [16, 24], "the address of the tensor map, an input"),
 ];
+
+/// What a program can see of a state is in the upper half. In the lower one an H200 was seen to have the barrier's
+/// address after an arrival, and the bytes after one that expects some.
+const STATE: &str = "the lower half of a barrier's opaque state";
 
 /// Kernels that stop, at -O0 at least, and why.
 pub const STOPPING: [(&str, &str); 9] = [
@@ -299,7 +305,8 @@ fn any_inputs(threads: u64, set: u64) -> Vec<u8> {
             state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             let random = state ^ state >> 31;
             let value = match set % 4 {
-                0 => EDGES[((thread + word * 5) % 19) as usize],
+                // Each set has other pairs of operands.
+                0 => EDGES[((thread + word * (set / 4 + 1)) % 19) as usize],
                 1 => EDGES[(random % 19) as usize],
                 2 => near_limits(random),
                 _ => random,
@@ -408,6 +415,13 @@ pub fn compare(expected: &Outcome, got: &Outcome) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_sets_are_the_same() {
+        let sets: BTreeSet<Vec<u8>> = (0..SETS_ON_H200).map(|set| inputs("k0", set, 0, None)).collect();
+        assert_eq!(sets.len() as u64, SETS_ON_H200);
+    }
 
     #[test]
     fn a_tensor_is_behind_the_threads() {
