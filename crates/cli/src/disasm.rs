@@ -5,11 +5,27 @@ use cubin::{Body, Object};
 use sass::Isa;
 use std::io::{self, BufWriter, Write};
 
-pub const USAGE: &str = "\
-sassafras disasm FILE [--raw SM] [--life] [--json] [--like-nvdisasm]
-  a listing of a cubin, or with --raw of a plain image of instructions for that machine (90, 100, …)
-sassafras asm LISTING -o FILE [--section NAME | --into CUBIN]
-  the words of a listing, or of one section of it; or a copy of a cubin with the listing's code in it
+pub const DISASM_USAGE: &str = "\
+usage: sassafras disasm FILE [OPTIONS]
+
+Prints the code of a cubin. Before each instruction stand its address and its control code: the scoreboards that it
+waits for (a mask), the one that it sets when its operands are read, the one when its results are there, Y where the
+warp may yield, and the cycles until the next instruction. `sassafras asm` turns the listing back into the same code.
+
+  --raw SM         FILE is a plain image of instructions for this machine (90, sm_100a), not a cubin
+  --life           print which registers are live before each instruction
+  --json           print JSON
+  --like-nvdisasm  print as `nvdisasm -c` does
+";
+
+pub const ASM_USAGE: &str = "\
+usage: sassafras asm LISTING -o FILE [OPTIONS]
+
+Turns a listing of `sassafras disasm` into instructions, 16 bytes each.
+
+  -o FILE         where they go
+  --section NAME  this section alone; needed where the listing has several
+  --into CUBIN    write a copy of CUBIN with the listing's code, of the same length, in place of its own
 ";
 
 /// What to print.
@@ -30,11 +46,13 @@ pub fn disasm(words: &[String]) -> Result<String, String> {
             "--json" => style.json = true,
             "--like-nvdisasm" => style.nvdisasm = true,
             "--raw" => raw = Some(words.next().ok_or("--raw needs a machine, such as 90")?),
-            option if option.starts_with("--") => return Err(format!("unknown option {option}\n{USAGE}")),
+            option if option.starts_with("--") => {
+                return Err(format!("unknown option {option}\n{DISASM_USAGE}"));
+            }
             path => file = Some(path),
         }
     }
-    let file = file.ok_or(USAGE)?;
+    let file = file.ok_or_else(|| format!("no file is given\n{DISASM_USAGE}"))?;
     let bytes = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
     let object;
     let (sm, images) = match raw {
@@ -109,10 +127,12 @@ pub fn asm(words: &[String]) -> Result<String, String> {
             "-o" => output = words.next(),
             "--section" => wanted = words.next(),
             "--into" => into = words.next(),
+            option if option.starts_with('-') => return Err(format!("unknown option {option}\n{ASM_USAGE}")),
             path => file = Some(path),
         }
     }
-    let (file, output) = (file.ok_or(USAGE)?, output.ok_or(USAGE)?);
+    let file = file.ok_or_else(|| format!("no listing is given\n{ASM_USAGE}"))?;
+    let output = output.ok_or_else(|| format!("where to? -o FILE\n{ASM_USAGE}"))?;
     let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
     let sections = assemble(&text, None).map_err(|e| format!("{file}: {e}"))?;
     let bytes = match into {

@@ -27,41 +27,46 @@ impl From<String> for Answer {
 const TOOLS: &[Tool] = &[
     Tool {
         name: "disasm",
-        about: "a listing with control codes",
-        usage: disasm::USAGE,
+        about: "print the code of a cubin, with control codes",
+        usage: disasm::DISASM_USAGE,
         run: |w| disasm::disasm(w).map(Answer::from),
     },
     Tool {
         name: "asm",
-        about: "a listing back to words",
-        usage: disasm::USAGE,
+        about: "turn such a listing into code again",
+        usage: disasm::ASM_USAGE,
         run: |w| disasm::asm(w).map(Answer::from),
     },
     Tool {
         name: "inspect",
-        about: "what is in a cubin, a fat binary or a host file",
+        about: "print what is in a cubin, a fat binary or a host program",
         usage: inspect::USAGE,
         run: |w| inspect::inspect(w).map(Answer::from),
     },
     Tool {
         name: "verify",
-        about: "do stalls and scoreboards of a cubin cover every dependence?",
+        about: "check that the waits in a cubin cover every dependence",
         usage: verify::USAGE,
         run: verify::verify,
     },
     Tool {
         name: "run",
-        about: "run kernels of a PTX file or a cubin without a GPU",
+        about: "run kernels of a PTX file or a cubin, without a GPU",
         usage: run::USAGE,
         run: run::run,
     },
-    Tool { name: "help", about: "help on a command", usage: HELP_USAGE, run: |w| help(w).map(Answer::from) },
+    Tool {
+        name: "help",
+        about: "explain a command, or every option (`help options`)",
+        usage: HELP_USAGE,
+        run: |w| help(w).map(Answer::from),
+    },
 ];
 
 const HELP_USAGE: &str = "\
-usage: sassafras help [COMMAND]
+usage: sassafras help [COMMAND | options]
 
-Prints how COMMAND is called; `help options` lists every option of ptxas with what comes of it.
+Prints how COMMAND is called, or every option that ptxas takes with what comes of it here.
 ";
 
 /// Runs the command that the words name; `None` if they are words for ptxas.

@@ -110,7 +110,7 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn new(module: &'a Module, traits: &'static Traits) -> Result<Builder<'a>, WriteError> {
         let frames: Vec<_> = module.functions.iter().flat_map(frames).collect();
-        let (debug_frame, fields) = frame::encode(&frames);
+        let (debug_frame, fields) = frame::encode(&frames, &module.register_rules);
         let mut builder = Builder {
             module,
             traits,

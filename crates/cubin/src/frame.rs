@@ -1,17 +1,18 @@
 //! `.debug_frame`: where the frame of a function is, and where it returns to. Debuggers read it; the driver does not.
 //!
 //! 64-bit DWARF, one common entry and one description per function. Register n is number 0x05000000 + n. Saved registers
-//! are described as by ptxas 13.0: a register is saved behind its store and restored behind its load. What ptxas says
-//! beyond this (to which register a clone moves its return address, and with `-g` which registers a call may change) is
-//! left out.
+//! are described as by ptxas 13.0: a register is saved behind its store and restored behind its load. With `-g` the
+//! common entry says of every register whether it survives a call; what called a kernel has no registers. To which
+//! register a clone moves its return address, which ptxas says too, is left out.
 
 use crate::bytes::Put;
 use crate::line::put_uleb;
-use crate::module::FrameStep;
+use crate::module::{FrameStep, RegisterRule};
 
 const ADVANCE_LOC4: u8 = 0x04;
 const OFFSET_EXTENDED: u8 = 0x05;
 const RESTORE_EXTENDED: u8 = 0x06;
+const UNDEFINED: u8 = 0x07;
 const SAME_VALUE: u8 = 0x08;
 const REMEMBER_STATE: u8 = 0x0a;
 const RESTORE_STATE: u8 = 0x0b;
@@ -68,13 +69,13 @@ pub struct Fields {
 }
 
 /// The section, and the fields of each frame.
-pub fn encode(frames: &[Frame]) -> (Vec<u8>, Vec<Fields>) {
+pub fn encode(frames: &[Frame], rules: &[RegisterRule]) -> (Vec<u8>, Vec<Fields>) {
     let mut out = Vec::new();
-    let fields = frames.iter().map(|frame| describe(frame, &mut out)).collect();
+    let fields = frames.iter().map(|frame| describe(frame, rules, &mut out)).collect();
     (out, fields)
 }
 
-fn describe(frame: &Frame, out: &mut Vec<u8>) -> Fields {
+fn describe(frame: &Frame, rules: &[RegisterRule], out: &mut Vec<u8>) -> Fields {
     let common = out.len() as u64;
     let mut fields = Fields::default();
     entry(out, |out| {
@@ -90,17 +91,16 @@ fn describe(frame: &Frame, out: &mut Vec<u8>) -> Fields {
         );
         define_frame(out, STACK_POINTER, 0);
         same_value(out, ZERO);
-        same_value(out, STACK_POINTER);
-        match frame.returns {
-            Returns::Never => {}
-            Returns::ToAddress => {
-                same_value(out, RETURN_ADDRESS);
-                same_value(out, RETURN_ADDRESS + 1);
-            }
-            Returns::ToOffset(offset) => {
-                same_value(out, offset.into());
-                fields.return_base = Some(put_computed_address(out, offset));
-            }
+        if let Returns::ToOffset(offset) = frame.returns {
+            same_value(out, STACK_POINTER);
+            same_value(out, offset.into());
+            fields.return_base = Some(put_computed_address(out, offset));
+        } else if rules.is_empty() {
+            let address = if matches!(frame.returns, Returns::Never) { 0 } else { 2 };
+            same_value(out, STACK_POINTER);
+            (RETURN_ADDRESS..RETURN_ADDRESS + address).for_each(|number| same_value(out, number));
+        } else {
+            rules.iter().for_each(|rule| put_rule(out, rule, frame.returns));
         }
     });
     entry(out, |out| {
@@ -123,6 +123,13 @@ fn describe(frame: &Frame, out: &mut Vec<u8>) -> Fields {
         }
     });
     fields
+}
+
+fn put_rule(out: &mut Vec<u8>, rule: &RegisterRule, returns: Returns) {
+    let is_stack_pointer = u64::from(rule.number) == register(STACK_POINTER);
+    let survives = rule.survives && (is_stack_pointer || !matches!(returns, Returns::Never));
+    out.put_u8(if survives { SAME_VALUE } else { UNDEFINED });
+    put_uleb(out, rule.number.into());
 }
 
 fn advance(out: &mut Vec<u8>, from: u32, to: u32) {
@@ -208,7 +215,7 @@ mod tests {
         let returns = Returns::ToAddress;
         let frame =
             Frame { code_start: 0, code_size: 0x80, frame_size: 24, ready_at: 0x10, steps: &steps, returns };
-        let (bytes, fields) = encode(&[frame]);
+        let (bytes, fields) = encode(&[frame], &[]);
         let described = &bytes[fields[0].code_size as usize + 8..];
         let (r1, r16) = ([0x81, 0x80, 0x80, 0x28], [0x90, 0x80, 0x80, 0x28]);
         let mut wanted: Vec<u8> = vec![ADVANCE_LOC4, 4, 0, 0, 0, DEF_CFA];

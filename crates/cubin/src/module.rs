@@ -35,6 +35,8 @@ pub struct Module {
     pub features: Features,
     /// Debug sections, such as `.debug_line`; written as they are.
     pub debug: Vec<DebugSection>,
+    /// With `-g`, what becomes of each register in a call; for debuggers.
+    pub register_rules: Vec<RegisterRule>,
     /// Attributes of the whole file, behind those of the functions.
     pub attrs: Vec<Attr>,
 }
@@ -61,6 +63,7 @@ impl Module {
             calls: Calls::default(),
             features: Features::default(),
             debug: Vec::new(),
+            register_rules: Vec::new(),
             attrs: Vec::new(),
         }
     }
@@ -117,6 +120,14 @@ impl Default for Features {
     }
 }
 
+/// Does a register have the same value behind a call as before it?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterRule {
+    /// As debug information counts: the register's file in the upper byte.
+    pub number: u32,
+    pub survives: bool,
+}
+
 /// A step in the life of a frame, for debuggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameStep {
@@ -150,6 +161,8 @@ pub struct Function {
     pub frame_steps: Vec<(u32, FrameStep)>,
     /// Offsets of `EXIT`.
     pub exits: Vec<u32>,
+    /// Does it wait before each `EXIT` until faults of memory accesses have shown?
+    pub errors_at_exit: bool,
     /// `.nv.constant2.<name>`: jump tables, and literals before sm_90.
     pub constant2: Vec<u8>,
     /// The pieces of `constant2` that relocations of the code name (`Function::literal_name`). In a relocatable
@@ -184,6 +197,7 @@ impl Function {
             frame_ready_at: 0,
             frame_steps: Vec::new(),
             exits: Vec::new(),
+            errors_at_exit: false,
             constant2: Vec::new(),
             literals: Vec::new(),
             relocs: Vec::new(),

@@ -76,9 +76,13 @@ driver_calls! {
     event_elapsed     = c"cuEventElapsedTime"(*mut f32, Handle, Handle);
 }
 
+const ATTRIBUTE_MULTIPROCESSORS: c_int = 16;
 const ATTRIBUTE_MAJOR: c_int = 75;
 const ATTRIBUTE_MINOR: c_int = 76;
+const ATTRIBUTE_MOST_SHARED: c_int = 97;
 const FUNCTION_MAX_DYNAMIC_SHARED: c_int = 8;
+const FUNCTION_SHARED_CARVEOUT: c_int = 9;
+const ALL_OF_IT: c_int = 100;
 const LAUNCH_PARAM_END: usize = 0;
 const LAUNCH_PARAM_BUFFER: usize = 1;
 const LAUNCH_PARAM_SIZE: usize = 2;
@@ -273,13 +277,24 @@ impl Device {
 
     /// The SM number: 90 for a GPU that runs sm_90 code.
     pub fn sm(&self) -> Result<u32, Error> {
-        let attribute = |number| {
-            let mut value = 0;
-            // SAFETY: the pointer is to a local of the type that the call writes.
-            let code = unsafe { (self.calls.device_attribute)(&mut value, number, self.ordinal) };
-            self.calls.check("cuDeviceGetAttribute", code).map(|()| value.unsigned_abs())
-        };
-        Ok(10 * attribute(ATTRIBUTE_MAJOR)? + attribute(ATTRIBUTE_MINOR)?)
+        Ok(10 * self.attribute(ATTRIBUTE_MAJOR)? + self.attribute(ATTRIBUTE_MINOR)?)
+    }
+
+    /// How many multiprocessors there are.
+    pub fn multiprocessors(&self) -> Result<u32, Error> {
+        self.attribute(ATTRIBUTE_MULTIPROCESSORS)
+    }
+
+    /// The most shared memory, in bytes, that a block can have.
+    pub fn most_shared(&self) -> Result<u32, Error> {
+        self.attribute(ATTRIBUTE_MOST_SHARED)
+    }
+
+    fn attribute(&self, number: c_int) -> Result<u32, Error> {
+        let mut value = 0;
+        // SAFETY: the pointer is to a local of the type that the call writes.
+        let code = unsafe { (self.calls.device_attribute)(&mut value, number, self.ordinal) };
+        self.calls.check("cuDeviceGetAttribute", code).map(|()| value.unsigned_abs())
     }
 
     /// Waits until all kernels have ended. A kernel's failure comes out here, or in any later call.
@@ -419,9 +434,18 @@ impl Kernel<'_> {
         if bytes == 0 {
             return Ok(());
         }
-        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        self.set(calls, FUNCTION_MAX_DYNAMIC_SHARED, c_int::try_from(bytes).unwrap_or(c_int::MAX))
+    }
+
+    /// Asks for as much shared memory as a multiprocessor can have, whatever the kernel needs. Kernels that all do so
+    /// find in it what the one before has left.
+    pub fn prefer_shared(&self) -> Result<(), Error> {
+        self.set(self.module.device.enter()?, FUNCTION_SHARED_CARVEOUT, ALL_OF_IT)
+    }
+
+    fn set(&self, calls: &Calls, attribute: c_int, value: c_int) -> Result<(), Error> {
         // SAFETY: the function belongs to a loaded module; no pointers beside it.
-        let code = unsafe { (calls.function_set)(self.handle, FUNCTION_MAX_DYNAMIC_SHARED, bytes) };
+        let code = unsafe { (calls.function_set)(self.handle, attribute, value) };
         calls.check("cuFuncSetAttribute", code)
     }
 }

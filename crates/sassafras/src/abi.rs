@@ -10,16 +10,22 @@
 //!
 //! Seen with `ptxas -c` on callers and callees of functions with parameters of many shapes.
 
+use cubin::module::RegisterRule;
+use std::ops::RangeInclusive;
+
 /// First register of parameters and results, and how many there are.
 pub const FIRST: u8 = 4;
 pub const WORDS: u32 = 12;
 pub const RETURN_ADDRESS: u8 = 20;
+const RETURN_ADDRESS_HIGH: u8 = RETURN_ADDRESS + 1;
 /// Where the address of an indirect call is put: no parameter lies there, nor the frame pointer.
 pub fn callee(function: &ori::Function) -> u8 {
     if function.moving_stack { 18 } else { 2 }
 }
 /// The first convergence barrier that survives a call.
 pub const FIRST_SAVED_BARRIER: u8 = 6;
+/// The first uniform register that survives a call, as ptxas has it. We keep nothing there across calls.
+const FIRST_SAVED_UNIFORM: u32 = 36;
 /// A kernel that calls has at least so many registers.
 pub const LEAST_REGISTERS: u32 = 24;
 
@@ -30,6 +36,26 @@ pub fn is_saved(register: u8) -> bool {
         0..=31 => false,
         _ => register % 8 >= 4,
     }
+}
+
+/// What ptxas tells debuggers of each register, in its order. General registers are file 5, uniform ones file 11; files 1,
+/// 2 and 9 have predicates and barriers, and the second register of the last two is never named.
+pub fn register_rules(sm: u16) -> Vec<RegisterRule> {
+    let last_uniform = if sm >= 100 { 77 } else { 61 };
+    let file = |file: u32, numbers: RangeInclusive<u32>, survives: fn(u32) -> bool| {
+        numbers.map(move |n| RegisterRule { number: file << 24 | n, survives: survives(n) })
+    };
+    // The stack pointer and the return address survive until they are said to be saved elsewhere.
+    let is_kept = |n: u32| matches!(n as u8, 1 | RETURN_ADDRESS..=RETURN_ADDRESS_HIGH) || is_saved(n as u8);
+    let lost = |_| false;
+    file(9, 0..=0, lost)
+        .chain(file(9, 2..=6, lost))
+        .chain(file(11, 4..=last_uniform, |n| (FIRST_SAVED_UNIFORM..64).contains(&n)))
+        .chain(file(1, 0..=0, lost))
+        .chain(file(2, 0..=0, lost))
+        .chain(file(2, 2..=6, lost))
+        .chain(file(5, 0..=254, is_kept))
+        .collect()
 }
 
 /// Where a parameter is.
@@ -119,6 +145,41 @@ mod tests {
         many.extend([B64, B32]);
         let s = Signature::new(&[], &many);
         assert_eq!((s.params[11], s.params[12]), (Stack(0), Register(15)));
+    }
+
+    /// The rules that ptxas writes for `-g`, as ranges.
+    #[test]
+    fn registers_for_debuggers() {
+        let ranges = |sm: u16| {
+            let mut all: Vec<(bool, u32, u32)> = Vec::new();
+            for RegisterRule { number, survives } in register_rules(sm) {
+                match all.last_mut().filter(|(kept, _, last)| *kept == survives && *last + 1 == number) {
+                    Some((_, _, last)) => *last = number,
+                    None => all.push((survives, number, number)),
+                }
+            }
+            all
+        };
+        let first = [
+            (false, 0x900_0000, 0x900_0000),
+            (false, 0x900_0002, 0x900_0006),
+            (false, 0xb00_0004, 0xb00_0023),
+            (true, 0xb00_0024, 0xb00_003d),
+        ];
+        let general = [
+            (false, 0x500_0000, 0x500_0000),
+            (true, 0x500_0001, 0x500_0002),
+            (false, 0x500_0003, 0x500_000f),
+            (true, 0x500_0010, 0x500_001f),
+            (false, 0x500_0020, 0x500_0023),
+            (true, 0x500_0024, 0x500_0027),
+        ];
+        let hopper = ranges(90);
+        assert_eq!(hopper[..4], first);
+        assert_eq!(hopper[7..13], general);
+        assert_eq!(hopper.last(), Some(&(true, 0x500_00fc, 0x500_00fe)));
+        let blackwell = [(true, 0xb00_0024, 0xb00_003f), (false, 0xb00_0040, 0xb00_004d)];
+        assert_eq!(ranges(100)[3..5], blackwell);
     }
 
     #[test]

@@ -83,6 +83,7 @@ pub fn module(
         constant_size: options.relocatable.then_some(data.constant_bytes.into()),
         attrs: module_attrs(input.module),
         debug,
+        register_rules: if options.debug_code { abi::register_rules(machine.sm) } else { Vec::new() },
         features: features(&compiled, &words),
         ..Module::new(target, input.module.target.sm())
     };
@@ -259,6 +260,7 @@ impl Writer<'_> {
             aliases: self.aliases(compiled.source.symbol),
             registers: self.registers(index, kernel),
             exits: words.exits.clone(),
+            errors_at_exit: options.debug_code || options.errors_at_exit,
             frame_size: words.frame,
             frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
             frame_steps: words.frame_steps.clone(),

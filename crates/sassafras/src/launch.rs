@@ -68,38 +68,35 @@ fn capacity(sm: u16) -> (u32, u32) {
 /// How many blocks run at once on a multiprocessor, as far as their registers decide.
 #[derive(Clone, Copy, Debug)]
 pub struct Occupancy {
-    /// Warps of a block, and whether that is known.
+    /// Warps of a block.
     warps: u32,
-    known: bool,
     /// The most blocks, however few registers they have.
     most: u32,
 }
 
 impl Occupancy {
-    /// Warps that a block is taken to have if nothing says.
-    const USUAL: u32 = 4;
-
-    fn new(threads: Option<u32>, sm: u16) -> Occupancy {
+    fn new(threads: u32, sm: u16) -> Occupancy {
         let (all, blocks) = capacity(sm);
-        let warps = threads.map_or(Occupancy::USUAL, |each| each.div_ceil(32).max(1));
-        Occupancy { warps, known: threads.is_some(), most: blocks.min(all / 32 / warps) }
+        let warps = threads.div_ceil(32).max(1);
+        Occupancy { warps, most: blocks.min(all / 32 / warps) }
     }
 
-    /// With so many registers for each thread.
+    /// Of blocks as they often are.
+    pub fn usual(sm: u16) -> Occupancy {
+        Occupancy::new(128, sm)
+    }
+
+    /// With so many registers for each thread. A warp has them in a quarter of the multiprocessor.
     fn blocks(&self, registers: u32) -> u32 {
-        let warps = 4 * (REGISTERS / (registers.next_multiple_of(8) * 32));
+        let warps = 4 * (REGISTERS / (32 * registers.next_multiple_of(8).max(8)));
         (warps / self.warps).min(self.most)
     }
 
-    /// The most registers with which as many blocks run.
-    pub fn step(&self, registers: u32) -> u32 {
-        let steps = (registers.next_multiple_of(8)..=MOST).step_by(8);
-        steps.take_while(|r| self.blocks(*r) == self.blocks(registers)).last().unwrap_or(MOST)
-    }
-
-    /// The same, if the size of a block is known.
-    pub fn known_step(&self, registers: u32) -> Option<u32> {
-        self.known.then(|| self.step(registers))
+    /// The most registers with which as many blocks run at a time as with `least` of them.
+    pub fn step(&self, least: u32) -> u32 {
+        let steps = (8..=MOST + 1).step_by(8).filter(|r| *r >= least);
+        let same = steps.take_while(|r| self.blocks(*r) == self.blocks(least));
+        same.last().unwrap_or(MOST).min(MOST)
     }
 }
 
@@ -236,8 +233,9 @@ impl Launch {
         Some(cap.clamp(LEAST, MOST))
     }
 
-    pub fn occupancy(&self, sm: u16) -> Occupancy {
-        Occupancy::new(self.threads().filter(|_| !self.impossible), sm)
+    /// How many blocks run at once, if their size is known.
+    pub fn occupancy(&self, sm: u16) -> Option<Occupancy> {
+        self.threads().filter(|_| !self.impossible).map(|threads| Occupancy::new(threads, sm))
     }
 
     /// Leaves a device function no more registers than the kernels do that call it.
@@ -286,6 +284,17 @@ impl Launch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn registers_decide_how_many_blocks_run() {
+        let step = |threads, least| Occupancy::new(threads, 90).step(least);
+        // Sixteen blocks of four warps are all that there may be; twelve have forty registers each.
+        assert_eq!([1, 32, 33, 40, 41, 64].map(|r| step(128, r)), [32, 32, 40, 40, 48, 64]);
+        // Blocks of sixteen warps come one by one.
+        assert_eq!([1, 33, 41, 65, 128].map(|r| step(512, r)), [32, 40, 64, 128, 128]);
+        // Of single warps no more than thirty-two run, whatever they have.
+        assert_eq!([step(32, 1), step(256, 200), step(1024, 64)], [64, 255, 64]);
+    }
 
     /// What ptxas allows for sm_90.
     #[test]

@@ -23,6 +23,7 @@ mod debug;
 mod edges;
 mod emit;
 mod flight;
+mod hoist;
 mod induction;
 mod launch;
 mod layout;

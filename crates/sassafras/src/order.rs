@@ -21,6 +21,7 @@ use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Block, Cfg, File, Function, Inst, Op, Pseudo, Value};
 use sass::model::Unit;
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 
 /// Instructions that are looked at together.
@@ -67,7 +68,8 @@ fn enough(
     pressure: &mut Pressure,
     context: &Context,
 ) -> Option<u32> {
-    let mut needed = context.occupancy.step(1) as i32 - BESIDE;
+    let occupancy = context.occupancy.unwrap_or_else(|| Occupancy::usual(context.machine.sm));
+    let mut needed = occupancy.step(1) as i32 - BESIDE;
     for &block in &cfg.order {
         pressure.begin(function, live, block);
         needed = needed.max(pressure.least(function, &function.blocks[block].insts, needed));
@@ -75,7 +77,7 @@ fn enough(
             return None;
         }
     }
-    Some(context.occupancy.step((needed + BESIDE) as u32).min(context.registers))
+    Some(occupancy.step((needed + BESIDE) as u32).min(context.registers))
 }
 
 /// Does a block compute uniform values? Around calls these are computed again where they are needed, and come back to
@@ -115,6 +117,9 @@ const BESIDE: i32 = Limits::SYSTEM as i32 + 2;
 const SLACK: i32 = 16;
 const SPARE: i32 = 16;
 
+/// How many are tried before the first one goes.
+const TRIES: usize = 16;
+
 /// Which values are alive, and how many words that is.
 struct Pressure {
     /// How often each value is still used in the block; once more if it is alive at its end.
@@ -127,7 +132,7 @@ struct Pressure {
     /// matter, because as many blocks of threads run at once.
     curve: Vec<i32>,
     slack: i32,
-    occupancy: Occupancy,
+    occupancy: Option<Occupancy>,
     /// The words of general registers that are to be enough, where more would let fewer threads run.
     goal: Option<i32>,
     /// There are fewer registers than the code could use.
@@ -137,7 +142,7 @@ struct Pressure {
 }
 
 impl Pressure {
-    fn new(function: &Function, occupancy: Occupancy) -> Pressure {
+    fn new(function: &Function, occupancy: Option<Occupancy>) -> Pressure {
         let values = function.values.len();
         Pressure {
             left: vec![0; values],
@@ -211,9 +216,8 @@ impl Pressure {
     /// Registers that cost no block of threads may be taken, where there are many anyway.
     fn take_slack(&mut self, function: &Function, insts: &[Inst], registers: i32) {
         self.slack = 0;
-        if let (Some(step), None, false) =
-            (self.occupancy.known_step((self.most[0] + RESERVE) as u32), self.goal, self.tight)
-        {
+        if let (Some(occupancy), None, false) = (self.occupancy, self.goal, self.tight) {
+            let step = occupancy.step((self.most[0] + RESERVE) as u32);
             self.slack = ((step as i32).min(registers) - SPARE - self.most[0]).clamp(0, SLACK);
         }
         if self.slack > 0 {
@@ -420,18 +424,14 @@ impl<'a> List<'a> {
     /// The place in the list of the one that comes next: what fits into the registers before what doesn't, what can
     /// issue at once before what can't, the most urgent first, and else the order as it was.
     fn next(&self) -> Option<usize> {
+        if let Some(ahead) = &self.ahead {
+            return self.next_with_room(ahead);
+        }
         let longest = self.ready.iter().map(|n| self.graph.height[*n]).max()?;
         let left = longest.max(self.left);
         let rank = |node: usize| {
             let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
             let late = self.begins(node).saturating_sub(self.time);
-            if let Some(ahead) = &self.ahead {
-                let has_room = ahead.has_room(node, &self.pressure.change(self.function, inst));
-                return match has_room {
-                    true => (0, false, late, Reverse(height), node),
-                    false => (1, false, 0, Reverse(0), node),
-                };
-            }
             if self.pressure.has_room(self.function, inst) {
                 return (0, false, late, Reverse(height), node);
             }
@@ -453,5 +453,23 @@ impl<'a> List<'a> {
             (excess, early, late, Reverse(height), node)
         };
         (0..self.ready.len()).min_by_key(|place| rank(self.ready[*place]))
+    }
+
+    /// The same, where there must be room before all that came first: of the best ones, or else the first.
+    fn next_with_room(&self, ahead: &Ahead) -> Option<usize> {
+        let rank = |place: &usize| {
+            let node = self.ready[*place];
+            (self.begins(node).saturating_sub(self.time), Reverse(self.graph.height[node]), node)
+        };
+        let mut refused: SmallVec<[usize; TRIES]> = SmallVec::new();
+        while refused.len() < TRIES {
+            let place = (0..self.ready.len()).filter(|p| !refused.contains(p)).min_by_key(rank)?;
+            let node = self.ready[place];
+            if ahead.has_room(node, &self.pressure.change(self.function, self.graph.insts[node])) {
+                return Some(place);
+            }
+            refused.push(place);
+        }
+        self.ready.iter().position(|node| *node == ahead.first)
     }
 }

@@ -7,8 +7,8 @@
 use crate::bank0::Machine;
 use crate::launch::Occupancy;
 use crate::{
-    Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, induction, legalize,
-    local, order, progress, select, simplify, sink, uniform,
+    Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, hoist, induction,
+    legalize, local, order, progress, select, simplify, sink, uniform,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -18,7 +18,8 @@ pub struct Context {
     pub machine: &'static Machine,
     /// General registers that a thread may have.
     pub registers: u32,
-    pub occupancy: Occupancy,
+    /// How many blocks run at once, if their size is known.
+    pub occupancy: Option<Occupancy>,
     /// Those that are enough for the code as it is ordered, and with more of which fewer threads run at once.
     pub enough: Option<u32>,
     pub fuel: Fuel,
@@ -59,6 +60,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "induction", level: 1, run: induction::run },
     Pass { name: "select", level: 1, run: select::run },
     Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
+    Pass { name: "hoist", level: 1, run: hoist::run },
     Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
     Pass { name: "sink", level: 1, run: sink::run },
     Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
@@ -83,6 +85,7 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("select", "sink", "what both sides of a branch compute is used behind it"),
     ("uniform", "sink", "descriptors that a block computes for itself are needed by fewer others"),
     ("alone", "sink", "it looks for the operands of copies where they were computed"),
+    ("hoist", "uniform", "what is the same for a warp is brought to uniform registers where it is needed"),
     ("alone", "uniform", "operands that come to a block of products are computed with theirs"),
     ("alone", "convergence", "it looks where threads are made to meet"),
     ("select", "convergence", "a branch that is gone needs no region"),
@@ -105,7 +108,7 @@ pub fn are_same(one: u8, other: u8) -> bool {
 /// Says how many registers are enough, if that is known.
 pub fn run(
     function: &mut Function,
-    (machine, registers, occupancy): (&'static Machine, u32, Occupancy),
+    (machine, registers, occupancy): (&'static Machine, u32, Option<Occupancy>),
     options: &Options,
     (times, log): (&mut Times, &mut String),
 ) -> Result<Option<u32>, Failure> {

@@ -6,6 +6,8 @@
 //! * `abi_param_reg N` or `abi_param_reg all`, in a module or a device function: parameters and results are in registers,
 //!   however many there are. As long as there are no more than the usual convention has room for, nothing changes. Who
 //!   calls such a function must have a `call_abi_param_reg`, and only such a function may be called then.
+//!   With more words ptxas goes on behind R15, and from 17 words on the return address moves behind them (R24 for 17 to
+//!   20 words, R28 to 24, R44 for 40): another convention, which is refused here.
 
 use crate::data::name;
 use crate::{Failure, lower};

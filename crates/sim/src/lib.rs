@@ -17,6 +17,7 @@ mod barriers;
 pub mod descriptor;
 pub mod generate;
 pub mod kernels;
+mod mbarrier;
 pub mod ops;
 pub mod product;
 pub mod ptx;
@@ -33,6 +34,8 @@ pub trait Machine {
     fn allocate(&mut self, bytes: Vec<u8>) -> u64;
     /// Bytes of global memory, if they are all of one allocation.
     fn read(&mut self, address: u64, length: usize) -> Option<&[u8]>;
+    /// Puts bytes into global memory; `None` if they are not all of one allocation.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()>;
     /// The handle of an image whose texels are in memory, for textures and surfaces.
     fn add_image(&mut self, image: texture::Image) -> u64;
     /// Runs a kernel to its end.
@@ -46,6 +49,10 @@ impl Machine for ptx::Machine<'_> {
 
     fn read(&mut self, address: u64, length: usize) -> Option<&[u8]> {
         ptx::Machine::read(self, address, length)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        ptx::Machine::write(self, address, bytes)
     }
 
     fn add_image(&mut self, image: texture::Image) -> u64 {
@@ -64,6 +71,10 @@ impl Machine for sass::Machine<'_> {
 
     fn read(&mut self, address: u64, length: usize) -> Option<&[u8]> {
         sass::Machine::read(self, address, length)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        sass::Machine::write(self, address, bytes)
     }
 
     fn add_image(&mut self, image: texture::Image) -> u64 {

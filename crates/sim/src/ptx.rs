@@ -29,7 +29,6 @@ mod block;
 mod cluster;
 pub(crate) mod decode;
 pub(crate) mod fault;
-mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod program;
 mod races;
@@ -53,6 +52,8 @@ pub struct Launch<'a> {
     pub cluster: Option<[u32; 3]>,
     /// Dynamic shared memory in bytes.
     pub shared: u32,
+    /// What each 8 bytes of shared memory hold when a block starts. Nothing says what that is on a GPU.
+    pub shared_contents: u64,
     /// The kernel's parameters as they lie in memory.
     pub parameters: &'a [u8],
     /// A run that takes more steps of a warp than this is stopped.
@@ -74,12 +75,18 @@ impl<'a> Launch<'a> {
             block,
             cluster: None,
             shared: 0,
+            shared_contents: 0,
             parameters,
             step_limit: 1 << 32,
             check_registers: true,
             check_schedule: true,
             check_races: false,
         }
+    }
+
+    /// So many bytes of shared memory when a block starts.
+    pub(crate) fn shared_memory(&self, bytes: usize) -> Vec<u8> {
+        self.shared_contents.to_le_bytes().into_iter().cycle().take(bytes).collect()
     }
 
     /// Blocks of a cluster.

@@ -21,7 +21,7 @@
 //! | barriers of a block | [`block`] |
 //! | shared memory; blocks that run at the same time | [`cluster`] |
 //! | when do the bytes of a copy land? | [`flight`] |
-//! | barriers in shared memory | [`mbarrier`] |
+//! | barriers in shared memory | [`crate::mbarrier`] |
 
 mod bank0;
 mod block;
@@ -30,7 +30,6 @@ mod decode;
 mod fault;
 mod flight;
 mod image;
-mod mbarrier;
 mod program;
 mod warp;
 

@@ -14,8 +14,8 @@ use sass::tensor_map::{
 /// x = 3; stores: tile-ai/tilelang issue 2527.)
 const ROW_ALIGNMENT: i64 = 16;
 
-/// The NaN that an H200 fills tensors of f16 with.
-const NAN_OF_HALVES: u64 = 0x7ff7;
+/// What an H200 fills tensors with for a NaN, whatever their elements: each 16 bits are the same.
+const NANS: u64 = 0x7ff7_7ff7_7ff7_7ff7;
 
 /// What a tensor is made of. Numbered as `tensormap.replace` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,9 +225,6 @@ impl TensorMap {
         if matches!(element, Element::F32Ftz | Element::Tf32 | Element::Tf32Ftz) {
             return Err("a tensor whose elements are rounded, which is not known".into());
         }
-        if FILL.get(map) == 1 && *element != Element::F16 {
-            return Err(format!("a tensor of {} filled with NaN, which is not known", element.type_name()));
-        }
         let stride = |axis: usize| {
             let high = u64::from(stride_above(axis as u32).get(map));
             (high << 32 | u64::from(word(map, STRIDES + 4 * axis as u32))) << STRIDE_SHIFT
@@ -313,7 +310,6 @@ impl TensorMap {
 
     /// The pixels of a path, which the offsets are added to.
     fn pixels(&self, path: &Path, start: [i32; AXES], offsets: &[u16]) -> Vec<Cell> {
-        let size = self.element.bytes();
         let spatial = 1..self.rank.saturating_sub(1);
         let mut place = start.map(i64::from);
         let mut cells = Vec::new();
@@ -324,7 +320,7 @@ impl TensorMap {
                 .for_each(|axis| at[axis] += i64::from(offsets.get(axis - 1).copied().unwrap_or(0)));
             for channel in 0..self.boxes[0] {
                 at[0] = place[0] + i64::from(channel);
-                cells.push(Cell { shared: cells.len() as u32 * size, global: self.locate(at) });
+                cells.push(Cell { shared: self.in_rows(cells.len() as u32), global: self.locate(at) });
             }
             // On to the next place, as a number with a digit for each axis.
             for axis in spatial.clone() {
@@ -341,6 +337,17 @@ impl TensorMap {
         cells
     }
 
+    /// Where an element lies from the start of the box. Rows that are narrower than those that are mixed have gaps
+    /// behind them: an H200 was seen to do so with pixels, and boxes are taken to be like them.
+    fn in_rows(&self, index: u32) -> u32 {
+        let size = self.element.bytes();
+        let row = match self.swizzle {
+            Swizzle::None => self.boxes[0] * size,
+            swizzle => (self.boxes[0] * size).max(16 * swizzle.units()),
+        };
+        index / self.boxes[0] * row + index % self.boxes[0] * size
+    }
+
     /// Where a byte of a box at this address of shared memory lies.
     pub fn swizzled(&self, place: u64, offset: u32) -> u64 {
         let address = place.wrapping_add(offset.into());
@@ -349,13 +356,12 @@ impl TensorMap {
 
     /// What stands for an element that the tensor doesn't have.
     pub fn filling(&self) -> u64 {
-        if self.fills_nan { NAN_OF_HALVES } else { 0 }
+        if self.fills_nan { NANS } else { 0 }
     }
 
     /// The elements of the box whose first corner is given.
     fn tile(&self, corner: [i32; AXES]) -> impl Iterator<Item = Cell> + '_ {
         let extents = self.extents();
-        let size = self.element.bytes();
         (0..extents.iter().product::<u32>()).map(move |index| {
             let mut rest = index;
             let place = std::array::from_fn(|axis| {
@@ -364,7 +370,7 @@ impl TensorMap {
                 let step = if axis == 0 { 1 } else { self.steps[axis] };
                 i64::from(corner[axis]) + i64::from(at) * i64::from(step)
             });
-            Cell { shared: index * size, global: self.locate(place) }
+            Cell { shared: self.in_rows(index), global: self.locate(place) }
         })
     }
 

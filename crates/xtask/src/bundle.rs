@@ -67,7 +67,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn make_executable(path: &Path) -> Result<()> {
+pub fn make_executable(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     Ok(std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?)
 }

@@ -14,6 +14,7 @@ mod conformance;
 mod cuda_bundle;
 mod frontend;
 mod fuzz;
+mod ops;
 mod pressure;
 mod probe;
 mod probe_latency;
@@ -84,6 +85,9 @@ cargo xtask <task>
       --write                    add what was measured to the model's table
       --fresh                    put it in place of the table: after a unit was split
   gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
+  ops-bundle DIR                 a folder that records what a GPU does with each instruction, in ptxas's code and in ours
+  record-ops DIR                 records that on this machine; DIR has the cubins, and gets the recording
+      --keep NAME,NAME           the memory that these kernels leave in ptxas's code, too
   cuda-bundle DIR                a folder that builds and runs tests/cuda on a machine with a GPU and nvcc
 
 SASSAFRAS_TOOLS=DIR names another folder with the reference tools.";
@@ -118,6 +122,8 @@ fn dispatch() -> Result<()> {
         "probe-latency" => probe_latency::run(arguments),
         "tuned" => tuned::run(),
         "gpu-bundle" => bundle::run(arguments),
+        "ops-bundle" => ops::bundle(arguments),
+        "record-ops" => ops::record(arguments),
         "cuda-bundle" => cuda_bundle::run(arguments),
         other => Err(format!("no task '{other}'\n\n{USAGE}").into()),
     }

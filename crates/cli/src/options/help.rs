@@ -48,10 +48,13 @@ fn versions() -> String {
 fn help() -> String {
     let mut text = String::from(
         "sassafras, an open PTX compiler with ptxas's options\n\n\
-         Usage: sassafras [OPTION]... FILE.ptx...   compile to a cubin; '-' is the standard input\n       \
-         sassafras COMMAND ...               look at what was compiled\n",
+         usage: sassafras [OPTION]... FILE.ptx...   compile to a cubin; '-' is the standard input\n       \
+         sassafras COMMAND ...               look at what was compiled\n\n\
+         For example: sassafras -arch=sm_90 -v kernel.ptx -o kernel.cubin\n",
     );
     text += &tools::list();
+    text += "\nThe options are those of ptxas. A value follows after '=' or is the next word; it is glued to -O and -m.\n\
+             * has no effect here, ! is refused: `sassafras help options` says why.\n";
     for (group, title) in GROUPS {
         let _ = writeln!(text, "\n{title}:");
         for row in OPTIONS.iter().filter(|row| row.group == *group) {
@@ -64,8 +67,7 @@ fn help() -> String {
             option(&mut text, row, mark, row.help);
         }
     }
-    text += "\nA value follows after '=' or is the next word; it is glued to -O and -m. * has no effect yet, ! is refused.\n\
-             `sassafras help options` says why, and lists the options that ptxas does not document.\n";
+    text += "\n`sassafras help options` lists the options that ptxas does not document, too.\n";
     text
 }
 

@@ -97,7 +97,7 @@ macro_rules! options {
 }
 
 const NO_CHECK: &str = "the check is not generated: a program without this fault does the same";
-const UNOPTIMISED: &str = "a wish to an optimiser that is not there yet";
+const UNOPTIMISED: &str = "it steers optimisations of ptxas that are not made here";
 const NO_CLUES: &str = "the code that it would change is not generated";
 const INTERNAL: &str = "a switch of ptxas's own passes";
 const WORKAROUND: &str = "a workaround in ptxas's own passes";
@@ -109,7 +109,7 @@ options! {
     WarnLocalMemory "warn-on-local-memory-usage" "warn-lmem-usage" Kind::Flag, Messages, Done, "", "warn where local memory is used";
     WarnSpills "warn-on-spills" "warn-spills" Kind::Flag, Messages, Done, "", "warn where registers are spilled";
     WarnDouble "warn-on-double-precision-use" "warn-double-usage" Kind::Flag, Messages, Done, "", "warn about each instruction on doubles";
-    KeepBlocks "dont-merge-basicblocks" "no-bb-merge" Kind::Flag, Debug, Done, "", "keep basic blocks apart (they always are)";
+    KeepBlocks "dont-merge-basicblocks" "no-bb-merge" Kind::Flag, Debug, Nothing(INTERNAL), "", "keep basic blocks apart";
     ReturnAtEnd "return-at-end" "ret-end" Kind::Flag, Debug, Done, "", "keep the last return (it always is)";
     NoOptimizerConstants "disable-optimizer-constants" "disable-optimizer-consts" Kind::Flag, Code, Done, "", "put no constants of the optimiser into constant bank 2 (none are)";
     MaxRegisters "maxrregcount" "maxrregcount" Kind::Word, Registers, Done, "N", "at most N registers for a thread; also archmin, archmax";

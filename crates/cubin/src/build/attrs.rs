@@ -62,6 +62,7 @@ impl Builder<'_> {
                 attrs.push(Attr::per_symbol(Code::FRAME_SIZE, clone_symbol, clone.frame_size));
             }
             attrs.push(Attr::per_symbol(Code::FRAME_SIZE, symbol, function.frame_size));
+            attrs.extend(function.errors_at_exit.then(|| Attr::flag(Code::GEN_ERRBAR_AT_EXIT)));
         }
         for image in self.module.images.iter().filter(|image| image.parameter_of.is_none()) {
             if let ImageKind::Sampler { init, force_unnormalized } = image.kind {

@@ -51,6 +51,8 @@ impl Combine<'_> {
             }
         }
         if let Some(guard) = &mut guard {
+            // What keeps nothing in particular may keep anything.
+            guard.kept.retain(|v| !self.is_undefined(*v));
             let known: Vec<Option<u64>> = guard.kept.iter().map(|v| self.bits_of(*v)).collect();
             if known.iter().all(Option::is_some) {
                 args.extend(known.into_iter().flatten().map(|bits| Arg::Imm(bits as i64)));
@@ -60,6 +62,10 @@ impl Combine<'_> {
         let shapes =
             data.results.iter().map(|v| (self.function.values[*v].file, self.function.values[*v].words));
         (data.op, data.modifiers.clone(), args, shapes.collect(), guard)
+    }
+
+    fn is_undefined(&self, value: Value) -> bool {
+        self.define(value).is_some_and(|data| data.op == Op::Pseudo(Pseudo::Undef))
     }
 
     /// The bits of a value of up to two words, or of zeros.
@@ -94,4 +100,23 @@ pub(super) fn uniform_constant(c: &Combine, data: &InstData) -> Option<u64> {
     let pair = c.function.values[result].file == File::UR && c.function.values[result].words == 2;
     let packed = data.op == Op::Pseudo(Pseudo::Pack) && data.guard.is_none();
     (pair && packed).then(|| c.bits_together(&data.args)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_was_loaded_is_not_loaded_again() {
+        let source = include_str!("../../tests/kernels/loads.ptx");
+        let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
+        let mut options = crate::Options::new(ptx::Target::find("sm_90").expect("a target"));
+        options.dump = Some("combine".to_string());
+        let log = crate::compile(source, &module, &options).log;
+        let loads = |kernel: &str| {
+            let from = log.find(&format!("function {kernel} ")).expect("the kernel");
+            let code = log[from..].split("\n}").next().unwrap_or_default();
+            code.matches("LDG").count()
+        };
+        assert_eq!(loads("twice"), 2, "one before the store, one behind it");
+        assert_eq!(loads("masked"), 1, "whatever is kept where there is no load");
+    }
 }

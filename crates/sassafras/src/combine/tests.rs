@@ -390,7 +390,7 @@ fn programs_keep_their_meaning() {
         let mut context = Context {
             machine,
             registers: crate::launch::MOST,
-            occupancy: crate::launch::Launch::default().occupancy(machine.sm),
+            occupancy: None,
             enough: None,
             fuel: Fuel::new(None),
         };

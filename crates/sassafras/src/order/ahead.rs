@@ -13,7 +13,7 @@ pub struct Ahead {
     most: Counts,
     is_done: Vec<bool>,
     /// The first that isn't.
-    first: usize,
+    pub first: usize,
 }
 
 impl Ahead {

@@ -65,7 +65,7 @@ impl<'p> Cluster<'p> {
         let ranks = size.iter().product::<u32>();
         let blocks: Vec<Block> =
             (0..ranks).map(|rank| Block::new(program, launch, routine, cluster, rank)).collect();
-        let shared = blocks.iter().map(|block| vec![0; block.shared_bytes()]).collect();
+        let shared = blocks.iter().map(|block| launch.shared_memory(block.shared_bytes())).collect();
         let warps = blocks.first().map_or(0, |block| block.alive().len());
         let barrier = ClusterBarrier::new(blocks.len(), warps);
         let bytes = blocks.first().map_or(0, Block::shared_bytes);

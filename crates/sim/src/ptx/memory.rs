@@ -84,8 +84,8 @@ pub struct Memory<'m> {
     pub races: Option<&'m mut Races>,
 }
 
-/// Bytes that a window spans.
-const WINDOW: u64 = 1 << 32;
+/// Bytes that a window spans, and what it is aligned to.
+pub const WINDOW: u64 = 1 << 32;
 /// Function addresses, one every 16 bytes.
 pub const FUNCTIONS: u64 = 0x7400_0000_0000;
 

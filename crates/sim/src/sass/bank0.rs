@@ -62,13 +62,13 @@ impl Places {
     }
 }
 
-/// The bank for a launch; `stack` is where the stack begins.
-pub fn fill(target: &Target, kernel: &Kernel, launch: &Launch, cluster: [u32; 3], stack: u32) -> Vec<u8> {
+/// The bank for a launch.
+pub fn fill(target: &Target, kernel: &Kernel, launch: &Launch, cluster: [u32; 3]) -> Vec<u8> {
     let mut bank = Bank { bytes: kernel.banks[0].clone() };
     let constants = target.constants;
     bank.axes(constants.ntid.into(), launch.block);
     bank.axes(constants.nctaid.into(), launch.grid);
-    bank.word(constants.stack.into(), stack);
+    bank.word(constants.stack.into(), kernel.stack);
     bank.word(constants.nsmid.into(), MULTIPROCESSORS);
     bank.wide(constants.local_window.into(), Space::Local.window());
     if let Some(offset) = constants.shared_window {

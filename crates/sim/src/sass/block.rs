@@ -15,8 +15,6 @@ use crate::ptx::{FaultKind, Launch, Thread, coordinates};
 const BARRIERS: usize = 16;
 /// How many steps a warp takes before the next one has a turn.
 const WARP_TURN: u64 = 4096;
-/// Local memory of a thread beyond what the kernel says that it needs: for calls whose depth nobody knows.
-const STACK_RESERVE: u32 = 16 << 10;
 
 /// What all warps of a block see.
 pub struct Context<'p> {
@@ -29,8 +27,6 @@ pub struct Context<'p> {
     /// Blocks of the cluster along the axes.
     pub cluster: [u32; 3],
     pub bank0: Vec<u8>,
-    /// Local memory of a thread, in bytes.
-    pub stack: u32,
     /// Threads that came to a barrier in the current turn.
     pub arrivals: Vec<Arrival>,
 }
@@ -52,10 +48,9 @@ impl<'p> Block<'p> {
     ) -> Block<'p> {
         let local = coordinates(rank.into(), cluster);
         let block = std::array::from_fn(|axis| place[axis] * cluster[axis] + local[axis]);
-        let stack = kernel.stack.next_multiple_of(16) + STACK_RESERVE;
-        let bank0 = bank0::fill(program.image.target, kernel, launch, cluster, stack);
+        let bank0 = bank0::fill(program.image.target, kernel, launch, cluster);
         let arrivals = Vec::new();
-        let context = Context { program, launch, kernel, block, rank, cluster, bank0, stack, arrivals };
+        let context = Context { program, launch, kernel, block, rank, cluster, bank0, arrivals };
         let threads = launch.block.iter().product::<u32>();
         let warps: Vec<Warp> = (0..threads.div_ceil(32))
             .map(|warp| Warp::new(&context, warp, u32::MAX >> (32 - (threads - 32 * warp).min(32))))

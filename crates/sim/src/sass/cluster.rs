@@ -23,8 +23,7 @@ pub struct Common {
 }
 
 impl Common {
-    pub fn new(blocks: usize, bytes: usize, system: u64, warps: usize) -> Common {
-        let shared = vec![vec![0; bytes]; blocks];
+    pub fn new(shared: Vec<Vec<u8>>, system: u64, warps: usize) -> Common {
         Common { shared, system, flights: Flights::default(), meeting: Meeting::new(warps) }
     }
 }
@@ -82,7 +81,8 @@ impl<'p> Cluster<'p> {
             ranks.map(|rank| Block::new(program, launch, kernel, size, place, rank)).collect();
         let bytes = (kernel.shared.next_multiple_of(16) + launch.shared) as usize;
         let system = program.image.target.shared_base.into();
-        let common = Common::new(blocks.len(), bytes, system, blocks.iter().map(Block::warp_count).sum());
+        let shared = vec![launch.shared_memory(bytes); blocks.len()];
+        let common = Common::new(shared, system, blocks.iter().map(Block::warp_count).sum());
         Cluster { common, blocks, step_limit: launch.step_limit }
     }
 

@@ -10,10 +10,10 @@
 
 use super::POISON;
 use super::cluster::Common;
+use crate::mbarrier::Mbarrier;
 use crate::ptx::FaultKind;
 use crate::ptx::memory::{self, Global, RANK_SHIFT, Space, rank_and_offset};
 use crate::ptx::program::AtomicFunction;
-use crate::sass::mbarrier;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -176,8 +176,8 @@ impl Common {
         }
         for (place, bytes) in &flight.tells {
             if let Some(barrier) = self.bytes(global, *place, 8) {
-                let told = mbarrier::arrived(memory::load(barrier), 0, bytes.wrapping_neg(), false);
-                memory::store(barrier, told.unwrap_or(memory::load(barrier)));
+                let told = Mbarrier::read(memory::load(barrier)).complete(*bytes);
+                memory::store(barrier, told.bits());
             }
         }
     }
@@ -251,7 +251,7 @@ mod tests {
     fn memory() -> (Common, Global, u64) {
         let mut global = Global::default();
         let address = global.allocate((0..64).collect());
-        (Common::new(2, 64, 16, 1), global, address)
+        (Common::new(vec![vec![0; 64]; 2], 16, 1), global, address)
     }
 
     fn copy(from: Origin, to: Place) -> Flight {

@@ -7,7 +7,7 @@
 use crate::ptx::memory::{FUNCTIONS, Global, Space};
 use cubin::attr::{Attr, Code as AttrCode, Value};
 use cubin::{Body, Home, Object, Reloc, RelocType, Section, Symbol};
-use sass::{Inst, Isa, Target, WORD_BYTES, decode};
+use sass::{Inst, Isa, Op, Target, WORD_BYTES, decode};
 use std::fmt;
 
 /// Where code begins.
@@ -60,6 +60,7 @@ pub struct Kernel {
     pub parameters: Parameters,
     /// Static shared memory, with what the system keeps below it.
     pub shared: u32,
+    /// Local memory of a thread, in bytes; the stack begins at its end.
     pub stack: u32,
     /// Blocks of a cluster along the axes, if the kernel says so.
     pub cluster: Option<[u32; 3]>,
@@ -107,7 +108,8 @@ impl Image {
         }
         let (routines, code) = code(&object, &sections, target.isa);
         let kernels = object.symbols().iter().filter(|symbol| symbol.other.is_entry());
-        let kernels = kernels.filter_map(|symbol| kernel(&object, &sections, target, symbol)).collect();
+        let kernels = kernels.filter_map(|symbol| kernel(&object, &sections, target, symbol));
+        let kernels = kernels.map(|kernel| with_stack_for_calls(kernel, &routines, &code)).collect();
         let names = variables(&object, &sections);
         Ok(Image { target, code, routines, kernels, globals, names })
     }
@@ -253,7 +255,7 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
         Body::Zeros(count) => u32::try_from(count).unwrap_or(u32::MAX),
         _ => 0,
     });
-    let stack = stack(object, symbol);
+    let stack = stack(object, symbol).next_multiple_of(16).max(LEAST_STACK);
     let shared = shared.max(target.shared_base);
     let cluster = cluster(object, &symbol.name);
     Some(Kernel { cluster, name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
@@ -288,6 +290,20 @@ fn cluster(object: &Object, kernel: &str) -> Option<[u32; 3]> {
         Value::Words(words) => <[u32; 3]>::try_from(&words[..]).ok().filter(|sizes| !sizes.contains(&0)),
         _ => None,
     }
+}
+
+/// Local memory that the driver gives to every thread (`CU_LIMIT_STACK_SIZE`); an H200 stops at an access behind it.
+const LEAST_STACK: u32 = 1 << 10;
+/// Local memory beyond that, for calls whose depth nobody knows.
+const STACK_FOR_CALLS: u32 = 16 << 10;
+
+fn with_stack_for_calls(kernel: Kernel, routines: &[Routine], code: &[Inst]) -> Kernel {
+    let start = kernel.start as usize;
+    let routine =
+        routines.iter().find(|routine| (routine.first..routine.first + routine.count).contains(&start));
+    let body = routine.and_then(|routine| code.get(routine.first..routine.first + routine.count));
+    let calls = body.is_some_and(|body| body.iter().any(|inst| inst.op() == Op::CALL));
+    Kernel { stack: kernel.stack + if calls { STACK_FOR_CALLS } else { 0 }, ..kernel }
 }
 
 /// More local memory no thread has.

@@ -96,10 +96,16 @@ fn cubin_difference(tools: &Tools, number: usize, file: &Path) -> Result<Option<
 
 /// What ptxas makes of a text.
 pub fn compile(tools: &Tools, dir: &Path, text: &str, target: &str) -> Result<Vec<u8>> {
+    compile_at(tools, dir, text, target, 3)
+}
+
+/// What ptxas makes of a text at a level.
+pub fn compile_at(tools: &Tools, dir: &Path, text: &str, target: &str, level: u8) -> Result<Vec<u8>> {
     shell::create_dir(dir)?;
     shell::write(&dir.join("in.ptx"), text)?;
     let mut ptxas = tools.command("ptxas");
-    ptxas.arg(format!("-arch={target}")).args(["in.ptx", "-o", "out.cubin"]).current_dir(dir);
+    ptxas.args([format!("-arch={target}"), format!("-O{level}")]);
+    ptxas.args(["in.ptx", "-o", "out.cubin"]).current_dir(dir);
     let output = shell::capture(&mut ptxas)?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);

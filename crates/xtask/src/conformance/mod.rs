@@ -21,6 +21,7 @@ mod tensor_text;
 mod verify;
 
 pub use compile_forms::compile as compile_ours;
+pub use corpus::compile_at as compile_theirs;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 

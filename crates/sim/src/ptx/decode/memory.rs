@@ -4,7 +4,7 @@
 //! copies of `cp.async` are done on the spot, so waiting for them is nothing, too.
 
 use super::{Decoder, Dest, Ins, Number, Source, constant, map, map_all};
-use crate::ptx::memory::{RANK_SHIFT, Space, rank_and_offset};
+use crate::ptx::memory::{RANK_SHIFT, Space, WINDOW, rank_and_offset};
 use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Copy, Limit, Special};
 use crate::ptx::races::{self, GroupStep};
 use ::ptx::Type;
@@ -250,10 +250,11 @@ impl<'a> Decoder<'a> {
         let dest = self.dest(ins.get(0)?, ty)?;
         let source = self.source(ins.get(1)?, ty)?;
         let window = space.window();
-        let function = if to_space {
-            map(move |[a]: [u64; 1]| a.wrapping_sub(window))
-        } else {
-            map(move |[a]: [u64; 1]| a.wrapping_add(window))
+        let function = match (to_space, space) {
+            // As the machine does it, which matters for what is no address of shared memory.
+            (true, Space::Shared | Space::Cluster) => map(|[a]: [u64; 1]| a % WINDOW),
+            (true, _) => map(move |[a]: [u64; 1]| a.wrapping_sub(window)),
+            (false, _) => map(move |[a]: [u64; 1]| a.wrapping_add(window)),
         };
         self.compute(dest, vec![source], function)
     }

@@ -1,9 +1,9 @@
 //! Loads, stores, atomics and copies: the bytes behind an address, lane by lane.
 
 use super::{LOCAL_LIMIT, Now, Stop, Warp, too_many};
+use crate::mbarrier::Mbarrier;
 use crate::ptx::block::Context;
 use crate::ptx::fault::FaultKind;
-use crate::ptx::mbarrier::Mbarrier;
 use crate::ptx::memory::{self, Space, aligned, rank_and_offset};
 use crate::ptx::program::{Address, Atomic, Copy, Dest, LANES, Lanes, Limit, Source, Told, lanes};
 use crate::ptx::races::{Kind, Meeting, Touch};

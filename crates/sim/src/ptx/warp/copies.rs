@@ -2,8 +2,8 @@
 
 use super::access::constant_bytes;
 use super::{Now, Stop, Warp};
+use crate::mbarrier::Mbarrier;
 use crate::ptx::fault::FaultKind;
-use crate::ptx::mbarrier::Mbarrier;
 use crate::ptx::memory::{self, RANK_SHIFT, Space, aligned};
 use crate::ptx::program::{Address, Bulk, Delivery, Direction, Lanes, Source, Tensor, Told, lanes};
 use crate::ptx::races::{Kind, Touch};

@@ -43,7 +43,7 @@ impl Warp {
             Space::Local => {
                 let local = &mut self.local[lane];
                 if local.is_empty() {
-                    local.resize(now.context.stack as usize, 0);
+                    local.resize(now.context.kernel.stack as usize, 0);
                 }
                 memory::slice(local, offset, bytes)
             }

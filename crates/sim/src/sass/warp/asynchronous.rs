@@ -2,12 +2,12 @@
 
 use super::access::word_of;
 use super::{LANES, Next, Now, Stop, Warp, lanes_of};
+use crate::mbarrier::Mbarrier;
 use crate::ptx::FaultKind;
 use crate::ptx::memory::{self, Global, Space, aligned, rank_and_offset};
 use crate::ptx::program::Lanes;
 use crate::sass::cluster::Common;
 use crate::sass::flight::{Closing, Flight, Origin, Piece, Place};
-use crate::sass::mbarrier::arrived;
 use crate::sass::program::{Address, Arrive, BulkCopy, Dest, Multiply, Source, StoreRemote, Truth};
 
 impl Warp {
@@ -45,15 +45,15 @@ impl Warp {
         }
         let mut states: Lanes = [0; LANES];
         for lane in lanes_of(now.mask) {
-            let bytes = transactions[lane];
-            let bytes = if arrive.completes { bytes.wrapping_neg() } else { bytes };
+            let bytes = i64::from(transactions[lane] as u32);
+            let bytes = if arrive.completes { -bytes } else { bytes };
             let barrier = self.barrier(now, lane, addresses[lane])?;
             let old = memory::load(barrier);
-            let new = arrived(old, arrivals[lane], bytes, arrive.drops).ok_or_else(|| {
+            let new = Mbarrier::read(old).update(arrivals[lane], bytes, arrive.drops).ok_or_else(|| {
                 let what = "more threads arrive at a barrier than it expects".to_string();
                 (FaultKind::Undefined { what }, lane)
             })?;
-            memory::store(barrier, new);
+            memory::store(barrier, new.bits());
             states[lane] = old;
         }
         self.registers.write(now.mask, arrive.dest, 2, &states);
