@@ -92,9 +92,14 @@ fn plant(file: &str, bytes: &[u8], planted: &mut [u32; What::NAMES.len()]) {
         {
             let intact = code.insts[mutant.at].clone();
             mutant.apply(&mut code.insts);
-            let reports = verify_code(&code).expect("the code is known");
             let pair = (mutant.first as u64 * 16, mutant.second as u64 * 16);
-            let found = reports.iter().any(|report| (report.first.address, report.second.address) == pair);
+            let found = match verify_code(&code) {
+                Err(Error::Unsignalled { address, .. }) => address == pair.0,
+                verdict => {
+                    let reports = verdict.expect("the code is known");
+                    reports.iter().any(|report| (report.first.address, report.second.address) == pair)
+                }
+            };
             assert!(found, "{file} {}: {mutant:?} is not reported\n{intact:?}", code.name);
             code.insts[mutant.at] = intact;
             planted[mutant.what.kind()] += 1;
