@@ -7,11 +7,15 @@
 use crate::passes::Context;
 use ori::divergence::Divergence;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Function, Inst, InstData, Op, Terminator, Value};
+use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Terminator, Value};
 use rustc_hash::FxHashSet;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    let is_shuffle = |data: &InstData| data.op == Op::Machine(sass::Op::SHFL) && data.guard.is_none();
+    let is_shuffle = |data: &InstData| {
+        // Those of some threads alone stand in a collective, with registers that it names.
+        let is_plain = data.args.iter().all(|arg| matches!(arg, Arg::Use(_) | Arg::Imm(_) | Arg::Zero(_)));
+        data.op == Op::Machine(sass::Op::SHFL) && data.guard.is_none() && is_plain && !data.results.is_empty()
+    };
     if !function.insts.keys().any(|i| is_shuffle(&function.insts[i])) {
         return Ok(());
     }
