@@ -24,16 +24,12 @@ said() {
         sed -E 's/^#([0-9]+) +(0x[0-9a-f]+ in )?/#\1 /; s/<<<[^>]*>>>//; s/out=[^,]*, //; s/ at (.*\/)?calls/ calls/'
 }
 
-# session WHO [PTXAS]: nvcc with its own ptxas, or with PTXAS. nvcc finds its toolkit by where it stands.
+. "$here/../cuda/toolkit.sh"
+
+# session WHO [PTXAS]: nvcc with its own ptxas, or with PTXAS.
 session() {
     local out=$work/$1
-    mkdir -p "$out/bin"
-    for entry in "$home"/*; do [ "$(basename "$entry")" = bin ] || ln -s "$entry" "$out/"; done
-    [ -e "$out/lib64" ] || ln -s "$home/lib" "$out/lib64"
-    for entry in "$home"/bin/*; do ln -s "$entry" "$out/bin/"; done
-    rm "$out/bin/nvcc" "$out/bin/nvcc.profile"
-    cp "$home/bin/nvcc" "$home/bin/nvcc.profile" "$out/bin/"
-    [ $# -lt 2 ] || { rm "$out/bin/ptxas" && cp "$2" "$out/bin/ptxas"; }
+    toolkit "$out" "${@:2}"
     timeout 60 "$out/bin/nvcc" -G -g -arch="$ARCH" "$here/calls.cu" -o "$out/calls" > "$out/log" 2>&1 || { head -n 3 "$out/log"; return 1; }
     (cd "$out" && timeout 60 "$debugger" -batch -x "$here/session.gdb" ./calls) > "$out/log" 2>&1
     said "$out/log" > "$out/said"

@@ -117,8 +117,9 @@ impl Words<'_, '_> {
 }
 
 /// The parameters of loops that are multiples of a power of two: how many of their lowest bits are zero.
-pub fn multiples(function: &Function, cfg: &Cfg, definitions: &Definitions) -> FxHashMap<Value, u32> {
-    let define = |value| definition(function, definitions, value);
+pub fn multiples(function: &Function, cfg: &Cfg) -> FxHashMap<Value, u32> {
+    let definitions = if cfg.headers().next().is_some() { function.definitions() } else { Vec::new() };
+    let define = |value| definition(function, &definitions, value);
     let words = Words { define: &define, zeros: &|_| 0 };
     let mut all = FxHashMap::default();
     for header in cfg.headers() {

@@ -85,7 +85,7 @@ impl<'a> Combine<'a> {
             same: function.values.keys().collect(),
             known: vec![None; count],
             definition: vec![None; count],
-            multiples: bits::multiples(function, cfg, &function.definitions()),
+            multiples: bits::multiples(function, cfg),
             serial: vec![0; count],
             now: 0,
             uses,

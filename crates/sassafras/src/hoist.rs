@@ -63,11 +63,8 @@ mod tests {
     #[test]
     fn shuffles_of_what_stays_the_same_stand_before_the_loop() {
         let source = include_str!("../tests/kernels/loops.ptx");
-        let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
-        let mut options = crate::Options::new(ptx::Target::find("sm_90").expect("a target"));
-        let mut shuffle_comes_before_header = |pass: &str| {
-            options.dump = Some(pass.to_string());
-            let log = crate::compile(source, &module, &options).log;
+        let shuffle_comes_before_header = |pass: &str| {
+            let log = crate::passes::code_after(pass, source);
             let warps = log.split("function ").find(|f| f.starts_with("warps ")).expect("the function");
             let header = warps.lines().position(|l| l.starts_with('b') && l.contains('('));
             warps.lines().position(|l| l.contains("SHFL")) < header

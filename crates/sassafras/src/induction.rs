@@ -182,10 +182,7 @@ mod tests {
 
     /// How many words the loop carries after a pass.
     fn carried(after: &str) -> usize {
-        let module = ptx::parse(LOOPS, &ptx::Options::default()).module.expect("a module");
-        let mut options = crate::Options::new(ptx::Target::find("sm_90").expect("a target"));
-        options.dump = Some(after.to_string());
-        let log = crate::compile(LOOPS, &module, &options).log;
+        let log = crate::passes::code_after(after, LOOPS);
         log.lines()
             .find(|line| line.starts_with('b') && line.contains('('))
             .map_or(0, |l| l.matches(":R").count())

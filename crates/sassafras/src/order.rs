@@ -394,7 +394,7 @@ impl<'a> List<'a> {
             self.waited += u32::from(self.graph.is_wait[node]);
             self.time = self.time.max(self.begins(node));
             if let Some(ahead) = &mut self.ahead {
-                ahead.issue(node, &self.pressure.change(self.function, inst));
+                ahead.issue(self.front, node, &self.pressure.change(self.function, inst));
             }
             self.pressure.issue(self.function, inst);
             self.issued[node] = true;
@@ -465,11 +465,12 @@ impl<'a> List<'a> {
         while refused.len() < TRIES {
             let place = (0..self.ready.len()).filter(|p| !refused.contains(p)).min_by_key(rank)?;
             let node = self.ready[place];
-            if ahead.has_room(node, &self.pressure.change(self.function, self.graph.insts[node])) {
+            if ahead.has_room(self.front, node, &self.pressure.change(self.function, self.graph.insts[node]))
+            {
                 return Some(place);
             }
             refused.push(place);
         }
-        self.ready.iter().position(|node| *node == ahead.first)
+        self.ready.iter().position(|node| *node == self.front)
     }
 }

@@ -135,6 +135,15 @@ fn check(pass: &str, function: &Function, options: &Options, log: &mut String) -
     Ok(())
 }
 
+/// What `--dump-ir` shows of a PTX text after a pass.
+#[cfg(test)]
+pub fn code_after(pass: &str, source: &str) -> String {
+    let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
+    let mut options = Options::new(ptx::Target::find("sm_90").expect("a target"));
+    options.dump = Some(pass.to_string());
+    crate::compile(source, &module, &options).log
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

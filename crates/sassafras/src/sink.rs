@@ -28,7 +28,7 @@ const PARTED: u32 = 1 << 16;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
     let cfg = Cfg::new(function);
-    let loops: Vec<Loop> = cfg.order.iter().filter_map(|b| Loop::of(&cfg, *b)).take(LOOPS).collect();
+    let loops: Vec<Loop> = cfg.headers().map(|b| Loop::of(&cfg, b)).take(LOOPS).collect();
     if loops.is_empty() {
         return Ok(());
     }
@@ -91,15 +91,12 @@ struct Loop {
 }
 
 impl Loop {
-    fn of(cfg: &Cfg, header: Block) -> Option<Loop> {
+    fn of(cfg: &Cfg, header: Block) -> Loop {
         let mut inside = vec![false; cfg.succs.len()];
         cfg.natural_loop(header).for_each(|b| inside[b.index()] = true);
-        if !inside[header.index()] {
-            return None;
-        }
         let mut behind = vec![false; cfg.succs.len()];
         cfg.reachable_from(header, None).iter().for_each(|b| behind[b.index()] = !inside[b.index()]);
-        Some(Loop { header, inside, behind })
+        Loop { header, inside, behind }
     }
 }
 

@@ -107,10 +107,7 @@ mod tests {
     #[test]
     fn what_was_loaded_is_not_loaded_again() {
         let source = include_str!("../../tests/kernels/loads.ptx");
-        let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
-        let mut options = crate::Options::new(ptx::Target::find("sm_90").expect("a target"));
-        options.dump = Some("combine".to_string());
-        let log = crate::compile(source, &module, &options).log;
+        let log = crate::passes::code_after("combine", source);
         let loads = |kernel: &str| {
             let from = log.find(&format!("function {kernel} ")).expect("the kernel");
             let code = log[from..].split("\n}").next().unwrap_or_default();

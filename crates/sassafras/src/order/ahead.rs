@@ -11,9 +11,6 @@ pub struct Ahead {
     /// For each file, how much is alive behind each instruction, if all that come before it are done by then.
     alive: [Heights; FILES],
     most: Counts,
-    is_done: Vec<bool>,
-    /// The first that isn't.
-    pub first: usize,
 }
 
 impl Ahead {
@@ -23,21 +20,20 @@ impl Ahead {
         let alive: [Heights; FILES] =
             std::array::from_fn(|file| Heights::new(behind.iter().map(|counts| counts[file])));
         let most = std::array::from_fn(|file| alive[file].highest(0, insts.len()).max(pressure.most[file]));
-        Ahead { alive, most, is_done: vec![false; insts.len()], first: 0 }
+        Ahead { alive, most }
     }
 
-    /// Is there room for an instruction that changes so much, in front of all that came before it?
-    pub fn has_room(&self, node: usize, change: &Counts) -> bool {
-        let fits = |file: usize| self.alive[file].highest(self.first, node) + change[file] <= self.most[file];
-        (0..FILES).all(|file| change[file] <= 0 || self.first == node || fits(file))
+    /// Is there room for an instruction that changes so much, in front of all from `first` on that came before it?
+    pub fn has_room(&self, first: usize, node: usize, change: &Counts) -> bool {
+        let fits = |file: usize| self.alive[file].highest(first, node) + change[file] <= self.most[file];
+        (0..FILES).all(|file| change[file] <= 0 || first == node || fits(file))
     }
 
-    pub fn issue(&mut self, node: usize, change: &Counts) {
+    /// It goes there.
+    pub fn issue(&mut self, first: usize, node: usize, change: &Counts) {
         for (alive, change) in self.alive.iter_mut().zip(change) {
-            alive.add(self.first, node, *change);
+            alive.add(first, node, *change);
         }
-        self.is_done[node] = true;
-        self.first += self.is_done[self.first..].iter().take_while(|done| **done).count();
     }
 }
 
