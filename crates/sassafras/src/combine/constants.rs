@@ -16,6 +16,11 @@ impl Combine<'_> {
             if data.args[at] == Arg::Imm(0) && has_zero(op, at) {
                 data.args[at] = Arg::Zero(File::R);
             }
+        }
+        for at in 0..data.args.len() {
+            if op == sass::Op::SEL && matches!(data.args[at], Arg::Imm(_)) && self.fuel.burn() {
+                self.swaps(op, at, data);
+            }
             let Arg::Use(u) = data.args[at] else { continue };
             if self.function.values[u.value].file == File::P {
                 if let Some(bits) = self.known[u.value.index()]
@@ -226,9 +231,10 @@ impl Combine<'_> {
 
 /// May RZ stand there in place of a zero?
 fn has_zero(op: sass::Op, at: usize) -> bool {
-    use sass::Op::{IADD3, IMAD, SEL};
+    use sass::Op::{IADD3, IMAD, PRMT, SEL};
     match op {
         IADD3 | IMAD => at < 3,
+        PRMT => at != 1,
         SEL => at < 2,
         _ => false,
     }
