@@ -125,7 +125,7 @@ impl Program {
     fn step(&mut self) {
         let word = [(File::R, 1)];
         let (a, b, c) = (self.word(), self.word(), self.word());
-        match self.random.below(29) {
+        match self.random.below(31) {
             0..3 => {
                 let b = if self.random.below(4) == 0 { b.negated() } else { b };
                 let sum = self.emit(sass::Op::IADD3, &[], &word, &[a, b, RZ]);
@@ -249,6 +249,14 @@ impl Program {
                 let guard = self.guard(&[constant]);
                 let args = [constant.into(), self.random.one(&numbers)];
                 let value = self.push(Op::Machine(sass::Op::FMUL), &[], &word, &args, guard);
+                self.words.push(value);
+            }
+            28..30 => {
+                let selectors =
+                    [0x7710, 0x7770, 0x9910, 0x8880, 0x7771, 0x7732, 0x3210, 0xb321, 0x7607, 0x9bd2];
+                let selector = Arg::Imm(self.random.one(&selectors));
+                let from = self.register();
+                let value = self.emit(sass::Op::PRMT, &[], &word, &[from, selector, RZ]);
                 self.words.push(value);
             }
             22..25 => {
