@@ -122,8 +122,11 @@ def simulate(launch, options, folder):
             return message, 0
     grid = ",".join(str(min(n, options.simulate)) for n in launch.grid)
     words = ["--kernel", kernel, "--grid", grid, "--block", str(threads), "--shared", str(shared), "--show", str(1 << 20)]
+    mapped = {box[0] for box in map(tensor_map, launch.words) if box}
     for index, word in enumerate(launch.words):
-        words += ["--arg", run_line_argument(index, word)]
+        argument = run_line_argument(index, word)
+        # A map can only refer to what stands before it.
+        words += ["--memory", argument, "--arg", f"stride{index}:u64=0"] if index in mapped else ["--arg", argument]
     memory = {}
     for name, file in files.items():
         done = subprocess.run([options.sassafras, "run", file, *words], capture_output=True, text=True)
