@@ -1,9 +1,9 @@
 //! Images: texels in global memory that kernels read through textures and access through surfaces.
 //!
 //! A handle is the number of an image, from 1 on; where a variable was bound to none (0), an H200 reads zeros and
-//! writes nothing. Images have one level, and samplers take the nearest texel: mipmaps, linear filters, cubes and
-//! images with several samples are not there. What images hold beyond their edges, missing channels, fractions and the order
-//! of gathered texels are as the CUDA guide describes them; beside real hardware they are *unverified*.
+//! writes nothing. Images have one level: mipmaps, cubes and images with several samples are not there. What images hold
+//! beyond their edges, missing channels, fractions, the weights of linear filters and the order of gathered texels are as
+//! the CUDA guide describes them; beside real hardware they are *unverified*.
 
 use crate::ptx::FaultKind;
 use crate::ptx::memory::{Global, load};
@@ -51,7 +51,7 @@ pub struct Sampler {
     pub beyond: Beyond,
     /// The image goes from 0 to 1, whatever its size.
     pub normalised: bool,
-    /// Texels around a place are mixed, which is not there.
+    /// Texels around a place are mixed.
     pub linear: bool,
     pub border: [f32; 4],
     /// Channels of 8 and 16 bits are read as the integers that they are, not as fractions of the largest.
@@ -83,8 +83,12 @@ pub struct Description<'a> {
     /// `wrap`, `clamp`, `mirror` or `border`.
     pub beyond: &'a str,
     pub normalised: bool,
+    pub linear: bool,
     pub as_integers: bool,
 }
+
+/// The weights of a linear filter are multiples of 1/256.
+const WEIGHTS: i64 = 256;
 
 const CHANNELS: [(&str, Channel); 8] = [
     ("u8", Channel::U8),
@@ -145,11 +149,9 @@ pub fn find(global: &Global, handle: u64) -> Result<Option<&Image>, FaultKind> {
 pub fn read(global: &mut Global, handle: u64, way: Read, at: At) -> Result<[u32; 4], FaultKind> {
     let Some(image) = find(global, handle)?.cloned() else { return Ok([0; 4]) };
     let floats = at.coordinates.map(f32::from_bits);
-    if way == Read::Sample && image.sampler.linear {
-        return Err(FaultKind::Unsupported { what: "a texture with a linear filter".into() });
-    }
     match way {
         Read::Fetch => image.texel(global, image.fetched(at)),
+        Read::Sample if image.sampler.linear => image.mixed(global, floats, at.layer),
         Read::Sample => {
             let place = image.nearest(floats);
             image.texel(global, place.map(|place| image.in_layer(place, at.layer)))
@@ -207,7 +209,8 @@ pub fn locate(
 impl Image {
     /// The image at an address; why there is none otherwise.
     pub fn new(address: u64, description: &Description) -> Result<Image, String> {
-        let Description { channel, channels, sizes, layered, beyond, normalised, as_integers } = *description;
+        let Description { channel, channels, sizes, layered, beyond, normalised, linear, as_integers } =
+            *description;
         let found = |name: &str| format!("an image of {name}");
         let (_, channel) = CHANNELS.into_iter().find(|(known, _)| *known == channel).ok_or(found(channel))?;
         let (_, beyond) = BEYOND.into_iter().find(|(known, _)| *known == beyond).ok_or(found(beyond))?;
@@ -220,7 +223,7 @@ impl Image {
             (true, [_]) => return Err("an image without the number of its layers".into()),
             _ => std::array::from_fn(|axis| sizes.get(axis).copied().unwrap_or(1)),
         };
-        let sampler = Sampler { beyond, normalised, linear: false, border: [0.0; 4], as_integers };
+        let sampler = Sampler { beyond, normalised, linear, border: [0.0; 4], as_integers };
         Ok(Image { address, sizes, layered, channel, channels, sampler })
     }
 
@@ -258,9 +261,18 @@ impl Image {
     }
 
     fn nearest_along(&self, size: u32, at: f32) -> Option<u32> {
+        self.inside(size, self.in_texels(size, at).floor() as i64)
+    }
+
+    /// A coordinate, in texels from the image's edge.
+    fn in_texels(&self, size: u32, at: f32) -> f64 {
+        f64::from(at) * if self.sampler.normalised { f64::from(size) } else { 1.0 }
+    }
+
+    /// The texel that stands for one along an axis; `None` where the border is.
+    fn inside(&self, size: u32, number: i64) -> Option<u32> {
         let Sampler { beyond, normalised, .. } = self.sampler;
-        let at = f64::from(at) * if normalised { f64::from(size) } else { 1.0 };
-        let (number, size) = (at.floor() as i64, i64::from(size));
+        let size = i64::from(size);
         // Without a size to repeat with, places beyond are as with the nearest texel.
         let beyond = if normalised || beyond == Beyond::Border { beyond } else { Beyond::Clamp };
         let inside = match beyond {
@@ -274,6 +286,43 @@ impl Image {
             Beyond::Border => number,
         };
         Some(inside as u32)
+    }
+
+    /// The texels around a place, each by its distance. How often the machine rounds on the way is not known.
+    fn mixed(&self, global: &mut Global, place: [f32; 3], layer: u32) -> Result<[u32; 4], FaultKind> {
+        if !self.gives_floats() {
+            return Err(FaultKind::Undefined { what: "a linear filter of integers".into() });
+        }
+        let axes: [_; 3] = std::array::from_fn(|axis| self.around(axis, place[axis]));
+        let mut sums = [0.0; 4];
+        for corner in 0..axes.iter().map(Vec::len).product() {
+            let (mut rest, mut number, mut weight) = (corner, Some([0; 3]), 1.0);
+            for (axis, around) in axes.iter().enumerate() {
+                let (along, part) = around[rest % around.len()];
+                rest /= around.len();
+                weight *= part;
+                number = number.zip(along).map(|(mut number, along)| {
+                    number[axis] = along;
+                    number
+                });
+            }
+            let texel = self.texel(global, number.map(|number| self.in_layer(number, layer)))?;
+            for (sum, channel) in sums.iter_mut().zip(texel) {
+                *sum += f64::from(f32::from_bits(channel)) * weight;
+            }
+        }
+        Ok(sums.map(|sum| (sum as f32).to_bits()))
+    }
+
+    /// The two texels around a coordinate, and their weights. An axis of one texel has one, as if it weren't there.
+    fn around(&self, axis: usize, at: f32) -> Vec<(Option<u32>, f64)> {
+        let size = self.sizes[axis];
+        if size == 1 || axis == 2 && self.layered {
+            return vec![(Some(0), 1.0)];
+        }
+        let steps = ((self.in_texels(size, at) - 0.5) * WEIGHTS as f64).round() as i64;
+        let (number, weight) = (steps.div_euclid(WEIGHTS), steps.rem_euclid(WEIGHTS) as f64 / WEIGHTS as f64);
+        vec![(self.inside(size, number), 1.0 - weight), (self.inside(size, number + 1), weight)]
     }
 
     /// Do channels become floats?
