@@ -224,6 +224,10 @@ impl Emitter<'_> {
             self.push(sass::Op::MOV, &[], &[machine::r(Function::FRAME_POINTER), stack]);
             self.step(FrameStep::Base { register: Function::FRAME_POINTER, distance: self.frame });
         }
+        // A debugger stops at a function where its second line begins: the first is for what is before the body.
+        if self.options.debug_code && self.lines.is_empty() {
+            self.push(sass::Op::NOP, &[], &[]);
+        }
     }
 
     /// What the last line means to the frame.
