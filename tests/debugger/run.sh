@@ -6,6 +6,9 @@
 #
 # The session (session.gdb) stops in a function that a function of the kernel calls, goes up through the frames, and
 # prints variables in registers that the calls save, on the stack and in shared memory. Exit code 0: ours is as expected.
+#
+#   ARCH=sm_90       target
+#   NVCC_FLAGS=...   more flags for nvcc, such as -rdc=true
 set -u
 . "$(dirname "$0")/../script.sh"
 [ $# -ge 1 ] || usage
@@ -13,7 +16,7 @@ sassafras=$(program "$1") || exit 2
 home=$(cuda_home "${2:-}") || exit 2
 debugger=$home/bin/cuda-gdb
 [ -x "$debugger" ] || debugger=$(command -v cuda-gdb) || { echo "cuda-gdb is not on this machine"; exit 2; }
-: "${ARCH:=sm_90}"
+: "${ARCH:=sm_90}" "${NVCC_FLAGS:=}"
 
 # What the debugger said, without addresses, launch sizes and its own remarks.
 said() {
@@ -25,7 +28,7 @@ said() {
 session() {
     local out=$work/$1
     toolkit "$home" "$out" "${@:2}"
-    timeout 60 "$out/bin/nvcc" -G -g -arch="$ARCH" "$here/calls.cu" -o "$out/calls" > "$out/log" 2>&1 || { head -n 3 "$out/log"; return 1; }
+    timeout 60 "$out/bin/nvcc" -G -g -arch="$ARCH" $NVCC_FLAGS "$here/calls.cu" -o "$out/calls" > "$out/log" 2>&1 || { head -n 3 "$out/log"; return 1; }
     (cd "$out" && timeout 60 "$debugger" -batch -x "$here/session.gdb" ./calls) > "$out/log" 2>&1
     said "$out/log" > "$out/said"
     [ -s "$out/said" ] || tail -n 3 "$out/log"
