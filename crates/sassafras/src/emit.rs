@@ -248,6 +248,10 @@ impl Emitter<'_> {
                 self.placed[block.index()].push(self.lines.len());
             }
             self.lines.push(line.clone());
+            // A function comes back in the middle of the line that called it, as with ptxas, which moves the result here.
+            if self.options.debug_code && line.op == sass::Op::CALL {
+                self.push(sass::Op::NOP, &[], &[]).at = line.at;
+            }
         }
     }
 

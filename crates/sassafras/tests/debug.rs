@@ -177,9 +177,10 @@ fn registers_are_where_the_table_says() {
     }
 }
 
-/// A debugger stops at a function where its second line begins, and shows its variables while another one is called.
+/// A debugger stops at a function where its second line begins, shows its variables while another one is called, and
+/// comes back to the middle of a line.
 #[test]
-fn functions_begin_before_their_bodies_and_keep_their_variables() {
+fn functions_begin_before_their_bodies_and_keep_what_they_had() {
     let scratch = Scratch::new("functions");
     let whole = source("sm_90").replace(".loc\t1 4 42", ".loc\t1 5 42");
     // Without the sections nothing is kept, and the function needs no frame.
@@ -200,6 +201,10 @@ fn functions_begin_before_their_bodies_and_keep_their_variables() {
             before.contains("/*0000*/") && !before.contains("IMAD") && body.contains("IMAD"),
             "{function}"
         );
+        // A function comes back to the line of the call.
+        let mut behind =
+            listing.lines().skip_while(|line| !line.contains("CALL")).filter(|line| line.contains(" ;"));
+        assert!(behind.nth(1).is_some_and(|line| line.contains("NOP")), "{listing}");
         let back = body.lines().find(|line| line.contains("RET.")).and_then(|line| line.split("*/").next());
         let back = back.and_then(|line| u32::from_str_radix(line.trim().trim_start_matches("/*"), 16).ok());
         let entries = registers(&Object::read(&cubin).expect("our cubin"), "_Z6squarei");
