@@ -224,6 +224,10 @@ impl Emitter<'_> {
             self.push(sass::Op::MOV, &[], &[machine::r(Function::FRAME_POINTER), stack]);
             self.step(FrameStep::Base { register: Function::FRAME_POINTER, distance: self.frame });
         }
+        // A debugger stops at a function where its second line begins: the first is for what is before the body.
+        if self.options.debug_code && self.lines.is_empty() {
+            self.push(sass::Op::NOP, &[], &[]);
+        }
     }
 
     /// What the last line means to the frame.
@@ -244,6 +248,10 @@ impl Emitter<'_> {
                 self.placed[block.index()].push(self.lines.len());
             }
             self.lines.push(line.clone());
+            // A function comes back in the middle of the line that called it, as with ptxas, which moves the result here.
+            if self.options.debug_code && line.op == sass::Op::CALL {
+                self.push(sass::Op::NOP, &[], &[]).at = line.at;
+            }
         }
     }
 
