@@ -377,4 +377,4 @@ pub fn is_function(data: &InstData) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

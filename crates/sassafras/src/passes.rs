@@ -8,7 +8,7 @@ use crate::bank0::Machine;
 use crate::launch::Occupancy;
 use crate::{
     Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, hoist, induction,
-    legalize, local, order, progress, select, simplify, sink, uniform,
+    legalize, local, logic, order, progress, select, simplify, sink, uniform,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -59,6 +59,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "counters", level: 1, run: counters::run },
     Pass { name: "induction", level: 1, run: induction::run },
     Pass { name: "select", level: 1, run: select::run },
+    Pass { name: "logic", level: 1, run: logic::run },
     Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
     Pass { name: "hoist", level: 1, run: hoist::run },
     Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
@@ -82,6 +83,8 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("counters", "induction", "counters of one word may advance with others"),
     ("combine", "induction", "constants and sums stand in the instructions that add them"),
     ("combine", "select", "what is computed twice or not at all makes no side longer"),
+    ("select", "logic", "conditions of branches that became selects are joined, too"),
+    ("logic", "uniform", "what is left of conditions is brought to uniform registers"),
     ("select", "sink", "what both sides of a branch compute is used behind it"),
     ("uniform", "sink", "descriptors that a block computes for itself are needed by fewer others"),
     ("alone", "sink", "it looks for the operands of copies where they were computed"),

@@ -31,3 +31,21 @@ fn nothing_stands_behind_a_collective() {
     }
     assert!(seen >= 6, "{seen} collectives");
 }
+
+/// The result of a barrier is read by the gathered warp: a generated program read it behind, and an H200 gave some threads
+/// another one.
+#[test]
+fn results_of_barriers_are_read_in_the_collective() {
+    let ptx = ".version 8.0\n.target sm_90\n.visible .entry k(.param .u64 p) { .reg .pred %p<3>; .reg .b32 %r<3>; \
+        mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 64; @%p1 barrier.cta.red.popc.u32 %r2, 1, 64, %p1; \
+        .reg .b64 %rd1; ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], %r2; ret; }";
+    for level in [0, 1, 3] {
+        let insts = instructions(&compile(ptx, "sm_90", |options| options.level = level));
+        let at = |op| insts.iter().position(|i| i.op() == op);
+        let (barrier, result, end) = (at(Op::BAR), at(Op::B2R), at(Op::ENDCOLLECTIVE));
+        assert!(
+            barrier.is_some() && barrier < result && result < end,
+            "-O{level}: {barrier:?} {result:?} {end:?}"
+        );
+    }
+}

@@ -3,6 +3,7 @@
 use super::Lower;
 use super::build::{RZ, constant};
 use super::instruction::Ins;
+use super::warp::{TRUTH, WORD};
 use ori::{Arg, Edge, File, Terminator};
 use ptx::Type;
 use sass::{M, Op};
@@ -48,7 +49,7 @@ impl<'a> Lower<'_, 'a> {
             self.effect(Op::BAR, modifiers, &[], operands);
             return Some(());
         }
-        self.under_branch(|l| l.collect_warp(Op::BAR, modifiers, operands))
+        self.under_branch(|l| l.collect_warp(Op::BAR, modifiers, operands, |_| {}))
     }
 
     fn barrier_reduction(&mut self, ins: &Ins<'a>, aligned: bool, defer: &[M]) -> Option<()> {
@@ -62,14 +63,26 @@ impl<'a> Lower<'_, 'a> {
         let predicate = self.predicate(ins.get(last)?)?;
         let mut operands = self.barrier_operands(ins, 1, (last > 2).then_some(2))?;
         operands.push(predicate);
-        self.arrive_at(aligned, &[&[M::RED, op], defer].concat(), &operands)?;
-        let (count, truth) = (self.kernel.code.value(File::R, 1), self.kernel.code.value(File::P, 1));
-        if counts {
-            self.effect(Op::B2R, &[M::RESULT], &[count], &[]);
-            return self.set(ins.get(0)?, count);
+        let (file, modifiers) = (if counts { File::R } else { File::P }, [&[M::RED, op], defer].concat());
+        if aligned || self.machine.sm < 90 {
+            self.arrive_at(aligned, &modifiers, &operands)?;
+            let result = self.kernel.code.value(file, 1);
+            let results =
+                if counts { vec![result] } else { vec![self.kernel.code.value(File::R, 1), result] };
+            self.effect(Op::B2R, &[M::RESULT], &results, &[]);
+            return self.set(ins.get(0)?, result);
         }
-        self.effect(Op::B2R, &[M::RESULT], &[count, truth], &[]);
-        self.set(ins.get(0)?, truth)
+        // The result is read while the warp is still gathered, as in ptxas's code: an H200 has given another one to
+        // threads that read it behind `ENDCOLLECTIVE`.
+        self.under_branch(|l| {
+            let places: &[Arg] = if counts { &[WORD] } else { &[WORD, TRUTH] };
+            l.collect_warp(Op::BAR, &modifiers, &operands, |l| {
+                l.emit_to(Op::B2R, &[M::RESULT], &[], places);
+            })?;
+            let result = l.kernel.code.value(file, 1);
+            l.from_fixed(result);
+            l.set(ins.get(0)?, result)
+        })
     }
 
     /// The number of the barrier, and how many threads it waits for.

@@ -39,8 +39,8 @@ enum Gathered {
 
 const FIRST: u8 = 16;
 const MASK: Arg = Arg::Fixed { file: File::R, number: FIRST + 3 };
-const WORD: Arg = Arg::Fixed { file: File::R, number: FIRST };
-const TRUTH: Arg = Arg::Fixed { file: File::P, number: 6 };
+pub(super) const WORD: Arg = Arg::Fixed { file: File::R, number: FIRST };
+pub(super) const TRUTH: Arg = Arg::Fixed { file: File::P, number: 6 };
 const UNIFORM: Arg = Arg::Fixed { file: File::UR, number: 62 };
 
 impl<'a> Lower<'_, 'a> {
@@ -226,15 +226,18 @@ impl<'a> Lower<'_, 'a> {
             }
         })?;
         for result in results {
-            match is_word(self, result) {
-                true => self.emit_to(Op::MOV, &[], &[*result], &[WORD]),
-                false => {
-                    let logic = [PT, TRUTH, PT, PT, Arg::Imm(0x80), Arg::Imm(0)];
-                    self.emit_to(Op::PLOP3, &[M::LUT], &[*result], &logic);
-                }
-            }
+            self.from_fixed(*result);
         }
         Some(())
+    }
+
+    /// Takes a result of gathered threads from its fixed register.
+    pub(super) fn from_fixed(&mut self, result: Value) {
+        if self.kernel.code.values[result].file == File::R {
+            return self.emit_to(Op::MOV, &[], &[result], &[WORD]);
+        }
+        let logic = [PT, TRUTH, PT, PT, Arg::Imm(0x80), Arg::Imm(0)];
+        self.emit_to(Op::PLOP3, &[M::LUT], &[result], &logic);
     }
 
     /// Gathers the threads of a mask for some code. The mask is the last to go to its register: when it is there, what
@@ -249,9 +252,15 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Gathers all threads of the warp for an operation without results. Constants are taken to be the same wherever
-    /// they come from.
-    pub(super) fn collect_warp(&mut self, op: Op, modifiers: &[M], args: &[Arg]) -> Option<()> {
+    /// Gathers all threads of the warp for an operation without results, and for what is to follow it at once.
+    /// Constants are taken to be the same wherever they come from.
+    pub(super) fn collect_warp(
+        &mut self,
+        op: Op,
+        modifiers: &[M],
+        args: &[Arg],
+        then: impl FnOnce(&mut Self),
+    ) -> Option<()> {
         let mut next = FIRST;
         let mut known: Vec<(Arg, Arg)> = Vec::new();
         let mut operands = Vec::new();
@@ -278,6 +287,7 @@ impl<'a> Lower<'_, 'a> {
         self.until_together(|l, after| {
             l.effect(Op::WARPSYNC, &[M::COLLECTIVE, M::ALL], &[], &[Arg::Target(after)]);
             l.emit_to(op, modifiers, &[], &operands);
+            then(l);
             l.effect(Op::ENDCOLLECTIVE, &[], &[], &[]);
             Some(())
         })
