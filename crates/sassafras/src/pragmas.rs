@@ -47,6 +47,9 @@ pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Re
     if !errors.is_empty() {
         return Err(errors);
     }
+    if let Some(directive) = preserves(module).filter(|_| limit.relocatable) {
+        return Err(vec![(Severity::Fatal, format!("Directive '{directive}' is not supported yet"))]);
+    }
     let reader = Reader { target: module.target, limit };
     let conventions = Conventions::new(module, &strings, reader).map_err(|mut errors| {
         errors.push((Severity::Fatal, "Ptx assembly aborted due to errors".to_string()));
@@ -54,8 +57,20 @@ pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Re
     })?;
     match functions(module).find_map(|caller| mismatch(module, caller, &conventions)) {
         Some(mismatch) => Err(vec![mismatch]),
-        None => Ok(conventions),
+        None => Ok(conventions.within(Convention::most_words(limit.registers))),
     }
+}
+
+/// The directive of a function or prototype that has ptxas choose other registers to preserve, and for the return address.
+fn preserves<'m>(module: &'m Module<'m>) -> Option<&'m str> {
+    let bodies = functions(module).filter_map(|f| f.body.as_ref());
+    let inner = bodies.flat_map(|body| &body.stmts).filter_map(|stmt| match stmt {
+        Stmt::Function(function) => Some(&function.directives),
+        Stmt::Prototype(prototype) => Some(&prototype.directives),
+        _ => None,
+    });
+    let mut all = functions(module).map(|f| &f.directives).chain(inner).flatten().map(|d| d.name);
+    all.find(|name| name.starts_with(".abi_preserve"))
 }
 
 /// What a user should know of a function's pragmas.
@@ -126,6 +141,17 @@ impl Conventions {
             errors.extend(all.of(function).and_then(|room| too_few(PARAMETERS, room, words)));
         }
         if errors.is_empty() { Ok(all) } else { Err(errors) }
+    }
+
+    /// With no more words than there may be: where no other file knows, both sides have fewer.
+    fn within(mut self, most: u8) -> Conventions {
+        let rooms = self.of_functions.values_mut().chain(self.of_calls.values_mut());
+        for room in rooms.chain(&mut self.of_module) {
+            if let Room::Words(words) = room {
+                *words = most.min(*words);
+            }
+        }
+        self
     }
 
     /// A pragma is for the next call behind it in the text; of several the last one counts.
@@ -199,7 +225,7 @@ impl Reader {
         })
     }
 
-    /// So many words. Where no other file knows of it, it may be fewer.
+    /// So many words.
     fn words(self, number: u32) -> Result<Room, Remark> {
         let name = self.target.name();
         let error = |what: &str, number: u32| {
@@ -219,7 +245,7 @@ impl Reader {
             let text = format!("{text} {address} registers and exceeds specified max reg ({most})");
             return Err((Severity::Fatal, text));
         }
-        Ok(Room::Words(words.min(most)))
+        Ok(Room::Words(words))
     }
 }
 

@@ -98,3 +98,27 @@ fn pragmas_are_obeyed_or_refused() {
         assert_eq!(module(pragma, params, calls), expected, "{pragma} {params} {calls}");
     }
 }
+
+/// Another convention of ptxas's: only where no one else calls can it be left alone, by name or through a pointer.
+#[test]
+fn preserved_registers_are_refused_for_linkers() {
+    let head = ".version 9.0\n.target sm_90\n.address_size 64\n";
+    let declared = ".extern .func f() .abi_preserve 8;\n.visible .entry k() { call f; ret; }";
+    let pointer = ".visible .entry k(.param .b64 p) { .reg .b64 %p; ld.param.b64 %p, [p];\n\
+                   P: .callprototype _ () .abi_preserve_control 2; call %p, P; ret; }";
+    let defined = ".func f() .abi_preserve 8 { ret; }\n.visible .entry k() { call f; ret; }";
+    for (body, directive) in
+        [(declared, ".abi_preserve"), (pointer, ".abi_preserve_control"), (defined, ".abi_preserve")]
+    {
+        let source = format!("{head}{body}\n");
+        let parsed = ptx::parse(&source, &ptx::Options::default());
+        let module = parsed.module.expect("a module");
+        let defaults = sassafras::Options::new(module.target);
+        let options = sassafras::Options { relocatable: true, ..defaults };
+        let output = sassafras::compile(&source, &module, &options);
+        let said: Vec<&str> = output.diagnostics.iter().map(|d| d.message.as_str()).collect();
+        assert_eq!(said, [format!("Directive '{directive}' is not supported yet")]);
+        assert!(output.cubin.is_none());
+    }
+    assert!(compile(&format!("{head}{defined}\n")).cubin.is_some());
+}
