@@ -153,14 +153,23 @@ impl Combine<'_> {
     }
 
     /// The results of an instruction whose arguments are all known.
-    fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
+    pub(super) fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
         if data.guard.is_some() {
             return None;
+        }
+        if self.is_never_below(data) {
+            return Some(vec![(data.results[0], 1)]);
         }
         let Op::Machine(op) = data.op else { return self.packed_bits(data) };
         // Some thread is always there.
         if op == sass::Op::VOTEU && data.modifiers[..] == [M::ANY] && data.args[..] == [Arg::True(true)] {
             return Some(data.results.iter().map(|r| (*r, 1)).collect());
+        }
+        // All threads have it, whosever value each one gets.
+        if op == sass::Op::SHFL {
+            let bits = self.argument(data.args.first()?)?.bits;
+            let word = data.results.iter().find(|r| self.function.values[**r].file == File::R)?;
+            return Some(vec![(*word, bits)]);
         }
         if !super::is_function(data) || is_double_or_half(op) {
             return None;

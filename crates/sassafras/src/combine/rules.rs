@@ -26,6 +26,7 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::LOP3), bitwise_of_bitwise),
     (Op::Machine(sass::Op::ISETP), lower_words_decide),
     (Op::Machine(sass::Op::R2UR), to_uniform),
+    (Op::Machine(sass::Op::FMUL), |c, data| c.choice_of_constants(data)),
     (Op::Machine(sass::Op::HGMMA), always_adds),
     (Op::Machine(sass::Op::HADD2), halves),
     (Op::Machine(sass::Op::HFMA2), halves),
@@ -445,8 +446,14 @@ fn bitwise_of_bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 /// A constant needs no way from the general registers.
 fn to_uniform(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [arg @ Arg::Use(u)] = &data.args[..] else { return None };
-    let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some() && data.guard.is_none())?;
-    c.legal(data, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
+    let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some())?;
+    // Where the guard is false, there is nothing: a constant is as good.
+    let is_nothing = |kept: &Value| c.define(*kept).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
+    if data.guard.as_ref().is_some_and(|guard| !guard.kept.iter().all(is_nothing)) {
+        return None;
+    }
+    let always = InstData { guard: None, ..data.clone() };
+    c.legal(&always, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
 }
 
 /// The predicate that tells a product of a warpgroup to add to its accumulator may be left out where it is true.
