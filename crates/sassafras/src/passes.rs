@@ -8,7 +8,7 @@ use crate::bank0::Machine;
 use crate::launch::Occupancy;
 use crate::{
     Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, hoist, induction,
-    legalize, local, order, progress, select, simplify, sink, uniform,
+    legalize, local, order, progress, select, simplify, sink, uniform, unroll,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -59,6 +59,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "counters", level: 1, run: counters::run },
     Pass { name: "induction", level: 1, run: induction::run },
     Pass { name: "select", level: 1, run: select::run },
+    Pass { name: "unroll", level: 2, run: unroll::run },
     Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
     Pass { name: "hoist", level: 1, run: hoist::run },
     Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
@@ -73,7 +74,7 @@ const PASSES: &[Pass] = &[
 ];
 
 /// Passes that code for a debugger does without: every write of a PTX register stays, whoever needs it.
-const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
+const NOT_FOR_DEBUGGERS: &[&str] = &["simplify", "unroll"];
 /// Which pass must come before which, and why. A test holds the list to it.
 #[cfg(test)]
 const ORDER: &[(&str, &str, &str)] = &[
@@ -82,6 +83,9 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("counters", "induction", "counters of one word may advance with others"),
     ("combine", "induction", "constants and sums stand in the instructions that add them"),
     ("combine", "select", "what is computed twice or not at all makes no side longer"),
+    ("counters", "unroll", "the test of a counter of one word is shorter"),
+    ("select", "unroll", "a branch around a few instructions is no further block"),
+    ("unroll", "alone", "it looks for the operands of copies where they were computed"),
     ("select", "sink", "what both sides of a branch compute is used behind it"),
     ("uniform", "sink", "descriptors that a block computes for itself are needed by fewer others"),
     ("alone", "sink", "it looks for the operands of copies where they were computed"),

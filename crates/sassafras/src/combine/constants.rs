@@ -2,7 +2,7 @@
 //! there.
 
 use super::Combine;
-use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity, eval};
+use ori::{Arg, File, Function, InstData, Op, Part, Pseudo, Use, Value, entity::Entity, eval};
 use sass::M;
 
 /// A parameter of the kernel that more instructions want has a register.
@@ -88,7 +88,7 @@ impl Combine<'_> {
 
     /// The constant that a word is.
     fn constant(&self, u: &Use) -> Option<Arg> {
-        if let Some(bits) = self.known_bits(u) {
+        if let Some(bits) = self.bits().of_use(u) {
             return Some(match bits as u32 {
                 0 => Arg::Zero(File::R),
                 bits => Arg::Imm(i64::from(bits as i32)),
@@ -107,23 +107,14 @@ impl Combine<'_> {
         }
     }
 
-    /// The bits of the words that are used, before anything is done to them.
-    fn known_bits(&self, u: &Use) -> Option<u64> {
-        let bits = self.known[u.value.index()]?;
-        match u.part {
-            None => Some(bits),
-            Some(Part { first, count }) if first + count <= 2 => {
-                let mask = if count >= 2 { u64::MAX } else { u64::from(u32::MAX) };
-                Some(bits >> (32 * u32::from(first)) & mask)
-            }
-            _ => None,
-        }
+    fn bits(&self) -> Known<'_> {
+        Known { function: self.function, bits: &self.known }
     }
 
     /// Finds out what an instruction gives, if all arguments are known. Its words become constants of their own; it is
     /// left for those of its results that aren't replaced everywhere.
     pub(super) fn evaluate(&mut self, data: &InstData) {
-        let Some(results) = self.results(data) else {
+        let Some(results) = self.bits().results(data) else {
             if self.has_no_carry(data) && self.fuel.burn() {
                 self.known[data.results[1].index()] = Some(0);
                 // `x + 0`
@@ -151,9 +142,31 @@ impl Combine<'_> {
             }
         }
     }
+}
+
+/// Values whose bits are known: what is computed of them is known, too.
+pub struct Known<'a> {
+    pub function: &'a Function,
+    /// By value.
+    pub bits: &'a [Option<u64>],
+}
+
+impl Known<'_> {
+    /// The bits of the words that are used, before anything is done to them.
+    fn of_use(&self, u: &Use) -> Option<u64> {
+        let bits = (*self.bits.get(u.value.index())?)?;
+        match u.part {
+            None => Some(bits),
+            Some(Part { first, count }) if first + count <= 2 => {
+                let mask = if count >= 2 { u64::MAX } else { u64::from(u32::MAX) };
+                Some(bits >> (32 * u32::from(first)) & mask)
+            }
+            _ => None,
+        }
+    }
 
     /// The results of an instruction whose arguments are all known.
-    fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
+    pub fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
         if data.guard.is_some() {
             return None;
         }
@@ -191,10 +204,11 @@ impl Combine<'_> {
         let (Op::Pseudo(Pseudo::Pack), [Arg::Use(low), Arg::Use(high)]) = (data.op, &data.args[..]) else {
             return None;
         };
-        if self.words(low) != 1 || self.words(high) != 1 {
+        let is_word = |u: &Use| u.part.map_or(self.function.values[u.value].words, |p| p.count) == 1;
+        if !is_word(low) || !is_word(high) {
             return None;
         }
-        let bits = self.known_bits(high)? << 32 | self.known_bits(low)?;
+        let bits = self.of_use(high)? << 32 | self.of_use(low)?;
         Some(vec![(data.results[0], bits)])
     }
 
@@ -205,7 +219,7 @@ impl Combine<'_> {
             Arg::MinusZero => eval::Arg::word(0).neg(),
             Arg::True(sense) => eval::Arg::predicate(*sense),
             Arg::Use(u) if u.suffixes[1] == M::Empty && !(u.negated && u.inverted) => eval::Arg {
-                bits: self.known_bits(u)?,
+                bits: self.of_use(u)?,
                 negated: u.negated || u.inverted,
                 absolute: u.absolute,
                 part: u.suffixes[0],
