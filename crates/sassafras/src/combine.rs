@@ -379,4 +379,4 @@ pub fn is_function(data: &InstData) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -31,6 +31,7 @@ mod legalize;
 mod limits;
 mod lines;
 mod local;
+mod logic;
 mod lower;
 mod mir;
 mod moves;

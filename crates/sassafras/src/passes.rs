@@ -8,7 +8,7 @@ use crate::bank0::Machine;
 use crate::launch::Occupancy;
 use crate::{
     Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, hoist, induction,
-    legalize, local, order, progress, select, simplify, sink, uniform, unroll,
+    legalize, local, logic, order, progress, select, simplify, sink, uniform, unroll,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -60,6 +60,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "induction", level: 1, run: induction::run },
     Pass { name: "select", level: 1, run: select::run },
     Pass { name: "unroll", level: 2, run: unroll::run },
+    Pass { name: "logic", level: 1, run: logic::run },
     Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
     Pass { name: "hoist", level: 1, run: hoist::run },
     Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
@@ -86,6 +87,9 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("counters", "unroll", "the test of a counter of one word is shorter"),
     ("select", "unroll", "a branch around a few instructions is no further block"),
     ("unroll", "alone", "it looks for the operands of copies where they were computed"),
+    ("unroll", "logic", "the tests of several iterations are joined"),
+    ("select", "logic", "conditions of branches that became selects are joined, too"),
+    ("logic", "uniform", "what is left of conditions is brought to uniform registers"),
     ("select", "sink", "what both sides of a branch compute is used behind it"),
     ("uniform", "sink", "descriptors that a block computes for itself are needed by fewer others"),
     ("alone", "sink", "it looks for the operands of copies where they were computed"),
