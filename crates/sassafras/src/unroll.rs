@@ -112,7 +112,8 @@ impl Loop {
             (false, true) => (no, yes, !*negated),
             _ => return None,
         };
-        if function.rolled.contains(&block) || !data.insts.iter().all(|i| is_repeatable(&function.insts[*i])) {
+        if function.rolled.contains(&block) || !data.insts.iter().all(|i| is_repeatable(&function.insts[*i]))
+        {
             return None;
         }
         let mut l = Loop {
@@ -186,12 +187,7 @@ impl Plan {
     }
 }
 
-fn plan(
-    function: &Function,
-    definitions: &Definitions,
-    known: &mut [Option<u64>],
-    l: &Loop,
-) -> Option<Plan> {
+fn plan(function: &Function, definitions: &Definitions, known: &mut [Option<u64>], l: &Loop) -> Option<Plan> {
     if l.body > SIDE_BY_SIDE {
         return None;
     }
@@ -210,7 +206,7 @@ fn plan_counted(count: u32, body: u32) -> Option<Plan> {
     let fits = |together: &u32| (together + count % together) * body <= SIDE_BY_SIDE;
     let most = (2..=SIDE_BY_SIDE / body).rev().find(fits).filter(|_| body <= LONGEST_COUNTED)?;
     // Those that are left over are code that runs once: half as many at a time without them are as good.
-    let together = (most.div_ceil(2)..=most).rev().find(|f| count % f == 0).unwrap_or(most);
+    let together = (most.div_ceil(2).max(2)..=most).rev().find(|f| count % f == 0).unwrap_or(most);
     Some(Plan::Counted { first: count % together, together })
 }
 
@@ -219,7 +215,8 @@ fn plan_uncounted(function: &Function, l: &Loop) -> Option<Plan> {
     let strong = |data: &InstData| data.results.iter().any(|r| function.awaited.contains(r));
     let loads = insts().any(|data| sass_class(data) == Some(Class::Load));
     let alone = insts().all(|data| is_of_one_thread(data) && !strong(data));
-    (loads && alone && l.body <= LONGEST_UNCOUNTED && l.test.len() <= LONGEST_TEST).then_some(Plan::Uncounted { together: TOGETHER })
+    (loads && alone && l.body <= LONGEST_UNCOUNTED && l.test.len() <= LONGEST_TEST)
+        .then_some(Plan::Uncounted { together: TOGETHER })
 }
 
 /// How often a loop goes round, if its test depends on constants alone.
@@ -231,9 +228,11 @@ fn iterations(
 ) -> Option<u32> {
     let params = &function.blocks[l.block].params;
     for &place in &l.counters {
-        let mut edges = l.before.iter().flat_map(|b| function.blocks[*b].end.edges()).filter(|e| e.to == l.block);
+        let mut edges =
+            l.before.iter().flat_map(|b| function.blocks[*b].end.edges()).filter(|e| e.to == l.block);
         let first = constant(function, definitions, *edges.next()?.args.get(place)?)?;
-        if !edges.all(|e| e.args.get(place).and_then(|v| constant(function, definitions, *v)) == Some(first)) {
+        if !edges.all(|e| e.args.get(place).and_then(|v| constant(function, definitions, *v)) == Some(first))
+        {
             return None;
         }
         known[params[place].index()] = Some(first);
@@ -416,8 +415,7 @@ fn go_on(function: &mut Function, l: &Loop, block: Block, now: Vec<Value>, (main
     let Some(predicate) = all.value() else { return };
     let yes = Edge { to: main, args: now.clone() };
     let no = Edge { to: l.block, args: now };
-    function.blocks[block].end =
-        Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
+    function.blocks[block].end = Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
 }
 
 /// Whoever came to the loop comes to another block instead.
@@ -430,6 +428,75 @@ fn redirect(function: &mut Function, from: Block, old: Block, new: Block) {
     for edge in function.blocks[from].end.edges_mut() {
         if edge.to == old {
             edge.to = new;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOPS: &str = include_str!("../tests/kernels/unroll.ptx");
+
+    /// The kernels of the test file after a pass.
+    fn kernels(pass: &str) -> Vec<(String, String)> {
+        let log = crate::passes::code_after(pass, LOOPS);
+        let functions = log.split("function ").skip(1);
+        functions.map(|f| (f.split_whitespace().next().unwrap_or("").to_string(), f.to_string())).collect()
+    }
+
+    /// How many loads a kernel has after a pass, and how many branches.
+    fn shape(kernels: &[(String, String)], name: &str) -> (usize, usize) {
+        let (_, code) = kernels.iter().find(|(n, _)| n == name).expect("the kernel");
+        (code.matches(" = LDG").count(), code.matches("branch ").count())
+    }
+
+    #[test]
+    fn each_loop_is_unrolled_as_its_count_allows() {
+        let (before, after) = (kernels("select"), kernels("unroll"));
+        for (name, shape_after) in [
+            // All iterations.
+            ("times_1", (1, 0)),
+            ("times_5", (5, 0)),
+            ("times_64", (64, 0)),
+            // They load from few places.
+            ("known_around", (1, 0)),
+            ("halves", (6, 0)),
+            ("together", (9, 0)),
+            // Four at a time, and one by one: two more tests.
+            ("upwards", (5, 3)),
+            ("unsigned_64", (5, 3)),
+            ("divergent", (5, 3)),
+            ("as_it_is", (1, 1)),
+        ] {
+            assert_eq!(shape(&before, name), (1, 1), "{name} before");
+            assert_eq!(shape(&after, name), shape_after, "{name}");
+        }
+        // The inner loop, then the outer one.
+        assert_eq!(shape(&before, "places"), (2, 2));
+        assert_eq!(shape(&after, "places").1, 0);
+        // Some at a time.
+        let (loads, branches) = shape(&after, "times_1000");
+        assert!(loads > 20 && branches == 1, "{loads} {branches}");
+    }
+
+    #[test]
+    fn counts_are_shared_out() {
+        assert_eq!(plan_counted(1, 400), None, "no code is longer than what is put side by side");
+        assert_eq!(plan_counted(16, 20), Some(Plan::Straight(16)));
+        assert_eq!(plan_counted(256, 10), Some(Plan::Counted { first: 0, together: 32 }));
+        assert_eq!(plan_counted(101, 40), Some(Plan::Counted { first: 1, together: 5 }));
+        assert_eq!(plan_counted(100, 73), None);
+        for (count, body) in (1..1024).step_by(7).flat_map(|count| (1..90).map(move |body| (count, body))) {
+            match plan_counted(count, body) {
+                Some(Plan::Straight(all)) => assert!(all == count && count * body <= STRAIGHT),
+                Some(Plan::Counted { first, together }) => {
+                    assert!(together > 1 && first < together && (count - first) % together == 0);
+                    assert!((first + together) * body <= SIDE_BY_SIDE);
+                }
+                Some(Plan::Uncounted { .. }) => panic!("{count} is known"),
+                None => assert!(count * body > SIDE_BY_SIDE),
+            }
         }
     }
 }
