@@ -5,8 +5,10 @@
 //!   enough; else some of them become one, and those that are left over are done before.
 //! * In any other loop whose test depends on nothing but its own counters and what it doesn't change, [`TOGETHER`]
 //!   iterations are done at a time as long as the test says so for each of them: it is computed ahead, by copies of its
-//!   own instructions, so that nothing has to be known about bounds and overflow. The loop as it was does the rest, and
-//!   always at least one iteration: what follows uses its values. Threads that go round less often meet the others there.
+//!   own instructions, so that nothing has to be known about bounds and overflow. Only where a counter goes up or down to
+//!   a bound that is not close to the last number, one test stands for those before it ([`Ramp`]). The loop as it was
+//!   does the rest, and always at least one iteration: what follows uses its values. Threads that go round less often
+//!   meet the others there.
 //! * What happens in an iteration, and in which order, stays the same. Nothing is unrolled that holds registers or
 //!   barriers beyond an instruction (products of warpgroups, copies in flight, calls, convergence); and what threads do
 //!   together only where each of them goes round equally often.
@@ -23,7 +25,7 @@ use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::FxHashMap;
 use sass::{Class, M};
-use smallvec::smallvec;
+use std::ops::Range;
 
 /// Iterations done at a time where their number isn't known, and the longest body for that.
 const TOGETHER: u32 = 4;
@@ -327,10 +329,16 @@ fn unroll(function: &mut Function, l: &Loop, plan: Plan) {
         Plan::Uncounted { together } => {
             let main = like(function, l);
             let next = copies(function, l, main, together);
-            go_on(function, l, main, next, (main, together));
             let before = like(function, l);
             let first = function.blocks[before].params.clone();
-            go_on(function, l, before, first, (main, together));
+            let ramp = ramp(function, l);
+            let far = ramp.as_ref().and_then(|ramp| is_far_from_overflow(function, before, ramp, together));
+            // Where nothing overflows, the last test says it all.
+            let left_out = if far.is_some() { together - 1 } else { 0 };
+            let tests = ahead_tests(function, l, before, &first, 0..together);
+            go_on(function, l, (before, main), first, far.into_iter().chain(tests).collect());
+            let tests = ahead_tests(function, l, main, &next, left_out..together);
+            go_on(function, l, (main, main), next, tests);
             enter_by(function, l, before);
             function.rolled.extend([l.block, main]);
         }
@@ -396,26 +404,110 @@ fn copy(
     (there, next)
 }
 
-/// Ends a block where the loop's parameters are `now`: if so many iterations are behind which the loop would go on, they
-/// are done at a time; else it goes on one by one.
-fn go_on(function: &mut Function, l: &Loop, block: Block, now: Vec<Value>, (main, together): (Block, u32)) {
-    let mut all = Arg::True(true);
-    let mut at = now.clone();
-    for _ in 0..together {
+/// Computes in a block, where the loop's parameters are `now`, whether the loop would go on after some of the next
+/// iterations.
+fn ahead_tests(
+    function: &mut Function,
+    l: &Loop,
+    block: Block,
+    now: &[Value],
+    which: Range<u32>,
+) -> Vec<Arg> {
+    let (mut at, mut tests) = (now.to_vec(), Vec::new());
+    for iteration in 0..which.end {
         let (there, next) = copy(function, l, &l.test, block, &at);
         let predicate = there.get(&l.predicate).copied().unwrap_or(l.predicate);
-        let goes_on = if l.negated { Arg::not(predicate) } else { predicate.into() };
-        let both = function.value(File::P, 1);
-        let args = [Arg::True(true), all, goes_on, Arg::True(true), Arg::Imm(0xc0), Arg::Imm(0)];
-        let mut and = InstData::new(Op::Machine(sass::Op::PLOP3), &[both], &args);
-        and.modifiers = smallvec![M::LUT];
-        function.append(block, and);
-        (all, at) = (both.into(), next);
+        if which.contains(&iteration) {
+            tests.push(if l.negated { Arg::not(predicate) } else { predicate.into() });
+        }
+        at = next;
     }
-    let Some(predicate) = all.value() else { return };
+    tests
+}
+
+/// Ends a block where the loop's parameters are `now`: if all tests hold, several iterations are done at a time; else it
+/// goes on one by one.
+fn go_on(function: &mut Function, l: &Loop, (block, main): (Block, Block), now: Vec<Value>, tests: Vec<Arg>) {
+    let all = tests.into_iter().reduce(|all, test| {
+        let both = function.value(File::P, 1);
+        let args = [Arg::True(true), all, test, Arg::True(true), Arg::Imm(0xc0), Arg::Imm(0)];
+        append(function, block, (sass::Op::PLOP3, &[M::LUT]), both, &args);
+        both.into()
+    });
+    let Some(Arg::Use(all)) = all else { return };
     let yes = Edge { to: main, args: now.clone() };
     let no = Edge { to: l.block, args: now };
-    function.blocks[block].end = Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
+    let (predicate, negated) = (all.value, all.negated);
+    function.blocks[block].end = Terminator::Branch { predicate, negated, uniform: false, yes, no };
+}
+
+fn append(
+    function: &mut Function,
+    block: Block,
+    (op, modifiers): (sass::Op, &[M]),
+    result: Value,
+    args: &[Arg],
+) {
+    let data = InstData { modifiers: modifiers.into(), ..InstData::new(Op::Machine(op), &[result], args) };
+    function.append(block, data);
+}
+
+/// A counter of one word that takes steps towards its bound, and goes on before it.
+struct Ramp {
+    bound: Arg,
+    is_signed: bool,
+    step: i64,
+}
+
+/// `next = i + step; next < bound`, or the same of `i`, or downwards.
+fn ramp(function: &Function, l: &Loop) -> Option<Ramp> {
+    let ([place], [_, _]) = (&l.counters[..], &l.test[..]) else { return None };
+    let (counter, next) = (*function.blocks[l.block].params.get(*place)?, l.next[*place]);
+    let find = |op| l.test.iter().map(|i| &function.insts[*i]).find(|data| data.op == Op::Machine(op));
+    let (sum, compare) = (find(sass::Op::IADD3)?, find(sass::Op::ISETP)?);
+    let ([base, Arg::Imm(step), Arg::Zero(_)], [], [result]) =
+        (&sum.args[..], &sum.modifiers[..], &sum.results[..])
+    else {
+        return None;
+    };
+    let (is_signed, test) = match compare.modifiers[..] {
+        [test, M::AND] => (true, test),
+        [test, M::U32, M::AND] => (false, test),
+        _ => return None,
+    };
+    let [Arg::True(true), asked, bound, Arg::True(true)] = compare.args[..] else { return None };
+    let is_counted = [counter, next].iter().any(|v| asked == Arg::from(*v));
+    let stays = matches!(bound, Arg::Imm(_) | Arg::Const { .. } | Arg::Zero(_))
+        || matches!(bound, Arg::Use(u) if l.bounds.contains(&u.value));
+    let step = i64::from(*step as i32);
+    let rises = match (test, l.negated) {
+        (M::LT | M::LE, false) | (M::GT | M::GE, true) => true,
+        (M::GT | M::GE, false) | (M::LT | M::LE, true) => false,
+        _ => return None,
+    };
+    let fits = *base == Arg::from(counter) && *result == next && compare.results[..] == [l.predicate];
+    (fits && is_counted && stays && step != 0 && (step > 0) == rises).then_some(Ramp {
+        bound,
+        is_signed,
+        step,
+    })
+}
+
+/// Computes whether a counter that goes on before its bound can take so many steps more without leaving the numbers of
+/// its kind. `None` if these are too large.
+fn is_far_from_overflow(function: &mut Function, block: Block, ramp: &Ramp, steps: u32) -> Option<Arg> {
+    let way = ramp.step.checked_mul(i64::from(steps)).filter(|way| way.abs() < 1 << 30)?;
+    let (least, most) = match ramp.is_signed {
+        true => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        false => (0, i64::from(u32::MAX)),
+    };
+    let (test, limit) = if way > 0 { (M::LE, most - way) } else { (M::GE, least - way) };
+    let [bound, is_far] = [function.value(File::R, 1), function.value(File::P, 1)];
+    append(function, block, (sass::Op::MOV, &[]), bound, &[ramp.bound]);
+    let args = [Arg::True(true), bound.into(), Arg::Imm(i64::from(limit as i32)), Arg::True(true)];
+    let modifiers: &[M] = if ramp.is_signed { &[test, M::AND] } else { &[test, M::U32, M::AND] };
+    append(function, block, (sass::Op::ISETP, modifiers), is_far, &args);
+    Some(is_far.into())
 }
 
 /// Whoever came to the loop comes to another block instead.
