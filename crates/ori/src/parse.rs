@@ -76,6 +76,9 @@ impl Reader {
         } else if self.block.is_none() && t.takes("awaited ") {
             let value = self.value(&mut t)?;
             self.function.awaited.push(value);
+        } else if self.block.is_none() && t.takes("rolled ") {
+            let block = self.block_named(&mut t)?;
+            self.function.rolled.push(block);
         } else if self.block.is_none() && t.takes("symbol ") {
             self.function.symbols.push(t.rest.to_string());
             return Ok(());

@@ -34,6 +34,9 @@ impl fmt::Display for Function {
         for value in &self.awaited {
             writeln!(f, "  awaited {value}")?;
         }
+        for block in &self.rolled {
+            writeln!(f, "  rolled {block}")?;
+        }
         for symbol in &self.symbols {
             writeln!(f, "  symbol {symbol}")?;
         }

@@ -11,6 +11,8 @@ mod loads;
 mod rules;
 mod vectors;
 
+pub use constants::Known;
+
 use crate::bank0::Machine;
 use crate::passes::{Context, Fuel};
 use crate::{bits, legalize, simplify};

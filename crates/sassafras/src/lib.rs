@@ -50,6 +50,7 @@ mod sink;
 mod times;
 mod uniform;
 mod unread;
+mod unroll;
 mod usage;
 mod variables;
 

@@ -75,7 +75,7 @@ use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
 use crate::launch::{Bounds, Launch};
-use crate::pragmas::Conventions;
+use crate::pragmas::{self, Conventions};
 use crate::reconfigure::Reconfiguration;
 use call::ParamWords;
 use cubin::module::SharedVariable;
@@ -340,6 +340,9 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     let (local, shared) = (sorted(&lower.local), sorted(&lower.shared));
     (kernel.local, kernel.shared) = (local, shared);
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
+    if pragmas::keep_rolled(module, function) {
+        kernel.code.rolled = kernel.code.blocks.keys().collect();
+    }
     kernel.collectives.sort_unstable();
     kernel.observers.sort_unstable();
     Ok(kernel)
@@ -482,6 +485,8 @@ impl<'k, 'a> Lower<'k, 'a> {
     /// Lowers all blocks. Returns the edge into the first, and the blocks from which the body returns.
     fn run(&mut self) -> Result<(Edge, Vec<usize>), Failure> {
         self.first = self.graph.blocks.iter().map(|_| self.kernel.code.block()).collect();
+        let rolled = self.first.iter().zip(&self.graph.blocks).filter(|(_, block)| block.rolled);
+        self.kernel.code.rolled.extend(rolled.map(|(first, _)| *first));
         for b in self.graph.order.clone() {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {

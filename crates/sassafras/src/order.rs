@@ -112,6 +112,9 @@ const UNIFORM: i32 = 32;
 const RESERVE: i32 = 6;
 /// Of those that are enough: those that the system has, and those that stay free.
 const BESIDE: i32 = Limits::SYSTEM as i32 + 2;
+/// And those that the order leaves free besides, for values side by side: where these find no place, all is allocated
+/// once more without a goal.
+const APART: i32 = 2;
 
 /// Where more of them don't matter: how many are taken, and how many stay free, because not every value finds a place.
 const SLACK: i32 = 16;
@@ -160,7 +163,7 @@ impl Pressure {
     }
 
     fn aim_at(&mut self, enough: Option<u32>) {
-        self.goal = enough.map(|registers| (registers as i32 - BESIDE).min(BUDGET[0]));
+        self.goal = enough.map(|registers| (registers as i32 - BESIDE - APART).min(BUDGET[0]));
         self.budget[0] = self.goal.unwrap_or(BUDGET[0]);
     }
 

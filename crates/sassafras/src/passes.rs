@@ -8,7 +8,7 @@ use crate::bank0::Machine;
 use crate::launch::Occupancy;
 use crate::{
     Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, hoist, induction,
-    legalize, local, logic, order, progress, select, simplify, sink, uniform,
+    legalize, local, logic, order, progress, select, simplify, sink, uniform, unroll,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -59,6 +59,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "counters", level: 1, run: counters::run },
     Pass { name: "induction", level: 1, run: induction::run },
     Pass { name: "select", level: 1, run: select::run },
+    Pass { name: "unroll", level: 2, run: unroll::run },
     Pass { name: "logic", level: 1, run: logic::run },
     Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
     Pass { name: "hoist", level: 1, run: hoist::run },
@@ -74,7 +75,7 @@ const PASSES: &[Pass] = &[
 ];
 
 /// Passes that code for a debugger does without: every write of a PTX register stays, whoever needs it.
-const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
+const NOT_FOR_DEBUGGERS: &[&str] = &["simplify", "unroll"];
 /// Which pass must come before which, and why. A test holds the list to it.
 #[cfg(test)]
 const ORDER: &[(&str, &str, &str)] = &[
@@ -83,6 +84,10 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("counters", "induction", "counters of one word may advance with others"),
     ("combine", "induction", "constants and sums stand in the instructions that add them"),
     ("combine", "select", "what is computed twice or not at all makes no side longer"),
+    ("counters", "unroll", "the test of a counter of one word is shorter"),
+    ("select", "unroll", "a branch around a few instructions is no further block"),
+    ("unroll", "alone", "it looks for the operands of copies where they were computed"),
+    ("unroll", "logic", "the tests of several iterations are joined"),
     ("select", "logic", "conditions of branches that became selects are joined, too"),
     ("logic", "uniform", "what is left of conditions is brought to uniform registers"),
     ("select", "sink", "what both sides of a branch compute is used behind it"),

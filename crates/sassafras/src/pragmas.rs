@@ -1,6 +1,8 @@
 //! Pragmas: what ptxas 13.0.88 says of those that it doesn't know, and what those mean that change calls.
 //!
-//! * A module knows `nounroll` (no loop is unrolled) and `abi_param_reg`; any other is an error for each function that
+//! * `nounroll` in a module or before a function's body: no loop is unrolled. In a body: none whose header it stands in,
+//!   wherever in that block; anywhere else it says nothing.
+//! * A module knows `nounroll` and `abi_param_reg`; any other is an error for each function that
 //!   is compiled, and there is no cubin.
 //! * In functions an unknown one is a warning.
 //! * `abi_param_reg N` or `abi_param_reg all`, in a module or a device function: there are N registers for parameters and
@@ -84,6 +86,17 @@ pub fn warnings(module: &Module, function: &Function, relocatable: bool) -> Vec<
     let all = directives.chain(function.body.iter().flat_map(of_body));
     let unknown = all.filter(|s| !is_known(s));
     unknown.map(|s| (Severity::Warning, format!("Pragma '{s}' unsupported"))).collect()
+}
+
+/// Do pragmas of a block keep the loop from being unrolled whose header that is?
+pub fn keeps_rolled(strings: &[&str]) -> bool {
+    strings.iter().any(|s| s.trim_matches('"') == UNROLLING)
+}
+
+/// Do pragmas keep all loops of a function from being unrolled?
+pub fn keep_rolled(module: &Module, function: &Function) -> bool {
+    let of_module = module.items.iter().any(|i| matches!(i, Item::Pragma(strings) if keeps_rolled(strings)));
+    of_module || function.directives.iter().any(|d| keeps_rolled(&d.strings))
 }
 
 fn functions<'m>(module: &'m Module<'m>) -> impl Iterator<Item = &'m Function<'m>> {

@@ -2,7 +2,7 @@
 //! there.
 
 use super::Combine;
-use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity, eval};
+use ori::{Arg, File, Function, InstData, Op, Part, Pseudo, Use, Value, entity::Entity, eval};
 use sass::M;
 
 /// A parameter of the kernel that more instructions want has a register.
@@ -93,7 +93,7 @@ impl Combine<'_> {
 
     /// The constant that a word is.
     fn constant(&self, u: &Use) -> Option<Arg> {
-        if let Some(bits) = self.known_bits(u) {
+        if let Some(bits) = self.bits().of_use(u) {
             return Some(match bits as u32 {
                 0 => Arg::Zero(File::R),
                 bits => Arg::Imm(i64::from(bits as i32)),
@@ -112,17 +112,16 @@ impl Combine<'_> {
         }
     }
 
-    /// The bits of the words that are used, before anything is done to them.
-    fn known_bits(&self, u: &Use) -> Option<u64> {
-        let bits = self.known[u.value.index()]?;
-        match u.part {
-            None => Some(bits),
-            Some(Part { first, count }) if first + count <= 2 => {
-                let mask = if count >= 2 { u64::MAX } else { u64::from(u32::MAX) };
-                Some(bits >> (32 * u32::from(first)) & mask)
-            }
-            _ => None,
+    fn bits(&self) -> Known<'_> {
+        Known { function: self.function, bits: &self.known }
+    }
+
+    /// The results of an instruction, if they are known.
+    pub(super) fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
+        if self.is_never_below(data) {
+            return Some(vec![(data.results[0], 1)]);
         }
+        self.bits().results(data)
     }
 
     /// Finds out what an instruction gives, if all arguments are known. Its words become constants of their own; it is
@@ -156,14 +155,33 @@ impl Combine<'_> {
             }
         }
     }
+}
+
+/// Values whose bits are known: what is computed of them is known, too.
+pub struct Known<'a> {
+    pub function: &'a Function,
+    /// By value.
+    pub bits: &'a [Option<u64>],
+}
+
+impl Known<'_> {
+    /// The bits of the words that are used, before anything is done to them.
+    fn of_use(&self, u: &Use) -> Option<u64> {
+        let bits = (*self.bits.get(u.value.index())?)?;
+        match u.part {
+            None => Some(bits),
+            Some(Part { first, count }) if first + count <= 2 => {
+                let mask = if count >= 2 { u64::MAX } else { u64::from(u32::MAX) };
+                Some(bits >> (32 * u32::from(first)) & mask)
+            }
+            _ => None,
+        }
+    }
 
     /// The results of an instruction whose arguments are all known.
-    pub(super) fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
+    pub fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
         if data.guard.is_some() {
             return None;
-        }
-        if self.is_never_below(data) {
-            return Some(vec![(data.results[0], 1)]);
         }
         let Op::Machine(op) = data.op else { return self.packed_bits(data) };
         // Some thread is always there.
@@ -205,10 +223,11 @@ impl Combine<'_> {
         let (Op::Pseudo(Pseudo::Pack), [Arg::Use(low), Arg::Use(high)]) = (data.op, &data.args[..]) else {
             return None;
         };
-        if self.words(low) != 1 || self.words(high) != 1 {
+        let is_word = |u: &Use| u.part.map_or(self.function.values[u.value].words, |p| p.count) == 1;
+        if !is_word(low) || !is_word(high) {
             return None;
         }
-        let bits = self.known_bits(high)? << 32 | self.known_bits(low)?;
+        let bits = self.of_use(high)? << 32 | self.of_use(low)?;
         Some(vec![(data.results[0], bits)])
     }
 
@@ -219,7 +238,7 @@ impl Combine<'_> {
             Arg::MinusZero => eval::Arg::word(0).neg(),
             Arg::True(sense) => eval::Arg::predicate(*sense),
             Arg::Use(u) if u.suffixes[1] == M::Empty && !(u.negated && u.inverted) => eval::Arg {
-                bits: self.known_bits(u)?,
+                bits: self.of_use(u)?,
                 negated: u.negated || u.inverted,
                 absolute: u.absolute,
                 part: u.suffixes[0],

@@ -13,6 +13,7 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Pseudo(Pseudo::Pack), whole_value),
     (Op::Pseudo(Pseudo::Pack), wide_sum),
     (Op::Pseudo(Pseudo::Pack), shifted_sum),
+    (Op::Pseudo(Pseudo::Pack), number_to_sum),
     (Op::Pseudo(Pseudo::Pack), zeros),
     (Op::Pseudo(Pseudo::Copy), guarded_load),
     (Op::Machine(sass::Op::MOV), move_),
@@ -218,6 +219,47 @@ fn shifted_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         return Some(Rewrite::Become(Box::new(InstData { args, ..data.clone() })));
     }
     None
+}
+
+/// `(x + n) + m` of 64 bits: the numbers are added at once, so that pointers that advance don't wait for each other.
+fn number_to_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([low, high], None) = (&data.args[..], &data.guard) else { return None };
+    let [sum, m] = c.sum64(low, high)?;
+    let [x, n] = c.sum64(&sum[0], &sum[1])?;
+    if !x.iter().all(|word| matches!(word, Arg::Use(_))) {
+        return None;
+    }
+    let all = number64(&m)?.wrapping_add(number64(&n)?);
+    let number = |word: u32| if word == 0 { RZ } else { Arg::Imm(i64::from(word as i32)) };
+    let [low, high] = [c.function.value(File::R, 1), c.function.value(File::R, 1)];
+    let carry = c.function.value(File::P, 1);
+    c.grow();
+    let iadd = |results: &[Value], modifiers: &[M], args: &[Arg]| InstData {
+        op: Op::Machine(sass::Op::IADD3),
+        modifiers: modifiers.into(),
+        results: results.into(),
+        args: args.into(),
+        ..data.clone()
+    };
+    c.append(iadd(&[low, carry], &[], &[x[0], number(all as u32), RZ]));
+    let args = [x[1], number((all >> 32) as u32), RZ, carry.into(), Arg::True(false)];
+    c.append(iadd(&[high], &[M::X], &args));
+    let args = SmallVec::from_slice(&[low.into(), high.into()]);
+    Some(Rewrite::Become(Box::new(InstData { args, ..data.clone() })))
+}
+
+/// The number that an instruction names.
+fn number(arg: &Arg) -> Option<u32> {
+    match arg {
+        Arg::Imm(n) => Some(*n as u32),
+        Arg::Zero(_) => Some(0),
+        _ => None,
+    }
+}
+
+/// The same of 64 bits.
+fn number64([low, high]: &[Arg; 2]) -> Option<u64> {
+    Some(u64::from(number(high)?) << 32 | u64::from(number(low)?))
 }
 
 /// A half of a word whose bytes were put together: the half that went in.
@@ -548,11 +590,6 @@ fn offset_in_base(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 /// What a base is the sum of: a value and a number.
 fn base_and_offset(c: &mut Combine, base: Value, at: u32) -> Option<(Value, i64)> {
     let data = c.define(base)?;
-    let number = |arg: &Arg| match arg {
-        Arg::Imm(n) => Some(*n as u32),
-        Arg::Zero(_) => Some(0),
-        _ => None,
-    };
     match (data.op, &data.args[..]) {
         (Op::Machine(sass::Op::IADD3), _) => {
             let [x, n @ Arg::Imm(_), RZ] = terms(data)? else { return None };
@@ -560,7 +597,7 @@ fn base_and_offset(c: &mut Combine, base: Value, at: u32) -> Option<(Value, i64)
         }
         (Op::Pseudo(Pseudo::Pack), [low, high]) => {
             let [x, n] = c.sum64(low, high)?;
-            let n = (u64::from(number(&n[1])?) << 32 | u64::from(number(&n[0])?)) as i64;
+            let n = number64(&n)? as i64;
             if !OFFSETS.contains(&n) || !x.iter().all(|w| matches!(w, Arg::Use(_))) {
                 return None;
             }
