@@ -52,6 +52,7 @@ mod uniform;
 mod unread;
 mod usage;
 mod variables;
+mod zones;
 
 pub use launch::Bounds;
 pub use lower::CacheRule;
