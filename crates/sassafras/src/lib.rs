@@ -53,6 +53,7 @@ mod unread;
 mod unroll;
 mod usage;
 mod variables;
+mod zones;
 
 pub use launch::Bounds;
 pub use lower::CacheRule;

@@ -252,7 +252,8 @@ pub fn is_pure(data: &InstData) -> bool {
     }
     match data.op {
         Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
-        Op::Machine(LDC | ULDC | LDCU | UMOV) => true,
+        Op::Machine(LDC | ULDC | LDCU) => true,
+        Op::Machine(UIADD3 | UIMAD | UISETP | ULEA | ULOP3 | UMOV | USEL | USGXT | USHF) => true,
         Op::Machine(op) => sass::Form::of(op).first().is_some_and(|form| {
             matches!(
                 form.class,

@@ -6,7 +6,7 @@ use ori::liveness::ValueSet;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
 
 /// Values that get no bits from anywhere: of `Undef`, and parameters that only ever get such.
-pub(super) fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
+pub fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
     let mut set = ValueSet::new(function.values.len());
     for inst in function.insts.keys().map(|i| &function.insts[i]) {
         if inst.op == Op::Pseudo(Pseudo::Undef) {
