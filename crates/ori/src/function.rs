@@ -385,6 +385,8 @@ pub struct Function {
 pub struct Fixed {
     pub results: Vec<u8>,
     pub args: Vec<u8>,
+    /// How many registers it has for either, if that isn't the usual number.
+    pub words: Option<u8>,
 }
 
 impl Function {

@@ -405,7 +405,7 @@ impl<'a> Text<'a> {
         Ok(Arg::Address { symbol, addend, half })
     }
 
-    /// `4 5 <- 6}`
+    /// `4 5 <- 6}`, `4 5 <- 6 of 40}`
     fn fixed(&mut self) -> Result<Fixed, String> {
         let mut fixed = Fixed::default();
         let mut side = &mut fixed.results;
@@ -414,6 +414,8 @@ impl<'a> Text<'a> {
                 return Ok(fixed);
             } else if self.takes("<- ") {
                 side = &mut fixed.args;
+            } else if self.takes("of ") || self.takes(" of ") {
+                fixed.words = Some(self.index()? as u8);
             } else {
                 side.push(self.index()? as u8);
                 self.takes(" ");

@@ -75,6 +75,7 @@ impl fmt::Display for Fixed {
         for (i, arg) in self.args.iter().enumerate() {
             write!(f, "{}{arg}", if i > 0 { " " } else { "" })?;
         }
+        self.words.map_or(Ok(()), |words| write!(f, " of {words}"))?;
         f.write_str("}")
     }
 }

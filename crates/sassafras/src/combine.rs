@@ -6,6 +6,7 @@
 
 mod bounds;
 mod constants;
+mod floats;
 mod loads;
 mod rules;
 mod vectors;
@@ -136,6 +137,7 @@ impl<'a> Combine<'a> {
             }
             self.take_words(&mut data);
             self.take_constants(&mut data);
+            self.take_signs(&mut data);
             match rules::apply(self, &data) {
                 Some(Rewrite::Same(value)) => return self.same[data.results[0].index()] = value,
                 Some(Rewrite::Absorb { by, kept }) => return self.absorb(by, data.results[0], kept),

@@ -64,7 +64,7 @@ mod warp;
 mod wgmma;
 mod wmma;
 
-pub use call::{prototype_text, shape, signature};
+pub use call::{prototype, prototype_text, shape};
 pub use image::ImageSlot;
 pub use memory::CacheRule;
 pub use quad_gradient::withheld;
@@ -75,6 +75,7 @@ use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
 use crate::launch::{Bounds, Launch};
+use crate::pragmas::Conventions;
 use crate::reconfigure::Reconfiguration;
 use call::ParamWords;
 use cubin::module::SharedVariable;
@@ -264,6 +265,8 @@ pub struct Env<'a> {
     pub steered: bool,
     /// See [`Function::withheld`].
     pub withheld: &'a [(File, u8)],
+    /// How functions are called.
+    pub conventions: &'a Conventions,
 }
 
 /// What the command line says of the caches, for loads and for stores.
@@ -317,7 +320,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     kernel.code.block();
     kernel.code.withheld = env.withheld.to_vec();
-    kernel.code.frame = call::outgoing(module, body, env.machine);
+    kernel.code.frame = call::outgoing(module, body, env.machine, env.conventions);
     kernel.code.moving_stack = stack::moves(module, body);
     let params = ParamWords::new(module, body, Some(function));
     let watched = watched(module, body, env.watched);
@@ -391,6 +394,7 @@ struct Lower<'k, 'a> {
     device: Option<&'a ast::Function<'a>>,
     incoming: Vec<(ast::Reg, Value)>,
     result_address: Option<Value>,
+    conventions: &'a Conventions,
     return_block: Option<Block>,
     /// The library routine that this is the body of.
     routine: Option<library::Inlined>,
@@ -447,6 +451,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             device: None,
             incoming: Vec::new(),
             result_address: None,
+            conventions: env.conventions,
             return_block: None,
             routine: None,
             own: Vec::new(),

@@ -60,6 +60,7 @@ mod rewrite;
 mod room;
 mod shuffle;
 
+use crate::abi::Convention;
 use crate::mir::{Address, Code, Line, Origin};
 pub use ceilings::Ceilings;
 pub use check::{Checker, Claims, check};
@@ -85,7 +86,9 @@ pub fn run(function: &mut Function, most: Limits, enough: Option<u32>) -> Result
     if let Some((data, registers)) = names_beyond(function, most.usable(most.registers)) {
         return Err(Refusal::TooFew { at: data.at, registers: registers + Limits::SYSTEM });
     }
-    let mut limits = enough.map_or(most, Limits::registers);
+    let conventions = function.fixed.values().map(Convention::of);
+    let needed = conventions.map(Convention::least_registers).max().unwrap_or(0);
+    let mut limits = enough.map_or(most, |enough| Limits::registers(enough.max(needed)));
     let mut may_pin = true;
     let mut brief = FxHashSet::default();
     let mut attempt = 0;

@@ -16,6 +16,11 @@ impl Combine<'_> {
             if data.args[at] == Arg::Imm(0) && has_zero(op, at) {
                 data.args[at] = Arg::Zero(File::R);
             }
+        }
+        for at in 0..data.args.len() {
+            if op == sass::Op::SEL && matches!(data.args[at], Arg::Imm(_)) && self.fuel.burn() {
+                self.swaps(op, at, data);
+            }
             let Arg::Use(u) = data.args[at] else { continue };
             if self.function.values[u.value].file == File::P {
                 if let Some(bits) = self.known[u.value.index()]
@@ -153,14 +158,23 @@ impl Combine<'_> {
     }
 
     /// The results of an instruction whose arguments are all known.
-    fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
+    pub(super) fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
         if data.guard.is_some() {
             return None;
+        }
+        if self.is_never_below(data) {
+            return Some(vec![(data.results[0], 1)]);
         }
         let Op::Machine(op) = data.op else { return self.packed_bits(data) };
         // Some thread is always there.
         if op == sass::Op::VOTEU && data.modifiers[..] == [M::ANY] && data.args[..] == [Arg::True(true)] {
             return Some(data.results.iter().map(|r| (*r, 1)).collect());
+        }
+        // All threads have it, whosever value each one gets.
+        if op == sass::Op::SHFL {
+            let bits = self.argument(data.args.first()?)?.bits;
+            let word = data.results.iter().find(|r| self.function.values[**r].file == File::R)?;
+            return Some(vec![(*word, bits)]);
         }
         if !super::is_function(data) || is_double_or_half(op) {
             return None;
@@ -217,9 +231,10 @@ impl Combine<'_> {
 
 /// May RZ stand there in place of a zero?
 fn has_zero(op: sass::Op, at: usize) -> bool {
-    use sass::Op::{IADD3, IMAD, SEL};
+    use sass::Op::{IADD3, IMAD, PRMT, SEL};
     match op {
         IADD3 | IMAD => at < 3,
+        PRMT => at != 1,
         SEL => at < 2,
         _ => false,
     }

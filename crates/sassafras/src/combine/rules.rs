@@ -25,7 +25,10 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::LOP3), bitwise),
     (Op::Machine(sass::Op::LOP3), bitwise_of_bitwise),
     (Op::Machine(sass::Op::ISETP), lower_words_decide),
+    (Op::Machine(sass::Op::PRMT), chosen_bytes),
+    (Op::Machine(sass::Op::PRMT), extended),
     (Op::Machine(sass::Op::R2UR), to_uniform),
+    (Op::Machine(sass::Op::FMUL), |c, data| c.choice_of_constants(data)),
     (Op::Machine(sass::Op::HGMMA), always_adds),
     (Op::Machine(sass::Op::HADD2), halves),
     (Op::Machine(sass::Op::HFMA2), halves),
@@ -445,8 +448,55 @@ fn bitwise_of_bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 /// A constant needs no way from the general registers.
 fn to_uniform(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [arg @ Arg::Use(u)] = &data.args[..] else { return None };
-    let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some() && data.guard.is_none())?;
-    c.legal(data, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
+    let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some())?;
+    // Where the guard is false, there is nothing: a constant is as good.
+    let is_nothing = |kept: &Value| c.define(*kept).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
+    if data.guard.as_ref().is_some_and(|guard| !guard.kept.iter().all(is_nothing)) {
+        return None;
+    }
+    let always = InstData { guard: None, ..data.clone() };
+    c.legal(&always, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
+}
+
+/// The word and the selector of a `PRMT` that chooses bytes of it, of zero, and signs of such bytes.
+fn bytes_of(data: &InstData) -> Option<(Arg, u32)> {
+    match (&data.modifiers[..], &data.args[..], &data.guard) {
+        ([], [from, Arg::Imm(selector), Arg::Zero(_)], None) => Some((*from, *selector as u32)),
+        _ => None,
+    }
+}
+
+/// Bytes chosen of chosen bytes.
+fn chosen_bytes(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    const ZERO: u32 = 7;
+    let (chosen, outer) = bytes_of(data)?;
+    let inner = c.define(plain(&chosen)?).filter(|d| d.op == Op::Machine(sass::Op::PRMT))?;
+    let (from, inner) = bytes_of(inner)?;
+    let nibble = |place: u32| match outer >> (4 * place) & 15 {
+        n @ 0..4 => inner >> (4 * n) & 15,
+        n @ 8..12 => match inner >> (4 * (n - 8)) & 15 {
+            // Which is a byte, of zero, or a sign already.
+            m @ 0..4 => m | 8,
+            4..8 => ZERO,
+            sign => sign,
+        },
+        _ => ZERO,
+    };
+    let both = (0..4).map(|place| nibble(place) << (4 * place)).sum::<u32>();
+    c.legal(data, sass::Op::PRMT, &[], &[from, Arg::Imm(both.into()), RZ])
+}
+
+/// A word that its lower bits are already, extended by zeros or by a sign that is zero.
+fn extended(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let (from, selector) = bytes_of(data)?;
+    let zeros = match selector {
+        0x7710 => 0xffff_0000,
+        0x7770 => 0xffff_ff00,
+        0x9910 => 0xffff_8000,
+        0x8880 => 0xffff_ff80,
+        _ => return None,
+    };
+    (c.word_of(&from).ones & zeros == 0).then(|| c.same(data, &from)).flatten()
 }
 
 /// The predicate that tells a product of a warpgroup to add to its accumulator may be left out where it is true.
