@@ -121,9 +121,12 @@ fn depends_on_awaited(function: &Function, cfg: &Cfg, l: &Loop, mut work: Vec<Va
     false
 }
 
+/// Not those that are tried again until they succeed: of the threads that try, one always does, and ptxas lets nobody
+/// pass there. An H200 has brought threads to a barrier one by one that had parted so.
 fn is_atomic(data: &InstData) -> bool {
     use sass::Op::{ATOM, ATOMG, ATOMS, SUATOM, SYNCS};
-    matches!(data.op, Op::Machine(ATOM | ATOMG | ATOMS | SUATOM | SYNCS))
+    let tried_again = data.modifiers.contains(&sass::M::SPIN);
+    !tried_again && matches!(data.op, Op::Machine(ATOM | ATOMG | ATOMS | SUATOM | SYNCS))
 }
 
 /// At the beginning of a block, behind what says where the parameters are.

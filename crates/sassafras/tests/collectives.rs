@@ -1,5 +1,5 @@
 //! `WARPSYNC.COLLECTIVE` gathers threads, one of which runs the code up to `ENDCOLLECTIVE` for all: nothing else stands
-//! behind that. The two programs were generated; an H200 gave wrong results where something did.
+//! behind that. The programs were generated; an H200 gave wrong results where something did.
 
 #[allow(dead_code)] // Each test file uses a part of it.
 mod support;
@@ -8,8 +8,11 @@ use cubin::{Body, Object};
 use sass::{Inst, Isa, Op};
 use support::compile;
 
-const PROGRAMS: [&str; 2] =
-    [include_str!("collectives/reduction.ptx"), include_str!("collectives/warp_barrier.ptx")];
+const PROGRAMS: [&str; 3] = [
+    include_str!("collectives/reduction.ptx"),
+    include_str!("collectives/trips.ptx"),
+    include_str!("collectives/warp_barrier.ptx"),
+];
 
 fn instructions(cubin: &[u8]) -> Vec<Inst> {
     let object = Object::read(cubin).expect("our own cubin");
@@ -72,4 +75,14 @@ fn a_whole_warp_is_not_gathered() {
         assert_eq!(count(whole, level, &|i| i.has(sass::M::EXCLUSIVE)), 1, "-O{level}");
         assert_eq!(count(parted, level, &|i| i.has(sass::M::COLLECTIVE)), 2, "-O{level}");
     }
+}
+
+/// Threads that come to a barrier one after the other meet before they are gathered there.
+#[test]
+fn a_barrier_is_come_to_together() {
+    let insts = instructions(&compile(PROGRAMS[1], "sm_90", |_| {}));
+    let gathered = insts.iter().position(|i| i.op() == Op::WARPSYNC && i.has(sass::M::COLLECTIVE));
+    let before = &insts[..gathered.expect("threads are gathered")];
+    let meets = |i: &&Inst| i.op() == Op::WARPSYNC && i.has(sass::M::ALL) && !i.has(sass::M::COLLECTIVE);
+    assert!(before.iter().rev().take(4).any(|i| meets(&i)), "{:?}", before.iter().rev().take(4).collect::<Vec<_>>());
 }

@@ -284,6 +284,9 @@ impl<'a> Lower<'_, 'a> {
             known.push((*arg, to));
             operands.push(to);
         }
+        // Threads that come to this place one after the other go on together: an H200 has run the barrier twice where
+        // they were gathered only there (`collectives/trips.ptx`).
+        self.wait_for_warp();
         self.until_together(|l, after| {
             l.effect(Op::WARPSYNC, &[M::COLLECTIVE, M::ALL], &[], &[Arg::Target(after)]);
             l.emit_to(op, modifiers, &[], &operands);
