@@ -86,11 +86,12 @@ mod tests {
         assert_eq!(flags(&[FIRST, "--:-:-:-:02 IADD3 R8, R5, R9, R10"]), [1, 0]);
         assert_eq!(flags(&[FIRST, "--:-:-:Y:04 FFMA R5, R5, R6, R7"]), [7, 0]);
         assert_eq!(flags(&[FIRST, FIRST, FIRST]), [7, 7, 0]);
-        // Another lane, another group of units, another register of the bank in between, and of the other bank.
+        // Another lane (the second source of FADD is in the third), another group of units, another register of the bank
+        // in between, and of the other bank.
         assert_eq!(flags(&[FIRST, "--:-:-:-:02 FADD R8, R9, R5"]), [0, 0]);
         assert_eq!(flags(&[FIRST, "--:-:-:-:02 HADD2 R8, R5, R9"]), [0, 0]);
-        assert_eq!(flags(&[FIRST, "--:-:-:-:02 FADD R8, R7, R9", "--:-:-:-:02 FADD R8, R5, R9"]), [0, 2, 0]);
-        assert_eq!(flags(&[FIRST, "--:-:-:-:02 FADD R8, R2, R9", "--:-:-:-:02 FADD R8, R5, R9"]), [1, 2, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 FADD R8, R7, R9", "--:-:-:-:02 FADD R8, R5, R9"]), [0, 4, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 FADD R8, R2, R9", "--:-:-:-:02 FADD R8, R5, R9"]), [1, 4, 0]);
     }
 
     #[test]
