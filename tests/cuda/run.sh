@@ -16,12 +16,10 @@
 #   SECONDS_EACH     limit of one run (default 20)
 #   WORK=DIR         keeps executables and logs there
 set -u
-[ $# -ge 1 ] || { sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
-here=$(cd "$(dirname "$0")" && pwd)
-sassafras=$(readlink -f "$1")
-[ -x "$sassafras" ] || { echo "run.sh: no program $1" >&2; exit 2; }
-if [ $# -ge 2 ]; then home=$(readlink -f "$2"); else home=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")"); fi
-[ -x "$home/bin/nvcc" ] || { echo "run.sh: no bin/nvcc in '$home'" >&2; exit 2; }
+. "$(dirname "$0")/../script.sh"
+[ $# -ge 1 ] || usage
+sassafras=$(program "$1") || exit 2
+home=$(cuda_home "${2:-}") || exit 2
 shift; [ $# -eq 0 ] || shift
 programs=("$@")
 [ ${#programs[@]} -gt 0 ] || programs=($(cd "$here" && ls ./*.cu | sed 's,^\./,,; s,\.cu$,,'))
@@ -29,28 +27,21 @@ for name in "${programs[@]}"; do
     [ -f "$here/$name.cu" ] || { echo "run.sh: no program '$name'" >&2; exit 2; }
 done
 : "${LEVELS:=3}" "${ARCH:=sm_90}" "${NVCC_FLAGS:=}" "${BUILD_ONLY:=}" "${JOBS:=16}" "${RUN_JOBS:=4}" "${SECONDS_EACH:=20}"
-if [ -z "${WORK:-}" ]; then
-    WORK=$(mktemp -d)
-    trap 'rm -rf "$WORK"' EXIT
-fi
-mkdir -p "$WORK"
 if [ -n "$BUILD_ONLY" ]; then good=BUILT; else good=PASS; fi
-export here home good ARCH NVCC_FLAGS BUILD_ONLY SECONDS_EACH WORK
+export here work good ARCH NVCC_FLAGS BUILD_ONLY SECONDS_EACH
 export CUDA_DISABLE_PTX_JIT=1   # the driver must not compile in the compiler's place
-
-. "$here/toolkit.sh"
 
 # build NAME LEVEL TOOLKIT: the executable holds machine code alone, no PTX that the driver could fall back to.
 build() {
-    local out="$WORK/$1.O$2.$3"
+    local out="$work/$1.O$2.$3"
     rm -f "$out" "$out".*
-    timeout 120 "$WORK/$3/bin/nvcc" -O3 -Xptxas "-O$2" -gencode "arch=compute_${ARCH#sm_},code=$ARCH" $NVCC_FLAGS \
+    timeout 120 "$work/$3/bin/nvcc" -O3 -Xptxas "-O$2" -gencode "arch=compute_${ARCH#sm_},code=$ARCH" $NVCC_FLAGS \
         "$here/$1.cu" -o "$out" > "$out.build" 2>&1 || echo BUILD > "$out.verdict"
 }
 
 # judge NAME LEVEL TOOLKIT: runs what was built and writes PASS, FAIL, TIMEOUT, CRASH or OUTPUT (another text).
 judge() {
-    local out="$WORK/$1.O$2.$3" verdict=$good
+    local out="$work/$1.O$2.$3" verdict=$good
     [ ! -f "$out.verdict" ] || return 0
     if [ -z "$BUILD_ONLY" ]; then
         timeout -k 2 "$SECONDS_EACH" "$out" > "$out.stdout" 2> "$out.stderr"
@@ -68,17 +59,17 @@ export -f build judge
 
 # test_all TOOLKIT: reads lines of NAME LEVEL.
 test_all() {
-    local list="$WORK/list.$1"
+    local list="$work/list.$1"
     sed "s/\$/ $1/" > "$list"
     xargs -P "$JOBS" -L 1 bash -c 'build "$@"' build < "$list"
     xargs -P "$RUN_JOBS" -L 1 bash -c 'judge "$@"' judge < "$list"
 }
 
-verdict() { cat "$WORK/$1.O$2.$3.verdict" 2> /dev/null || echo NONE; }
+verdict() { cat "$work/$1.O$2.$3.verdict" 2> /dev/null || echo NONE; }
 
 # Why NAME LEVEL of ours did not pass, in a line.
 reason() {
-    local out="$WORK/$1.O$2.ours"
+    local out="$work/$1.O$2.ours"
     case $(verdict "$1" "$2" ours) in
     BUILD) grep -m 1 -iE 'error|fatal' "$out.build" || head -n 1 "$out.build" ;;
     OUTPUT) diff "$here/$1.expected" "$out.stdout" | sed -n 2p ;;
@@ -86,8 +77,8 @@ reason() {
     esac | cut -c 1-160
 }
 
-toolkit "$WORK/ours" "$sassafras"
-toolkit "$WORK/ptxas"
+toolkit "$home" "$work/ours" "$sassafras"
+toolkit "$home" "$work/ptxas"
 for level in $LEVELS; do
     for name in "${programs[@]}"; do echo "$name $level"; done
 done | test_all ours

@@ -6,17 +6,17 @@
 #
 # The session (session.gdb) stops in a function that a function of the kernel calls, goes up through the frames, and
 # prints variables in registers that the calls save, on the stack and in shared memory. Exit code 0: ours is as expected.
+#
+#   ARCH=sm_90       target
+#   NVCC_FLAGS=...   more flags for nvcc, such as -rdc=true
 set -u
-[ $# -ge 1 ] || { sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
-here=$(cd "$(dirname "$0")" && pwd)
-sassafras=$(readlink -f "$1")
-[ -x "$sassafras" ] || { echo "run.sh: no program $1" >&2; exit 2; }
-if [ $# -ge 2 ]; then home=$(readlink -f "$2"); else home=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")"); fi
+. "$(dirname "$0")/../script.sh"
+[ $# -ge 1 ] || usage
+sassafras=$(program "$1") || exit 2
+home=$(cuda_home "${2:-}") || exit 2
 debugger=$home/bin/cuda-gdb
 [ -x "$debugger" ] || debugger=$(command -v cuda-gdb) || { echo "cuda-gdb is not on this machine"; exit 2; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-: "${ARCH:=sm_90}"
+: "${ARCH:=sm_90}" "${NVCC_FLAGS:=}"
 
 # What the debugger said, without addresses, launch sizes and its own remarks.
 said() {
@@ -24,13 +24,11 @@ said() {
         sed -E 's/^#([0-9]+) +(0x[0-9a-f]+ in )?/#\1 /; s/<<<[^>]*>>>//; s/out=[^,]*, //; s/ at (.*\/)?calls/ calls/'
 }
 
-. "$here/../cuda/toolkit.sh"
-
 # session WHO [PTXAS]: nvcc with its own ptxas, or with PTXAS.
 session() {
     local out=$work/$1
-    toolkit "$out" "${@:2}"
-    timeout 60 "$out/bin/nvcc" -G -g -arch="$ARCH" "$here/calls.cu" -o "$out/calls" > "$out/log" 2>&1 || { head -n 3 "$out/log"; return 1; }
+    toolkit "$home" "$out" "${@:2}"
+    timeout 60 "$out/bin/nvcc" -G -g -arch="$ARCH" $NVCC_FLAGS "$here/calls.cu" -o "$out/calls" > "$out/log" 2>&1 || { head -n 3 "$out/log"; return 1; }
     (cd "$out" && timeout 60 "$debugger" -batch -x "$here/session.gdb" ./calls) > "$out/log" 2>&1
     said "$out/log" > "$out/said"
     [ -s "$out/said" ] || tail -n 3 "$out/log"

@@ -2,7 +2,8 @@
 
     run.py SASSAFRAS [PTXAS] [--target sm_90a] [--levels 0,1,3]
 
-Needs CuPy. Prints a line per function and level that differs and a summary; leaves with 1 if one differs.
+Needs CuPy. Prints a line per function and level that differs and a summary; leaves with 1 if one differs, or if only
+one of the compilers refuses a function.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import itertools
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cupy
@@ -91,11 +93,40 @@ KERNEL = """.visible .entry k(.param .u64 out, .param .u32 first)
 """
 
 
-def compile_with(program, text, target, level, folder):
-    source, cubin = folder / "f.ptx", folder / "f.cubin"
+def compile_with(program, level, target, text, cubin):
+    """The cubin's path, or what the compiler says against the text."""
+    source = cubin.with_suffix(".ptx")
     source.write_text(f".version 9.0\n.target {target}\n.address_size 64\n{text}")
     done = subprocess.run([program, f"-arch={target}", f"-O{level}", source, "-o", cubin], capture_output=True, text=True)
-    return None if done.returncode else cupy.RawModule(path=str(cubin)), done.stderr
+    return (None, done.stderr.strip().split("\n")[0]) if done.returncode else (str(cubin), "")
+
+
+def compile_all(options, folder):
+    """Of each function its PTX and the futures of ptxas's cubin and of ours at each level."""
+    ways = [(options.ptxas, "3"), *((options.sassafras, level) for level in options.levels)]
+    with ThreadPoolExecutor() as pool:
+        for number, (body, result) in enumerate(functions()):
+            text = KERNEL.format(body=body, widen=WIDEN[result])
+            cubins = (folder / f"{number}-{way}.cubin" for way in range(len(ways)))
+            yield body, [pool.submit(compile_with, *way, options.target, text, cubin) for way, cubin in zip(ways, cubins)]
+
+
+def compare(cubins, expected, actual):
+    """Of each of our cubins: how many words it has another result for than ptxas's, and an example."""
+    reference, *ours = (cupy.RawModule(path=cubin).get_function("k") for cubin in cubins)
+    wrong, examples = [0] * len(ours), [""] * len(ours)
+    for first in range(0, 1 << 32, CHUNK):
+        launch = lambda kernel, out: kernel((CHUNK // 256,), (256,), (out, cupy.uint32(first)))  # noqa: B023, E731
+        launch(reference, expected)
+        for index, kernel in enumerate(ours):
+            launch(kernel, actual)
+            different = actual != expected
+            count = int(cupy.count_nonzero(different))
+            if count and not wrong[index]:
+                at = int(different.argmax())
+                examples[index] = f"{first + at:#010x}: {int(actual[at]):#x}, not {int(expected[at]):#x}"
+            wrong[index] += count
+    return zip(wrong, examples)
 
 
 def main():
@@ -103,42 +134,22 @@ def main():
     parser.add_argument("sassafras")
     parser.add_argument("ptxas", nargs="?", default="ptxas")
     parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--levels", default="0,1,3")
+    parser.add_argument("--levels", default="0,1,3", type=lambda text: text.split(","))
     options = parser.parse_args()
-    levels = options.levels.split(",")
     expected, actual = cupy.empty(CHUNK, cupy.uint64), cupy.empty(CHUNK, cupy.uint64)
     counts = {"equal": 0, "different": 0, "refused by both": 0, "refused by one": 0}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for body, result in functions():
-            text = KERNEL.format(body=body, widen=WIDEN[result])
-            reference, message = compile_with(options.ptxas, text, options.target, 3, folder)
-            ours = [compile_with(options.sassafras, text, options.target, level, folder) for level in levels]
-            if reference is None and all(module is None for module, _ in ours):
-                counts["refused by both"] += 1
-                print("refused by both:", body, message.splitlines()[0])
+        for body, jobs in list(compile_all(options, Path(name))):
+            cubins, messages = zip(*(job.result() for job in jobs))
+            if None in cubins:
+                what, said = ("refused by one", messages) if any(cubins) else ("refused by both", messages[:1])
+                counts[what] += 1
+                print(f"{what}: {body}", *said, flush=True)
                 continue
-            if reference is None or any(module is None for module, _ in ours):
-                counts["refused by one"] += 1
-                print("refused by one:", body, message, *(m for _, m in ours))
-                continue
-            wrong = dict.fromkeys(levels, 0)
-            example = {}
-            for first in range(0, 1 << 32, CHUNK):
-                launch = lambda module, out: module.get_function("k")((CHUNK // 256,), (256,), (out, cupy.uint32(first)))  # noqa: E731
-                launch(reference, expected)
-                for level, (module, _) in zip(levels, ours):
-                    launch(module, actual)
-                    different = actual != expected
-                    count = int(different.sum())
-                    if count and level not in example:
-                        at = int(different.argmax())
-                        example[level] = f"{first + at:#010x}: {int(actual[at]):#x}, not {int(expected[at]):#x}"
-                    wrong[level] += count
-            for level in levels:
-                counts["different" if wrong[level] else "equal"] += 1
-                if wrong[level]:
-                    print(f"-O{level} {body} {wrong[level]} words differ, first {example[level]}", flush=True)
+            for level, (wrong, example) in zip(options.levels, compare(cubins, expected, actual)):
+                counts["different" if wrong else "equal"] += 1
+                if wrong:
+                    print(f"-O{level} {body} {wrong} words differ, first {example}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
     sys.exit(1 if counts["different"] or counts["refused by one"] else 0)
 

@@ -9,12 +9,9 @@
 #   SECONDS_EACH     limit of the process (default 150)
 #   KEEP=DIR         keeps the PTX of every call there
 set -u
-[ $# -eq 1 ] || { sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
-here=$(cd "$(dirname "$0")" && pwd)
-sassafras=$(readlink -f "$1")
-[ -x "$sassafras" ] || { echo "run.sh: no program $1" >&2; exit 2; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/../script.sh"
+[ $# -eq 1 ] || usage
+sassafras=$(program "$1") || exit 2
 [ -z "${KEEP:-}" ] || mkdir -p "$KEEP"
 
 # A toolkit that is the machine's, where there is one, but for ptxas.

@@ -6,8 +6,8 @@
 # CLANG is a clang with the target nvptx64; neither CUDA nor its headers are needed. `python3 -m pip install ziglang`
 # has one: `CLANG="zig clang"`.
 set -eu
-[ $# -ge 1 ] || { sed -n '2,/^set -eu/{/^set -eu/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
-here=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/../script.sh"
+[ $# -ge 1 ] || usage
 arch=${2:-sm_90}
 folder=${3:-$here}
 for source in "$here"/*.cu; do

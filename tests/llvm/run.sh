@@ -8,10 +8,8 @@
 #   LEVELS="0 1 3"   optimisation levels to test (default: these)
 #   ARCH=sm_90       target
 set -u
-[ $# -eq 2 ] || { sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
-here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/../script.sh"
+[ $# -eq 2 ] || usage
 bad=0
 for level in ${LEVELS:-0 1 3}; do
     for file in "$here"/*.ptx; do

@@ -10,11 +10,9 @@
 #   JOBS=6           processes that share the work
 #   SECONDS_EACH     limit of one process (default 400)
 set -u
-[ $# -eq 1 ] || { sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
-here=$(cd "$(dirname "$0")" && pwd)
-sassafras=$(readlink -f "$1")
-[ -x "$sassafras" ] || { echo "run.sh: no program $1" >&2; exit 2; }
-work=$(mktemp -d)
+. "$(dirname "$0")/../script.sh"
+[ $# -eq 1 ] || usage
+sassafras=$(program "$1") || exit 2
 jobs=${JOBS:-6}
 limit=${SECONDS_EACH:-400}
 
@@ -52,6 +50,3 @@ done
 stopped=$(grep -c '^[a-z]*\.py .*FAIL' "$work/all"); grep '^[a-z]*\.py .*FAIL' "$work/all"
 echo "$(grep -c ' pass$' "$work/all") cases pass, $bad fail, $stopped processes stopped; $ours of $cubins cubins are ours"
 [ "$bad" -eq 0 ] && [ "$stopped" -eq 0 ] && [ "$ours" -eq "$cubins" ] && [ "$cubins" -gt 0 ]
-code=$?
-rm -rf "$work"
-exit $code

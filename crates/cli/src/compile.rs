@@ -39,6 +39,10 @@ pub fn run(words: Vec<String>) -> Result<(), Stop> {
 fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let start = Instant::now();
     let program = Program::read(given, log)?;
+    // Enciphered text is no PTX yet.
+    if given.asks_for(Id::Okey) {
+        return Err(not_supported("--okey", log));
+    }
     let parse_only = given.arch().parse_only();
     // Whoever asks about instructions or functions needs them.
     let needs_items = [Id::WarnDouble, Id::ToolsPatch].into_iter().any(|id| given.has(id));
@@ -118,20 +122,18 @@ fn report(
 
 /// Rather no cubin than one that is not what was asked for.
 fn refuse_what_is_missing(given: &Given, log: &Log) -> Result<(), Stop> {
-    if given.word(Id::QueryControls) == Some("") {
-        return Err(log.fatal("File '' could not be opened"));
-    }
     let missing = OPTIONS.iter().find_map(|row| match row.effect {
-        Effect::Missing if given.has(row.id) => Some(format!("--{}", row.long)),
+        Effect::Missing if given.asks_for(row.id) => Some(format!("--{}", row.long)),
         Effect::MissingFor(value) if given.word(row.id) == Some(value) => {
             Some(format!("--{}={value}", row.long))
         }
         _ => None,
     });
-    match missing {
-        Some(option) => Err(log.fatal(&format!("Option '{option}' is not supported by sassafras yet"))),
-        None => Ok(()),
-    }
+    missing.map_or(Ok(()), |option| Err(not_supported(&option, log)))
+}
+
+fn not_supported(option: &str, log: &Log) -> Stop {
+    log.fatal(&format!("Option '{option}' is not supported by sassafras yet"))
 }
 
 /// What came of a module without a fault.

@@ -25,6 +25,7 @@ lines expect: those of the PTX file, or those of a launch file. With --kernel it
   --grid X[,Y[,Z]]     blocks (1)
   --block X[,Y[,Z]]    threads of a block (1)
   --shared BYTES       dynamic shared memory (0)
+  --memory NAME:TYPE=... a buffer that no parameter points to, for tensor maps and images: x:u16[64]=0
   --arg NAME:TYPE=...  a parameter, as in a run line: n:u32=4, x:f32[n]=random(1); once for each, in order
   --races              two accesses of shared memory without an order are an error (PTX files, without -O)
   --show N             elements of each buffer that are shown (16)
@@ -39,6 +40,7 @@ struct Request {
     grid: Option<String>,
     block: Option<String>,
     shared: Option<String>,
+    memory: Vec<String>,
     args: Vec<String>,
     races: bool,
     show: usize,
@@ -57,6 +59,7 @@ impl Request {
                 "--grid" => request.grid = Some(value()?),
                 "--block" => request.block = Some(value()?),
                 "--shared" => request.shared = Some(value()?),
+                "--memory" => request.memory.push(value()?),
                 "--arg" => request.args.push(value()?),
                 "--races" => request.races = true,
                 "--show" => {
@@ -75,12 +78,13 @@ impl Request {
         if let Some(kernel) = &self.kernel {
             let or_one = |text: &Option<String>| text.clone().unwrap_or("1".into());
             let shared = self.shared.as_ref().map_or(String::new(), |bytes| format!(" shared={bytes}"));
-            let args = match self.args[..] {
+            let list = |name: &str, items: &[String]| match items {
                 [] => String::new(),
-                _ => format!(" args: {}", self.args.join(" ")),
+                _ => format!(" {name}: {}", items.join(" ")),
             };
+            let (memory, args) = (list("memory", &self.memory), list("args", &self.args));
             let (grid, block) = (or_one(&self.grid), or_one(&self.block));
-            let line = format!("{kernel} grid=({grid}) block=({block}){shared}{args}");
+            let line = format!("{kernel} grid=({grid}) block=({block}){shared}{memory}{args}");
             return runline::launch(&line).map(|run| vec![run]).map_err(|error| error.message);
         }
         let text = match &self.launches {
@@ -199,6 +203,7 @@ fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Res
                 layered: image.layered,
                 beyond: image.beyond,
                 normalised: image.normalised,
+                linear: image.linear,
                 as_integers: image.integers,
             };
             Ok(machine.add_image(Image::new(address, &description)?).to_le_bytes().to_vec())
@@ -217,4 +222,19 @@ fn shown(run: &Run, results: &[Vec<u8>], count: usize) -> String {
         let _ = writeln!(out, "{} = [{}{more}]", arg.name, elements.collect::<Vec<_>>().join(", "));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_on_the_command_line_have_memory() {
+        let map = "m:map(x, f16, (8,4), box=(8,2))";
+        let words = ["--kernel", "k", "--memory", "x:u16[32]=i", "--arg", map, "--arg", "n:u32=4"];
+        let words = words.map(String::from);
+        let runs = Request::read(&words).and_then(|request| request.runs("")).unwrap();
+        let passed: Vec<_> = runs[0].args.iter().map(|arg| (arg.name.as_str(), arg.passed)).collect();
+        assert_eq!(passed, [("x", false), ("m", true), ("n", true)]);
+    }
 }

@@ -24,7 +24,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("$ -arch=sm_90 --link-info=links k.ptx", "ptxas fills the file with '(null)'; we write none"),
 ];
 
-/// The file with what waits for the compiler.
+/// The file with what the compiler refuses.
 const NOT_YET: &str = "not-yet.txt";
 
 fn folder() -> PathBuf {
@@ -88,9 +88,7 @@ fn what_is_not_supported_yet_is_refused() {
             same += 1;
             continue;
         }
-        let is_refused =
-            ours.exit_code == 255 && ours.outputs.is_empty() && ours.stderr.contains("not supported");
-        assert!(is_refused, "{}\nptxas: {:#?}\nours: {ours:#?}", case.line(), case.answer);
+        assert!(ours.is_refusal(), "{}\nptxas: {:#?}\nours: {ours:#?}", case.line(), case.answer);
     }
     println!("{same} of {} the same, the others are refused", cases.len());
 }

@@ -49,6 +49,7 @@ fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Res
         layered: image.layered,
         beyond: image.beyond,
         normalised: image.normalised,
+        linear: image.linear,
         as_integers: image.integers,
     };
     Ok(machine.add_image(Image::new(address, &description)?).to_le_bytes().to_vec())

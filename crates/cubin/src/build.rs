@@ -110,7 +110,7 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn new(module: &'a Module, traits: &'static Traits) -> Result<Builder<'a>, WriteError> {
         let frames: Vec<_> = module.functions.iter().flat_map(frames).collect();
-        let (debug_frame, fields) = frame::encode(&frames, &module.register_rules);
+        let (debug_frame, fields) = frame::encode(&frames);
         let mut builder = Builder {
             module,
             traits,
@@ -656,7 +656,11 @@ fn frames(function: &Function) -> Vec<Frame<'_>> {
         frame_size: function.frame_size,
         ready_at: function.frame_ready_at,
         steps: &function.frame_steps,
-        returns: if function.kernel.is_some() { Returns::Never } else { Returns::ToAddress },
+        rules: &function.register_rules,
+        returns: match function.kernel {
+            Some(_) => Returns::Never,
+            None => Returns::ToAddress(function.return_address),
+        },
     };
     let clones = function.clones.iter().map(|clone| Frame {
         code_start: clone.offset,
@@ -664,6 +668,7 @@ fn frames(function: &Function) -> Vec<Frame<'_>> {
         frame_size: clone.frame_size,
         ready_at: 0,
         steps: &[],
+        rules: &[],
         returns: Returns::ToOffset(clone.return_register),
     });
     std::iter::once(own).chain(clones).collect()

@@ -27,8 +27,6 @@ const DATA_ALIGN: u8 = 0x7c; // -DATA_UNIT
 const DATA_UNIT: u32 = 4;
 const STACK_POINTER: u64 = 1;
 const ZERO: u64 = 255;
-/// The register pair with the return address of a function that follows the calling convention.
-const RETURN_ADDRESS: u64 = 20;
 /// Not a register: a name for a return address that has to be computed.
 const COMPUTED_ADDRESS: u64 = 256;
 /// A kernel returns to nobody.
@@ -44,6 +42,8 @@ pub struct Frame<'a> {
     pub ready_at: u32,
     /// What happens behind that.
     pub steps: &'a [(u32, FrameStep)],
+    /// What becomes of each register.
+    pub rules: &'a [RegisterRule],
     pub returns: Returns,
 }
 
@@ -51,8 +51,8 @@ pub struct Frame<'a> {
 #[derive(Clone, Copy)]
 pub enum Returns {
     Never,
-    /// By the calling convention.
-    ToAddress,
+    /// By an address in two registers, this one and the next.
+    ToAddress(u8),
     /// By an offset from the start of the section, in this register.
     ToOffset(u8),
 }
@@ -69,13 +69,13 @@ pub struct Fields {
 }
 
 /// The section, and the fields of each frame.
-pub fn encode(frames: &[Frame], rules: &[RegisterRule]) -> (Vec<u8>, Vec<Fields>) {
+pub fn encode(frames: &[Frame]) -> (Vec<u8>, Vec<Fields>) {
     let mut out = Vec::new();
-    let fields = frames.iter().map(|frame| describe(frame, rules, &mut out)).collect();
+    let fields = frames.iter().map(|frame| describe(frame, &mut out)).collect();
     (out, fields)
 }
 
-fn describe(frame: &Frame, rules: &[RegisterRule], out: &mut Vec<u8>) -> Fields {
+fn describe(frame: &Frame, out: &mut Vec<u8>) -> Fields {
     let common = out.len() as u64;
     let mut fields = Fields::default();
     entry(out, |out| {
@@ -85,7 +85,7 @@ fn describe(frame: &Frame, rules: &[RegisterRule], out: &mut Vec<u8>) -> Fields 
             out,
             match frame.returns {
                 Returns::Never => NO_ADDRESS,
-                Returns::ToAddress => register(RETURN_ADDRESS),
+                Returns::ToAddress(first) => register(first.into()),
                 Returns::ToOffset(_) => register(COMPUTED_ADDRESS),
             },
         );
@@ -95,12 +95,13 @@ fn describe(frame: &Frame, rules: &[RegisterRule], out: &mut Vec<u8>) -> Fields 
             same_value(out, STACK_POINTER);
             same_value(out, offset.into());
             fields.return_base = Some(put_computed_address(out, offset));
-        } else if rules.is_empty() {
-            let address = if matches!(frame.returns, Returns::Never) { 0 } else { 2 };
+        } else if frame.rules.is_empty() {
             same_value(out, STACK_POINTER);
-            (RETURN_ADDRESS..RETURN_ADDRESS + address).for_each(|number| same_value(out, number));
+            if let Returns::ToAddress(first) = frame.returns {
+                [first, first + 1].iter().for_each(|number| same_value(out, (*number).into()));
+            }
         } else {
-            rules.iter().for_each(|rule| put_rule(out, rule, frame.returns));
+            frame.rules.iter().for_each(|rule| put_rule(out, rule, frame.returns));
         }
     });
     entry(out, |out| {
@@ -212,10 +213,10 @@ mod tests {
             (0x60, FrameStep::Base { register: 1, distance: 0 }),
             (0x70, FrameStep::Back),
         ];
-        let returns = Returns::ToAddress;
-        let frame =
-            Frame { code_start: 0, code_size: 0x80, frame_size: 24, ready_at: 0x10, steps: &steps, returns };
-        let (bytes, fields) = encode(&[frame], &[]);
+        let (returns, rules) = (Returns::ToAddress(20), &[][..]);
+        let (code_start, code_size, frame_size, ready_at) = (0, 0x80, 24, 0x10);
+        let frame = Frame { code_start, code_size, frame_size, ready_at, steps: &steps, rules, returns };
+        let (bytes, fields) = encode(&[frame]);
         let described = &bytes[fields[0].code_size as usize + 8..];
         let (r1, r16) = ([0x81, 0x80, 0x80, 0x28], [0x90, 0x80, 0x80, 0x28]);
         let mut wanted: Vec<u8> = vec![ADVANCE_LOC4, 4, 0, 0, 0, DEF_CFA];

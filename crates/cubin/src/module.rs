@@ -35,8 +35,6 @@ pub struct Module {
     pub features: Features,
     /// Debug sections, such as `.debug_line`; written as they are.
     pub debug: Vec<DebugSection>,
-    /// With `-g`, what becomes of each register in a call; for debuggers.
-    pub register_rules: Vec<RegisterRule>,
     /// Attributes of the whole file, behind those of the functions.
     pub attrs: Vec<Attr>,
 }
@@ -63,7 +61,6 @@ impl Module {
             calls: Calls::default(),
             features: Features::default(),
             debug: Vec::new(),
-            register_rules: Vec::new(),
             attrs: Vec::new(),
         }
     }
@@ -159,6 +156,10 @@ pub struct Function {
     pub frame_ready_at: u32,
     /// What becomes of the frame behind that, by the offset in the code from which on it holds, in ascending order.
     pub frame_steps: Vec<(u32, FrameStep)>,
+    /// The first of the two registers with the address that it returns to. For debuggers.
+    pub return_address: u8,
+    /// With `-g`, what becomes of each register when it is called. For debuggers.
+    pub register_rules: Vec<RegisterRule>,
     /// Offsets of `EXIT`.
     pub exits: Vec<u32>,
     /// Does it wait before each `EXIT` until faults of memory accesses have shown?
@@ -196,6 +197,8 @@ impl Function {
             frame_size: 0,
             frame_ready_at: 0,
             frame_steps: Vec::new(),
+            return_address: 20,
+            register_rules: Vec::new(),
             exits: Vec::new(),
             errors_at_exit: false,
             constant2: Vec::new(),

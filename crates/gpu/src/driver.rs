@@ -61,8 +61,7 @@ driver_calls! {
     module_unload     = c"cuModuleUnload"(Handle);
     module_function   = c"cuModuleGetFunction"(*mut Handle, Handle, *const c_char);
     function_set      = c"cuFuncSetAttribute"(Handle, c_int, c_int);
-    launch            = c"cuLaunchKernel"(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint,
-                                          c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
+    launch            = c"cuLaunchKernelEx"(*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
     memory_allocate   = c"cuMemAlloc_v2"(*mut Address, usize);
     memory_free       = c"cuMemFree_v2"(Address);
     copy_to_device    = c"cuMemcpyHtoD_v2"(Address, *const c_void, usize);
@@ -371,6 +370,36 @@ pub struct Kernel<'m> {
     name: String,
 }
 
+/// CUlaunchConfig.
+#[repr(C)]
+struct LaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: Handle,
+    attributes: *const LaunchAttribute,
+    attribute_count: c_uint,
+}
+
+/// CUlaunchAttribute: 64 bytes of value behind its number and its padding.
+#[repr(C, align(8))]
+struct LaunchAttribute {
+    number: c_uint,
+    padding: c_uint,
+    value: [u32; 16],
+}
+
+impl LaunchAttribute {
+    /// CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION.
+    const CLUSTER: c_uint = 4;
+
+    fn cluster([x, y, z]: [u32; 3]) -> LaunchAttribute {
+        let mut value = [0; 16];
+        value[..3].copy_from_slice(&[x, y, z]);
+        LaunchAttribute { number: LaunchAttribute::CLUSTER, padding: 0, value }
+    }
+}
+
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -380,6 +409,9 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Dynamic shared memory in bytes.
     pub shared: u32,
+    /// Each block is a cluster, which a launch without a word about clusters has none of: an H200 takes `st.async` and
+    /// `red.async` for illegal instructions there, even where they write to the block's own memory.
+    pub in_clusters: bool,
 }
 
 impl Kernel<'_> {
@@ -389,7 +421,6 @@ impl Kernel<'_> {
         self.check_parameters(parameters.len())?;
         let calls = self.module.device.enter()?;
         self.allow_shared(calls, launch.shared)?;
-        let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
         let mut size = parameters.len();
         let mut extra: [*mut c_void; 5] = [
             LAUNCH_PARAM_BUFFER as *mut c_void,
@@ -398,24 +429,19 @@ impl Kernel<'_> {
             (&raw mut size).cast(),
             LAUNCH_PARAM_END as *mut c_void,
         ];
-        // SAFETY: the function belongs to a loaded module; `extra` is the list that cuLaunchKernel
-        // describes, and the driver copies the parameters before it returns and does not write them.
-        let code = unsafe {
-            (calls.launch)(
-                self.handle,
-                gx,
-                gy,
-                gz,
-                bx,
-                by,
-                bz,
-                launch.shared,
-                null_mut(),
-                null_mut(),
-                extra.as_mut_ptr(),
-            )
+        let cluster_of_one = LaunchAttribute::cluster([1; 3]);
+        let config = LaunchConfig {
+            grid: launch.grid,
+            block: launch.block,
+            shared: launch.shared,
+            stream: null_mut(),
+            attributes: &raw const cluster_of_one,
+            attribute_count: launch.in_clusters.into(),
         };
-        calls.check("cuLaunchKernel", code)
+        // SAFETY: the function belongs to a loaded module; `config` and `extra` are what cuLaunchKernelEx describes,
+        // and the driver copies the parameters before it returns and does not write them.
+        let code = unsafe { (calls.launch)(&raw const config, self.handle, null_mut(), extra.as_mut_ptr()) };
+        calls.check("cuLaunchKernelEx", code)
     }
 
     /// Launching with the wrong number of bytes would be an error at best and garbage in a parameter at

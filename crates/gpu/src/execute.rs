@@ -94,7 +94,7 @@ impl<'a> Memory<'a> {
             Object::Image(_) => Err(Error::NoImages),
         };
         let parameters = self.run.parameters(&addresses, make)?;
-        kernel.launch(Launch { grid, block, shared }, &parameters)
+        kernel.launch(Launch { grid, block, shared, in_clusters: false }, &parameters)
     }
 
     fn check(&self) -> Result<(), Failure> {

@@ -108,7 +108,7 @@ impl Divergence {
 
     fn is_varying(&self, data: &InstData, block: Block) -> bool {
         let together = !self.is_parted(block);
-        data.uses().any(|v| self.varies(v)) && !(together && gathers(data.op))
+        data.uses().any(|v| self.varies(v)) && !(together && gathers(data))
             || data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }))
             || match data.op {
                 Op::Pseudo(op) => {
@@ -161,7 +161,9 @@ fn source(op: sass::Op, data: &InstData) -> Source {
             _ => Source::Thread,
         },
         // Not LD: the same generic address may be in each thread's own local memory.
-        LDG | LDS | VOTE | VOTEU | REDUX | R2UR => Source::Warp,
+        LDG | LDS | VOTE | VOTEU | REDUX => Source::Warp,
+        R2UR if tells_apart(data) => Source::Thread,
+        R2UR => Source::Warp,
         // A look at a barrier; one that arrives there gets a state of its own.
         SYNCS if data.modifiers.contains(&M::PHASECHK) => Source::Warp,
         FSWZADD | SHFL | MATCH | ELECT | CS2UR => Source::Thread,
@@ -175,9 +177,14 @@ fn source(op: sass::Op, data: &InstData) -> Source {
 }
 
 /// Is the result the same for all threads that run it at once, even if the arguments are not?
-fn gathers(op: Op) -> bool {
+fn gathers(data: &InstData) -> bool {
     use sass::Op::{R2UR, REDUX, VOTE, VOTEU};
-    matches!(op, Op::Machine(VOTE | VOTEU | REDUX | R2UR))
+    matches!(data.op, Op::Machine(VOTE | VOTEU | REDUX | R2UR)) && !tells_apart(data)
+}
+
+/// Does an `R2UR` also say which threads have another word than the one that it took?
+fn tells_apart(data: &InstData) -> bool {
+    data.results.len() > 1
 }
 
 /// Special registers that are the same for all threads of a block; `SRZ` is zero.

@@ -372,6 +372,8 @@ pub struct Function {
     pub fixed: FxHashMap<Inst, Fixed>,
     /// What strong reads and atomics have found: other threads may change it while a loop waits for it.
     pub awaited: Vec<Value>,
+    /// Headers of loops that are not to be unrolled.
+    pub rolled: Vec<Block>,
     /// Registers that no value has: code elsewhere in the program writes them for threads that are here.
     pub withheld: Vec<(File, u8)>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
@@ -385,6 +387,8 @@ pub struct Function {
 pub struct Fixed {
     pub results: Vec<u8>,
     pub args: Vec<u8>,
+    /// How many registers it has for either, if that isn't the usual number.
+    pub words: Option<u8>,
 }
 
 impl Function {

@@ -76,6 +76,9 @@ impl Reader {
         } else if self.block.is_none() && t.takes("awaited ") {
             let value = self.value(&mut t)?;
             self.function.awaited.push(value);
+        } else if self.block.is_none() && t.takes("rolled ") {
+            let block = self.block_named(&mut t)?;
+            self.function.rolled.push(block);
         } else if self.block.is_none() && t.takes("symbol ") {
             self.function.symbols.push(t.rest.to_string());
             return Ok(());
@@ -405,7 +408,7 @@ impl<'a> Text<'a> {
         Ok(Arg::Address { symbol, addend, half })
     }
 
-    /// `4 5 <- 6}`
+    /// `4 5 <- 6}`, `4 5 <- 6 of 40}`
     fn fixed(&mut self) -> Result<Fixed, String> {
         let mut fixed = Fixed::default();
         let mut side = &mut fixed.results;
@@ -414,6 +417,8 @@ impl<'a> Text<'a> {
                 return Ok(fixed);
             } else if self.takes("<- ") {
                 side = &mut fixed.args;
+            } else if self.takes("of ") || self.takes(" of ") {
+                fixed.words = Some(self.index()? as u8);
             } else {
                 side.push(self.index()? as u8);
                 self.takes(" ");

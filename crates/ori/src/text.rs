@@ -34,6 +34,9 @@ impl fmt::Display for Function {
         for value in &self.awaited {
             writeln!(f, "  awaited {value}")?;
         }
+        for block in &self.rolled {
+            writeln!(f, "  rolled {block}")?;
+        }
         for symbol in &self.symbols {
             writeln!(f, "  symbol {symbol}")?;
         }
@@ -75,6 +78,7 @@ impl fmt::Display for Fixed {
         for (i, arg) in self.args.iter().enumerate() {
             write!(f, "{}{arg}", if i > 0 { " " } else { "" })?;
         }
+        self.words.map_or(Ok(()), |words| write!(f, " of {words}"))?;
         f.write_str("}")
     }
 }

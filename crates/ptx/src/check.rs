@@ -774,7 +774,15 @@ impl<'a, 's> Matcher<'a, 's> {
     }
 
     fn address(&mut self, inside: &[Spec], range: Range, index: usize) -> Result<(), Misfit> {
-        let list = self.parser.body.list(range);
+        let list = match self.parser.body.list(range) {
+            // A place in tensor memory is a register, perhaps with an offset.
+            [base @ Operand::Reg(_), Operand::Offset(_)]
+                if matches!(inside, [Spec { role: Role::Register, .. }]) =>
+            {
+                std::slice::from_ref(base)
+            }
+            list => list,
+        };
         self.all(inside, list, index)
     }
 

@@ -85,6 +85,9 @@ pub(crate) struct FunctionState {
     /// The parameters in memory of the function itself.
     pub formals: Formals,
     pub entry: bool,
+    pub symbol: Option<Symbol>,
+    /// Does a pragma say which registers its parameters are in?
+    pub parameter_registers: bool,
     /// The first parameter that says no state space.
     pub without_storage: Option<Span>,
 }

@@ -4,8 +4,9 @@
 //! operands of its own. Kernels ask for tensor copies from a thread that they elected, and there
 //!
 //! * a loop around a single thread is none;
-//! * operands that all threads have in common are known without going to that thread: the branch goes away, and the
-//!   operation is guarded by whether the thread is there (`VOTEU.ANY`), as ptxas has it.
+//! * operands that all threads have in common are known without going to that thread, and others come from that thread
+//!   if it alone brings them over: the branch goes away, `R2UR` of what varies is guarded by whether the thread asks,
+//!   and the operation by whether it is there (`VOTEU.ANY`), as ptxas has it.
 //!
 //! That a predicate holds for one thread at most follows from `ELECT` where all threads of the warp have met, and from
 //! conjunctions with that. In a loop they meet again before the next one is elected, so two of them are never here at
@@ -33,8 +34,8 @@ pub fn run(function: &mut Function) -> Result<(), String> {
         return Ok(());
     }
     for turns in alone {
-        match turns.is_common(function, &divergence) {
-            true => turns.guard(function),
+        match turns.is_plain(function) {
+            true => turns.guard(function, &divergence),
             false => turns.once(function),
         }
     }
@@ -90,24 +91,21 @@ impl Turns {
         (whole && alike && plain).then_some(turns)
     }
 
-    /// Is all that happens one operation that a uniform predicate can guard, with operands that threads have in common?
-    fn is_common(&self, function: &Function, divergence: &Divergence) -> bool {
+    /// Is all that happens one operation that a uniform predicate can guard, with operands that are brought to it?
+    fn is_plain(&self, function: &Function) -> bool {
         let Some((operation, operands)) = function.blocks[self.inside].insts.split_last() else {
             return false;
         };
-        let operation = &function.insts[*operation];
-        let common = |inst: &Inst| {
+        let brings = |inst: &Inst| {
             let data = &function.insts[*inst];
             let brings = matches!(data.op, Op::Machine(Name::R2UR | Name::UMOV) | Op::Pseudo(Pseudo::Pack));
-            brings
-                && data.guard.is_none()
-                && !data.uses().any(|v| divergence.varies(v) && is_general(function, v))
+            brings && data.guard.is_none() && data.results.len() == 1
         };
-        is_guarded_uniformly(operation) && operands.iter().all(common)
+        is_guarded_uniformly(&function.insts[*operation]) && operands.iter().all(brings)
     }
 
     /// The operation in place of the branch.
-    fn guard(&self, function: &mut Function) {
+    fn guard(&self, function: &mut Function, divergence: &Divergence) {
         let there = function.value(File::UP, 1);
         let mut vote = InstData::new(Op::Machine(Name::VOTEU), &[there], &[self.asks.into()]);
         vote.modifiers = smallvec![M::ANY];
@@ -117,12 +115,26 @@ impl Turns {
             let guard = Guard { predicate: there, negated: false, kept: smallvec![] };
             function.insts[*operation].guard = Some(guard);
         }
-        function.blocks[self.branch].insts.extend(insts);
+        for inst in insts {
+            let data = &function.insts[inst];
+            if data.op == Op::Machine(Name::R2UR) && data.uses().any(|v| divergence.varies(v)) {
+                self.let_one_bring(function, inst);
+            }
+            function.blocks[self.branch].insts.push(inst);
+        }
         function.blocks[self.branch].end = Terminator::Jump(self.rest.clone());
         for block in [self.before, self.again, self.inside, self.meet, self.after] {
             function.blocks[block].insts.clear();
             function.blocks[block].end = Terminator::Exit;
         }
+    }
+
+    /// The word is that of the thread that asks; if none does, nobody reads it.
+    fn let_one_bring(&self, function: &mut Function, inst: Inst) {
+        let nothing = function.value(File::UR, 1);
+        function.append(self.branch, InstData::new(Op::Pseudo(Pseudo::Undef), &[nothing], &[]));
+        let guard = Guard { predicate: self.asks, negated: false, kept: smallvec![nothing] };
+        function.insts[inst].guard = Some(guard);
     }
 
     /// One turn.
@@ -141,10 +153,6 @@ fn ways(function: &Function, block: Block, predicate: Value) -> Option<(Block, B
         }
         _ => None,
     }
-}
-
-fn is_general(function: &Function, value: Value) -> bool {
-    matches!(function.values[value].file, File::R | File::P)
 }
 
 /// Has the operation no results, and a form with a uniform guard?

@@ -94,7 +94,7 @@ impl Words<'_, '_> {
     }
 
     fn result(&self, data: &InstData, depth: u32) -> Word {
-        use sass::Op::{IADD3, LOP3, MOV, SGXT, SHF};
+        use sass::Op::{IADD3, LD, LDG, LDL, LDS, LOP3, MOV, PRMT, SGXT, SHF};
         let Op::Machine(op) = data.op else { return Word::ANY };
         let of = |arg: &Arg| self.at(arg, depth);
         match (op, &data.modifiers[..], &data.args[..]) {
@@ -111,9 +111,26 @@ impl Words<'_, '_> {
             (LOP3, [M::LUT], [a, b, c, Arg::Imm(table), Arg::True(false)]) => {
                 Word::of_bits(looked_up(*table, [a, b, c].map(|arg| (of(arg).ones, surely(arg)))))
             }
+            (PRMT, [], [from, Arg::Imm(selector), Arg::Zero(_)]) => {
+                Word::of_bits(chosen(*selector, of(from).ones))
+            }
+            (LD | LDG | LDL | LDS, modifiers, _) if modifiers.contains(&M::U8) => Word::of_bits(0xff),
+            (LD | LDG | LDL | LDS, modifiers, _) if modifiers.contains(&M::U16) => Word::of_bits(0xffff),
             _ => Word::ANY,
         }
     }
+}
+
+/// The bits that may be ones after `PRMT` has chosen bytes of a word and of zero.
+fn chosen(selector: i64, ones: u32) -> u32 {
+    let byte = |place: u32| match selector as u32 >> (4 * place) & 15 {
+        n @ 0..4 => ones >> (8 * n) & 0xff,
+        4..8 => 0,
+        // The sign of a byte.
+        n if n - 8 < 4 && ones >> (8 * (n - 8) + 7) & 1 == 1 => 0xff,
+        _ => 0,
+    };
+    (0..4).map(|place| byte(place) << (8 * place)).sum()
 }
 
 /// The parameters of loops that are multiples of a power of two: how many of their lowest bits are zero.

@@ -9,6 +9,7 @@ use crate::data::{Data, name};
 use crate::emit::Words;
 use crate::launch::{self, Bounds, Launch};
 use crate::lower::prototype_text;
+use crate::pragmas::Conventions;
 use cubin::module::Calls;
 use ptx::ast::{self, Item, Stmt};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -186,7 +187,13 @@ pub fn externals(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<String>
 }
 
 /// The lists of `.nv.callgraph` and `.nv.prototype`.
-pub fn calls(compiled: &[Compiled], module: &ast::Module, data: &Data, relocatable: bool) -> Calls {
+pub fn calls(
+    compiled: &[Compiled],
+    module: &ast::Module,
+    data: &Data,
+    conventions: &Conventions,
+    relocatable: bool,
+) -> Calls {
     let mut calls = Calls::default();
     for c in compiled {
         let function = &c.kernel.code.name;
@@ -199,7 +206,7 @@ pub fn calls(compiled: &[Compiled], module: &ast::Module, data: &Data, relocatab
     let aliases = data.aliases.iter().map(|(alias, target)| [*alias, *target].map(|s| name(module, s)));
     let aliases: Vec<[String; 2]> = aliases.filter(|[_, target]| is_here(compiled, target)).collect();
     calls.direct.extend(aliases.iter().cloned().map(|[alias, target]| (alias, target)));
-    let typed = |name: &String| Some((name.clone(), prototype_of(module, name)?));
+    let typed = |name: &String| Some((name.clone(), prototype_of(module, conventions, name)?));
     let of_code = compiled.iter().flat_map(|c| &c.kernel.takes);
     let taken = sorted(of_code.chain(&data.functions).chain(aliases.iter().flatten()).cloned().collect());
     calls.address_taken = taken.iter().filter_map(typed).collect();
@@ -213,10 +220,11 @@ pub fn calls(compiled: &[Compiled], module: &ast::Module, data: &Data, relocatab
 }
 
 /// The prototype of a function, wherever it is declared.
-fn prototype_of(module: &ast::Module, of: &str) -> Option<String> {
+fn prototype_of(module: &ast::Module, conventions: &Conventions, of: &str) -> Option<String> {
     let text = |function: &ast::Function| {
         let is_it = name(module, function.symbol) == of;
-        is_it.then(|| prototype_text(&function.returns, &function.params))
+        let asked = conventions.of(function);
+        is_it.then(|| prototype_text(asked, &function.returns, &function.params))
     };
     module.items.iter().find_map(|item| {
         let Item::Function(function) = item else { return None };

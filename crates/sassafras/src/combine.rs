@@ -6,9 +6,12 @@
 
 mod bounds;
 mod constants;
+mod floats;
 mod loads;
 mod rules;
 mod vectors;
+
+pub use constants::Known;
 
 use crate::bank0::Machine;
 use crate::passes::{Context, Fuel};
@@ -136,6 +139,7 @@ impl<'a> Combine<'a> {
             }
             self.take_words(&mut data);
             self.take_constants(&mut data);
+            self.take_signs(&mut data);
             match rules::apply(self, &data) {
                 Some(Rewrite::Same(value)) => return self.same[data.results[0].index()] = value,
                 Some(Rewrite::Absorb { by, kept }) => return self.absorb(by, data.results[0], kept),

@@ -1,5 +1,6 @@
 //! From compiled functions to a cubin, executable or for the linker: attributes, variables, what the loader needs.
 
+use crate::abi::Convention;
 use crate::bank0::Machine;
 use crate::callgraph::{self, CallGraph};
 use crate::data::Data;
@@ -76,14 +77,13 @@ pub fn module(
         functions,
         shared: shared_variables(&compiled, &data),
         external_functions: externals,
-        calls: callgraph::calls(&compiled, input.module, &data, options.relocatable),
+        calls: callgraph::calls(&compiled, input.module, &data, input.conventions, options.relocatable),
         variables: data.variables,
         images: images_of_kernels(&compiled, data.images),
         loader_sizes: loader_sizes(&compiled),
         constant_size: options.relocatable.then_some(data.constant_bytes.into()),
         attrs: module_attrs(input.module),
         debug,
-        register_rules: if options.debug_code { abi::register_rules(machine.sm) } else { Vec::new() },
         features: features(&compiled, &words),
         ..Module::new(target, input.module.target.sm())
     };
@@ -256,6 +256,8 @@ impl Writer<'_> {
         if options.relocatable && !kernel.entry && kernel.barriers > 0 {
             attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
         }
+        let convention = Convention::own(&kernel.code).unwrap_or_default();
+        let rules = options.debug_code.then(|| abi::register_rules(machine.sm, convention));
         Function {
             aliases: self.aliases(compiled.source.symbol),
             registers: self.registers(index, kernel),
@@ -264,6 +266,8 @@ impl Writer<'_> {
             frame_size: words.frame,
             frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
             frame_steps: words.frame_steps.clone(),
+            return_address: convention.return_address(),
+            register_rules: rules.unwrap_or_default(),
             relocs: words.relocs.clone(),
             constant0_relocs: images,
             externs: self.graph.externs(index),
@@ -284,7 +288,8 @@ impl Writer<'_> {
         if let Reconfiguration::From(start) = kernel.reconfiguration {
             return start as u8;
         }
-        let least = if kernel.calls || !kernel.entry { abi::LEAST_REGISTERS } else { 4 };
+        let conventions = kernel.code.fixed.values().map(Convention::of);
+        let least = conventions.map(Convention::least_registers).max().unwrap_or(4);
         (self.graph.registers(index) + 2).clamp(least, 255) as u8
     }
 

@@ -1,10 +1,12 @@
 //! Emission: an allocated function to words, with its prologue and epilogue, and what the loader must fill in.
 
+use crate::Options;
+use crate::abi::{self, Convention};
 use crate::bank0::Machine;
 use crate::lower::{Kernel, Linked};
 use crate::mir::{Address, Code, Line, Origin};
+use crate::reuse;
 use crate::schedule::{self, Step};
-use crate::{Options, abi, reuse};
 use cubin::RelocType;
 use cubin::module::{FrameStep, SymbolicReloc};
 use ori::entity::Entity;
@@ -157,12 +159,10 @@ fn may_unsettle(op: sass::Op) -> bool {
 }
 
 fn saved(kernel: &Kernel, code: &Code) -> Vec<Saved> {
-    if kernel.entry {
-        return Vec::new();
-    }
-    let return_address = [abi::RETURN_ADDRESS, abi::RETURN_ADDRESS + 1];
+    let Some(own) = Convention::own(&kernel.code) else { return Vec::new() };
+    let return_address = [own.return_address(), own.return_address() + 1];
     let registers = code.used.iter().enumerate().filter(|(_, used)| **used).map(|(n, _)| n as u8);
-    let registers = registers.filter(|n| abi::is_saved(*n) || kernel.calls && return_address.contains(n));
+    let registers = registers.filter(|n| own.is_saved(*n) || kernel.calls && return_address.contains(n));
     let barriers = (abi::FIRST_SAVED_BARRIER..code.barriers).map(Saved::Barrier);
     registers.map(Saved::Register).chain(barriers).collect()
 }
@@ -224,6 +224,10 @@ impl Emitter<'_> {
             self.push(sass::Op::MOV, &[], &[machine::r(Function::FRAME_POINTER), stack]);
             self.step(FrameStep::Base { register: Function::FRAME_POINTER, distance: self.frame });
         }
+        // A debugger stops at a function where its second line begins: the first is for what is before the body.
+        if self.options.debug_code && self.lines.is_empty() {
+            self.push(sass::Op::NOP, &[], &[]);
+        }
     }
 
     /// What the last line means to the frame.
@@ -244,6 +248,10 @@ impl Emitter<'_> {
                 self.placed[block.index()].push(self.lines.len());
             }
             self.lines.push(line.clone());
+            // A function comes back in the middle of the line that called it, as with ptxas, which moves the result here.
+            if self.options.debug_code && line.op == sass::Op::CALL {
+                self.push(sass::Op::NOP, &[], &[]).at = line.at;
+            }
         }
     }
 
@@ -280,7 +288,8 @@ impl Emitter<'_> {
         if self.frame > 0 {
             self.step(FrameStep::Base { register: Function::STACK_POINTER, distance: 0 });
         }
-        let back = [machine::r(abi::RETURN_ADDRESS), machine::imm(0)];
+        let own = Convention::own(self.function).unwrap_or_default();
+        let back = [machine::r(own.return_address()), machine::imm(0)];
         self.push(sass::Op::RET, &[M::ABS, M::NODEC], &back);
         self.step(FrameStep::Back);
     }

@@ -5,9 +5,9 @@
 //! of a warp come to one by one, the same threads take part there.
 
 use crate::passes::Context;
+use crate::zones;
 use ori::divergence::Divergence;
-use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Terminator, Value};
+use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Value};
 use rustc_hash::FxHashSet;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
@@ -22,7 +22,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let cfg = Cfg::new(function);
     let divergence = Divergence::new(function, &cfg);
     for header in cfg.headers() {
-        let Some(before) = before(function, &cfg, header).filter(|b| !divergence.is_parted(*b)) else {
+        let Some(before) = zones::before(function, &cfg, header).filter(|b| !divergence.is_parted(*b)) else {
             continue;
         };
         let blocks: Vec<Block> = cfg.natural_loop(header).collect();
@@ -39,13 +39,6 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         }
     }
     Ok(())
-}
-
-/// The block from which alone a loop is come to, and which leads nowhere else.
-fn before(function: &Function, cfg: &Cfg, header: Block) -> Option<Block> {
-    let mut outside = cfg.preds[header.index()].iter().filter(|p| !cfg.dominates(header, **p));
-    let (before, None) = (*outside.next()?, outside.next()) else { return None };
-    matches!(function.blocks[before].end, Terminator::Jump(_)).then_some(before)
 }
 
 /// The values that blocks define.

@@ -13,6 +13,7 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
         let mut legal = Vec::new();
         for inst in std::mem::take(&mut function.blocks[block].insts) {
             let mut data = function.insts[inst].clone();
+            constant_second(&mut data);
             if !target.constant_operands {
                 load_constants(function, target, &mut data, &mut legal);
             }
@@ -28,6 +29,20 @@ pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), Stri
         function.blocks[block].insts = legal;
     }
     Ok(())
+}
+
+/// Of the two that one is taken of, the machine can only have a constant for the second.
+pub fn constant_second(data: &mut InstData) {
+    use sass::Op::{FSEL, SEL, USEL};
+    let is_constant = |arg: &Arg| matches!(arg, Arg::Imm(_) | Arg::Const { .. });
+    if let (Op::Machine(SEL | FSEL | USEL), [first, second, Arg::Use(condition)]) =
+        (data.op, &mut data.args[..])
+        && is_constant(first)
+        && !is_constant(second)
+    {
+        std::mem::swap(first, second);
+        condition.negated = !condition.negated;
+    }
 }
 
 /// Loads the words of constant banks that are operands.

@@ -51,8 +51,10 @@ mod sink;
 mod times;
 mod uniform;
 mod unread;
+mod unroll;
 mod usage;
 mod variables;
+mod zones;
 
 pub use launch::Bounds;
 pub use lower::CacheRule;
@@ -163,6 +165,7 @@ pub(crate) struct Input<'a> {
     pub source: &'a str,
     pub lines: &'a lower::Lines,
     pub module: &'a ptx::Module<'a>,
+    pub conventions: &'a pragmas::Conventions,
 }
 
 /// Something that this compiler can't do (yet), or got wrong; with the line of the PTX that it was about.
@@ -264,15 +267,21 @@ fn cubin(
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
     let functions = functions(module);
-    let errors = pragmas::check_module(module, options.relocatable)?;
-    if !errors.is_empty() {
-        output.diagnostics.extend(errors.iter().map(remark));
-        return Ok(None);
-    }
     // What a linker adds may have other kernels.
     let limits = match options.relocatable {
         true => Default::default(),
         false => callgraph::limits(&functions, module, &options.launch, machine.sm),
+    };
+    let Bounds { max_registers, max_function_registers, .. } = options.launch;
+    let of_options = max_registers.into_iter().chain(max_function_registers);
+    let registers = of_options.chain(limits.values().copied()).min().unwrap_or(launch::MOST);
+    let limit = pragmas::Limit { registers, relocatable: options.relocatable };
+    let conventions = match pragmas::check_module(module, limit) {
+        Ok(conventions) => conventions,
+        Err(errors) => {
+            output.diagnostics.extend(errors.iter().map(remark));
+            return Ok(None);
+        }
     };
     let withheld = lower::withheld(module, machine);
     let env = lower::Env {
@@ -288,6 +297,7 @@ fn cubin(
         caches: (options.load_cache, options.store_cache),
         steered: options.steer_threads,
         withheld: &withheld,
+        conventions: &conventions,
     };
     output.times.count(Times::SETUP, start.elapsed());
     let threads = threads(options, functions.len());
@@ -313,7 +323,7 @@ fn cubin(
         return Ok(None);
     }
     output.diagnostics.extend(compiled.iter().flat_map(advice));
-    let input = Input { source, lines: &lines, module };
+    let input = Input { source, lines: &lines, module, conventions: &conventions };
     let (bytes, functions) =
         container::module(compiled, data, &input, machine, (threads, &mut output.times), options)?;
     output.functions = functions;

@@ -25,7 +25,7 @@ pub struct Coded<'a> {
 
 /// The sections of the line tables, in ptxas's order. Functions come in the order of their sections.
 pub fn sections(input: &Input, functions: &[Coded], relocatable: bool) -> Result<Vec<DebugSection>, Failure> {
-    let Input { source, lines, module } = *input;
+    let Input { source, lines, module, .. } = *input;
     let (names, labels) = names_of_functions(module)?;
     let mut all = vec![source_table(module, &labels, functions)];
     if !names.is_empty() {

@@ -2,9 +2,11 @@
 //! those on the other still need.
 //!
 //! So uniform values don't live from block to block in code that parts of a warp may run, one after the other, while
-//! some of it, or a function that it calls, writes uniform registers. Constants and words of general registers are
-//! brought to the block that reads them, again behind each call. Within a block a group of threads is not interrupted.
+//! some of it, or a function that it calls, writes uniform registers, but for loops that the whole warp runs together
+//! (`zones.rs`). Constants and words of general registers are brought to the block that reads them, again behind each
+//! call. Within a block a group of threads is not interrupted.
 
+use crate::zones;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Divergence, File, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::FxHashMap;
@@ -16,6 +18,7 @@ pub fn run(function: &mut Function) -> Result<(), String> {
     if !is_shared(function, &cfg, &divergence) {
         return Ok(());
     }
+    let lasting = Lasting::new(function, &cfg, &divergence);
     let mut definitions: Vec<Option<Inst>> = vec![None; function.values.len()];
     for inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts) {
         let data = &function.insts[*inst];
@@ -25,10 +28,37 @@ pub fn run(function: &mut Function) -> Result<(), String> {
         }
     }
     for &block in &cfg.order {
-        bring(function, &definitions, block);
+        bring(function, &definitions, &lasting, block);
     }
     drop_unread(function, &cfg);
     Ok(())
+}
+
+/// Which uniform values last from one block to another.
+struct Lasting {
+    /// The zone that each block belongs to, and the block in which each value was defined.
+    zone: Vec<Option<usize>>,
+    home: Vec<Option<Block>>,
+}
+
+impl Lasting {
+    fn new(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Lasting {
+        let zones = zones::zones(function, cfg, divergence);
+        let zone = |block: Block| zones.iter().position(|z| z.contains(block));
+        let mut home = vec![None; function.values.len()];
+        for &block in &cfg.order {
+            let data = &function.blocks[block];
+            let results = data.insts.iter().flat_map(|i| &function.insts[*i].results);
+            data.params.iter().chain(results).for_each(|v| home[v.index()] = Some(block));
+        }
+        Lasting { zone: function.blocks.keys().map(zone).collect(), home }
+    }
+
+    fn lasts(&self, value: Value, to: Block) -> bool {
+        let zone = |block: Block| self.zone[block.index()];
+        let home = self.home.get(value.index()).copied().flatten();
+        home.and_then(zone).is_some_and(|z| zone(to) == Some(z))
+    }
 }
 
 /// May uniform registers change between two blocks that threads run one after the other?
@@ -38,7 +68,7 @@ fn is_shared(function: &Function, cfg: &Cfg, divergence: &Divergence) -> bool {
     cfg.order.iter().any(|b| {
         let insts = &function.blocks[*b].insts;
         insts.iter().any(calls) || divergence.is_parted(*b) && insts.iter().any(writes)
-    })
+    }) || zones::apart(function, cfg, divergence).contains(&true)
 }
 
 fn is_uniform(function: &Function, value: Value) -> bool {
@@ -52,14 +82,14 @@ fn comes_again(data: &InstData) -> bool {
 }
 
 /// Computes what a block reads of others in the block itself. `definitions` has what can be computed again.
-fn bring(function: &mut Function, definitions: &[Option<Inst>], block: Block) {
+fn bring(function: &mut Function, definitions: &[Option<Inst>], lasting: &Lasting, block: Block) {
     // What the block has of its own or has brought, by what it was.
     let mut here: FxHashMap<Value, Value> = FxHashMap::default();
     let mut out = Vec::new();
     for inst in std::mem::take(&mut function.blocks[block].insts) {
         let read: Vec<Value> = function.insts[inst].uses().filter(|v| is_uniform(function, *v)).collect();
         for value in read {
-            let known = here.contains_key(&value);
+            let known = here.contains_key(&value) || lasting.lasts(value, block);
             let Some(source) = definitions[value.index()].filter(|_| !known) else { continue };
             let (shape, mut data) = (function.values[value], function.insts[source].clone());
             let copy = function.value(shape.file, shape.words);

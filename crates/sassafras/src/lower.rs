@@ -64,7 +64,7 @@ mod warp;
 mod wgmma;
 mod wmma;
 
-pub use call::{prototype_text, shape, signature};
+pub use call::{prototype, prototype_text, shape};
 pub use image::ImageSlot;
 pub use memory::CacheRule;
 pub use quad_gradient::withheld;
@@ -75,6 +75,7 @@ use crate::Failure;
 use crate::bank0::Machine;
 use crate::data::{self, Data};
 use crate::launch::{Bounds, Launch};
+use crate::pragmas::{self, Conventions};
 use crate::reconfigure::Reconfiguration;
 use call::ParamWords;
 use cubin::module::SharedVariable;
@@ -256,7 +257,7 @@ pub struct Env<'a> {
     pub serial: Option<Reason>,
     /// Keep book of what each PTX register is.
     pub debug: bool,
-    /// Registers that live until a kernel ends.
+    /// Registers that live until their function ends.
     pub watched: &'a [String],
     /// How global loads and stores are cached.
     pub caches: Caches,
@@ -264,6 +265,8 @@ pub struct Env<'a> {
     pub steered: bool,
     /// See [`Function::withheld`].
     pub withheld: &'a [(File, u8)],
+    /// How functions are called.
+    pub conventions: &'a Conventions,
 }
 
 /// What the command line says of the caches, for loads and for stores.
@@ -317,16 +320,15 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     kernel.code.block();
     kernel.code.withheld = env.withheld.to_vec();
-    kernel.code.frame = call::outgoing(module, body, env.machine);
+    kernel.code.frame = call::outgoing(module, body, env.machine, env.conventions);
     kernel.code.moving_stack = stack::moves(module, body);
     let params = ParamWords::new(module, body, Some(function));
-    let results: Vec<ast::Reg> = match function.entry {
-        true => watched(module, body, env.watched),
-        false => function.returns.iter().flat_map(|r| returned(&params, r)).collect(),
-    };
-    let mut lower = Lower::new(&mut kernel, env, body, params, &results);
+    let watched = watched(module, body, env.watched);
+    let returned = function.returns.iter().flat_map(|result| returned(&params, result));
+    let lasting: Vec<ast::Reg> = watched.iter().copied().chain(returned).collect();
+    let mut lower = Lower::new(&mut kernel, env, body, params, &lasting);
+    lower.watched = watched;
     if function.entry {
-        lower.watched = results;
         (lower.kernel.params, lower.kernel.param_bytes) = kernel_params(function, env.data, env.machine);
     } else {
         lower.device = Some(function);
@@ -338,6 +340,9 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     let (local, shared) = (sorted(&lower.local), sorted(&lower.shared));
     (kernel.local, kernel.shared) = (local, shared);
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
+    if pragmas::keep_rolled(module, function) {
+        kernel.code.rolled = kernel.code.blocks.keys().collect();
+    }
     kernel.collectives.sort_unstable();
     kernel.observers.sort_unstable();
     Ok(kernel)
@@ -392,6 +397,7 @@ struct Lower<'k, 'a> {
     device: Option<&'a ast::Function<'a>>,
     incoming: Vec<(ast::Reg, Value)>,
     result_address: Option<Value>,
+    conventions: &'a Conventions,
     return_block: Option<Block>,
     /// The library routine that this is the body of.
     routine: Option<library::Inlined>,
@@ -448,6 +454,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             device: None,
             incoming: Vec::new(),
             result_address: None,
+            conventions: env.conventions,
             return_block: None,
             routine: None,
             own: Vec::new(),
@@ -478,6 +485,8 @@ impl<'k, 'a> Lower<'k, 'a> {
     /// Lowers all blocks. Returns the edge into the first, and the blocks from which the body returns.
     fn run(&mut self) -> Result<(Edge, Vec<usize>), Failure> {
         self.first = self.graph.blocks.iter().map(|_| self.kernel.code.block()).collect();
+        let rolled = self.first.iter().zip(&self.graph.blocks).filter(|(_, block)| block.rolled);
+        self.kernel.code.rolled.extend(rolled.map(|(first, _)| *first));
         for b in self.graph.order.clone() {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
@@ -574,8 +583,9 @@ impl<'k, 'a> Lower<'k, 'a> {
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
-            End::Return if self.device.is_some() => Terminator::Jump(self.return_edge()),
-            End::Return if !self.watched.is_empty() => Terminator::Jump(self.exit_edge()),
+            End::Return if self.device.is_some() || !self.watched.is_empty() => {
+                Terminator::Jump(self.last_edge())
+            }
             // A kernel has no caller.
             End::Return => Terminator::Exit,
             End::Jump(to) => Terminator::Jump(self.edge(to)),
@@ -592,56 +602,40 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok(())
     }
 
-    /// The way to the one block in which a kernel ends under a debugger: what may be asked for lives until there.
-    fn exit_edge(&mut self) -> Edge {
-        let regs = self.watched.clone();
+    /// The way to the one block in which a function ends: the threads of a device function meet there, and what a
+    /// debugger may ask for lives until there.
+    fn last_edge(&mut self) -> Edge {
+        let results = self.device.iter().flat_map(|f| &f.returns).flat_map(|r| returned(&self.params, r));
+        let results: Vec<ast::Reg> = results.collect();
+        let regs: Vec<ast::Reg> = results.iter().chain(&self.watched).copied().collect();
         let args = regs.iter().map(|reg| self.read(*reg)).collect();
         let to = match self.return_block {
             Some(block) => block,
             None => {
                 let block = self.kernel.code.block();
-                let here = std::mem::replace(&mut self.block, block);
-                for reg in regs {
-                    let (file, words) = self.shape(reg);
-                    let param = self.kernel.code.value(file, words);
-                    self.kernel.code.blocks[block].params.push(param);
-                    self.bind(reg, param, 0);
-                }
-                let last = &mut self.kernel.code.blocks[block];
-                (last.end, last.end_at) = (Terminator::Exit, self.at);
-                self.block = here;
                 self.return_block = Some(block);
+                let here = std::mem::replace(&mut self.block, block);
+                let params: Vec<Value> = regs.iter().map(|reg| self.last_value(*reg)).collect();
+                self.kernel.code.blocks[block].params = params.clone();
+                let last = &mut self.kernel.code.blocks[block];
+                last.end_at = self.at;
+                if self.device.is_some() {
+                    last.end = Terminator::Return;
+                    self.hand_back(&params[..results.len()]);
+                }
+                self.block = here;
                 block
             }
         };
         Edge { to, args }
     }
 
-    /// The way to the one block that a device function returns from, so that its threads meet there.
-    fn return_edge(&mut self) -> Edge {
-        let regs: Vec<ast::Reg> =
-            self.device.iter().flat_map(|f| &f.returns).flat_map(|r| returned(&self.params, r)).collect();
-        let args = regs.iter().map(|r| self.read(*r)).collect();
-        let to = match self.return_block {
-            Some(block) => block,
-            None => {
-                let block = self.kernel.code.block();
-                let mut results = Vec::new();
-                for reg in regs {
-                    let (file, words) = self.shape(reg);
-                    results.push(self.kernel.code.value(file, words));
-                }
-                self.kernel.code.blocks[block].params = results.clone();
-                let last = &mut self.kernel.code.blocks[block];
-                (last.end, last.end_at) = (Terminator::Return, self.at);
-                let here = std::mem::replace(&mut self.block, block);
-                self.hand_back(&results);
-                self.block = here;
-                self.return_block = Some(block);
-                block
-            }
-        };
-        Edge { to, args }
+    /// What a register is in the last block.
+    fn last_value(&mut self, reg: ast::Reg) -> Value {
+        let (file, words) = self.shape(reg);
+        let value = self.kernel.code.value(file, words);
+        self.bind(reg, value, 0);
+        value
     }
 
     /// `brx.idx` as a tree of comparisons; an index outside the list is undefined behaviour.

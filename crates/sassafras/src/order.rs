@@ -13,13 +13,13 @@ mod through;
 
 use crate::launch::Occupancy;
 use crate::passes::Context;
-use crate::regalloc::{Ceilings, Limits};
+use crate::regalloc::{self, Ceilings, Limits};
 use ahead::Ahead;
-pub use graph::Touch;
 use graph::{Graph, Latencies};
+pub use graph::{Touch, is_free};
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
-use ori::{Block, Cfg, File, Function, Inst, Op, Pseudo, Value};
+use ori::{Block, Cfg, Divergence, File, Function, Inst, Op, Pseudo, Value};
 use sass::model::Unit;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -31,7 +31,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let cfg = Cfg::new(function);
     let live = Liveness::new(function, &cfg);
     let mut latencies = Latencies::new(context.machine.isa);
-    let mut pressure = Pressure::new(function, context.occupancy);
+    let mut pressure = Pressure::new(function, &cfg, context.occupancy);
     let limits = Limits::registers(context.registers);
     let ceilings = Ceilings::new(function, &cfg, &limits);
     let through = through::words(function, &cfg, &live);
@@ -40,6 +40,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         context.enough = enough(function, (&cfg, &live), &mut pressure, context);
         pressure.aim_at(context.enough);
     }
+    let together = together(function, &cfg);
     for &block in &cfg.order {
         let fixed = calls && makes_uniform(function, block);
         if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
@@ -51,13 +52,23 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         let insts = pressure.limit(function, insts, registers, through[block.index()]);
         let mut ordered = Vec::with_capacity(insts.len());
         for window in graph::windows(function, &insts, WINDOW) {
-            let graph = Graph::new(function, block, window, &mut latencies);
+            let graph = Graph::new(function, (block, together[block.index()]), window, &mut latencies);
             let first = ordered.len();
             List::new(function, &graph, &mut pressure, first).run(&mut ordered);
         }
         function.blocks[block].insts = ordered;
     }
     Ok(())
+}
+
+/// By block: does the whole warp run it at once? Asked where someone is elected, and else said of none.
+fn together(function: &Function, cfg: &Cfg) -> Vec<bool> {
+    let elects = |i: Inst| function.insts[i].op == Op::Machine(sass::Op::ELECT);
+    if !function.insts.keys().any(elects) {
+        return vec![false; function.blocks.len()];
+    }
+    let divergence = Divergence::new(function, cfg);
+    function.blocks.keys().map(|b| !divergence.is_parted(b)).collect()
 }
 
 /// The registers to stay with, so that as many blocks of threads run at once as the code allows: `None` if it needs more
@@ -112,6 +123,9 @@ const UNIFORM: i32 = 32;
 const RESERVE: i32 = 6;
 /// Of those that are enough: those that the system has, and those that stay free.
 const BESIDE: i32 = Limits::SYSTEM as i32 + 2;
+/// And those that the order leaves free besides, for values side by side: where these find no place, all is allocated
+/// once more without a goal.
+const APART: i32 = 2;
 
 /// Where more of them don't matter: how many are taken, and how many stay free, because not every value finds a place.
 const SLACK: i32 = 16;
@@ -122,6 +136,8 @@ const TRIES: usize = 16;
 
 /// Which values are alive, and how many words that is.
 struct Pressure {
+    /// The words of each value: none of one without bits, which gets no register.
+    words: Vec<i32>,
     /// How often each value is still used in the block; once more if it is alive at its end.
     left: Vec<u32>,
     alive: ValueSet,
@@ -142,9 +158,12 @@ struct Pressure {
 }
 
 impl Pressure {
-    fn new(function: &Function, occupancy: Option<Occupancy>) -> Pressure {
+    fn new(function: &Function, cfg: &Cfg, occupancy: Option<Occupancy>) -> Pressure {
         let values = function.values.len();
+        let undefined = regalloc::undefined(function, cfg);
+        let words = |v: Value| if undefined.contains(v) { 0 } else { function.values[v].words.into() };
         Pressure {
+            words: function.values.keys().map(words).collect(),
             left: vec![0; values],
             alive: ValueSet::new(values),
             now: [0; FILES],
@@ -160,7 +179,7 @@ impl Pressure {
     }
 
     fn aim_at(&mut self, enough: Option<u32>) {
-        self.goal = enough.map(|registers| (registers as i32 - BESIDE).min(BUDGET[0]));
+        self.goal = enough.map(|registers| (registers as i32 - BESIDE - APART).min(BUDGET[0]));
         self.budget[0] = self.goal.unwrap_or(BUDGET[0]);
     }
 
@@ -174,10 +193,9 @@ impl Pressure {
         all.iter().for_each(|v| self.left[v.index()] = 0);
         all.iter().for_each(|v| self.left[v.index()] += 1);
         data.params.iter().for_each(|p| self.alive.insert(*p));
-        self.now = [0; FILES];
-        for value in self.alive.iter() {
-            add(&mut self.now, function, value, 1);
-        }
+        let mut now = [0; FILES];
+        self.alive.iter().for_each(|value| self.add(&mut now, function, value, 1));
+        self.now = now;
     }
 
     /// Says how many registers there are for a block; so many of them have values that can wait in memory. If its
@@ -282,11 +300,11 @@ impl Pressure {
             let times = data.uses().filter(|v| *v == value).count() as u32;
             let first = data.uses().take(i).all(|v| v != value);
             if first && self.left[value.index()] == times {
-                add(&mut change, function, value, -1);
+                self.add(&mut change, function, value, -1);
             }
         }
         for value in data.results.iter().filter(|v| self.left[v.index()] > 0) {
-            add(&mut change, function, *value, 1);
+            self.add(&mut change, function, *value, 1);
         }
         change
     }
@@ -300,7 +318,7 @@ impl Pressure {
     /// Is there room enough, whatever ends with an instruction?
     fn has_room(&self, function: &Function, inst: Inst) -> bool {
         let mut added = self.now;
-        function.insts[inst].results.iter().for_each(|v| add(&mut added, function, *v, 1));
+        function.insts[inst].results.iter().for_each(|v| self.add(&mut added, function, *v, 1));
         let few = self.now[0] < self.budget[0] || added[0] == self.now[0];
         few && (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i])
     }
@@ -328,12 +346,11 @@ impl Pressure {
         // Of uniform registers there are more than the budget, but what is put together of them must come to an end.
         over(0) + over(1) + over(2).min(1)
     }
-}
 
-fn add(counts: &mut Counts, function: &Function, value: Value, times: i32) {
-    let data = function.values[value];
-    if let Some(file) = counted(data.file) {
-        counts[file] += times * i32::from(data.words);
+    fn add(&self, counts: &mut Counts, function: &Function, value: Value, times: i32) {
+        if let Some(file) = counted(function.values[value].file) {
+            counts[file] += times * self.words[value.index()];
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::bank0::Machine;
 use crate::launch::Occupancy;
 use crate::{
     Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, hoist, induction,
-    legalize, local, logic, order, progress, select, simplify, sink, uniform,
+    legalize, local, logic, order, progress, select, simplify, sink, uniform, unroll,
 };
 use ori::Function;
 use std::fmt::Write;
@@ -59,13 +59,14 @@ const PASSES: &[Pass] = &[
     Pass { name: "counters", level: 1, run: counters::run },
     Pass { name: "induction", level: 1, run: induction::run },
     Pass { name: "select", level: 1, run: select::run },
+    Pass { name: "unroll", level: 2, run: unroll::run },
     Pass { name: "logic", level: 1, run: logic::run },
     Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
     Pass { name: "hoist", level: 1, run: hoist::run },
-    Pass { name: "uniform", level: 0, run: |f, c| uniform::run(f, c.machine) },
+    Pass { name: "progress", level: 0, run: |f, c| progress::run(f, c.machine) },
+    Pass { name: "uniform", level: 0, run: uniform::run },
     Pass { name: "sink", level: 1, run: sink::run },
     Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
-    Pass { name: "progress", level: 0, run: |f, c| progress::run(f, c.machine) },
     Pass { name: "convergence", level: 0, run: |f, c| convergence::run(f, c.machine) },
     Pass { name: "split-edges", level: 0, run: |f, c| edges::run(f, c.machine) },
     Pass { name: "legalize", level: 0, run: |f, c| legalize::run(f, c.machine) },
@@ -74,7 +75,7 @@ const PASSES: &[Pass] = &[
 ];
 
 /// Passes that code for a debugger does without: every write of a PTX register stays, whoever needs it.
-const NOT_FOR_DEBUGGERS: &[&str] = &["simplify"];
+const NOT_FOR_DEBUGGERS: &[&str] = &["simplify", "unroll"];
 /// Which pass must come before which, and why. A test holds the list to it.
 #[cfg(test)]
 const ORDER: &[(&str, &str, &str)] = &[
@@ -83,6 +84,10 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("counters", "induction", "counters of one word may advance with others"),
     ("combine", "induction", "constants and sums stand in the instructions that add them"),
     ("combine", "select", "what is computed twice or not at all makes no side longer"),
+    ("counters", "unroll", "the test of a counter of one word is shorter"),
+    ("select", "unroll", "a branch around a few instructions is no further block"),
+    ("unroll", "alone", "it looks for the operands of copies where they were computed"),
+    ("unroll", "logic", "the tests of several iterations are joined"),
     ("select", "logic", "conditions of branches that became selects are joined, too"),
     ("logic", "uniform", "what is left of conditions is brought to uniform registers"),
     ("select", "sink", "what both sides of a branch compute is used behind it"),
@@ -94,6 +99,7 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("select", "convergence", "a branch that is gone needs no region"),
     ("simplify", "bundles", "words are followed through values, not through copies of them"),
     ("simplify", "convergence", "blocks that only follow another one need no region"),
+    ("progress", "uniform", "where threads let each other pass uniform registers don't last"),
     ("progress", "convergence", "where threads must let others pass they need not meet again"),
     ("bundles", "split-edges", "words that become one parameter are packed at the end of the predecessor"),
     ("convergence", "split-edges", "regions add blocks and edges"),

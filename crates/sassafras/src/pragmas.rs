@@ -1,18 +1,25 @@
 //! Pragmas: what ptxas 13.0.88 says of those that it doesn't know, and what those mean that change calls.
 //!
-//! * A module knows `nounroll` (no loop is unrolled) and `abi_param_reg`; any other is an error for each function that
+//! * `nounroll` in a module or before a function's body: no loop is unrolled. In a body: none whose header it stands in,
+//!   wherever in that block; anywhere else it says nothing.
+//! * A module knows `nounroll` and `abi_param_reg`; any other is an error for each function that
 //!   is compiled, and there is no cubin.
 //! * In functions an unknown one is a warning.
-//! * `abi_param_reg N` or `abi_param_reg all`, in a module or a device function: parameters and results are in registers,
-//!   however many there are. As long as there are no more than the usual convention has room for, nothing changes. Who
-//!   calls such a function must have a `call_abi_param_reg`, and only such a function may be called then.
-//!   With more words ptxas goes on behind R15, and from 17 words on the return address moves behind them (R24 for 17 to
-//!   20 words, R28 to 24, R44 for 40): another convention, which is refused here.
+//! * `abi_param_reg N` or `abi_param_reg all`, in a module or a device function: there are N registers for parameters and
+//!   for results, or as many as it takes ([`Room`]). There must be words enough for all parameters, and for the result;
+//!   holes that alignment makes don't count, and what finds no place is on the stack as ever. `all` takes no more than
+//!   the function may use; what is too large then is where it usually is.
+//! * A call has the `call_abi_param_reg` that stands between it and the call before it in the text. The function that it
+//!   names must have the same; whom a pointer leads to must, too, and only `nvlink` can look.
+//! * In a file for no linker no one else calls: a number that a kernel leaves no registers for is lowered. ptxas does
+//!   the like unless debuggers look on; then it refuses.
 
+use crate::abi::{self, Convention, Room};
 use crate::data::name;
-use crate::{Failure, lower};
-use ptx::ast::{Body, Function, Item, Module, Operand, Stmt, Symbol};
+use crate::lower;
+use ptx::ast::{Body, Function, Inst, Item, Module, Operand, Param, Stmt, Symbol};
 use ptx::diag::Severity;
+use rustc_hash::FxHashMap;
 
 type Remark = (Severity, String);
 
@@ -22,15 +29,11 @@ const PARAMETERS_OF_CALLS: &str = "call_abi_param_reg ";
 /// What functions may have besides.
 const OF_FUNCTIONS: [&str; 3] = ["enable_smem_spilling", "used_bytes_mask ", "frequency "];
 
-/// How many registers there are for parameters.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
-    All,
-    Words(u32),
-}
+/// Behind the last register that ptxas takes for one of parameters.
+const PARAMETERS_END: u32 = 252;
 
-/// What is wrong with the pragmas of a module; then it has no cubin.
-pub fn check_module(module: &Module, relocatable: bool) -> Result<Vec<Remark>, Failure> {
+/// What the pragmas of a module say of calls, or what is wrong with them; then it has no cubin.
+pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Remark>> {
     let strings: Vec<&str> = module
         .items
         .iter()
@@ -41,12 +44,35 @@ pub fn check_module(module: &Module, relocatable: bool) -> Result<Vec<Remark>, F
     let is_unknown = |s: &&&str| **s != UNROLLING && !s.starts_with(PARAMETERS);
     let unknown = || strings.iter().filter(is_unknown);
     let message = |s: &&str| (Severity::Error, format!("Pragma '{s}' not supported"));
-    let compiled = functions(module).filter(|f| is_compiled(module, f, relocatable));
+    let compiled = functions(module).filter(|f| is_compiled(module, f, limit.relocatable));
     let errors: Vec<Remark> = compiled.flat_map(|_| unknown().map(message)).collect();
-    match errors.is_empty() {
-        true => check_conventions(module, &strings),
-        false => Ok(errors),
+    if !errors.is_empty() {
+        return Err(errors);
     }
+    if let Some(directive) = preserves(module).filter(|_| limit.relocatable) {
+        return Err(vec![(Severity::Fatal, format!("Directive '{directive}' is not supported yet"))]);
+    }
+    let reader = Reader { target: module.target, limit };
+    let conventions = Conventions::new(module, &strings, reader).map_err(|mut errors| {
+        errors.push((Severity::Fatal, "Ptx assembly aborted due to errors".to_string()));
+        errors
+    })?;
+    match functions(module).find_map(|caller| mismatch(module, caller, &conventions)) {
+        Some(mismatch) => Err(vec![mismatch]),
+        None => Ok(conventions.within(Convention::most_words(limit.registers))),
+    }
+}
+
+/// The directive of a function or prototype that has ptxas choose other registers to preserve, and for the return address.
+fn preserves<'m>(module: &'m Module<'m>) -> Option<&'m str> {
+    let bodies = functions(module).filter_map(|f| f.body.as_ref());
+    let inner = bodies.flat_map(|body| &body.stmts).filter_map(|stmt| match stmt {
+        Stmt::Function(function) => Some(&function.directives),
+        Stmt::Prototype(prototype) => Some(&prototype.directives),
+        _ => None,
+    });
+    let mut all = functions(module).map(|f| &f.directives).chain(inner).flatten().map(|d| d.name);
+    all.find(|name| name.starts_with(".abi_preserve"))
 }
 
 /// What a user should know of a function's pragmas.
@@ -60,6 +86,17 @@ pub fn warnings(module: &Module, function: &Function, relocatable: bool) -> Vec<
     let all = directives.chain(function.body.iter().flat_map(of_body));
     let unknown = all.filter(|s| !is_known(s));
     unknown.map(|s| (Severity::Warning, format!("Pragma '{s}' unsupported"))).collect()
+}
+
+/// Do pragmas of a block keep the loop from being unrolled whose header that is?
+pub fn keeps_rolled(strings: &[&str]) -> bool {
+    strings.iter().any(|s| s.trim_matches('"') == UNROLLING)
+}
+
+/// Do pragmas keep all loops of a function from being unrolled?
+pub fn keep_rolled(module: &Module, function: &Function) -> bool {
+    let of_module = module.items.iter().any(|i| matches!(i, Item::Pragma(strings) if keeps_rolled(strings)));
+    of_module || function.directives.iter().any(|d| keeps_rolled(&d.strings))
 }
 
 fn functions<'m>(module: &'m Module<'m>) -> impl Iterator<Item = &'m Function<'m>> {
@@ -78,101 +115,186 @@ fn is_compiled(module: &Module, function: &Function, relocatable: bool) -> bool 
         && (function.entry || relocatable || functions(module).filter_map(|f| f.body.as_ref()).any(names_it))
 }
 
-/// The room that the first of some pragmas asks for.
-fn room<'s>(
-    target: ptx::Target,
-    mut strings: impl Iterator<Item = &'s str>,
-) -> Result<Option<Room>, Vec<Remark>> {
-    let Some((text, value)) = strings.find_map(|s| Some((s, s.strip_prefix(PARAMETERS)?.trim()))) else {
-        return Ok(None);
-    };
-    if value == "all" {
-        return Ok(Some(Room::All));
-    }
-    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let words = value[..digits].parse().unwrap_or(0);
-    let mut errors = Vec::new();
-    if digits < value.len() {
-        errors.push(format!("Invalid value '{value}' specified for .pragma '{text}'"));
-    }
-    if words == 0 {
-        errors.push(format!("abi_param_reg 0 is invalid for {}", target.name()));
-    }
-    match errors.is_empty() {
-        true => Ok(Some(Room::Words(words))),
-        false => Err(errors.into_iter().map(|message| (Severity::Error, message)).collect()),
-    }
+/// How the functions of a module are called, where pragmas ask for something else than the usual.
+#[derive(Default)]
+pub struct Conventions {
+    of_module: Option<Room>,
+    of_functions: FxHashMap<Symbol, Room>,
+    /// By where a call begins in the PTX text.
+    of_calls: FxHashMap<u32, Room>,
 }
 
-/// Do callers and callees agree on where parameters are, and is that where we put them?
-fn check_conventions(module: &Module, strings: &[&str]) -> Result<Vec<Remark>, Failure> {
-    let mut errors = Vec::new();
-    let mut take = |found: Result<Option<Room>, Vec<Remark>>| {
-        found.unwrap_or_else(|wrong| {
-            errors.extend(wrong);
-            None
-        })
-    };
-    let of_module = take(room(module.target, strings.iter().copied()));
-    let mut rooms: Vec<(Symbol, Room)> = Vec::new();
-    for function in functions(module).filter(|f| !f.entry) {
-        let own = take(room(module.target, function.body.iter().flat_map(of_body)));
-        rooms.extend(own.or(of_module).map(|room| (function.symbol, room)));
+impl Conventions {
+    /// The room that a device function has.
+    pub fn of(&self, function: &Function) -> Option<Room> {
+        let own = self.of_functions.get(&function.symbol).copied();
+        own.or(self.of_module).filter(|_| !function.entry)
     }
-    for function in functions(module) {
-        let room = rooms.iter().find(|(symbol, _)| *symbol == function.symbol);
-        errors.extend(room.map(|(_, room)| check_room(module, function, *room)).transpose()?.flatten());
-    }
-    if errors.is_empty() {
-        functions(module).try_for_each(|caller| check_calls(module, caller, &rooms))?;
-    } else {
-        errors.push((Severity::Fatal, "Ptx assembly aborted due to errors".to_string()));
-    }
-    Ok(errors)
-}
 
-fn check_room(module: &Module, function: &Function, room: Room) -> Result<Option<Remark>, Failure> {
-    let words: u32 = function.params.iter().map(|p| lower::shape(p).words()).sum();
-    if let Room::Words(few) = room
-        && few < words
-    {
-        let text = format!(
-            "Pragma abi_param_reg value should be atleast {words} to fit all the parameters in registers"
-        );
-        return Ok(Some((Severity::Error, text)));
+    /// The room that the call has which begins at this byte of the PTX text.
+    pub fn of_call(&self, at: u32) -> Option<Room> {
+        self.of_calls.get(&at).copied()
     }
-    let usual = lower::signature(&function.returns, &function.params);
-    if usual.stack > 0 || usual.result_address.is_some() {
-        let name = name(module, function.symbol);
-        let text = format!("Pragma 'abi_param_reg' for so many parameters or results as '{name}' has");
-        return Err(Failure::of_module(format!("{text} is not supported yet")));
-    }
-    Ok(None)
-}
 
-fn check_calls(module: &Module, caller: &Function, rooms: &[(Symbol, Room)]) -> Result<(), Failure> {
-    let Some(body) = &caller.body else { return Ok(()) };
-    let says_so = of_body(body).any(|s| s.starts_with(PARAMETERS_OF_CALLS));
-    if !says_so && rooms.is_empty() {
-        return Ok(());
-    }
-    for stmt in &body.stmts {
-        let Stmt::Inst(inst) = stmt else { continue };
-        if module.opcodes[inst.opcode.0 as usize].mnemonic != "call" {
-            continue;
+    fn new(module: &Module, of_module: &[&str], reader: Reader) -> Result<Conventions, Vec<Remark>> {
+        let mut all = Conventions::default();
+        let mut errors = Vec::new();
+        let first = |strings: &[&str]| strings.iter().find_map(|s| reader.room(PARAMETERS, s));
+        all.of_module = keep(first(of_module), &mut errors);
+        for function in functions(module) {
+            let Some(body) = &function.body else { continue };
+            if !function.entry {
+                let own = keep(first(&of_body(body).collect::<Vec<_>>()), &mut errors);
+                all.of_functions.extend(own.map(|room| (function.symbol, room)));
+            }
+            all.add_calls(module, body, reader, &mut errors);
         }
-        let symbols = body.list(inst.operands).iter().filter_map(|o| match o {
-            Operand::Symbol(symbol) => Some(*symbol),
-            _ => None,
-        });
-        for callee in symbols.filter(|s| functions(module).any(|f| f.symbol == *s)) {
-            if rooms.iter().any(|(symbol, _)| *symbol == callee) != says_so {
-                let [caller, callee] = [caller.symbol, callee].map(|s| name(module, s));
-                let text = "number of registers used for parameter passing differ";
-                let message = format!("ABI mismatch when '{caller}' calls '{callee}': {text}");
-                return Err(Failure::of_module(message));
+        for function in functions(module) {
+            let words = words(&function.returns).max(words(&function.params));
+            errors.extend(all.of(function).and_then(|room| too_few(PARAMETERS, room, words)));
+        }
+        if errors.is_empty() { Ok(all) } else { Err(errors) }
+    }
+
+    /// With no more words than there may be: where no other file knows, both sides have fewer.
+    fn within(mut self, most: u8) -> Conventions {
+        let rooms = self.of_functions.values_mut().chain(self.of_calls.values_mut());
+        for room in rooms.chain(&mut self.of_module) {
+            if let Room::Words(words) = room {
+                *words = most.min(*words);
+            }
+        }
+        self
+    }
+
+    /// A pragma is for the next call behind it in the text; of several the last one counts.
+    fn add_calls(&mut self, module: &Module, body: &Body, reader: Reader, errors: &mut Vec<Remark>) {
+        let mut pending = None;
+        for stmt in &body.stmts {
+            match stmt {
+                Stmt::Pragma(strings) => {
+                    let strings = strings.iter().map(|s| s.trim_matches('"'));
+                    let rooms = strings.filter_map(|s| reader.room(PARAMETERS_OF_CALLS, s));
+                    rooms.for_each(|room| pending = keep(Some(room), errors));
+                }
+                Stmt::Inst(inst) if is_call(module, inst) => {
+                    let Some(room) = pending.take() else { continue };
+                    self.of_calls.insert(inst.span.start, room);
+                    // For whom has a name it is enough that both agree.
+                    let operands = body.list(inst.operands);
+                    if callee(operands).is_none()
+                        && let Some((returns, params)) = lower::prototype(module, body, operands)
+                    {
+                        let words = words(returns).max(words(params));
+                        errors.extend(too_few(PARAMETERS_OF_CALLS, room, words));
+                    }
+                }
+                _ => {}
             }
         }
     }
-    Ok(())
+}
+
+fn keep(room: Option<Result<Room, Vec<Remark>>>, errors: &mut Vec<Remark>) -> Option<Room> {
+    let wrong = |remarks| {
+        errors.extend(remarks);
+        None
+    };
+    room?.map_or_else(wrong, Some)
+}
+
+/// What the numbers in pragmas are measured by.
+#[derive(Clone, Copy)]
+struct Reader {
+    target: ptx::Target,
+    limit: Limit,
+}
+
+/// The registers that all device functions may have, and whether those of other files know what a pragma asks for.
+#[derive(Clone, Copy)]
+pub struct Limit {
+    pub registers: u32,
+    pub relocatable: bool,
+}
+
+impl Reader {
+    /// The room that a string asks for, if it is this pragma.
+    fn room(self, pragma: &str, text: &str) -> Option<Result<Room, Vec<Remark>>> {
+        let value = text.strip_prefix(pragma)?.trim();
+        if value == "all" {
+            return Some(Ok(Room::UpTo(Convention::most_words(self.limit.registers))));
+        }
+        let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+        // ptxas keeps 32 bits of the number.
+        let number = value[..digits]
+            .bytes()
+            .fold(0u32, |n, digit| n.wrapping_mul(10).wrapping_add(u32::from(digit - b'0')));
+        let invalid = (digits < value.len())
+            .then(|| (Severity::Error, format!("Invalid value '{value}' specified for .pragma '{text}'")));
+        let room = self.words(number);
+        Some(match room {
+            Ok(room) if invalid.is_none() => Ok(room),
+            room => Err(invalid.into_iter().chain(room.err()).collect()),
+        })
+    }
+
+    /// So many words.
+    fn words(self, number: u32) -> Result<Room, Remark> {
+        let name = self.target.name();
+        let error = |what: &str, number: u32| {
+            Err((Severity::Error, format!("{what} {number} is invalid for {name}")))
+        };
+        let Some(words) = u8::try_from(number).ok().filter(|words| *words > 0) else {
+            return error("abi_param_reg", number);
+        };
+        let end = number + u32::from(abi::FIRST);
+        if end > PARAMETERS_END {
+            return error("Parameter register", end);
+        }
+        let most = Convention::most_words(self.limit.registers);
+        if words > Convention::MOST_WORDS || words > most && self.limit.relocatable {
+            let text = "(C7005) With specified parameters, return address is";
+            let (address, most) = (end.next_multiple_of(4) + 2, self.limit.registers.saturating_sub(2));
+            let text = format!("{text} {address} registers and exceeds specified max reg ({most})");
+            return Err((Severity::Fatal, text));
+        }
+        Ok(Room::Words(words))
+    }
+}
+
+fn words(list: &[Param]) -> u32 {
+    list.iter().map(|p| lower::shape(p).words()).sum()
+}
+
+fn too_few(pragma: &str, room: Room, words: u32) -> Option<Remark> {
+    let text =
+        format!("Pragma {pragma}value should be atleast {words} to fit all the parameters in registers");
+    matches!(room, Room::Words(few) if u32::from(few) < words).then_some((Severity::Error, text))
+}
+
+fn is_call(module: &Module, inst: &Inst) -> bool {
+    module.opcodes[inst.opcode.0 as usize].mnemonic == "call"
+}
+
+/// The function that a call names.
+fn callee(operands: &[Operand]) -> Option<Symbol> {
+    match operands.iter().find(|o| !matches!(o, Operand::List(_))) {
+        Some(Operand::Symbol(symbol)) => Some(*symbol),
+        _ => None,
+    }
+}
+
+/// The fatal error of a function that calls another in a way that it isn't called in.
+fn mismatch(module: &Module, caller: &Function, conventions: &Conventions) -> Option<Remark> {
+    let body = caller.body.as_ref()?;
+    body.stmts.iter().find_map(|stmt| {
+        let Stmt::Inst(inst) = stmt else { return None };
+        let callee = callee(body.list(inst.operands)).filter(|_| is_call(module, inst))?;
+        let of_callee = conventions.of(functions(module).find(|f| f.symbol == callee)?);
+        (of_callee != conventions.of_call(inst.span.start)).then(|| {
+            let [caller, callee] = [caller.symbol, callee].map(|s| name(module, s));
+            let text = "number of registers used for parameter passing differ";
+            (Severity::Fatal, format!("ABI mismatch when '{caller}' calls '{callee}': {text}"))
+        })
+    })
 }

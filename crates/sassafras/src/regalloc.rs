@@ -60,10 +60,12 @@ mod rewrite;
 mod room;
 mod shuffle;
 
+use crate::abi::Convention;
 use crate::mir::{Address, Code, Line, Origin};
 pub use ceilings::Ceilings;
 pub use check::{Checker, Claims, check};
-use facts::{deaths, early_writer, fixed_registers, homes, names_beyond, ranks, undefined, uses};
+pub use facts::undefined;
+use facts::{deaths, early_writer, fixed_registers, homes, names_beyond, ranks, uses};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
@@ -85,7 +87,9 @@ pub fn run(function: &mut Function, most: Limits, enough: Option<u32>) -> Result
     if let Some((data, registers)) = names_beyond(function, most.usable(most.registers)) {
         return Err(Refusal::TooFew { at: data.at, registers: registers + Limits::SYSTEM });
     }
-    let mut limits = enough.map_or(most, Limits::registers);
+    let conventions = function.fixed.values().map(Convention::of);
+    let needed = conventions.map(Convention::least_registers).max().unwrap_or(0);
+    let mut limits = enough.map_or(most, |enough| Limits::registers(enough.max(needed)));
     let mut may_pin = true;
     let mut brief = FxHashSet::default();
     let mut attempt = 0;

@@ -161,13 +161,16 @@ fn pause(inst: &Inst) -> u16 {
         Op::CCTL | Op::DEPBAR => 4,
         // Sooner behind the last product of a group, the wait for the group finds nothing (an H200 shows it).
         _ if is_product(inst) => 3,
-        Op::WARPGROUP if is_arrival(inst) => 6,
-        Op::WARPGROUP => 2,
+        Op::WARPGROUP if !is_arrival(inst) => 2,
         // Who runs is another matter from then on.
         Op::BMOV if inst.name(0) == M::MACTIVE => 2,
         _ => 1,
     }
 }
+
+/// Cycles from an arrival to the first product, and to an arrival from what writes the registers of products: the least
+/// that ptxas's code has, in all 92 places of Triton's attention kernels.
+pub const ARRIVAL: u16 = 6;
 
 /// `WARPGROUP.ARRIVE`
 fn is_arrival(inst: &Inst) -> bool {
@@ -320,6 +323,8 @@ struct Stretch<'a> {
     /// The instructions that count on each scoreboard.
     counting: [Vec<usize>; sass::SCOREBOARDS as usize],
     last_of_unit: [Option<u32>; Unit::COUNT],
+    /// When an arrival was issued whose products are still to come.
+    arrived: Option<u32>,
     /// When everything of a fixed latency is done.
     settled: u32,
 }
@@ -337,6 +342,7 @@ impl<'a> Stretch<'a> {
             wanted: Vec::new(),
             counting: Default::default(),
             last_of_unit: [None; Unit::COUNT],
+            arrived: None,
             settled: 0,
         }
     }
@@ -349,6 +355,7 @@ impl<'a> Stretch<'a> {
         self.issued.clear();
         self.counting.iter_mut().for_each(Vec::clear);
         self.last_of_unit = [None; Unit::COUNT];
+        self.arrived = None;
         self.settled = 0;
     }
 
@@ -372,9 +379,12 @@ impl<'a> Stretch<'a> {
         for (i, (step, touches)) in steps.iter().zip(&all_touches).enumerate() {
             let unit = self.model.unit(&step.inst);
             let (mut time, mut wait) = match is_arrival(&step.inst) {
-                true => self.earliest(i, &announced(&steps[i + 1..], self.model)),
-                false => self.earliest(i, touches),
+                true => self.earliest(i, &announced(&steps[i + 1..], self.model), ARRIVAL),
+                false => self.earliest(i, touches, 0),
             };
+            if let Some(arrived) = self.arrived.take_if(|_| is_product(&step.inst)) {
+                time = time.max(arrived + u32::from(ARRIVAL));
+            }
             if waits_for_all(&step.inst) {
                 wait |= self.in_use();
             }
@@ -406,17 +416,22 @@ impl<'a> Stretch<'a> {
                 time = time.max(self.settled.saturating_sub(u32::from(LONGEST)));
             }
             self.issue(i, time, &step.inst, touches, unit);
+            if is_arrival(&step.inst) {
+                self.arrived = Some(time);
+            }
             self.emit(i, step.inst.form().op, (time, wait), all);
         }
         self.finish(steps, all);
     }
 
-    /// When an instruction may issue at the earliest, and which scoreboards it has to wait for.
-    fn earliest(&self, i: usize, touches: &[Touch]) -> (u32, u8) {
+    /// When an instruction may issue at the earliest, and which scoreboards it has to wait for. It touches these registers
+    /// so many cycles later.
+    fn earliest(&self, i: usize, touches: &[Touch], later: u16) -> (u32, u8) {
         let (mut time, mut wait) = (0, 0);
         let mut obey = |first: usize, need: sass::model::Need| {
             let of: &Issued = &self.issued[first];
-            time = time.max(of.time + u32::from(need.cycles));
+            let cycles = need.cycles.min(later).max(need.cycles.saturating_sub(later));
+            time = time.max(of.time + u32::from(cycles));
             match need.signal {
                 Some(Signal::Write) if !of.written => wait |= bit(of.write),
                 // Whose results are waited for has read its sources.
@@ -542,9 +557,11 @@ impl<'a> Stretch<'a> {
     /// The last stall: where control goes somewhere unknown, it covers what is still in flight.
     fn finish(&mut self, steps: &[Step], all: &mut [Timed]) {
         let last = steps.len() - 1;
-        let least = u32::from(pause(&steps[last].inst));
+        let issued = self.issued[last].time;
+        let arrived = self.arrived.map_or(0, |time| (time + u32::from(ARRIVAL)).saturating_sub(issued));
+        let least = u32::from(pause(&steps[last].inst)).max(arrived);
         let wanted = match self.drains {
-            true => self.settled.saturating_sub(self.issued[last].time).max(least),
+            true => self.settled.saturating_sub(issued).max(least),
             false => least,
         };
         let rest = self.stall(last, wanted, all);

@@ -188,7 +188,7 @@ fn needed(function: &Function) -> ValueSet {
         for inst in &data.insts {
             let operation = &function.insts[*inst];
             operation.results.iter().for_each(|result| source[result.index()] = Source::Operation(*inst));
-            if !is_pure(operation) {
+            if !is_pure(operation) && !is_shuffle(operation) {
                 open.extend(operation.uses());
             }
         }
@@ -223,7 +223,7 @@ enum Source {
 }
 
 fn has_effect(data: &InstData, needed: &ValueSet) -> bool {
-    !is_pure(data) || data.results.iter().any(|result| needed.contains(*result))
+    !is_pure(data) && !is_shuffle(data) || data.results.iter().any(|result| needed.contains(*result))
 }
 
 /// Special registers that a thread always reads the same from.
@@ -233,6 +233,13 @@ pub fn is_lasting(name: sass::M) -> bool {
         name,
         SRZ | SR_TID_X | SR_TID_Y | SR_TID_Z | SR_CTAID_X | SR_CTAID_Y | SR_CTAID_Z | SR_LANEID | SR_CgaCtaId
     )
+}
+
+/// Threads that don't take what they are given may as well not be given it. They still meet: that is an instruction of
+/// its own.
+fn is_shuffle(data: &InstData) -> bool {
+    let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }));
+    data.op == Op::Machine(sass::Op::SHFL) && !fixed && !data.results.is_empty()
 }
 
 /// Does it do nothing but compute its results?
@@ -245,7 +252,8 @@ pub fn is_pure(data: &InstData) -> bool {
     }
     match data.op {
         Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
-        Op::Machine(LDC | ULDC | LDCU | UMOV) => true,
+        Op::Machine(LDC | ULDC | LDCU) => true,
+        Op::Machine(UIADD3 | UIMAD | UISETP | ULEA | ULOP3 | UMOV | USEL | USGXT | USHF) => true,
         Op::Machine(op) => sass::Form::of(op).first().is_some_and(|form| {
             matches!(
                 form.class,

@@ -1,4 +1,4 @@
-//! Descriptors of asynchronous products are computed where they are read: in uniform registers.
+//! What is read in uniform registers is computed there: descriptors of asynchronous products, operands of tensor copies.
 //!
 //! A product reads descriptors from uniform registers; `R2UR` brings them there, a word each, from some thread. All
 //! threads of the warp come to a product together, so within its block each `R2UR` takes the word of the same thread,
@@ -10,16 +10,22 @@
 //! * it stands in the same block, or is one step away: descriptors that don't change in a loop are often the sum of a
 //!   common base and a constant, and would take two registers each all through the loop.
 //!
-//! All is done in the block of the product: no uniform value lives where threads may have parted.
+//! This is done in the block of the product, and of what it needs from elsewhere in a loop that the whole warp runs
+//! together, there, too (`carried.rs`): no uniform value lives where threads may have parted.
 //!
 //! What is a constant by then becomes one. The same is done for the predicate that tells whether a product adds to its
 //! accumulator. Descriptors of neighbouring products differ by a constant: they cost a sum each in place of a move.
 
+mod carried;
+mod early;
+
 use crate::bank0::Machine;
 use crate::bits::Definitions;
-use crate::{legalize, simplify};
+use crate::passes::Context;
+use crate::{legalize, simplify, zones};
+use carried::{Carried, base_of_sum};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value, eval};
+use ori::{Arg, Block, Cfg, Divergence, File, Function, Inst, InstData, Op, Pseudo, Value, eval};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, Op as Name};
 use smallvec::{SmallVec, smallvec};
@@ -31,27 +37,107 @@ const DEPTH: usize = 12;
 const TWINS: &[(Name, Name)] = &[
     (Name::IADD3, Name::UIADD3),
     (Name::IMAD, Name::UIMAD),
+    (Name::ISETP, Name::UISETP),
     (Name::LEA, Name::ULEA),
     (Name::LOP3, Name::ULOP3),
     (Name::MOV, Name::UMOV),
+    (Name::SEL, Name::USEL),
     (Name::SGXT, Name::USGXT),
     (Name::SHF, Name::USHF),
 ];
 
-pub fn run(function: &mut Function, machine: &'static Machine) -> Result<(), String> {
-    let is_product =
-        |i: &Inst| function.tied(&function.insts[*i]).is_some() || is_product(&function.insts[*i]);
-    let cfg = Cfg::new(function);
-    let has_product = |b: &Block| function.blocks[*b].insts.iter().any(is_product);
-    let blocks: Vec<Block> = cfg.order.iter().copied().filter(has_product).collect();
-    if blocks.is_empty() {
+/// An operation done in uniform registers, if the machine has a form for that.
+fn twin(
+    function: &Function,
+    machine: &Machine,
+    data: &InstData,
+    results: SmallVec<[Value; 2]>,
+    args: SmallVec<[Arg; 6]>,
+) -> Option<InstData> {
+    let Op::Machine(op) = data.op else { return None };
+    let name = TWINS.iter().find(|(name, _)| *name == op).filter(|_| data.guard.is_none())?.1;
+    let mut new = InstData { op: Op::Machine(name), results, args, ..data.clone() };
+    legalize::constant_second(&mut new);
+    legalize::is_legal(function, machine, &new).then_some(new)
+}
+
+/// The arguments of a uniform twin; `of` says what words and predicates are there.
+fn uniform_args(
+    data: &InstData,
+    mut of: impl FnMut(&ori::Use) -> Option<Value>,
+) -> Option<SmallVec<[Arg; 6]>> {
+    let arg = |arg: &Arg| match arg {
+        Arg::Use(u) => Some(Arg::Use(ori::Use { value: of(u)?, part: None, ..*u })),
+        Arg::Zero(_) => Some(Arg::Zero(File::UR)),
+        other => Some(*other),
+    };
+    data.args.iter().map(arg).collect()
+}
+
+/// A uniform value of the same shape.
+fn twin_value(function: &mut Function, value: Value) -> Value {
+    match function.values[value] {
+        data if data.file == File::P => function.value(File::UP, 1),
+        data => function.value(File::UR, data.words),
+    }
+}
+
+pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+    if !function.blocks.keys().any(|b| brings(function, b) || has_product(function, b)) {
         return Ok(());
     }
+    let cfg = Cfg::new(function);
+    let divergence = Divergence::new(function, &cfg);
+    let zones = zones::zones(function, &cfg, &divergence);
     let definitions = function.definitions();
-    for &block in &blocks {
-        Here::new(function, machine, &definitions, block).run();
+    let mut done = vec![false; function.blocks.len()];
+    for zone in zones.iter().filter(|_| context.fuel.burn()) {
+        let is_inside = |b: &Block| zone.inside[b.index()] && brings(function, *b);
+        let blocks: Vec<Block> = cfg.order.iter().copied().filter(is_inside).collect();
+        if blocks.is_empty() {
+            continue;
+        }
+        let mut carried = Carried::new(function, context.machine, (&cfg, &definitions), zone);
+        for &block in &blocks {
+            Here::new(function, context.machine, &definitions, block, Some(&mut carried)).run();
+            done[block.index()] = true;
+        }
+        carried.finish(function);
     }
-    simplify::run(function)
+    for &block in &cfg.order {
+        if !done[block.index()] && has_product(function, block) {
+            Here::new(function, context.machine, &definitions, block, None).run();
+            done[block.index()] = true;
+        }
+    }
+    if !done.contains(&true) {
+        return Ok(());
+    }
+    simplify::run(function)?;
+    let cfg = Cfg::new(function);
+    zones.iter().for_each(|zone| early::run(function, &cfg, zone));
+    Ok(())
+}
+
+/// Does a block bring words to uniform registers?
+fn brings(function: &Function, block: Block) -> bool {
+    let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+    insts.any(is_plain_bring)
+}
+
+/// Is it `R2UR` of a word, with no predicate beside?
+fn is_plain_bring(data: &InstData) -> bool {
+    let plain = data.guard.is_none() && data.modifiers.is_empty() && data.results.len() == 1;
+    data.op == Op::Machine(Name::R2UR) && plain
+}
+
+fn has_product(function: &Function, block: Block) -> bool {
+    let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+    insts.any(|data| function.tied(data).is_some() || is_product(data))
+}
+
+fn has_twin(data: &InstData) -> bool {
+    TWINS.iter().any(|(name, _)| data.op == Op::Machine(*name))
 }
 
 fn is_product(data: &InstData) -> bool {
@@ -59,11 +145,13 @@ fn is_product(data: &InstData) -> bool {
 }
 
 /// A block that is rewritten.
-struct Here<'a> {
+struct Here<'a, 'b> {
     function: &'a mut Function,
     machine: &'static Machine,
     definitions: &'a Definitions,
     block: Block,
+    /// Twins that hold all through the loop around.
+    carried: Option<&'a mut Carried<'b>>,
     /// The uniform twins of words that have been brought over or computed so far.
     known: FxHashMap<(Value, u8), Value>,
     /// The sums among them that a product has.
@@ -71,24 +159,23 @@ struct Here<'a> {
     out: Vec<Inst>,
 }
 
-impl<'a> Here<'a> {
+impl<'a, 'b> Here<'a, 'b> {
     fn new(
         function: &'a mut Function,
         machine: &'static Machine,
         definitions: &'a Definitions,
         block: Block,
-    ) -> Here<'a> {
+        carried: Option<&'a mut Carried<'b>>,
+    ) -> Here<'a, 'b> {
         let (known, given) = (FxHashMap::default(), FxHashSet::default());
-        Here { function, machine, definitions, block, known, given, out: Vec::new() }
+        Here { function, machine, definitions, block, carried, known, given, out: Vec::new() }
     }
 
     fn run(mut self) {
         for inst in std::mem::take(&mut self.function.blocks[self.block].insts) {
             let data = self.function.insts[inst].clone();
             match data.op {
-                Op::Machine(Name::R2UR) if data.guard.is_none() && data.modifiers.is_empty() => {
-                    self.bring(inst, &data);
-                }
+                _ if is_plain_bring(&data) => self.bring(inst, &data),
                 _ => {
                     if is_product(&data) {
                         self.function.insts[inst].args = self.known_scale(&data);
@@ -262,29 +349,38 @@ impl<'a> Here<'a> {
         if let Some(known) = self.known.get(&word) {
             return Some(*known);
         }
+        if let Some(carried) = self.carried(word) {
+            return Some(carried);
+        }
         let (block, data) = self.definition(word.0).filter(|_| depth > 0)?;
         let one_word = self.function.values[word.0].words == 1;
         let depth = if block == self.block { depth - 1 } else { 0 };
-        let data = Some(data.clone()).filter(|_| one_word)?;
-        let Op::Machine(op) = data.op else { return None };
-        let twin = TWINS.iter().find(|(name, _)| *name == op)?.1;
+        let data = Some(data.clone()).filter(|d| one_word && has_twin(d))?;
         let args = self.uniform_args(&data, depth, at)?;
-        let like = |v: Value| match self.function.values[v].file {
-            File::P => (File::UP, 1),
-            _ => (File::UR, self.function.values[v].words),
-        };
-        let shapes: Vec<(File, u8)> = data.results.iter().map(|r| like(*r)).collect();
-        let results: SmallVec<[Value; 2]> =
-            shapes.into_iter().map(|(f, w)| self.function.value(f, w)).collect();
-        let new = InstData { op: Op::Machine(twin), results, args, at, ..data.clone() };
-        if !legalize::is_legal(self.function, self.machine, &new) {
-            return None;
+        // On the way around the loop this one may have been met, too.
+        if let Some(carried) = self.carried.as_ref().and_then(|c| c.known.get(&word)) {
+            return Some(*carried);
         }
+        let results = data.results.iter().map(|v| twin_value(self.function, *v)).collect();
+        let new = InstData { at, ..twin(self.function, self.machine, &data, results, args)? };
         data.results.iter().zip(&new.results).for_each(|(old, new)| {
             self.known.insert((*old, 0), *new);
         });
         self.out.push(self.function.insts.push(new));
         self.known.get(&word).copied()
+    }
+
+    /// The twin of a word that holds all through the loop. Words of this block that have none so far, and sums with a
+    /// constant of what the loop doesn't change, are computed here.
+    fn carried(&mut self, word: (Value, u8)) -> Option<Value> {
+        let definition = self.definition(word.0);
+        let is_here = definition.is_some_and(|(block, _)| block == self.block);
+        let is_sum = definition.is_some_and(|(_, data)| base_of_sum(data).is_some());
+        let carried = self.carried.as_mut()?;
+        if is_here || is_sum && carried.is_outside(word.0) {
+            return carried.known.get(&word).copied();
+        }
+        carried.twin(self.function, word)
     }
 
     fn uniform_args(&mut self, data: &InstData, depth: usize, at: u32) -> Option<SmallVec<[Arg; 6]>> {
@@ -334,6 +430,10 @@ impl<'a> Here<'a> {
     }
 
     fn bring_word(&mut self, word: (Value, u8), at: u32) -> Value {
+        let carried = self.carried.as_mut().and_then(|c| c.twin(self.function, word));
+        if let Some(carried) = carried {
+            return carried;
+        }
         let value = self.function.value(File::UR, 1);
         let data = InstData {
             op: Op::Machine(Name::R2UR),

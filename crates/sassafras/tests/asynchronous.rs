@@ -67,3 +67,26 @@ fn matrices_in_tensor_memory_are_not_taken_for_descriptors() {
     let scaled = "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32 [%r1], %rd1, %rd2, %r2, [%r5], [%r6], %p1;";
     assert_eq!(text(scaled).matches("tmem[").count(), 3, "{}", text(scaled));
 }
+
+/// Compilers write `[base + offset]` for every place in tensor memory. The offset wraps, as in ptxas's code.
+#[test]
+fn places_in_tensor_memory_have_offsets() {
+    let has = |body: &str, wanted: &str| {
+        let all: Vec<String> = code("sm_100a", body).iter().map(sass::Inst::to_string).collect();
+        assert!(all.iter().any(|text| text.contains(wanted)), "{body}: no {wanted} in {all:?}");
+    };
+    has("tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %r2}, [%r3+32];", "+0x20]");
+    has("tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%r1}, [%r3+-32], 64;", "+-0x20]");
+    has("tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3+4294967300], {%r1};", "+0x4]");
+    has("tcgen05.cp.cta_group::1.128x256b [%r3+48], %rd1;", "+0x30]");
+    has("tcgen05.mma.cta_group::1.kind::f16 [%r1+80], [%r3+16], %rd2, %r2, %p1;", "0x50");
+    let parsed = |place: &str| {
+        let text = format!(
+            ".version 9.0\n.target sm_100a\n.address_size 64\n.entry k() {{ .reg .b32 %r<4>; \
+            .reg .b64 %rd<4>; tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r1}}, {place}; ret; }}\n"
+        );
+        !ptx::parse(&text, &ptx::Options::default()).failed()
+    };
+    assert!(parsed("[%r2+4]"));
+    assert!(!parsed("[%rd2+4]") && !parsed("[64]"));
+}

@@ -49,3 +49,27 @@ fn results_of_barriers_are_read_in_the_collective() {
         );
     }
 }
+
+/// Where the warp is together nobody is gathered: a barrier stands alone, and a mask parts the threads for a while.
+#[test]
+fn a_whole_warp_is_not_gathered() {
+    let ptx = |parts: &str| {
+        format!(
+            ".version 8.0\n.target sm_90\n.visible .entry k(.param .u64 p) {{ .reg .pred %p<3>; .reg .b32 %r<5>; \
+             .reg .b64 %rd1; ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x; ld.global.u32 %r2, [%rd1+8]; \
+             {parts} barrier.sync 1, %r2; vote.sync.any.pred %p1, %p1, %r2; selp.u32 %r3, 1, 0, %p1; \
+             st.global.u32 [%rd1], %r3; DONE: ret; }}"
+        )
+    };
+    let count = |parts: &str, level, wanted: &dyn Fn(&Inst) -> bool| {
+        let insts = instructions(&compile(&ptx(parts), "sm_90", |options| options.level = level));
+        insts.iter().filter(|inst| wanted(inst)).count()
+    };
+    let whole = "setp.eq.u32 %p1, %r2, 3;";
+    let parted = "setp.eq.u32 %p1, %r1, 3; @%p1 bra DONE;";
+    for level in [0, 1, 3] {
+        assert_eq!(count(whole, level, &|i| i.has(sass::M::COLLECTIVE) || i.op() == Op::ENDCOLLECTIVE), 0);
+        assert_eq!(count(whole, level, &|i| i.has(sass::M::EXCLUSIVE)), 1, "-O{level}");
+        assert_eq!(count(parted, level, &|i| i.has(sass::M::COLLECTIVE)), 2, "-O{level}");
+    }
+}

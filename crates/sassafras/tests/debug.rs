@@ -177,6 +177,42 @@ fn registers_are_where_the_table_says() {
     }
 }
 
+/// A debugger stops at a function where its second line begins, shows its variables while another one is called, and
+/// comes back to the middle of a line.
+#[test]
+fn functions_begin_before_their_bodies_and_keep_what_they_had() {
+    let scratch = Scratch::new("functions");
+    let whole = source("sm_90").replace(".loc\t1 4 42", ".loc\t1 5 42");
+    // Without the sections nothing is kept, and the function needs no frame.
+    let (text, _) = whole.split_once("\t.section").expect("sections");
+    let text = text.replace("sm_90, debug", "sm_90");
+    for (source, keeps) in [(&whole, true), (&text, false)] {
+        let cubin = compile(source, "sm_90", |options| {
+            options.level = 0;
+            options.debug_code = true;
+            options.debug_info = DebugInfo::Full;
+        });
+        let path = scratch.write("ours.cubin", &cubin);
+        let listing = run("nvdisasm", &["-g", "-c", &path]);
+        let function = listing.split("\n.text._Z6squarei:").nth(1).expect("the function");
+        let body = function.split_once("line 4").and_then(|(_, rest)| rest.split_once("line 5"));
+        let (before, body) = body.unwrap_or_else(|| panic!("{function}"));
+        assert!(
+            before.contains("/*0000*/") && !before.contains("IMAD") && body.contains("IMAD"),
+            "{function}"
+        );
+        // A function comes back to the line of the call.
+        let mut behind =
+            listing.lines().skip_while(|line| !line.contains("CALL")).filter(|line| line.contains(" ;"));
+        assert!(behind.nth(1).is_some_and(|line| line.contains("NOP")), "{listing}");
+        let back = body.lines().find(|line| line.contains("RET.")).and_then(|line| line.split("*/").next());
+        let back = back.and_then(|line| u32::from_str_radix(line.trim().trim_start_matches("/*"), 16).ok());
+        let entries = registers(&Object::read(&cubin).expect("our cubin"), "_Z6squarei");
+        let is_there = |e: &Entry| e.name == "%r2" && back.is_some_and(|at| (e.first..=e.last).contains(&at));
+        assert_eq!(entries.iter().any(is_there), keeps, "{back:?} {entries:?}");
+    }
+}
+
 #[test]
 fn places_of_a_word_do_not_overlap() {
     let object = Object::read(&ours("sm_90", false)).expect("our cubin");

@@ -66,6 +66,25 @@ fn queries_read_the_drivers_tables() {
     }
 }
 
+/// What a sampler alone knows is in its record: that of a handle in a register, too. Records of textures with samplers
+/// have no such field, and ptxas reads their first one.
+#[test]
+fn samplers_in_registers_have_records() {
+    for (mode, offset, size) in [
+        ("", "RZ", ".nv.unified.texrefDescSize"),
+        (", texmode_independent", "0x10", ".nv.independent.samplerrefDescSize"),
+    ] {
+        let body = "ld.param.b64 %rd1, [p]; txq.force_unnormalized_coords.b32 %r1, [%rd1]; st.shared.b32 [%r1], %r1;";
+        for machine in ["sm_75", "sm_90", "sm_100"] {
+            let object = object(machine, mode, "", ".param .b64 p", body);
+            let code = listing(&object, machine);
+            let is_place = |line: &&String| line.contains("IMAD R") && line.contains(offset);
+            assert!(code.iter().any(|line| is_place(&line)), "{machine}{mode}: {code:#?}");
+            assert!(object.symbols().iter().any(|s| s.name == size), "{machine}{mode}");
+        }
+    }
+}
+
 /// Opaque parameters take no bytes, and a parameter is aligned where it lies in bank 0.
 #[test]
 fn parameters_lie_where_ptxas_puts_them() {

@@ -424,3 +424,92 @@ fn images_in_functions_get_slots_from_the_linker() {
         }
     }
 }
+
+/// A file with a kernel, and one with the function that it calls: with so many words of parameters and results, in
+/// registers as a pragma asks for. The function calls another, and both callers keep much in registers meanwhile.
+fn caller_and_callee(words: u32, results: u32, pragma: &str) -> [String; 2] {
+    let each = |count: u32, text: &dyn Fn(u32) -> String| (0..count).map(text).collect::<String>();
+    let head = ".version 8.0\n.target sm_75\n.address_size 64\n";
+    let registers = ".reg .b32 %a<300>, %k<40>, %s, %t; .reg .b64 %p, %d;\n";
+    let formal = (0..words).map(|n| format!(".param .b32 p{n}")).collect::<Vec<_>>().join(", ");
+    let signature =
+        format!(".func (.param .align 4 .b8 r[{}]) wide(.param .b64 first, {formal})", 4 * results);
+    let caller = format!(
+        "{head}.pragma \"abi_param_reg {pragma}\";\n.extern {signature};\n\
+         .visible .entry k(.param .b64 out) {{ {registers} ld.param.b64 %p, [out]; mov.b32 %t, %tid.x;\n{}\
+         {{ .param .b64 a; .param .align 4 .b8 b[{bytes}]; st.param.b64 [a], 0x300000005;\n{}\n\
+         .pragma \"call_abi_param_reg {pragma}\"; call (b), wide, (a, {});\n\
+         mul.lo.u32 %s, %t, {}; mul.wide.u32 %d, %s, 4; add.u64 %p, %p, %d;\n{} }}\n\
+         mov.b32 %s, 0;\n{} st.global.b32 [%p+{bytes}], %s; ret; }}\n",
+        each(40, &|n| format!("mad.lo.u32 %k{n}, %t, {n}, {n};\n")),
+        each(words, &|n| format!(
+            ".param .b32 c{n}; mad.lo.u32 %s, %t, {}, {n}; st.param.b32 [c{n}], %s;\n",
+            n + 3
+        )),
+        (0..words).map(|n| format!("c{n}")).collect::<Vec<_>>().join(", "),
+        results + 1,
+        each(results, &|n| format!("ld.param.b32 %s, [b+{}]; st.global.b32 [%p+{}], %s;\n", 4 * n, 4 * n)),
+        each(40, &|n| format!("mad.lo.u32 %s, %k{n}, {}, %s;\n", n + 1)),
+        bytes = 4 * results,
+    );
+    let callee = format!(
+        "{head}.func (.param .b32 r) low(.param .b64 x) {{ .reg .b32 %a, %b; ld.param.b32 %a, [x];\n\
+         ld.param.b32 %b, [x+4]; add.u32 %a, %a, %b; st.param.b32 [r], %a; ret; }}\n\
+         .visible {signature} {{ .pragma \"abi_param_reg {pragma}\"; {registers} ld.param.b64 %d, [first];\n\
+         {}{{ .param .b64 a; .param .b32 b; st.param.b64 [a], %d; call (b), low, (a); ld.param.b32 %s, [b]; }}\n\
+         {}{} ret; }}\n",
+        each(words, &|n| format!("ld.param.b32 %a{n}, [p{n}];\n")),
+        each(words, &|n| format!("mad.lo.u32 %s, %a{n}, {}, %s;\n", n + 1)),
+        each(results, &|n| format!("add.u32 %t, %s, {n}; st.param.b32 [r+{}], %t;\n", 4 * n)),
+    );
+    [caller, callee]
+}
+
+/// What the kernel of [`caller_and_callee`] writes.
+fn written(words: u32, results: u32, threads: u32) -> Vec<u8> {
+    let sum = |count: u32, of: &dyn Fn(u32) -> u32| (0..count).map(of).fold(0, u32::wrapping_add);
+    let of_thread = |thread: u32| {
+        let result = 8 + sum(words, &|n| (thread * (n + 3) + n) * (n + 1));
+        let kept = sum(40, &|n| (thread * n + n) * (n + 1));
+        (0..results).map(move |n| result + n).chain([kept])
+    };
+    (0..threads).flat_map(of_thread).flat_map(u32::to_le_bytes).collect()
+}
+
+/// Where parameters are, what survives a call and where the return address is: whoever compiles.
+#[test]
+fn pragmas_move_parameters_as_ptxas_does() {
+    const THREADS: u32 = 32;
+    let scratch = Scratch::new("parameters");
+    let rows =
+        [(3, 2, "12"), (13, 13, "all"), (14, 20, "24"), (22, 1, "24"), (38, 40, "all"), (10, 61, "70")];
+    for (machine, (words, results, pragma)) in
+        ["sm_75", "sm_90", "sm_120"].iter().flat_map(|m| rows.map(|r| (*m, r)))
+    {
+        let files = caller_and_callee(words, results, pragma);
+        let objects = ["caller", "callee"].map(|name| {
+            let source = &files[usize::from(name == "callee")];
+            let (path, theirs) =
+                (scratch.write("in.ptx", source.as_bytes()), scratch.path(&format!("{name}.theirs.o")));
+            run("ptxas", &["-c", "-arch", machine, &path, "-o", &theirs]);
+            let ours = compile(source, machine, |options| options.relocatable = true);
+            [theirs, scratch.write(&format!("{name}.ours.o"), &ours)]
+        });
+        for (caller, callee) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let linked = scratch.path("linked.cubin");
+            let arch = format!("-arch={machine}");
+            run("nvlink", &[&arch, &objects[0][caller], &objects[1][callee], "-o", &linked]);
+            let cubin = std::fs::read(&linked).expect("a cubin");
+            let program = sim::sass::Program::new(&cubin).expect("a program");
+            let mut simulator = sim::sass::Machine::new(&program);
+            let wanted = written(words, results, THREADS);
+            let out = simulator.allocate(vec![0; wanted.len()]);
+            let parameters = out.to_le_bytes();
+            let launch = sim::ptx::Launch::new("k", [1, 1, 1], [THREADS, 1, 1], &parameters);
+            let what = format!("{machine} {words} {results} {pragma}: {caller} calls {callee}");
+            simulator.run(&launch).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+            let found = simulator.read(out, wanted.len()).expect("memory");
+            assert!(found == wanted, "{what}");
+        }
+    }
+}

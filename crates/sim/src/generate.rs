@@ -109,7 +109,7 @@ enum Style {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trips {
     Constant(u8),
-    /// Two bits of a register.
+    /// Three bits of a register.
     Register(u8),
 }
 

@@ -133,11 +133,15 @@ struct Needs {
     barriers: bool,
     /// `%rd1` is the address of a tensor map.
     tensor: bool,
+    /// The block is a cluster.
+    cluster: bool,
 }
 
-const USUAL: Needs = Needs { threads: 32, words: &[], own_place: false, barriers: false, tensor: false };
+const USUAL: Needs =
+    Needs { threads: 32, words: &[], own_place: false, barriers: false, tensor: false, cluster: false };
 const OWN_PLACE: Needs = Needs { own_place: true, ..USUAL };
 const OWN_BARRIER: Needs = Needs { barriers: true, ..OWN_PLACE };
+const IN_CLUSTER: Needs = Needs { cluster: true, ..OWN_BARRIER };
 /// Where `%r1`, `%r2`, `%r4` and `%rd1` come from. `%r4` is an offset into shared memory for some kernels.
 const R1: usize = 0;
 const R2: usize = 4;
@@ -168,8 +172,8 @@ const NEEDS: [(&str, Needs); 20] = [
     ("k468", Needs { words: &[(R1, 0, 16)], ..OWN_PLACE }),
     ("k471", Needs { words: COORDINATES, tensor: true, ..OWN_BARRIER }),
     ("k472", Needs { words: COORDINATES, tensor: true, ..OWN_PLACE }),
-    ("k475", OWN_BARRIER),
-    ("k476", OWN_BARRIER),
+    ("k475", IN_CLUSTER),
+    ("k476", IN_CLUSTER),
 ];
 /// Some of them outside of the tensor. An H200 stops where a row's part doesn't begin at a multiple of 16 bytes.
 const COORDINATES: &[(usize, u32, u32)] = &[(R1, 0x1c, 0), (R2, 0x1f, 0)];
@@ -194,6 +198,11 @@ fn needs(kernel: &str) -> Needs {
 /// Threads of the kernel's one block.
 pub fn threads(kernel: &str) -> u32 {
     needs(kernel).threads as u32
+}
+
+/// Is the kernel's block launched as a cluster? Executors take any block for one.
+pub fn in_cluster(kernel: &str) -> bool {
+    needs(kernel).cluster
 }
 
 /// Shared memory before a run: barriers wait for one thread or for more than come.

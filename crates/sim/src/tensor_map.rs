@@ -221,7 +221,9 @@ impl TensorMap {
         if INTERLEAVE.get(map) != 0 {
             return Err("an interleaved tensor".into());
         }
-        // What becomes of them on the way is not known.
+        // On its way from global memory an H200 rounds a tf32 to the nearest even one, makes any NaN 0x7fffe000 and keeps
+        // subnormal numbers, also with ftz; an f32 with ftz stays as it is. What becomes of them in reductions is not
+        // known, and none of it is done here.
         if matches!(element, Element::F32Ftz | Element::Tf32 | Element::Tf32Ftz) {
             return Err("a tensor whose elements are rounded, which is not known".into());
         }

@@ -1,9 +1,13 @@
 //! Images: texels in global memory that kernels read through textures and access through surfaces.
 //!
 //! A handle is the number of an image, from 1 on; where a variable was bound to none (0), an H200 reads zeros and
-//! writes nothing. Images have one level, and samplers take the nearest texel: mipmaps, linear filters, cubes and
-//! images with several samples are not there. What images hold beyond their edges, missing channels, fractions and the order
-//! of gathered texels are as the CUDA guide describes them; beside real hardware they are *unverified*.
+//! writes nothing. Images have one level: mipmaps, cubes and images with several samples are not there.
+//!
+//! As an H200 has it, seen at 1024 places each: the nearest texel and what stands for those beyond the edges, zeros for
+//! channels that the image hasn't got, and the weights of linear filters of lines and planes. The last bit of a mixture,
+//! the weights of a third axis, the border's colour in images of integers, fractions of them that are mixed (there the
+//! H200's results are off by more than a bit), and the order of gathered texels are as the CUDA guide describes them or
+//! *unverified*.
 
 use crate::ptx::FaultKind;
 use crate::ptx::memory::{Global, load};
@@ -51,7 +55,7 @@ pub struct Sampler {
     pub beyond: Beyond,
     /// The image goes from 0 to 1, whatever its size.
     pub normalised: bool,
-    /// Texels around a place are mixed, which is not there.
+    /// Texels around a place are mixed.
     pub linear: bool,
     pub border: [f32; 4],
     /// Channels of 8 and 16 bits are read as the integers that they are, not as fractions of the largest.
@@ -83,7 +87,23 @@ pub struct Description<'a> {
     /// `wrap`, `clamp`, `mirror` or `border`.
     pub beyond: &'a str,
     pub normalised: bool,
+    pub linear: bool,
     pub as_integers: bool,
+}
+
+/// The weights of a linear filter are so many parts of one.
+const WEIGHTS: i64 = 256;
+
+/// The two texels around a coordinate, `None` where the border is, and the weight of the second.
+struct Around {
+    texels: [Option<u32>; 2],
+    weight: i64,
+}
+
+/// The weights of the corners (0, 0), (1, 0), (0, 1) and (1, 1): the last one is rounded, and the others are what is left.
+fn plane_weights(x: i64, y: i64) -> [i64; 4] {
+    let both = (x * y + WEIGHTS / 2) / WEIGHTS;
+    [WEIGHTS - x - y + both, x - both, y - both, both]
 }
 
 const CHANNELS: [(&str, Channel); 8] = [
@@ -145,11 +165,9 @@ pub fn find(global: &Global, handle: u64) -> Result<Option<&Image>, FaultKind> {
 pub fn read(global: &mut Global, handle: u64, way: Read, at: At) -> Result<[u32; 4], FaultKind> {
     let Some(image) = find(global, handle)?.cloned() else { return Ok([0; 4]) };
     let floats = at.coordinates.map(f32::from_bits);
-    if way == Read::Sample && image.sampler.linear {
-        return Err(FaultKind::Unsupported { what: "a texture with a linear filter".into() });
-    }
     match way {
         Read::Fetch => image.texel(global, image.fetched(at)),
+        Read::Sample if image.sampler.linear => image.mixed(global, floats, at.layer),
         Read::Sample => {
             let place = image.nearest(floats);
             image.texel(global, place.map(|place| image.in_layer(place, at.layer)))
@@ -207,7 +225,8 @@ pub fn locate(
 impl Image {
     /// The image at an address; why there is none otherwise.
     pub fn new(address: u64, description: &Description) -> Result<Image, String> {
-        let Description { channel, channels, sizes, layered, beyond, normalised, as_integers } = *description;
+        let Description { channel, channels, sizes, layered, beyond, normalised, linear, as_integers } =
+            *description;
         let found = |name: &str| format!("an image of {name}");
         let (_, channel) = CHANNELS.into_iter().find(|(known, _)| *known == channel).ok_or(found(channel))?;
         let (_, beyond) = BEYOND.into_iter().find(|(known, _)| *known == beyond).ok_or(found(beyond))?;
@@ -220,7 +239,7 @@ impl Image {
             (true, [_]) => return Err("an image without the number of its layers".into()),
             _ => std::array::from_fn(|axis| sizes.get(axis).copied().unwrap_or(1)),
         };
-        let sampler = Sampler { beyond, normalised, linear: false, border: [0.0; 4], as_integers };
+        let sampler = Sampler { beyond, normalised, linear, border: [0.0; 4], as_integers };
         Ok(Image { address, sizes, layered, channel, channels, sampler })
     }
 
@@ -258,9 +277,18 @@ impl Image {
     }
 
     fn nearest_along(&self, size: u32, at: f32) -> Option<u32> {
+        self.inside(size, self.in_texels(size, at).floor() as i64)
+    }
+
+    /// A coordinate, in texels from the image's edge.
+    fn in_texels(&self, size: u32, at: f32) -> f64 {
+        f64::from(at) * if self.sampler.normalised { f64::from(size) } else { 1.0 }
+    }
+
+    /// The texel that stands for one along an axis; `None` where the border is.
+    fn inside(&self, size: u32, number: i64) -> Option<u32> {
         let Sampler { beyond, normalised, .. } = self.sampler;
-        let at = f64::from(at) * if normalised { f64::from(size) } else { 1.0 };
-        let (number, size) = (at.floor() as i64, i64::from(size));
+        let size = i64::from(size);
         // Without a size to repeat with, places beyond are as with the nearest texel.
         let beyond = if normalised || beyond == Beyond::Border { beyond } else { Beyond::Clamp };
         let inside = match beyond {
@@ -276,6 +304,46 @@ impl Image {
         Some(inside as u32)
     }
 
+    /// The texels around a place, each by its weight. How the machine rounds their sum is not known.
+    fn mixed(&self, global: &mut Global, place: [f32; 3], layer: u32) -> Result<[u32; 4], FaultKind> {
+        if !self.gives_floats() {
+            return Err(FaultKind::Undefined { what: "a linear filter of integers".into() });
+        }
+        let axes: [_; 3] = std::array::from_fn(|axis| self.around(axis, place[axis]));
+        let plane = plane_weights(axes[0].weight, axes[1].weight);
+        let mut sums = [0.0; 4];
+        for corner in 0..8 {
+            let side = |axis: usize| corner >> axis & 1;
+            let depth = if side(2) == 0 { WEIGHTS - axes[2].weight } else { axes[2].weight };
+            let weight = plane[corner & 3] * depth;
+            if weight == 0 {
+                continue;
+            }
+            let [x, y, z] = std::array::from_fn(|axis| axes[axis].texels[side(axis)]);
+            let number = x.zip(y).zip(z).map(|((x, y), z)| self.in_layer([x, y, z], layer));
+            let texel = self.texel(global, number)?;
+            for (sum, channel) in sums.iter_mut().zip(texel) {
+                *sum += f64::from(f32::from_bits(channel)) * weight as f64 / (WEIGHTS * WEIGHTS) as f64;
+            }
+        }
+        Ok(sums.map(|sum| (sum as f32).to_bits()))
+    }
+
+    /// What is around a coordinate. An axis of one texel has it on both sides, as if the axis weren't there.
+    fn around(&self, axis: usize, at: f32) -> Around {
+        let size = self.sizes[axis];
+        if size == 1 || axis == 2 && self.layered {
+            return Around { texels: [Some(0); 2], weight: 0 };
+        }
+        // Texels' middles are at halves.
+        let steps = ((self.in_texels(size, at) - 0.5) * WEIGHTS as f64 + 0.5).floor() as i64;
+        let number = steps.div_euclid(WEIGHTS);
+        Around {
+            texels: [self.inside(size, number), self.inside(size, number + 1)],
+            weight: steps.rem_euclid(WEIGHTS),
+        }
+    }
+
     /// Do channels become floats?
     fn gives_floats(&self) -> bool {
         match self.channel {
@@ -287,7 +355,12 @@ impl Image {
 
     /// What an instruction gets of a texel, or of the border.
     fn texel(&self, global: &mut Global, place: Option<[u32; 3]>) -> Result<[u32; 4], FaultKind> {
-        let Some(place) = place else { return Ok(self.sampler.border.map(f32::to_bits)) };
+        let mut channels = [0; 4];
+        let Some(place) = place else {
+            let border = self.sampler.border.into_iter().take(self.channels as usize);
+            channels.iter_mut().zip(border).for_each(|(to, from)| *to = from.to_bits());
+            return Ok(channels);
+        };
         let [x, y, z] = place.map(u64::from);
         let [width, height, _] = self.sizes.map(u64::from);
         let bytes = self.texel_bytes();
@@ -295,8 +368,6 @@ impl Image {
         let address = self.address.wrapping_add(number.wrapping_mul(bytes.into()));
         let out_of_bounds = FaultKind::OutOfBounds { space: "global", address, bytes };
         let texel = global.slice(address, bytes as usize).ok_or(out_of_bounds)?;
-        let one = if self.gives_floats() { 1.0f32.to_bits() } else { 1 };
-        let mut channels = [0, 0, 0, one];
         for (to, from) in channels.iter_mut().zip(texel.chunks_exact(self.channel.bytes() as usize)) {
             *to = self.value(load(from) as u32);
         }
@@ -317,6 +388,31 @@ impl Image {
             Channel::S8 => bits as i8 as u32,
             Channel::S16 => bits as i16 as u32,
             _ => bits,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texels around a place, weights along x and y, and what an H200 made of them. Products of weights that are not
+    /// rounded would be off by up to 1/512 of a texel.
+    #[test]
+    fn weights_of_planes_are_an_h200s() {
+        const MIXED: [([f64; 4], i64, i64, f32); 4] = [
+            ([34.888664, -2.3560681, -0.1334002, 28.356068], 26, 107, 19.292383),
+            ([-0.1334002, 28.356068, 30.577734, -6.665998], 137, 104, 13.210177),
+            ([-13.332999, 15.155466, 17.378134, -19.8666], 1, 76, -4.1043487),
+            ([17.378134, -19.8666, -17.643932, 10.844534], 112, 72, -0.54974335),
+        ];
+        for (texels, x, y, expected) in MIXED {
+            let sum: f64 = texels.iter().zip(plane_weights(x, y)).map(|(t, weight)| t * weight as f64).sum();
+            let got = sum / WEIGHTS as f64;
+            assert!(
+                (got - f64::from(expected)).abs() < 2e-6 * expected.abs().max(1.0) as f64,
+                "{got} {expected}"
+            );
         }
     }
 }

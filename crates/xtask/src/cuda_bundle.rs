@@ -19,19 +19,21 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
         return Err(extra.unexpected().into());
     }
     shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "cli"]))?;
-    shell::create_dir(&dir)?;
+    let tests = shell::root().join("tests");
+    shell::create_dir(&dir.join("cuda"))?;
+    bundle::copy(&tests.join("script.sh"), &dir.join("script.sh"))?;
     bundle::copy(&shell::target_dir().join("release/sassafras"), &dir.join("sassafras"))?;
     let mut programs = 0;
     for part in PARTS {
-        let files = shell::files_below(&shell::root().join("tests/cuda"), part)?;
+        let files = shell::files_below(&tests.join("cuda"), part)?;
         if files.is_empty() {
             return Err(format!("tests/cuda has no .{part} file to put into the bundle").into());
         }
         for file in &files {
-            bundle::copy(file, &dir.join(file.file_name().ok_or("a file without a name")?))?;
+            bundle::copy(file, &dir.join("cuda").join(file.file_name().ok_or("a file without a name")?))?;
         }
         programs += if part == "cu" { files.len() } else { 0 };
     }
-    println!("{programs} programs in {0}; start {0}/run.sh {0}/sassafras there", dir.display());
+    println!("{programs} programs in {0}; start {0}/cuda/run.sh {0}/sassafras there", dir.display());
     Ok(())
 }

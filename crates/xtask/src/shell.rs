@@ -22,17 +22,11 @@ pub fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     command
 }
 
-/// Builds the command as people install it (the alias `dist` in `.cargo/config.toml`) and copies it, as docs/callers.md
-/// says; says where it is. What a linker writes in small pieces stays in small pieces in Linux's page cache, and takes
-/// a fifth of a millisecond more to map at each start; ptxas is a copy, too.
+/// Builds the command as people install it (the alias `dist` in `.cargo/config.toml`); says where it is.
 pub fn installed_command() -> Result<PathBuf> {
     // Words behind the alias would be for rustc.
     run(&mut cargo(["--quiet", "dist"]))?;
-    let linked = target_dir().join("x86_64-unknown-linux-musl/dist/sassafras");
-    let installed = target_dir().join("bench/ptxas");
-    create_dir(&target_dir().join("bench"))?;
-    std::fs::copy(&linked, &installed).map_err(|e| format!("cannot copy {}: {e}", linked.display()))?;
-    Ok(installed)
+    Ok(target_dir().join("x86_64-unknown-linux-musl/dist/sassafras"))
 }
 
 /// Runs a command with its output on the terminal.

@@ -50,6 +50,11 @@ impl Given {
         }
     }
 
+    /// Is it given, and not as zero?
+    pub fn asks_for(&self, id: Id) -> bool {
+        self.has(id) && self.number(id) != Some(0)
+    }
+
     pub fn word(&self, id: Id) -> Option<&str> {
         match self.get(id) {
             Some(Value::Word(word)) => Some(word),

@@ -10,6 +10,7 @@ use crate::log::{Log, Stop};
 use ptx::ast::{Item, Module, SymbolInfo, SymbolKind};
 use ptx::target::Suffix;
 use sassafras::Bounds;
+use std::path::Path;
 
 type Rule = fn(&Given, &mut Log) -> Result<(), Stop>;
 
@@ -434,8 +435,14 @@ fn launch_bounds(given: &Given, log: &mut Log) -> Result<(), Stop> {
 }
 
 fn ptx_length(given: &Given, log: &mut Log) -> Result<(), Stop> {
-    if given.number(Id::PtxLength).is_some_and(|length| length != 0) && !given.has(Id::Okey) {
-        log.warning("'--ptx-length' option is ignored unless '--okey' option is specified");
+    match (given.asks_for(Id::PtxLength), given.asks_for(Id::Okey)) {
+        (true, false) => {
+            log.warning("'--ptx-length' option is ignored unless '--okey' option is specified");
+        }
+        (false, true) => {
+            log.warning("'--ptx-length' option should be specified when '--okey' option is given");
+        }
+        _ => {}
     }
     Ok(())
 }
@@ -461,6 +468,9 @@ fn preserve_relocs(given: &Given, log: &mut Log) -> Result<(), Stop> {
 
 /// Files of ptxas's own formats: none can be right.
 fn controls(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    if let Some(file) = given.word(Id::QueryControls).filter(|file| !can_be_written(file)) {
+        return Err(log.fatal(&format!("File '{file}' could not be opened")));
+    }
     if let Some(file) = given.word(Id::ApplyControls) {
         return Err(log.fatal(&match std::fs::exists(file) {
             Ok(true) => format!("Input file '{file}' not in expected format"),
@@ -475,6 +485,12 @@ fn controls(given: &Given, log: &mut Log) -> Result<(), Stop> {
         return Err(log.fatal("Parsing error near 'template initialization': failed"));
     }
     Ok(())
+}
+
+/// As far as can be known without making the file.
+fn can_be_written(file: &str) -> bool {
+    let has_folder = |folder: &Path| folder.as_os_str().is_empty() || folder.is_dir();
+    !Path::new(file).is_dir() && Path::new(file).parent().is_some_and(has_folder)
 }
 
 /// `-g`, or a module that asks for it.

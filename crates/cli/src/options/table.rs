@@ -200,7 +200,7 @@ options! {
     ToolName "tool-name" "tool-name" Kind::Word, Hidden, Done, "NAME", "the first word of every message";
     CudaApiVersion "cuda-api-version" "cuda-api-version" Kind::Word, Hidden, Done, "13.0", "";
     PtxLength "ptx-length" "ptxlen" Kind::Unsigned, Hidden, Nothing("only for encrypted PTX"), "N", "";
-    Okey "okey" "" Kind::Word, Hidden, Missing, "KEY", "encrypted PTX";
+    Okey "okey" "" Kind::Unsigned, Hidden, Missing, "KEY", "encrypted PTX; 0: it is not";
     StackThreshold "device-stack-protector-frame-size-threshold" "device-stack-protector-size" Kind::Number, Hidden, Nothing(NO_CHECK), "N", "";
     ProfileOptions "profile-options" "" Kind::Pairs, Hidden, Done, "KEYWORD=VALUE", "";
     Stats "compiler-stats" "" Kind::ListOf(&["time", "t", "memory", "m", "phase-wise", "p", "detailed", "d"]), Hidden, Done, "time,memory", "phase-wise and detailed print nothing more";

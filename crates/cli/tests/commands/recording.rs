@@ -35,6 +35,13 @@ pub struct Answer {
     pub stderr: String,
 }
 
+impl Answer {
+    /// A plain no of ours: no file, and it says that something is not supported.
+    pub fn is_refusal(&self) -> bool {
+        self.exit_code == 255 && self.outputs.is_empty() && self.stderr.contains("not supported")
+    }
+}
+
 impl Case {
     pub fn line(&self) -> String {
         let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();

@@ -77,6 +77,8 @@ pub struct Image {
     pub beyond: &'static str,
     /// Coordinates go from 0 to 1.
     pub normalised: bool,
+    /// Texels around a place are mixed.
+    pub linear: bool,
     /// Channels of 8 and 16 bits are integers, not fractions.
     pub integers: bool,
 }

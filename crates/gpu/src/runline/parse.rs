@@ -254,12 +254,14 @@ impl<'a> Reader<'a> {
             layered: false,
             beyond: "clamp",
             normalised: false,
+            linear: false,
             integers: false,
         };
         while self.takes(Token::Mark(",")) {
             match self.name("a property of the image")? {
                 "layered" => image.layered = true,
                 "normalised" => image.normalised = true,
+                "linear" => image.linear = true,
                 "integers" => image.integers = true,
                 name => {
                     let known = BEYOND.into_iter().find(|known| *known == name);

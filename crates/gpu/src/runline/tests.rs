@@ -402,12 +402,12 @@ fn maps_refer_to_memory() {
 #[test]
 fn images_refer_to_memory() {
     let text = "k grid=(1) block=(32) args: x:u8[96]=i n:u32=3 \
-        t:image(x, u8x4, (4, 3, 2), layered, wrap, normalised, integers)";
+        t:image(x, u8x4, (4, 3, 2), layered, wrap, normalised, linear, integers)";
     let run = launch(text).unwrap();
     let Contents::Image(image) = &run.args[2].contents else { panic!("{:?}", run.args) };
     assert_eq!((image.buffer, image.channel, image.channels, image.beyond), (0, "u8", 4, "wrap"));
     assert_eq!((&image.sizes[..], image.layered), (&[4, 3, 2][..], true));
-    assert!(image.normalised && image.integers);
+    assert!(image.normalised && image.linear && image.integers);
     let make = |object: Object, address: u64| -> Result<Vec<u8>, String> {
         assert!(matches!(object, Object::Image(_)) && address == 0x1000);
         Ok(vec![7; 8])

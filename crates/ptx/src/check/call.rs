@@ -246,6 +246,26 @@ impl Parser<'_> {
         }
     }
 
+    /// What goes to a call or comes from it does so for all threads.
+    pub(crate) fn check_argument_guard(&mut self, inst: &Inst) {
+        let mnemonic = self.opcodes[inst.opcode.0 as usize].mnemonic;
+        if inst.guard.is_none() || !matches!(mnemonic, "ld" | "st") {
+            return;
+        }
+        let address = self.body.list(inst.operands).iter().find_map(|o| match o {
+            Operand::Address(range) => self.body.list(*range).first(),
+            _ => None,
+        });
+        let Some(Operand::Symbol(symbol)) = address.copied() else { return };
+        let kind = self.symbols.get(symbol.0 as usize).map(|info| &info.kind);
+        let is_param = matches!(kind, Some(SymbolKind::Variable { space: Space::Param, .. }));
+        if is_param && !self.is_own_formal(symbol) {
+            let name = self.symbol_name(symbol);
+            let text = format!("Illegal to predicate instruction '{mnemonic}.param' with operand '{name}'");
+            self.error(inst.span, text);
+        }
+    }
+
     fn is_own_formal(&self, symbol: Symbol) -> bool {
         let formals = &self.function.formals;
         formals.params.contains(&symbol) || formals.returns.contains(&symbol)

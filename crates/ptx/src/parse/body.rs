@@ -325,6 +325,7 @@ impl<'s> Parser<'s> {
         let end = self.expect(b';')?;
         let inst = Inst { opcode, guard, operands, span: start.to(end.span()) };
         self.check_instruction(&inst)?;
+        self.check_argument_guard(&inst);
         self.add_statement(Stmt::Inst(inst));
         Ok(())
     }

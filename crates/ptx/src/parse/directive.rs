@@ -93,12 +93,27 @@ impl<'s> Parser<'s> {
             }
             if local.is_some() && place != PragmaPlace::Body {
                 self.error(start, format!("Pragma '{text}' is allowed only within function scope"));
+            } else if text.starts_with("abi_param_reg ") && place == PragmaPlace::Body {
+                self.parameter_registers(text, start);
             } else if text == "enable_smem_spilling" && !self.function.entry && place == PragmaPlace::Body {
                 self.error(start, format!("Pragma '{text}' cannot be specified for device functions"));
             }
         }
         self.expect(b';')?;
         Ok(strings)
+    }
+
+    /// Only a device function is called, and in one way.
+    fn parameter_registers(&mut self, text: &str, at: Span) {
+        let repeated = std::mem::replace(&mut self.function.parameter_registers, true);
+        let problem = match (self.function.entry, repeated) {
+            (true, _) => "cannot be specified for",
+            (false, true) => "specified multiple times in",
+            (false, false) => return,
+        };
+        let symbol = self.function.symbol.and_then(|symbol| self.symbols.get(symbol.0 as usize));
+        let name = symbol.map_or("", |s| self.names.text(s.name));
+        self.error(at, format!("Pragma '{text}' {problem} function '{name}'"));
     }
 
     /// `.alias g, f;`: the declared function `g` is `f`.

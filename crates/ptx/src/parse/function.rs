@@ -166,6 +166,7 @@ impl<'s> Parser<'s> {
             function.directives = self.performance_directives()?;
         }
         self.function.entry = function.entry;
+        self.function.symbol = Some(function.symbol);
         self.function.formals = Formals::of(function);
         let end = self.function_body()?;
         let symbol = function.symbol;

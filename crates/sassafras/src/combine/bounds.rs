@@ -30,8 +30,12 @@ impl Combine<'_> {
             Arg::Use(u) => u.is_plain() && u.part.is_none(),
             other => matches!(other, Arg::Imm(_) | Arg::Zero(_)),
         };
+        u64::from(self.word_of(arg).most) + u64::from(!plain)
+    }
+
+    /// What is known of the bits of a word.
+    pub(super) fn word_of(&self, arg: &Arg) -> bits::Word {
         let zeros = |value| self.multiples.get(&value).copied().unwrap_or(0);
-        let words = bits::Words { define: &|value| self.define(value), zeros: &zeros };
-        u64::from(words.of(arg).most) + u64::from(!plain)
+        bits::Words { define: &|value| self.define(value), zeros: &zeros }.of(arg)
     }
 }

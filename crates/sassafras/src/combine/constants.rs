@@ -2,7 +2,7 @@
 //! there.
 
 use super::Combine;
-use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity, eval};
+use ori::{Arg, File, Function, InstData, Op, Part, Pseudo, Use, Value, entity::Entity, eval};
 use sass::M;
 
 /// A parameter of the kernel that more instructions want has a register.
@@ -15,6 +15,11 @@ impl Combine<'_> {
         for at in 0..data.args.len() {
             if data.args[at] == Arg::Imm(0) && has_zero(op, at) {
                 data.args[at] = Arg::Zero(File::R);
+            }
+        }
+        for at in 0..data.args.len() {
+            if op == sass::Op::SEL && matches!(data.args[at], Arg::Imm(_)) && self.fuel.burn() {
+                self.swaps(op, at, data);
             }
             let Arg::Use(u) = data.args[at] else { continue };
             if self.function.values[u.value].file == File::P {
@@ -88,7 +93,7 @@ impl Combine<'_> {
 
     /// The constant that a word is.
     fn constant(&self, u: &Use) -> Option<Arg> {
-        if let Some(bits) = self.known_bits(u) {
+        if let Some(bits) = self.bits().of_use(u) {
             return Some(match bits as u32 {
                 0 => Arg::Zero(File::R),
                 bits => Arg::Imm(i64::from(bits as i32)),
@@ -107,17 +112,16 @@ impl Combine<'_> {
         }
     }
 
-    /// The bits of the words that are used, before anything is done to them.
-    fn known_bits(&self, u: &Use) -> Option<u64> {
-        let bits = self.known[u.value.index()]?;
-        match u.part {
-            None => Some(bits),
-            Some(Part { first, count }) if first + count <= 2 => {
-                let mask = if count >= 2 { u64::MAX } else { u64::from(u32::MAX) };
-                Some(bits >> (32 * u32::from(first)) & mask)
-            }
-            _ => None,
+    fn bits(&self) -> Known<'_> {
+        Known { function: self.function, bits: &self.known }
+    }
+
+    /// The results of an instruction, if they are known.
+    pub(super) fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
+        if self.is_never_below(data) {
+            return Some(vec![(data.results[0], 1)]);
         }
+        self.bits().results(data)
     }
 
     /// Finds out what an instruction gives, if all arguments are known. Its words become constants of their own; it is
@@ -151,9 +155,31 @@ impl Combine<'_> {
             }
         }
     }
+}
+
+/// Values whose bits are known: what is computed of them is known, too.
+pub struct Known<'a> {
+    pub function: &'a Function,
+    /// By value.
+    pub bits: &'a [Option<u64>],
+}
+
+impl Known<'_> {
+    /// The bits of the words that are used, before anything is done to them.
+    fn of_use(&self, u: &Use) -> Option<u64> {
+        let bits = (*self.bits.get(u.value.index())?)?;
+        match u.part {
+            None => Some(bits),
+            Some(Part { first, count }) if first + count <= 2 => {
+                let mask = if count >= 2 { u64::MAX } else { u64::from(u32::MAX) };
+                Some(bits >> (32 * u32::from(first)) & mask)
+            }
+            _ => None,
+        }
+    }
 
     /// The results of an instruction whose arguments are all known.
-    fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
+    pub fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
         if data.guard.is_some() {
             return None;
         }
@@ -161,6 +187,12 @@ impl Combine<'_> {
         // Some thread is always there.
         if op == sass::Op::VOTEU && data.modifiers[..] == [M::ANY] && data.args[..] == [Arg::True(true)] {
             return Some(data.results.iter().map(|r| (*r, 1)).collect());
+        }
+        // All threads have it, whosever value each one gets.
+        if op == sass::Op::SHFL {
+            let bits = self.argument(data.args.first()?)?.bits;
+            let word = data.results.iter().find(|r| self.function.values[**r].file == File::R)?;
+            return Some(vec![(*word, bits)]);
         }
         if !super::is_function(data) || is_double_or_half(op) {
             return None;
@@ -191,10 +223,11 @@ impl Combine<'_> {
         let (Op::Pseudo(Pseudo::Pack), [Arg::Use(low), Arg::Use(high)]) = (data.op, &data.args[..]) else {
             return None;
         };
-        if self.words(low) != 1 || self.words(high) != 1 {
+        let is_word = |u: &Use| u.part.map_or(self.function.values[u.value].words, |p| p.count) == 1;
+        if !is_word(low) || !is_word(high) {
             return None;
         }
-        let bits = self.known_bits(high)? << 32 | self.known_bits(low)?;
+        let bits = self.of_use(high)? << 32 | self.of_use(low)?;
         Some(vec![(data.results[0], bits)])
     }
 
@@ -205,7 +238,7 @@ impl Combine<'_> {
             Arg::MinusZero => eval::Arg::word(0).neg(),
             Arg::True(sense) => eval::Arg::predicate(*sense),
             Arg::Use(u) if u.suffixes[1] == M::Empty && !(u.negated && u.inverted) => eval::Arg {
-                bits: self.known_bits(u)?,
+                bits: self.of_use(u)?,
                 negated: u.negated || u.inverted,
                 absolute: u.absolute,
                 part: u.suffixes[0],
@@ -217,9 +250,10 @@ impl Combine<'_> {
 
 /// May RZ stand there in place of a zero?
 fn has_zero(op: sass::Op, at: usize) -> bool {
-    use sass::Op::{IADD3, IMAD, SEL};
+    use sass::Op::{IADD3, IMAD, PRMT, SEL};
     match op {
         IADD3 | IMAD => at < 3,
+        PRMT => at != 1,
         SEL => at < 2,
         _ => false,
     }

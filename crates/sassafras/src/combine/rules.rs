@@ -13,6 +13,7 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Pseudo(Pseudo::Pack), whole_value),
     (Op::Pseudo(Pseudo::Pack), wide_sum),
     (Op::Pseudo(Pseudo::Pack), shifted_sum),
+    (Op::Pseudo(Pseudo::Pack), number_to_sum),
     (Op::Pseudo(Pseudo::Pack), zeros),
     (Op::Pseudo(Pseudo::Copy), guarded_load),
     (Op::Machine(sass::Op::MOV), move_),
@@ -25,7 +26,10 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::LOP3), bitwise),
     (Op::Machine(sass::Op::LOP3), bitwise_of_bitwise),
     (Op::Machine(sass::Op::ISETP), lower_words_decide),
+    (Op::Machine(sass::Op::PRMT), chosen_bytes),
+    (Op::Machine(sass::Op::PRMT), extended),
     (Op::Machine(sass::Op::R2UR), to_uniform),
+    (Op::Machine(sass::Op::FMUL), |c, data| c.choice_of_constants(data)),
     (Op::Machine(sass::Op::HGMMA), always_adds),
     (Op::Machine(sass::Op::HADD2), halves),
     (Op::Machine(sass::Op::HFMA2), halves),
@@ -215,6 +219,47 @@ fn shifted_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         return Some(Rewrite::Become(Box::new(InstData { args, ..data.clone() })));
     }
     None
+}
+
+/// `(x + n) + m` of 64 bits: the numbers are added at once, so that pointers that advance don't wait for each other.
+fn number_to_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([low, high], None) = (&data.args[..], &data.guard) else { return None };
+    let [sum, m] = c.sum64(low, high)?;
+    let [x, n] = c.sum64(&sum[0], &sum[1])?;
+    if !x.iter().all(|word| matches!(word, Arg::Use(_))) {
+        return None;
+    }
+    let all = number64(&m)?.wrapping_add(number64(&n)?);
+    let number = |word: u32| if word == 0 { RZ } else { Arg::Imm(i64::from(word as i32)) };
+    let [low, high] = [c.function.value(File::R, 1), c.function.value(File::R, 1)];
+    let carry = c.function.value(File::P, 1);
+    c.grow();
+    let iadd = |results: &[Value], modifiers: &[M], args: &[Arg]| InstData {
+        op: Op::Machine(sass::Op::IADD3),
+        modifiers: modifiers.into(),
+        results: results.into(),
+        args: args.into(),
+        ..data.clone()
+    };
+    c.append(iadd(&[low, carry], &[], &[x[0], number(all as u32), RZ]));
+    let args = [x[1], number((all >> 32) as u32), RZ, carry.into(), Arg::True(false)];
+    c.append(iadd(&[high], &[M::X], &args));
+    let args = SmallVec::from_slice(&[low.into(), high.into()]);
+    Some(Rewrite::Become(Box::new(InstData { args, ..data.clone() })))
+}
+
+/// The number that an instruction names.
+fn number(arg: &Arg) -> Option<u32> {
+    match arg {
+        Arg::Imm(n) => Some(*n as u32),
+        Arg::Zero(_) => Some(0),
+        _ => None,
+    }
+}
+
+/// The same of 64 bits.
+fn number64([low, high]: &[Arg; 2]) -> Option<u64> {
+    Some(u64::from(number(high)?) << 32 | u64::from(number(low)?))
 }
 
 /// A half of a word whose bytes were put together: the half that went in.
@@ -445,8 +490,55 @@ fn bitwise_of_bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 /// A constant needs no way from the general registers.
 fn to_uniform(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [arg @ Arg::Use(u)] = &data.args[..] else { return None };
-    let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some() && data.guard.is_none())?;
-    c.legal(data, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
+    let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some())?;
+    // Where the guard is false, there is nothing: a constant is as good.
+    let is_nothing = |kept: &Value| c.define(*kept).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
+    if data.guard.as_ref().is_some_and(|guard| !guard.kept.iter().all(is_nothing)) {
+        return None;
+    }
+    let always = InstData { guard: None, ..data.clone() };
+    c.legal(&always, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
+}
+
+/// The word and the selector of a `PRMT` that chooses bytes of it, of zero, and signs of such bytes.
+fn bytes_of(data: &InstData) -> Option<(Arg, u32)> {
+    match (&data.modifiers[..], &data.args[..], &data.guard) {
+        ([], [from, Arg::Imm(selector), Arg::Zero(_)], None) => Some((*from, *selector as u32)),
+        _ => None,
+    }
+}
+
+/// Bytes chosen of chosen bytes.
+fn chosen_bytes(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    const ZERO: u32 = 7;
+    let (chosen, outer) = bytes_of(data)?;
+    let inner = c.define(plain(&chosen)?).filter(|d| d.op == Op::Machine(sass::Op::PRMT))?;
+    let (from, inner) = bytes_of(inner)?;
+    let nibble = |place: u32| match outer >> (4 * place) & 15 {
+        n @ 0..4 => inner >> (4 * n) & 15,
+        n @ 8..12 => match inner >> (4 * (n - 8)) & 15 {
+            // Which is a byte, of zero, or a sign already.
+            m @ 0..4 => m | 8,
+            4..8 => ZERO,
+            sign => sign,
+        },
+        _ => ZERO,
+    };
+    let both = (0..4).map(|place| nibble(place) << (4 * place)).sum::<u32>();
+    c.legal(data, sass::Op::PRMT, &[], &[from, Arg::Imm(both.into()), RZ])
+}
+
+/// A word that its lower bits are already, extended by zeros or by a sign that is zero.
+fn extended(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let (from, selector) = bytes_of(data)?;
+    let zeros = match selector {
+        0x7710 => 0xffff_0000,
+        0x7770 => 0xffff_ff00,
+        0x9910 => 0xffff_8000,
+        0x8880 => 0xffff_ff80,
+        _ => return None,
+    };
+    (c.word_of(&from).ones & zeros == 0).then(|| c.same(data, &from)).flatten()
 }
 
 /// The predicate that tells a product of a warpgroup to add to its accumulator may be left out where it is true.
@@ -498,11 +590,6 @@ fn offset_in_base(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 /// What a base is the sum of: a value and a number.
 fn base_and_offset(c: &mut Combine, base: Value, at: u32) -> Option<(Value, i64)> {
     let data = c.define(base)?;
-    let number = |arg: &Arg| match arg {
-        Arg::Imm(n) => Some(*n as u32),
-        Arg::Zero(_) => Some(0),
-        _ => None,
-    };
     match (data.op, &data.args[..]) {
         (Op::Machine(sass::Op::IADD3), _) => {
             let [x, n @ Arg::Imm(_), RZ] = terms(data)? else { return None };
@@ -510,7 +597,7 @@ fn base_and_offset(c: &mut Combine, base: Value, at: u32) -> Option<(Value, i64)
         }
         (Op::Pseudo(Pseudo::Pack), [low, high]) => {
             let [x, n] = c.sum64(low, high)?;
-            let n = (u64::from(number(&n[1])?) << 32 | u64::from(number(&n[0])?)) as i64;
+            let n = number64(&n)? as i64;
             if !OFFSETS.contains(&n) || !x.iter().all(|w| matches!(w, Arg::Use(_))) {
                 return None;
             }

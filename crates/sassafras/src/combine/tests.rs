@@ -125,7 +125,7 @@ impl Program {
     fn step(&mut self) {
         let word = [(File::R, 1)];
         let (a, b, c) = (self.word(), self.word(), self.word());
-        match self.random.below(26) {
+        match self.random.below(31) {
             0..3 => {
                 let b = if self.random.below(4) == 0 { b.negated() } else { b };
                 let sum = self.emit(sass::Op::IADD3, &[], &word, &[a, b, RZ]);
@@ -226,6 +226,39 @@ impl Program {
                 let value = self.emit(sass::Op::FSETP, &[relation, M::AND], &[(File::P, 1)], &args);
                 self.predicates.push(value);
             }
+            25 => {
+                let a = self.register();
+                let a = if self.random.below(2) == 0 { a.negated() } else { a.absolute() };
+                let value = self.emit(sass::Op::FADD, &[], &word, &[a, Arg::MinusZero]);
+                self.words.push(value);
+            }
+            26 => {
+                let x = self.register();
+                let value = self.emit(sass::Op::MUFU, &[M::EX2], &word, &[x]);
+                let sum = self.emit(sass::Op::FADD, &[], &word, &[value.into(), Arg::Imm(0x3f80_0000)]);
+                let args =
+                    [Arg::True(true), Arg::from(sum).absolute(), Arg::Imm(0x0080_0000), Arg::True(true)];
+                let normal = self.emit(sass::Op::FSETP, &[M::GEU, M::AND], &[(File::P, 1)], &args);
+                self.words.extend([value, sum]);
+                self.predicates.push(normal);
+            }
+            27 => {
+                let numbers = [0x3f80_0000, 0x3e80_0000, 0x4b80_0000].map(Arg::Imm);
+                let number = self.random.one(&numbers);
+                let constant = self.emit(sass::Op::MOV, &[], &word, &[number]);
+                let guard = self.guard(&[constant]);
+                let args = [constant.into(), self.random.one(&numbers)];
+                let value = self.push(Op::Machine(sass::Op::FMUL), &[], &word, &args, guard);
+                self.words.push(value);
+            }
+            28..30 => {
+                let selectors =
+                    [0x7710, 0x7770, 0x9910, 0x8880, 0x7771, 0x7732, 0x3210, 0xb321, 0x7607, 0x9bd2];
+                let selector = Arg::Imm(self.random.one(&selectors));
+                let from = self.register();
+                let value = self.emit(sass::Op::PRMT, &[], &word, &[from, selector, RZ]);
+                self.words.push(value);
+            }
             22..25 => {
                 let lut = Arg::Imm(self.random.one(&[0xc0, 0xfc, 0x3c, 0xf8, 0x80, 0xfe, 0xca, 0x69]));
                 let c = if self.random.below(2) == 0 { Arg::True(true) } else { self.predicate() };
@@ -312,6 +345,7 @@ impl Interpreter<'_> {
             }
             Arg::Imm(n) => eval::Arg::word(*n as u32),
             Arg::Zero(_) => eval::Arg::word(0),
+            Arg::MinusZero => eval::Arg::word(0).neg(),
             Arg::True(sense) => eval::Arg::predicate(*sense),
             Arg::Const { offset, .. } => eval::Arg::word(memory(self.seed, u64::from(*offset))),
             other => panic!("{other}"),

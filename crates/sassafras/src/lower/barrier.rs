@@ -80,7 +80,7 @@ impl<'a> Lower<'_, 'a> {
                 l.emit_to(Op::B2R, &[M::RESULT], &[], places);
             })?;
             let result = l.kernel.code.value(file, 1);
-            l.from_fixed(result);
+            l.take_fixed(result);
             l.set(ins.get(0)?, result)
         })
     }

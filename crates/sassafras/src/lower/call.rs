@@ -8,8 +8,9 @@
 use super::build::RZ;
 use super::instruction::Ins;
 use super::{Lower, gradient};
-use crate::abi::{self, Shape, Signature, Slot};
+use crate::abi::{self, Convention, Room, Shape, Signature, Slot};
 use crate::bank0::Machine;
+use crate::pragmas::Conventions;
 use ori::{Arg, File, Fixed, Op, Part, Pseudo, Use, Value};
 use ptx::Type;
 use ptx::ast::{self, Item, Operand, Param, ParamPlace, Reg, Space, Stmt, Symbol, SymbolKind};
@@ -121,14 +122,14 @@ pub fn shape(param: &Param) -> Shape {
     Shape { bytes: param.bytes() as u32, align: param.alignment() as u32 }
 }
 
-pub fn signature(returns: &[Param], params: &[Param]) -> Signature {
+fn signature(room: Room, returns: &[Param], params: &[Param]) -> Signature {
     let shapes = |list: &[Param]| list.iter().map(shape).collect::<Vec<_>>();
-    Signature::new(&shapes(returns), &shapes(params))
+    Signature::new(room, &shapes(returns), &shapes(params))
 }
 
 /// A function's type as `nvlink` compares it: the result and the parameters, each a letter for its scalar type, and how
-/// many there are in an array. What ptxas writes, for all types that it takes.
-pub fn prototype_text(returns: &[Param], params: &[Param]) -> String {
+/// many there are in an array; then the registers that a pragma asks for. What ptxas writes, for all types that it takes.
+pub fn prototype_text(asked: Option<Room>, returns: &[Param], params: &[Param]) -> String {
     let letter = |param: &Param| match (param.ty.bits() * u32::from(param.vector.max(1)), param.ty.name()) {
         (32, "f32") => 'f',
         (64, "f64") => 'd',
@@ -149,6 +150,11 @@ pub fn prototype_text(returns: &[Param], params: &[Param]) -> String {
             text += &count.to_string();
         }
     }
+    text += &match asked {
+        None => String::new(),
+        Some(Room::Words(words)) => format!("|{words}"),
+        Some(Room::UpTo(_)) => "|a".to_string(),
+    };
     text
 }
 
@@ -157,12 +163,14 @@ struct Callee<'a> {
     /// A function by name, or an address in a register.
     symbol: Option<Symbol>,
     address: Option<Value>,
+    /// The registers that a pragma asks for.
+    asked: Option<Room>,
     returns: &'a [Param],
     params: &'a [Param],
 }
 
 /// The bytes of the stack that the calls of a body put parameters and results to.
-pub fn outgoing(module: &ast::Module, body: &ast::Body, machine: &Machine) -> u32 {
+pub fn outgoing(module: &ast::Module, body: &ast::Body, machine: &Machine, conventions: &Conventions) -> u32 {
     let mut most = 0;
     for stmt in &body.stmts {
         let Stmt::Inst(inst) = stmt else { continue };
@@ -173,7 +181,8 @@ pub fn outgoing(module: &ast::Module, body: &ast::Body, machine: &Machine) -> u3
         if opcode.mnemonic == "call"
             && let Some((returns, params)) = prototype(module, body, body.list(inst.operands))
         {
-            let signature = signature(returns, params);
+            let room = conventions.of_call(inst.span.start).unwrap_or(Room::USUAL);
+            let signature = signature(room, returns, params);
             let results: u32 = returns.iter().map(|r| 4 * shape(r).words()).sum();
             most = most.max(
                 signature.stack.next_multiple_of(16)
@@ -185,7 +194,7 @@ pub fn outgoing(module: &ast::Module, body: &ast::Body, machine: &Machine) -> u3
 }
 
 /// The formal results and parameters of the function that a call's operands name.
-fn prototype<'a>(
+pub fn prototype<'a>(
     module: &'a ast::Module,
     body: &'a ast::Body,
     operands: &[Operand],
@@ -343,9 +352,10 @@ impl<'a> Lower<'_, 'a> {
 
     /// What a device function gets.
     pub(super) fn receive(&mut self, function: &ast::Function) -> Option<()> {
-        let signature = signature(&function.returns, &function.params);
+        let room = self.conventions.of(function).unwrap_or(Room::USUAL);
+        let signature = signature(room, &function.returns, &function.params);
         let mut results = Vec::new();
-        let mut fixed = Fixed::default();
+        let mut fixed = Fixed { words: signature.convention.unusual_words(), ..Fixed::default() };
         if let Some(register) = signature.result_address {
             let value = self.kernel.code.value(File::R, 1);
             self.result_address = Some(value);
@@ -462,7 +472,8 @@ impl<'a> Lower<'_, 'a> {
             Operand::Symbol(s) => (Some(*s), None),
             operand => (None, Some(self.wide(operand, Type::U64)?)),
         };
-        let callee = Callee { symbol, address, returns, params };
+        let asked = self.conventions.of_call(self.at);
+        let callee = Callee { symbol, address, asked, returns, params };
         self.emit_call(&callee, results, args)
     }
 
@@ -470,8 +481,9 @@ impl<'a> Lower<'_, 'a> {
         if (results.len(), args.len()) != (callee.returns.len(), callee.params.len()) {
             return None;
         }
-        let signature = signature(callee.returns, callee.params);
-        let mut fixed = Fixed::default();
+        let room = callee.asked.unwrap_or(Room::USUAL);
+        let signature = signature(room, callee.returns, callee.params);
+        let mut fixed = Fixed { words: signature.convention.unusual_words(), ..Fixed::default() };
         let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
         if let Some(register) = signature.result_address {
             let place = i64::from(signature.stack.next_multiple_of(16));
@@ -545,8 +557,9 @@ impl<'a> Lower<'_, 'a> {
     fn callee(&mut self, callee: &Callee<'a>, fixed: &mut Fixed) -> Option<Arg> {
         self.kernel.calls = true;
         if let Some(address) = callee.address {
-            self.kernel.pointer_calls.push(prototype_text(callee.returns, callee.params));
-            fixed.args.push(abi::callee(&self.kernel.code));
+            let text = prototype_text(callee.asked, callee.returns, callee.params);
+            self.kernel.pointer_calls.push(text);
+            fixed.args.push(Convention::of(fixed).callee(&self.kernel.code));
             return Some(address.into());
         }
         let symbol = self.data.aliased(callee.symbol?);
@@ -573,7 +586,7 @@ impl<'a> Lower<'_, 'a> {
     ) -> Vec<Value> {
         let shapes: Vec<Shape> = params.iter().map(|(shape, _)| *shape).collect();
         let result = Shape { bytes: 4 * u32::from(result_words), align: 4 };
-        let signature = Signature::new(&[result], &shapes);
+        let signature = Signature::new(Room::USUAL, &[result], &shapes);
         let mut fixed = Fixed::default();
         self.kernel.calls = true;
         let mut operands = vec![self.named_callee(name.into(), false, &mut fixed)];

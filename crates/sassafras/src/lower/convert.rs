@@ -267,6 +267,7 @@ impl<'a> Lower<'_, 'a> {
         Some(match ty.name() {
             "f16" => self.emit(Op::HADD2, &[], 1, &[half, Arg::MinusZero]),
             "bf16" => self.emit(Op::HFMA2, &[M::BF16_V2], 1, &[Arg::MinusZero, RZ, half]),
+            "f32" if ins.flag("sat") => self.emit(Op::FADD, &[flush, &[M::SAT]].concat(), 1, &[RZ, arg]),
             "f32" if !flush.is_empty() => self.emit(Op::FADD, flush, 1, &[arg, Arg::MinusZero]),
             _ => self.copy(arg),
         })

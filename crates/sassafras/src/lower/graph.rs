@@ -1,6 +1,7 @@
 //! The control flow of a PTX body: blocks of instructions, and the registers that are live into each.
 
 use super::call::ParamWords;
+use crate::pragmas;
 use ptx::ast::{Body, Guard, Inst, Module, Operand, Reg, Stmt, Symbol};
 use ptx::diag::Span;
 use ptx::table::{Opcode, Role};
@@ -19,6 +20,8 @@ pub struct PtxBlock<'a> {
     pub end: End,
     /// Of the instruction that ends it.
     pub span: Span,
+    /// A pragma in it says that a loop with this header is not to be unrolled.
+    pub rolled: bool,
     pub preds: Vec<usize>,
     /// In order of their numbers.
     pub live_in: Vec<Reg>,
@@ -188,6 +191,7 @@ fn empty<'a>() -> PtxBlock<'a> {
         insts: Vec::new(),
         end: End::Exit,
         span: Span::default(),
+        rolled: false,
         preds: Vec::new(),
         live_in: Vec::new(),
     }
@@ -240,6 +244,9 @@ impl<'a> Builder<'a> {
                     self.start(block);
                 }
                 Stmt::Inst(inst) => self.inst(inst),
+                Stmt::Pragma(strings) if self.open => {
+                    self.blocks[self.current].rolled |= pragmas::keeps_rolled(strings);
+                }
                 _ => {}
             }
         }

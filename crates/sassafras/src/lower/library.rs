@@ -8,6 +8,7 @@ use super::graph::End;
 use super::{Env, Lines, Lower};
 use crate::data::Data;
 use crate::launch::Bounds;
+use crate::pragmas::Conventions;
 use ori::{Arg, Edge, Terminator, Value};
 use ptx::ast::{self, Item, ParamPlace, Reg};
 use rustc_hash::FxHashMap;
@@ -50,6 +51,7 @@ static ROUTINES: [Routine; COUNT] = routines! {
 /// Places in the library are of no interest to the user: the instruction's own line counts.
 static LINES: OnceLock<Lines> = OnceLock::new();
 static DATA: OnceLock<Data> = OnceLock::new();
+static CONVENTIONS: OnceLock<Conventions> = OnceLock::new();
 
 fn find(name: &str) -> Option<(&'static ast::Module<'static>, &'static ast::Function<'static>)> {
     let routine = ROUTINES.iter().find(|routine| routine.name == name)?;
@@ -102,7 +104,7 @@ impl Lower<'_, '_> {
             let data = DATA.get_or_init(Data::default);
             let (bounds, machine, watched, caches) = (&Bounds::NONE, self.machine, &[], self.caches);
             let (limits, serial, debug, withheld) = (&FxHashMap::default(), None, false, &[]);
-            let steered = self.steered;
+            let (steered, conventions) = (self.steered, CONVENTIONS.get_or_init(Conventions::default));
             let env = Env {
                 module,
                 machine,
@@ -116,6 +118,7 @@ impl Lower<'_, '_> {
                 caches,
                 steered,
                 withheld,
+                conventions,
             };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });

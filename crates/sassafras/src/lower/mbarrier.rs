@@ -78,7 +78,8 @@ impl<'a> Lower<'_, 'a> {
         let words = [shifted(self, EXPECTED_SHIFT), shifted(self, PENDING_SHIFT)];
         if self.machine.stores_barriers() {
             let words = self.pack(&words);
-            self.effect(Op::STS, &[M::_64], &[], &[place.base, Arg::Imm(place.offset), words.into()]);
+            let args = [&unit_args(place)[..], &[words.into()]].concat();
+            self.effect(Op::STS, &[M::_64], &[], &args);
             self.effect(Op::FENCE, &[M::VIEW, M::ASYNC, M::S], &[], &[]);
             self.effect(Op::SYNCS, &[M::CCTL, M::IVALL], &[], &[]);
             return Some(());

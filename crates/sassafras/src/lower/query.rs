@@ -26,6 +26,8 @@ static TEXTURES: Table = Table {
     place: 0,
     record: ".nv.unified.texrefDescSize",
     fields: &[
+        // A record has no such field; ptxas reads the first one.
+        ("force_unnormalized_coords", 0x00),
         ("addr_mode_0", 0x0c),
         ("addr_mode_1", 0x10),
         ("addr_mode_2", 0x14),

@@ -56,7 +56,7 @@ impl<'a> Lower<'_, 'a> {
             None => LEAST_ALIGNMENT,
         };
         let align = align.max(LEAST_ALIGNMENT);
-        let below = u64::from(call::outgoing(self.module, self.body, self.machine));
+        let below = u64::from(call::outgoing(self.module, self.body, self.machine, self.conventions));
         // The bytes for calls are so many that what is above them is aligned if the stack pointer is.
         let aligned = below.next_multiple_of(align);
         let extra = if aligned == below { RZ } else { Arg::Imm(below as i64 - aligned as i64) };

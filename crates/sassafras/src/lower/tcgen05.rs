@@ -94,12 +94,12 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// An address in tensor memory: a register and an offset.
+    /// An address in tensor memory: a register and an offset, both of one word.
     fn tensor_place(&mut self, operand: &Operand) -> Option<(Arg, i64)> {
         let Operand::Address(range) = operand else { return None };
         let (base, offset) = match self.body.list(*range) {
             [base] => (base, 0),
-            [base, Operand::Offset(n)] => (base, *n),
+            [base, Operand::Offset(n)] => (base, i64::from(*n as i32)),
             _ => return None,
         };
         let base = self.word(base, Type::B32)?;

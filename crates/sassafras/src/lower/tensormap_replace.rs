@@ -133,8 +133,9 @@ impl<'a> Lower<'_, 'a> {
         let Arg::Use(base) = to.base else { return None };
         let base = self.add64([Arg::word(base.value, 0), Arg::word(base.value, 1)], [offset.into(), RZ]);
         let order = self.order(super::memory::Order::Strong(scope));
+        // As in ptxas's code, no descriptor.
         let mut args = vec![Arg::True(true), RZ];
-        args.extend(self.described(Address { base: base.into(), ..to }, None));
+        args.extend(Address { base: base.into(), ..to }.args());
         args.push(word.into());
         self.effect(Op::ATOMG, &[&[M::E, M::EXCH], order].concat(), &[], &args);
         Some(())

@@ -226,13 +226,13 @@ impl<'a> Lower<'_, 'a> {
             }
         })?;
         for result in results {
-            self.from_fixed(*result);
+            self.take_fixed(*result);
         }
         Some(())
     }
 
     /// Takes a result of gathered threads from its fixed register.
-    pub(super) fn from_fixed(&mut self, result: Value) {
+    pub(super) fn take_fixed(&mut self, result: Value) {
         if self.kernel.code.values[result].file == File::R {
             return self.emit_to(Op::MOV, &[], &[result], &[WORD]);
         }

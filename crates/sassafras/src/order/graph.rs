@@ -8,7 +8,7 @@
 //!   work on passes, so that it is done while they run.
 //! * Nothing at all passes what is not known here: calls, convergence, clocks.
 
-use crate::simplify;
+use crate::{schedule, simplify};
 use ori::{Arg, Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::model::{Model, Part, Port, Unit};
@@ -93,10 +93,10 @@ fn kind(function: &Function, data: &InstData) -> Kind {
     match op {
         LDC | ULDC | LDCU => Kind::Free,
         S2R | S2UR | CS2R if data.args.iter().all(fixed) => Kind::Free,
-        S2R | S2UR | CS2R | BMOV | ELECT | LEPC | R2P | P2R => Kind::Wall,
-        VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX => Kind::Warp,
+        S2R | S2UR | CS2R | BMOV | LEPC | R2P | P2R => Kind::Wall,
+        ELECT | VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX => Kind::Warp,
         WARPSYNC => Kind::Meet,
-        BAR | ATOM | ATOMG | ATOMS | RED => Kind::Order,
+        BAR | SYNCS | ATOM | ATOMG | ATOMS | RED => Kind::Order,
         // Copies to shared memory, their groups, and the wait for these.
         LDGSTS | LDGDEPBAR | DEPBAR => Kind::Order,
         HGMMA | IGMMA | QGMMA | BGMMA | WARPGROUP => Kind::Fence,
@@ -111,6 +111,8 @@ fn of_class(class: Class) -> Kind {
     match class {
         Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Xu | Uniform => Kind::Free,
         Tensor => Kind::Matrix,
+        // Copies that the machine makes on its own, of tensors and in bulk.
+        UniformStore => Kind::Order,
         _ => Kind::Wall,
     }
 }
@@ -226,9 +228,19 @@ pub struct Graph {
 }
 
 impl Graph {
-    pub fn new(function: &Function, block: Block, insts: &[Inst], latencies: &mut Latencies) -> Graph {
+    /// `together` says that the whole warp runs the block at once.
+    pub fn new(
+        function: &Function,
+        (block, together): (Block, bool),
+        insts: &[Inst],
+        latencies: &mut Latencies,
+    ) -> Graph {
         let ports: Vec<Ports> = insts.iter().map(|i| latencies.of(function, *i)).collect();
-        let kinds: Vec<Kind> = insts.iter().map(|i| kind(function, &function.insts[*i])).collect();
+        let kind = |inst: &Inst| match kind(function, &function.insts[*inst]) {
+            Kind::Warp if together && votes(&function.insts[*inst]) => Kind::Matrix,
+            kind => kind,
+        };
+        let kinds: Vec<Kind> = insts.iter().map(kind).collect();
         let mut graph = Graph {
             insts: insts.to_vec(),
             height: vec![0; insts.len()],
@@ -294,7 +306,12 @@ impl Graph {
     /// Cycles between two that stay in order because of their effects.
     fn apart(&self, function: &Function, first: usize, second: usize) -> u32 {
         let data = |node: usize| &function.insts[self.insts[node]];
-        if is_wait(data(second)) && self.pipe[first] == Some(Unit::Gmma) { expected(Unit::Gmma) } else { 1 }
+        let is_product = |node: usize| self.pipe[node] == Some(Unit::Gmma);
+        match () {
+            () if is_wait(data(second)) && is_product(first) => expected(Unit::Gmma),
+            () if is_arrival(data(first)) && is_product(second) => ARRIVAL,
+            () => 1,
+        }
     }
 
     /// What touches the registers of products stays between the fences where it is. The rest may go behind a fence, and
@@ -308,7 +325,8 @@ impl Graph {
         for (node, kind) in kinds.iter().enumerate() {
             let data = &function.insts[self.insts[node]];
             if *kind == Kind::Fence {
-                since.drain(..).for_each(|before| self.edges[before].push((node, 1)));
+                let cycles = if is_arrival(data) { ARRIVAL } else { 1 };
+                since.drain(..).for_each(|before| self.edges[before].push((node, cycles)));
                 last = Some(node);
                 begun = if is_wait(data) { begun } else { last };
                 continue;
@@ -388,6 +406,7 @@ impl Graph {
             }
         }
         self.lift_constants(function);
+        self.lift_products(function);
     }
 
     fn waits_first(&mut self, kinds: &[Kind], ports: &[Ports]) {
@@ -415,6 +434,15 @@ impl Graph {
         }
     }
 
+    /// Nothing is as urgent as what the tensor cores have to do: a product goes as soon as it can.
+    fn lift_products(&mut self, function: &Function) {
+        for (node, inst) in self.insts.iter().enumerate() {
+            if self.pipe[node] == Some(Unit::Gmma) || is_arrival(&function.insts[*inst]) {
+                self.height[node] = u32::MAX / 4;
+            }
+        }
+    }
+
     /// The longest way from the beginning of the window to each.
     fn depths(&self) -> Vec<u32> {
         let mut depth = vec![0; self.insts.len()];
@@ -430,6 +458,18 @@ impl Graph {
 /// A wait for products, or what stands for their results behind it.
 fn is_wait(data: &InstData) -> bool {
     data.op == Op::Pseudo(Pseudo::Landed) || data.modifiers.first() == Some(&M::DEPBAR)
+}
+
+/// `WARPGROUP.ARRIVE`, and the cycles from there to the first product, or to there from what products read.
+fn is_arrival(data: &InstData) -> bool {
+    data.op == Op::Machine(sass::Op::WARPGROUP) && data.modifiers.first() == Some(&M::ARRIVE)
+}
+
+const ARRIVAL: u32 = schedule::ARRIVAL as u32;
+
+/// Does it ask the threads that are here for predicates alone?
+fn votes(data: &InstData) -> bool {
+    matches!(data.op, Op::Machine(sass::Op::ELECT | sass::Op::VOTE | sass::Op::VOTEU))
 }
 
 /// Is it done in uniform registers, or brings it something there?

@@ -6,7 +6,7 @@
 //! what it holds on all of them.
 
 use super::{Limits, ceilings, undefined};
-use crate::abi;
+use crate::abi::{self, Convention};
 use crate::mir::{Code, Line, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
@@ -37,16 +37,19 @@ pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) 
     Ok(())
 }
 
-/// Who is called and calls no one doesn't save the return address: it must stay.
+/// Who is called and calls no one doesn't save the return address: it must stay. Who calls saves it, and what those may
+/// overwrite who are called.
 fn return_address(function: &Function, code: &Code) -> Result<(), String> {
-    let has = |op: Pseudo| {
-        let mut insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
-        insts.any(|i| function.insts[*i].op == Op::Pseudo(op))
-    };
-    let mut words = usize::from(abi::RETURN_ADDRESS)..usize::from(abi::RETURN_ADDRESS) + 2;
-    let overwritten = words.any(|register| code.used.get(register) == Some(&true));
-    match overwritten && has(Pseudo::Entry) && !has(Pseudo::Call) {
-        true => Err("the return address is overwritten".into()),
+    let Some(own) = Convention::own(function) else { return Ok(()) };
+    let is_used = |register: u8| code.used.get(usize::from(register)) == Some(&true);
+    let insts = code.order.iter().flat_map(|b| &function.blocks[*b].insts);
+    let mut calls = insts.filter(|i| function.insts[**i].op == Op::Pseudo(Pseudo::Call)).peekable();
+    if calls.peek().is_none() && (0..2).any(|half| is_used(own.return_address() + half)) {
+        return Err("the return address is overwritten".into());
+    }
+    let conventions = calls.filter_map(|i| function.fixed.get(i)).map(Convention::of);
+    match { conventions }.any(|callee| !callee.endangers(own).all(is_used)) {
+        true => Err("a call overwrites what is the caller's".into()),
         false => Ok(()),
     }
 }
@@ -314,8 +317,9 @@ impl Checker<'_> {
         let data = &self.function.insts[inst];
         if data.op == Op::Pseudo(Pseudo::Call) {
             self.handed_over(state, inst)?;
+            let convention = self.function.fixed.get(&inst).map(Convention::of).unwrap_or_default();
             state.registers.retain(|(file, place), _| match file {
-                File::R => abi::is_saved(*place),
+                File::R => convention.is_saved(*place),
                 File::B => *place >= abi::FIRST_SAVED_BARRIER,
                 _ => false,
             });

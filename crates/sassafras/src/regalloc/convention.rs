@@ -2,7 +2,7 @@
 
 use super::places::{Limits, PREDICATES};
 use super::{Allocator, Ceilings, Trouble, fixed_registers, move_line};
-use crate::abi;
+use crate::abi::{self, Convention};
 use crate::mir::{Address, Line, Origin};
 use crate::moves;
 use crate::registers::Registers;
@@ -17,8 +17,8 @@ pub fn reserved(function: &Function) -> Registers {
     let named = fixed_registers(function).chain(frame_pointer(function));
     let named = named.chain(function.withheld.iter().copied()).filter(|(file, _)| *file == File::R);
     named.for_each(|(_, number)| all.add(Registers::of(number, 1)));
-    if has(function, Pseudo::Entry) {
-        all.add(Registers::of(abi::RETURN_ADDRESS, 2));
+    if let Some(own) = Convention::own(function) {
+        all.add(Registers::of(own.return_address(), 2));
     }
     all
 }
@@ -74,7 +74,7 @@ impl Allocator<'_> {
             Op::Pseudo(Pseudo::Entry) => {}
             Op::Pseudo(Pseudo::Leave) => hand_over(self, inst)?,
             _ => {
-                let lost = self.save_survivors(dying)?;
+                let lost = self.save_survivors(Convention::of(fixed), dying)?;
                 hand_over(self, inst)?;
                 self.jump(inst)?;
                 dying.iter().chain(&lost).for_each(|v| self.leave(*v));
@@ -86,19 +86,19 @@ impl Allocator<'_> {
 
     /// Values that are needed behind the call move to registers that survive it. Those that find none are returned:
     /// they stay where they are until the parameters have been moved.
-    fn save_survivors(&mut self, dying: &[Value]) -> Result<Vec<Value>, Trouble> {
+    fn save_survivors(&mut self, of: Convention, dying: &[Value]) -> Result<Vec<Value>, Trouble> {
         let mut lost = Vec::new();
         for (value, place) in self.snapshot() {
             let data = self.function.values[value];
             let survives = match data.file {
-                File::R => (place..place + data.words).all(|p| self.survives(p)),
+                File::R => (place..place + data.words).all(|p| self.survives(of, p)),
                 File::B => place >= abi::FIRST_SAVED_BARRIER,
                 _ => false,
             };
             if survives || dying.contains(&value) {
                 continue;
             }
-            match self.safe_place(data.file, data.words) {
+            match self.safe_place(of, data.file, data.words) {
                 Some(to) => {
                     for w in 0..data.words {
                         self.copy(data.file, to + w, place + w)?;
@@ -115,11 +115,11 @@ impl Allocator<'_> {
         Ok(lost)
     }
 
-    fn safe_place(&self, file: File, words: u8) -> Option<u8> {
+    fn safe_place(&self, of: Convention, file: File, words: u8) -> Option<u8> {
         let places = &self.files[self.file(file)];
         let mut windows = places.windows(words).filter(|_| file == File::R);
         windows
-            .find(|w| w.clone().all(|p| self.survives(p as u8) && places.is_free(p)))
+            .find(|w| w.clone().all(|p| self.survives(of, p as u8) && places.is_free(p)))
             .map(|w| w.start as u8)
     }
 
@@ -153,8 +153,12 @@ impl Allocator<'_> {
     /// The return address, and the call itself.
     fn jump(&mut self, inst: Inst) -> Result<(), Trouble> {
         let data = &self.function.insts[inst];
+        let convention = self.function.fixed.get(&inst).map(Convention::of).unwrap_or_default();
+        if let Some(own) = Convention::own(self.function) {
+            convention.endangers(own).for_each(|register| self.code.touch(File::R, register));
+        }
         for (lines, half) in [(3, Half::Low), (2, Half::High)] {
-            let register = abi::RETURN_ADDRESS + u8::from(half == Half::High);
+            let register = convention.return_address() + u8::from(half == Half::High);
             self.code.touch(File::R, register);
             let mut line =
                 Line::new(sass::Op::MOV, &[], &[machine::r(register), machine::imm(0)], Origin::Frame);
@@ -164,7 +168,7 @@ impl Allocator<'_> {
         }
         let (operand, address) = match data.args.first() {
             Some(Arg::Address { symbol, .. }) => (machine::imm(0), Some(Address::Call { symbol: *symbol })),
-            _ => (machine::r(abi::callee(self.function)), None),
+            _ => (machine::r(convention.callee(self.function)), None),
         };
         let mut call = Line::new(sass::Op::CALL, &[M::ABS, M::NOINC], &[operand], Origin::Inst(inst));
         (call.address, call.at) = (address, data.at);
@@ -173,8 +177,24 @@ impl Allocator<'_> {
     }
 
     /// Does a register keep its value over a call? The address of the callee may be put into two that would.
-    fn survives(&self, register: u8) -> bool {
-        let callee = abi::callee(self.function);
-        abi::is_saved(register) && !(callee..callee + 2).contains(&register)
+    fn survives(&self, of: Convention, register: u8) -> bool {
+        let callee = of.callee(self.function);
+        of.is_saved(register) && !(callee..callee + 2).contains(&register)
+    }
+
+    /// What a call brought to a register that no value may keep moves on.
+    pub(super) fn leave_reserved(&mut self, inst: Inst) -> Result<(), Trouble> {
+        if !matches!(self.function.insts[inst].op, Op::Pseudo(Pseudo::Call | Pseudo::Entry)) {
+            return Ok(());
+        }
+        let file = self.file(File::R);
+        for value in &self.function.insts[inst].results {
+            let Some(at) = self.at[value.index()].map(usize::from) else { continue };
+            let window = at..at + usize::from(self.function.values[*value].words);
+            if window.clone().any(|place| self.files[file].is_reserved(place)) {
+                self.displace(file, *value, window)?;
+            }
+        }
+        Ok(())
     }
 }

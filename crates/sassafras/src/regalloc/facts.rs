@@ -1,11 +1,12 @@
 //! What is known of a function before any value has a place.
 
+use crate::abi::Convention;
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
-use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Pseudo, Value};
+use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
 
 /// Values that get no bits from anywhere: of `Undef`, and parameters that only ever get such.
-pub(super) fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
+pub fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
     let mut set = ValueSet::new(function.values.len());
     for inst in function.insts.keys().map(|i| &function.insts[i]) {
         if inst.op == Op::Pseudo(Pseudo::Undef) {
@@ -122,14 +123,15 @@ pub(super) fn fixed_registers(function: &Function) -> impl Iterator<Item = (File
 
 /// An instruction that names a register which isn't among the first so many, and how many there must be for it.
 pub(super) fn names_beyond(function: &Function, usable: u8) -> Option<(&InstData, u32)> {
-    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts).map(|i| &function.insts[*i]);
-    let highest = |data: &InstData| {
-        let numbers = data.args.iter().filter_map(|arg| match arg {
+    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+    let highest = |inst: &Inst| {
+        let numbers = function.insts[*inst].args.iter().filter_map(|arg| match arg {
             Arg::Fixed { file: File::R, number } => Some(*number),
             _ => None,
         });
-        numbers.max()
+        let of_call = function.fixed.get(inst).map(|fixed| Convention::of(fixed).return_address() + 1);
+        numbers.chain(of_call).max()
     };
-    let (data, number) = insts.filter_map(|data| Some((data, highest(data)?))).max_by_key(|(_, n)| *n)?;
-    (number >= usable).then_some((data, u32::from(number) + 1))
+    let (inst, number) = insts.filter_map(|inst| Some((inst, highest(inst)?))).max_by_key(|(_, n)| *n)?;
+    (number >= usable).then_some((&function.insts[*inst], u32::from(number) + 1))
 }

@@ -51,7 +51,7 @@ impl Allocator<'_> {
         for value in dying.iter().chain(unused.iter().filter(|v| data.results.contains(v))) {
             self.leave(*value);
         }
-        Ok(())
+        self.leave_reserved(inst)
     }
 
     /// What is in registers stays there, as far as it can.

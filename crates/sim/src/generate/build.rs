@@ -85,9 +85,11 @@ impl Builder {
             9..17 if nested && loops < LOOP_DEPTH => {
                 let middle = Style::Middle(self.guard());
                 let style = self.random.pick(&[Style::Bottom, Style::Top, Style::Down, middle]);
-                let trips = match self.random.chance(60) {
-                    true => Trips::Constant(1 + self.random.below(5) as u8),
-                    false => Trips::Register(self.register(Class::Word)),
+                let trips = match self.random.below(20) {
+                    // Enough for some iterations at a time.
+                    0 if loops == 0 => Trips::Constant(30 + self.random.below(80) as u8),
+                    0..12 => Trips::Constant(1 + self.random.below(5) as u8),
+                    _ => Trips::Register(self.register(Class::Word)),
                 };
                 Statement::Loop { style, trips, body: self.inner(depth, loops + 1) }
             }

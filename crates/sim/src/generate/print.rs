@@ -495,7 +495,7 @@ impl<'p> Printer<'p> {
         let trips = match trips {
             Trips::Constant(trips) => trips.to_string(),
             Trips::Register(register) => {
-                self.line(format!("and.b32 %trips{number}, %r{register}, 3;"));
+                self.line(format!("and.b32 %trips{number}, %r{register}, 7;"));
                 if style != Style::Top {
                     self.line(format!("add.u32 %trips{number}, %trips{number}, 1;"));
                 }

@@ -26,6 +26,7 @@ fn make(machine: &mut Machine, object: runline::Object, address: u64) -> Result<
                 layered: image.layered,
                 beyond: image.beyond,
                 normalised: image.normalised,
+                linear: image.linear,
                 as_integers: image.integers,
             };
             Ok(machine.add_image(Image::new(address, &description)?).to_le_bytes().to_vec())

@@ -3,7 +3,7 @@
 //!
 //! A line of `textures.txt` is a case: a name, an image, the kind of coordinates, the sampler's and the surface's
 //! properties, the instruction, and the hash of what came out (the results, or the image after stores). Cases with
-//! properties that are not there (`linear`, `format`, `query`) must be refused as such.
+//! properties that are not there (`format`, `query`) must be refused as such.
 
 use sim::Machine;
 use sim::ops::hash;
@@ -69,7 +69,7 @@ impl Case {
     }
 
     fn is_there(&self) -> bool {
-        !["linear", "format", "query"].into_iter().any(|missing| self.has(missing))
+        !["format", "query"].into_iter().any(|missing| self.has(missing))
     }
 
     fn sampler(&self) -> Sampler {

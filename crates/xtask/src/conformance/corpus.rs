@@ -101,10 +101,21 @@ pub fn compile(tools: &Tools, dir: &Path, text: &str, target: &str) -> Result<Ve
 
 /// What ptxas makes of a text at a level.
 pub fn compile_at(tools: &Tools, dir: &Path, text: &str, target: &str, level: u8) -> Result<Vec<u8>> {
+    compile_with(tools, dir, text, target, &[&format!("-O{level}")])
+}
+
+/// What ptxas makes of a text with these options.
+pub fn compile_with(
+    tools: &Tools,
+    dir: &Path,
+    text: &str,
+    target: &str,
+    options: &[&str],
+) -> Result<Vec<u8>> {
     shell::create_dir(dir)?;
     shell::write(&dir.join("in.ptx"), text)?;
     let mut ptxas = tools.command("ptxas");
-    ptxas.args([format!("-arch={target}"), format!("-O{level}")]);
+    ptxas.arg(format!("-arch={target}")).args(options);
     ptxas.args(["in.ptx", "-o", "out.cubin"]).current_dir(dir);
     let output = shell::capture(&mut ptxas)?;
     if !output.status.success() {

@@ -1,7 +1,7 @@
 //! `conformance kernels`: whole kernels of Triton and of torch.compile, attention and matrix products among them. The
-//! interpreter runs their PTX, the simulator ptxas's code of it and ours: all three leave the same memory, or all stop.
+//! interpreter runs their PTX, the simulator ptxas's code of it and ours: all leave the same memory, or all stop.
 
-use super::corpus::compile;
+use super::corpus::compile_with;
 use super::{Bar, Options, compile_ours, list_differences, target_of};
 use crate::tools::Tools;
 use crate::{Result, shell};
@@ -12,10 +12,23 @@ use std::path::Path;
 const FOLDERS: [&str; 2] = ["triton", "inductor"];
 const BLOCKS: u32 = 2;
 
-/// A kernel in which ptxas's code and the interpreter differ in the last bit of one float; ours is as the interpreter.
-/// PTX allows to round once where neither a product nor the sum of it says how it is rounded; that this is the reason
-/// here is *unverified*.
-const LAST_BIT: [&str; 1] = ["triton_red_fused_native_group_norm_3"];
+/// Whose code, and at which level.
+const WAYS: [(&str, Compiler, u8); 4] = [
+    ("our code at -O0 leaves the same memory", Compiler::Ours, 0),
+    ("our code at -O3 leaves the same memory", Compiler::Ours, 3),
+    ("ptxas's code at -O0 leaves the same memory", Compiler::Theirs, 0),
+    ("ptxas's code at -O3 leaves the same memory", Compiler::Theirs, 3),
+];
+
+#[derive(Clone, Copy)]
+enum Compiler {
+    Ours,
+    Theirs,
+}
+
+/// PTX lets a product and a sum that say nothing of rounding become one instruction, which rounds once. ptxas does so
+/// unless it is told not to; then its code and the interpreter agree to the last bit.
+const NO_FUSING: &str = "-fmad=false";
 
 /// What a kernel left in memory, or why it stopped.
 type Outcome = std::result::Result<Vec<Vec<u8>>, String>;
@@ -23,8 +36,8 @@ type Outcome = std::result::Result<Vec<Vec<u8>>, String>;
 struct Comparison {
     name: String,
     interpreted: Outcome,
-    theirs: Outcome,
-    ours: Outcome,
+    /// In the order of [`WAYS`].
+    simulated: Vec<Outcome>,
 }
 
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
@@ -36,30 +49,21 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let compared: Vec<Vec<Comparison>> =
         files.par_iter().map(|file| compare(&tools, file)).collect::<Result<_>>()?;
     let all: Vec<Comparison> = compared.into_iter().flatten().collect();
-    let ours: Vec<String> = all.iter().filter_map(|one| one.difference(&one.ours)).collect();
-    let theirs: Vec<String> = all
-        .iter()
-        .filter(|one| LAST_BIT.iter().all(|known| !one.name.contains(known)))
-        .filter_map(|one| one.difference(&one.theirs))
-        .collect();
-    list_differences("our code leaves other memory than the interpreter", &ours, options.show);
-    list_differences("ptxas's code leaves other memory than the interpreter", &theirs, options.show);
     let stopped: Vec<String> = all
         .iter()
         .filter_map(|one| one.interpreted.as_ref().err().map(|why| format!("{}: {why}", one.name)))
         .collect();
     list_differences("kernels that stop in all ways, so that no memory is compared", &stopped, usize::MAX);
-    let last_bit = all.iter().filter(|one| LAST_BIT.iter().any(|known| one.name.contains(known)));
-    let last_bit: Vec<String> = last_bit.map(|one| one.name.clone()).collect();
-    list_differences("kernels of which ptxas's code is not compared (see LAST_BIT)", &last_bit, usize::MAX);
-    let (ended, by_ptxas) = (all.len() - stopped.len(), all.len() - last_bit.len());
-    let bar = |what, equal, all, percent| Bar { what, equal, all, percent };
-    Ok(vec![
-        bar("our code leaves the same memory", all.len() - ours.len(), all.len(), 100),
-        bar("ptxas's code leaves the same memory", by_ptxas - theirs.len(), by_ptxas, 100),
-        // Indices that are floats are out of bounds: kernels that check them stop.
-        bar("kernels that run to their end", ended, all.len(), 90),
-    ])
+    let bar = |what, failed: usize, percent| Bar { what, equal: all.len() - failed, all: all.len(), percent };
+    let mut bars = Vec::new();
+    for (way, (what, ..)) in WAYS.iter().enumerate() {
+        let different: Vec<String> = all.iter().filter_map(|one| one.difference(way)).collect();
+        list_differences(&format!("not so: {what}"), &different, options.show);
+        bars.push(bar(*what, different.len(), 100));
+    }
+    // Indices that are floats are out of bounds: kernels that check them stop.
+    bars.push(bar("kernels that run to their end", stopped.len(), 90));
+    Ok(bars)
 }
 
 fn compare(tools: &Tools, file: &Path) -> Result<Vec<Comparison>> {
@@ -69,8 +73,15 @@ fn compare(tools: &Tools, file: &Path) -> Result<Vec<Comparison>> {
     let module = ptx::parse(&source, &ptx::Options::default()).module.ok_or("the file does not parse")?;
     let interpreted = sim::ptx::Program::new(&module, &source);
     let scratch = shell::target_dir().join("conformance/kernels").join(&name);
-    let theirs = sim::sass::Program::new(&compile(tools, &scratch, &source, target)?)?;
-    let ours = sim::sass::Program::new(&compile_ours(&source, target, 3)?)?;
+    let compile = |(_, compiler, level): &(&str, Compiler, u8)| -> Result<sim::sass::Program> {
+        let options = [NO_FUSING, &format!("-O{level}")];
+        let cubin = match compiler {
+            Compiler::Ours => compile_ours(&source, target, *level)?,
+            Compiler::Theirs => compile_with(tools, &scratch, &source, target, &options)?,
+        };
+        Ok(sim::sass::Program::new(&cubin)?)
+    };
+    let programs = WAYS.iter().map(compile).collect::<Result<Vec<_>>>()?;
     let mut comparisons = Vec::new();
     for case in Case::of(&module, BLOCKS) {
         for data in [Data::Numbers, Data::Indices] {
@@ -78,8 +89,7 @@ fn compare(tools: &Tools, file: &Path) -> Result<Vec<Comparison>> {
             comparisons.push(Comparison {
                 name: format!("{name} {} {data:?}", case.kernel),
                 interpreted: text(case.run(&mut sim::ptx::Machine::new(&interpreted), data)),
-                theirs: simulate(&theirs),
-                ours: simulate(&ours),
+                simulated: programs.iter().map(simulate).collect(),
             });
         }
     }
@@ -91,9 +101,9 @@ fn text(outcome: std::result::Result<Vec<Vec<u8>>, Box<dyn std::error::Error>>) 
 }
 
 impl Comparison {
-    /// How another way differs from the interpreter's. Ways that stop need not stop with the same words.
-    fn difference(&self, other: &Outcome) -> Option<String> {
-        let what = match (&self.interpreted, other) {
+    /// How a way differs from the interpreter's. Ways that stop need not stop with the same words.
+    fn difference(&self, way: usize) -> Option<String> {
+        let what = match (&self.interpreted, self.simulated.get(way)?) {
             (Ok(expected), Ok(got)) if expected == got => return None,
             (Err(_), Err(_)) => return None,
             (Ok(_), Ok(_)) => "other memory".to_string(),

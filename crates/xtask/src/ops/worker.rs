@@ -57,7 +57,12 @@ impl Rig<'_> {
         };
         let loaded = module.kernel(kernel)?;
         loaded.prefer_shared()?;
-        let launch = gpu::Launch { grid: [1; 3], block: [ops::threads(kernel), 1, 1], shared: 0 };
+        let launch = gpu::Launch {
+            grid: [1; 3],
+            block: [ops::threads(kernel), 1, 1],
+            shared: 0,
+            in_clusters: ops::in_cluster(kernel),
+        };
         let run = |set: u64| {
             buffer.write(&ops::inputs(kernel, set, buffer.address(), map))?;
             self.fill_shared(ops::shared(kernel, set))?;
@@ -73,8 +78,8 @@ impl Rig<'_> {
     /// Fills the shared memory of all multiprocessors.
     fn fill_shared(&self, contents: Shared) -> std::result::Result<(), gpu::Error> {
         let bytes = self.device.most_shared()?;
-        let launch =
-            gpu::Launch { grid: [self.device.multiprocessors()?, 1, 1], block: [1024, 1, 1], shared: bytes };
+        let grid = [self.device.multiprocessors()?, 1, 1];
+        let launch = gpu::Launch { grid, block: [1024, 1, 1], shared: bytes, in_clusters: false };
         match contents {
             Shared::Zeros => self.zeros.launch(launch, &bytes.to_le_bytes()),
             Shared::Barriers(count) => {

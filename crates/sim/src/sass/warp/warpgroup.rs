@@ -54,7 +54,12 @@ impl Warp {
         let [left, _, to] = product.elements;
         let rank = now.context.rank as usize;
         let mut readings = Vec::new();
+        // `ptxas -O0` waits for products with one more, which takes what the system keeps at 0 for its operands.
+        let waits = for_rows == 0 && for_columns == 0;
         let mut read = |address: u32, bytes: u32| {
+            if waits {
+                return Ok(0);
+            }
             let found = now.common.shared_bytes(rank, address.into(), bytes as usize);
             let value = found.map(|bytes| memory::load(bytes)).ok_or_else(|| {
                 let (space, address) = (memory::Space::Shared.name(), address.into());

@@ -68,7 +68,10 @@ fn on_gpu(
     let kernel = module.kernel(&subject.program.name())?;
     memory.write(subject.image())?;
     let (grid, block) = ([subject.program.grid, 1, 1], [subject.program.block, 1, 1]);
-    kernel.launch(Launch { grid, block, shared: 0 }, &generate::parameters(memory.address()))?;
+    kernel.launch(
+        Launch { grid, block, shared: 0, in_clusters: false },
+        &generate::parameters(memory.address()),
+    )?;
     device.synchronize()?;
     let mut bytes = vec![0; subject.program.memory_bytes()];
     memory.read(&mut bytes)?;
