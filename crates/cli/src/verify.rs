@@ -65,6 +65,7 @@ fn report(report: &Report) -> String {
         Short::Signal(_) => "\"missing\":\"scoreboard\"".to_string(),
         Short::Cycles { have, need } => format!("\"missing\":\"cycles\",\"have\":{have},\"need\":{need}"),
         Short::Cached => "\"missing\":\"value\"".to_string(),
+        Short::Unread => "\"missing\":\"reader\"".to_string(),
         Short::Arrival => "\"missing\":\"arrival\"".to_string(),
     };
     format!(

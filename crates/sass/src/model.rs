@@ -16,6 +16,7 @@
 //! plainest units, whichever is longer; of a result of which nothing was seen, [`UNKNOWN`]. `probe-latency --unknown`
 //! and `--waits` list such pairs. Nothing here was measured on a GPU.
 
+pub mod cache;
 mod distances;
 mod unit;
 
@@ -100,6 +101,11 @@ impl Model {
 
     pub fn unit(&self, inst: &Inst) -> Unit {
         Unit::of(inst, self.isa)
+    }
+
+    /// What the instruction reads through the operand cache.
+    pub fn cached<'a>(&self, inst: &'a Inst) -> impl Iterator<Item = cache::Cached> + 'a {
+        cache::reads(inst, self.unit(inst))
     }
 
     /// Cycles between two instructions of this unit, dependent or not.

@@ -5,6 +5,7 @@ use crate::abi::{self, Convention};
 use crate::bank0::Machine;
 use crate::lower::{Kernel, Linked};
 use crate::mir::{Address, Code, Line, Origin};
+use crate::reuse;
 use crate::schedule::{self, Step};
 use cubin::RelocType;
 use cubin::module::{FrameStep, SymbolicReloc};
@@ -398,7 +399,11 @@ impl Emitter<'_> {
         let model = Model::of(self.target.isa);
         let timed = match self.options.level {
             0 => schedule::serial(&steps, model),
-            _ => schedule::exact(&steps, model),
+            _ => {
+                let mut timed = schedule::exact(&steps, model);
+                reuse::run(&steps, &mut timed, model);
+                timed
+            }
         };
         // Where each line is once idle instructions stand between them.
         let mut places = Vec::with_capacity(lines.len() + 1);

@@ -43,6 +43,7 @@ mod progress;
 mod reconfigure;
 mod regalloc;
 mod registers;
+mod reuse;
 mod schedule;
 mod select;
 mod simplify;

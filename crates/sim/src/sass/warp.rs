@@ -112,6 +112,8 @@ pub struct Warp {
     clock: u64,
     stamp: u64,
     exited: bool,
+    /// What the operand cache keeps. Lanes that part or meet find it empty.
+    cache: verify::Cache,
     /// Dependences of the current instruction that were not covered.
     short: Vec<(Dependence, Short)>,
     /// Arguments and results of the current instruction.
@@ -163,6 +165,7 @@ impl Warp {
             clock: 0,
             stamp: 0,
             exited: false,
+            cache: verify::Cache::default(),
             short: Vec::new(),
             columns: Box::new([[0; LANES]; ARGUMENTS]),
             values: [0; LANES],
@@ -213,6 +216,10 @@ impl Warp {
         end: u64,
     ) -> Result<bool, Fault> {
         let program = context.program;
+        if !self.groups.is_empty() {
+            // Others may have run since it did.
+            self.cache = verify::Cache::default();
+        }
         let (mut patience, mut waits) = (PATIENCE, false);
         loop {
             let index = group.pc as usize;
@@ -262,7 +269,8 @@ impl Warp {
         self.groups.push(Group { stamp: self.stamp, ..group });
     }
 
-    /// Issues an instruction in time: registers that it reads too early hold poison.
+    /// Issues an instruction in time: registers that it reads too early, or that the operand cache has the old value of,
+    /// hold poison.
     fn issue(&mut self, context: &Context, run: &mut Run, group: &mut Group, step: &Step) {
         if !self.copies.is_empty() {
             self.await_copies(run.global, run.common, step.waits);
@@ -272,12 +280,15 @@ impl Warp {
             return;
         }
         let model = Model::of(context.program.image.target.isa);
-        let short = &mut self.short;
-        group.timing.step(model, context.program.issue(group.pc as usize), &mut |dependence| {
+        let (short, index) = (&mut self.short, group.pc as usize);
+        group.timing.step(model, context.program.issue(index), &mut |dependence| {
             if let Some(what) = dependence.short(model) {
                 short.push((dependence, what));
             }
         });
+        if let Some(inst) = context.program.image.code.get(index) {
+            self.cache.step(model, index, inst, &mut |dependence, what| short.push((dependence, what)));
+        }
         for (dependence, what) in self.short.drain(..) {
             run.hazards.add(&dependence, what);
             if dependence.relation == Relation::Raw {

@@ -1,5 +1,5 @@
 //! Planted errors: a stall lowered, a wait bit, a barrier or a wait for products dropped, where a dependence on a path
-//! of the code certainly needs it.
+//! of the code certainly needs it; an operand kept in the operand cache, where it certainly must not be.
 //!
 //! What is certain is decided here by replaying one path, without the verifier's states and without its control flow.
 //! From a first instruction the code is followed as it would run, by a choice at each conditional branch, into calls
@@ -9,6 +9,9 @@
 //! * the scoreboard that speaks for the first is dropped, or a wait for it, and the path has no other wait for it, nor
 //!   for any scoreboard of a later instruction of the same family, whose answer might come in order; or
 //! * the wait for products in flight (WARPGROUP.DEPBAR) goes, and the path has no other.
+//!
+//! An operand is kept (`.reuse`) that no instruction which follows reads in its lane until the warp may yield; or until
+//! one of the same class reads the same register there, but it was overwritten on the way.
 //!
 //! The verifier must report exactly this pair.
 
@@ -33,15 +36,21 @@ pub enum What {
     DropReadBarrier,
     /// WARPGROUP.DEPBAR becomes a wait for more groups than there can be.
     DropGroupWait,
+    /// The operand of this lane is kept, though its register is written before it is read again.
+    KeepStale(u8),
+    /// It is kept, though nobody reads it before the cache empties.
+    KeepUnread(u8),
 }
 
 impl What {
-    pub const NAMES: [&str; 5] = [
+    pub const NAMES: [&str; 7] = [
         "stalls lowered",
         "wait bits dropped",
         "write barriers dropped",
         "read barriers dropped",
         "waits for products dropped",
+        "operands kept too long",
+        "operands kept for nobody",
     ];
 
     /// The index of its name.
@@ -52,6 +61,8 @@ impl What {
             What::DropWriteBarrier => 2,
             What::DropReadBarrier => 3,
             What::DropGroupWait => 4,
+            What::KeepStale(_) => 5,
+            What::KeepUnread(_) => 6,
         }
     }
 }
@@ -65,6 +76,7 @@ impl Mutant {
             What::DropWriteBarrier => inst.control.write = None,
             What::DropReadBarrier => inst.control.read = None,
             What::DropGroupWait => inst.guard.not = true,
+            What::KeepStale(lane) | What::KeepUnread(lane) => inst.control.reuse |= 1 << lane,
         }
     }
 }
@@ -76,6 +88,7 @@ const LENGTH: usize = 48;
 pub fn mutants(model: &Model, insts: &[Inst], seed: u64) -> Vec<Mutant> {
     let mut found = Vec::new();
     for (first, inst) in insts.iter().enumerate() {
+        found.extend(keeps(model, insts, first));
         // What is guarded may not have happened.
         if inst.guard.predicate != PT || inst.guard.not {
             continue;
@@ -93,6 +106,52 @@ pub fn mutants(model: &Model, insts: &[Inst], seed: u64) -> Vec<Mutant> {
     found.sort();
     found.dedup();
     found
+}
+
+/// The register that an instruction reads in a lane.
+fn register(inst: &Inst, lane: u8) -> Option<usize> {
+    let (_, operand) = inst.operands().find(|(slot, _)| slot.lane == Some(lane))?;
+    usize::try_from(operand.value).ok().filter(|r| operand.kind == Kind::R && *r != usize::from(sass::RZ))
+}
+
+/// The operands of an instruction that must not be kept, each because of what follows in straight code.
+fn keeps(model: &Model, insts: &[Inst], first: usize) -> Vec<Mutant> {
+    let keeper = &insts[first];
+    // One word, of the units whose operands ptxas keeps most.
+    if keeper.control.yields || !matches!(keeper.form().class, Class::Alu | Class::Fma) {
+        return Vec::new();
+    }
+    let lanes = (0..3).filter(|lane| keeper.control.reuse >> lane & 1 == 0);
+    lanes.filter_map(|lane| keep(model, insts, first, lane)).collect()
+}
+
+fn keep(model: &Model, insts: &[Inst], first: usize, lane: u8) -> Option<Mutant> {
+    let register_of = |inst: &Inst| register(inst, lane);
+    let kept = register_of(&insts[first])?;
+    let reads = model.touches(&insts[first]).filter(|t| t.role == Role::Use && t.file == Kind::R);
+    if !reads.into_iter().any(|t| t.registers() == (kept..kept + 1)) {
+        return None;
+    }
+    let mut is_written = false;
+    for (second, inst) in insts.iter().enumerate().skip(first).take(LENGTH) {
+        let goes_on = successor(inst, second, true, &mut Vec::new()) == Some(second + 1);
+        let is_plain = goes_on && !matches!(inst.form().class, Class::Control | Class::Wide);
+        let is_read = second > first && inst.operands().any(|(slot, _)| slot.lane == Some(lane));
+        let again = is_read && register_of(inst) == Some(kept);
+        if again && is_written && inst.form().class == insts[first].form().class {
+            return Some(Mutant { what: What::KeepStale(lane), first, second, at: first });
+        } else if is_read && register_of(inst).is_some() || !is_plain {
+            return None;
+        } else if inst.control.yields {
+            return Some(Mutant { what: What::KeepUnread(lane), first, second, at: first });
+        }
+        is_written |= writes(model, inst, kept);
+    }
+    None
+}
+
+fn writes(model: &Model, inst: &Inst, register: usize) -> bool {
+    model.touches(inst).any(|touch| touch.role == Role::Def && touch.registers().contains(&register))
 }
 
 /// Instructions in the order of a run, none twice.

@@ -17,6 +17,8 @@ pub enum Short {
     },
     /// The operand cache keeps what the register no longer holds.
     Cached,
+    /// The operand cache keeps something that nobody finds there.
+    Unread,
     /// The register of a product is touched behind the arrival of its warpgroup.
     Arrival,
 }
@@ -115,6 +117,7 @@ impl fmt::Display for Short {
             Short::Signal(Signal::Read) => f.write_str("its read scoreboard is not waited for"),
             Short::Cycles { have, need } => write!(f, "{have} cycles, {need} needed"),
             Short::Cached => f.write_str("the operand cache keeps the old value"),
+            Short::Unread => f.write_str("the operand cache keeps it for nobody"),
             Short::Arrival => f.write_str("no WARPGROUP.ARRIVE between"),
         }
     }

@@ -1,6 +1,6 @@
 //! The verifier accepts what ptxas emits and finds every planted error.
 
-use cubin::Object;
+use cubin::{Body, Object};
 use sass::{Inst, Isa, Model, parse_at};
 use sim::verify::mutants::{What, mutants};
 use sim::verify::{Code, Error, Relation, Short, read, verify, verify_code};
@@ -73,7 +73,7 @@ fn ptxas_code_is_clean_and_every_planted_error_is_found() {
         assert!(instructions >= 2_500, "{target}: {instructions} instructions only");
     }
     // The small corpus has no asynchronous products.
-    for (kind, least) in [200, 20, 20, 10].into_iter().enumerate() {
+    for (kind, least) in [200, 20, 20, 10, 0, 5, 50].into_iter().enumerate() {
         assert!(planted[kind] >= least, "{}: {planted:?}", What::NAMES[kind]);
     }
 }
@@ -270,15 +270,100 @@ fn no_stall_and_no_hold_lets_the_pipes_run_empty() {
     assert_eq!((code("--:-:-:Y:00"), code("--:-:-:-:00"), code("--:-:-:Y:15")), (0, 1, 1));
 }
 
+/// What is wrong with operands that the first of some instructions keeps.
+fn kept(lines: &[&str]) -> Vec<Short> {
+    let lines: Vec<&str> = lines.iter().copied().chain(["--:-:-:-:05 EXIT"]).collect();
+    let reports = verify_code(&listing(Isa::Sm90, &lines)).expect("known code");
+    let of_cache = |short: &Short| matches!(short, Short::Cached | Short::Unread);
+    reports.into_iter().map(|report| report.short).filter(of_cache).collect()
+}
+
+#[test]
+fn a_kept_operand_is_found_by_the_next_reader_of_its_place() {
+    let keeper = "--:-:-:-:02 FFMA R4, R5.reuse, R6, R4";
+    let reader = "--:-:-:-:05 IADD3 R8, R5, R9, R10";
+    assert_eq!(kept(&[keeper, reader]), []);
+    // Nobody, another lane, another unit, the same bank in between.
+    assert_eq!(kept(&[keeper]), [Short::Unread]);
+    assert_eq!(kept(&[keeper, "--:-:-:-:05 FADD R8, R9, R5"]), [Short::Unread]);
+    assert_eq!(kept(&[keeper, "--:-:-:-:05 HADD2 R8, R5, R9"]), [Short::Unread]);
+    assert_eq!(kept(&[keeper, "--:-:-:-:02 FADD R8, R7, R9", reader]), [Short::Unread]);
+    // The other bank, memory, another unit of the same bank.
+    for between in ["FADD R12, R14, R9", "LDS R12, [R13]", "HADD2 R12, R7, R9", "FADD R12, RZ, R9"] {
+        assert_eq!(kept(&[keeper, &format!("--:-:0:-:02 {between}"), reader]), [], "{between}");
+    }
+    // A warp that lets others go first loses it; behind the reader it may.
+    assert_eq!(kept(&[keeper, "--:-:-:Y:02 LDS R12, [R13]", reader]), [Short::Unread]);
+    assert_eq!(kept(&[keeper, "--:-:-:Y:05 IADD3 R8, R5, R9, R10"]), []);
+    assert_eq!(kept(&[keeper, "--:-:-:-:05 @P0 BRA 0x0", reader]), [Short::Unread]);
+}
+
 #[test]
 fn a_kept_operand_is_not_overwritten() {
-    let code = |line: &str| {
-        let reports = verify_code(&listing(Isa::Sm90, &[line, "--:-:-:-:05 EXIT"])).expect("known code");
-        reports.iter().filter(|report| report.short == Short::Cached).count()
+    let reader = "--:-:-:-:05 FADD R8, R5, R9";
+    let later = ["--:-:-:-:02 MOV R20, 0x1"; 3];
+    let code = |lines: &[&str]| kept(&[lines, &later, &[reader]].concat());
+    assert_eq!(code(&["--:-:-:-:02 FFMA R4, R5.reuse, R6, R4"]), []);
+    assert_eq!(code(&["--:-:-:-:02 FFMA R5, R5.reuse, R6, R4"]), [Short::Cached]);
+    assert_eq!(code(&["--:-:-:-:02 FFMA R6, R5.reuse, R6, R4"]), []);
+    assert_eq!(code(&["--:-:-:-:02 FFMA R4, R5.reuse, R6, R4", "--:-:-:-:02 MOV R5, 0x2"]), [Short::Cached]);
+    assert_eq!(
+        code(&["--:-:-:-:02 FFMA R4, R5.reuse, R6, R4", "--:-:-:-:02 @P0 MOV R5, 0x2"]),
+        [Short::Cached]
+    );
+}
+
+/// An operand of two words lies in both banks.
+#[test]
+fn pairs_are_kept_and_found_in_both_banks() {
+    let keeper = "--:-:-:-:02 IMAD.WIDE R2, R11, R4, R6.reuse";
+    assert_eq!(kept(&[keeper, "--:-:-:-:05 IMAD.WIDE R8, R13, R4, R6"]), []);
+    assert_eq!(kept(&[keeper, "--:-:-:-:05 FFMA R8, R13, R4, R6"]).len(), 1);
+    assert_eq!(
+        kept(&["--:-:-:-:02 FFMA R8, R13, R4, R7.reuse", "--:-:-:-:05 IMAD.WIDE R2, R11, R4, R6"]),
+        []
+    );
+}
+
+/// What a kernel of these lines leaves in memory, or what was wrong.
+fn simulate(lines: &[&str]) -> Result<u32, Vec<Short>> {
+    let source =
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) { ret; }\n";
+    let module = ptx::parse(source, &ptx::Options::default()).module.expect("a kernel");
+    let cubin = sassafras::compile(source, &module, &sassafras::Options::new(module.target)).cubin;
+    let mut object = Object::read(&cubin.expect("a cubin")).expect("it can be read");
+    let code = listing(Isa::Sm90, lines).insts;
+    let words = code.iter().map(|inst| sass::encode(inst).unwrap_or_else(|e| panic!("{inst}: {e}")));
+    let bytes: Vec<u8> = words.flat_map(u128::to_le_bytes).collect();
+    let text = object.sections.iter_mut().find(|section| section.name == ".text.k").expect("code");
+    let Body::Bytes(room) = &mut text.body else { panic!("code is bytes") };
+    room[..bytes.len()].copy_from_slice(&bytes);
+    let program = sim::sass::Program::new(&object.write().expect("a cubin")).expect("a program");
+    let mut machine = sim::sass::Machine::new(&program);
+    let memory = machine.allocate(vec![0; 4]);
+    let parameters = memory.to_le_bytes();
+    let ran = machine.run(&sim::ptx::Launch::new("k", [1; 3], [1; 3], &parameters));
+    ran.map_err(|fault| fault.hazards.iter().map(|report| report.short).collect::<Vec<_>>())?;
+    Ok(u32::from_le_bytes(machine.read(memory, 4).expect("memory").try_into().expect("a word")))
+}
+
+#[test]
+fn the_simulator_reads_what_the_operand_cache_keeps() {
+    let run = |keeper: &str| {
+        simulate(&[
+            "--:-:0:-:01 LDC.64 R2, c[0x0][0x210]",
+            "--:-:-:Y:12 ULDC.64 UR4, c[0x0][0x208]",
+            "01:-:-:Y:12 MOV R8, 0x7",
+            keeper,
+            "--:-:-:-:11 MOV R8, 0x9",
+            "--:-:-:Y:12 IADD3 R10, R8, 0x1, RZ",
+            "--:-:-:-:02 STG.E desc[UR4][R2.64], R10",
+            "--:-:-:-:05 EXIT",
+        ])
     };
-    assert_eq!(code("--:-:-:-:02 FFMA R4, R5.reuse, R6, R4"), 0);
-    assert_eq!(code("--:-:-:-:02 FFMA R5, R5.reuse, R6, R4"), 1);
-    assert_eq!(code("--:-:-:-:02 FFMA R6, R5.reuse, R6, R4"), 0);
+    assert_eq!(run("--:-:-:-:02 IADD3 R9, R8, 0x1, RZ"), Ok(10));
+    assert_eq!(run("--:-:-:-:02 IADD3 R9, R8.reuse, 0x1, RZ"), Err(vec![Short::Cached]));
+    assert_eq!(run("--:-:-:-:02 IADD3 R9, R11.reuse, 0x1, RZ").map_err(|all| all[0]), Err(Short::Unread));
 }
 
 #[test]
