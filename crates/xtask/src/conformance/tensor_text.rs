@@ -3,7 +3,7 @@
 //! Every recorded form is put into a kernel that loads its registers and stores them, and both compilers translate it
 //! at -O3. Compared are the operations that do the work ([`UNITS`]): their text without guards and register numbers,
 //! as a bag. How operands are computed, loaded and moved, and in which order, is each compiler's own affair. What
-//! differs must be explained ([`REASONS`]); the task fails otherwise.
+//! differs must be explained, text by text ([`RULES`]); the task fails otherwise.
 
 use super::json::Json;
 use super::{Bar, Options, list_differences};
@@ -101,95 +101,206 @@ const UNITS: &[&str] = &[
     "WARPSYNC",
 ];
 
-/// Why operations differ: in forms that contain all of `form`, these of theirs and these of ours.
-struct Reason {
+/// Why code differs: forms that contain all of `form`, in which ptxas has these texts beyond ours, and we those beyond
+/// its. Texts are exact; `2 SHFL …` is one that occurs twice more.
+struct Rule {
+    name: &'static str,
     form: &'static [&'static str],
-    theirs: &'static [&'static str],
-    ours: &'static [&'static str],
+    /// Theirs and ours.
+    differences: &'static [[&'static [&'static str]; 2]],
     why: &'static str,
 }
 
-const REASONS: &[Reason] = &[
-    Reason {
-        form: &[".release.cluster."],
-        theirs: &["MEMBAR"],
-        ours: &["ERRBAR"],
-        why: "on sm_90 ptxas orders the block once more before the arrival, which the wider fence has done",
+/// Listed with more words in `docs/instructions.md`.
+const RULES: &[Rule] = &[
+    Rule {
+        name: "sparse-order",
+        form: &["mma.sp.sync"],
+        differences: &[
+            [&[QUAD_1, QUAD_2, QUAD_3, "SHFL.IDX P, R, R, R, 0x1c03"], &[QUAD_0]],
+            [&[QUAD_1, QUAD_2, QUAD_3, "2 SHFL.IDX P, R, R, R, 0x1c03"], &[QUAD_0]],
+            [
+                &[QUAD_2, QUAD_3, "3 SHFL.IDX P, R, R, R, 0x1c03"],
+                &["2 SHFL.IDX P, R, R, 0x0, 0x1c03", QUAD_1],
+            ],
+            [
+                &["5 SHFL.IDX P, R, R, R, 0x1c03"],
+                &["2 SHFL.IDX P, R, R, 0x0, 0x1c03", QUAD_1, QUAD_2, QUAD_3],
+            ],
+        ],
+        why: "metadata is put in order by the threads that hold it; ptxas gathers it in every thread first",
     },
-    Reason {
-        form: &[],
-        theirs: &["WARPSYNC"],
-        ours: &["WARPSYNC"],
-        why: "where the warp is together nobody waits for it; the compilers know that of different places",
+    Rule {
+        name: "sparse-ordered",
+        form: &["mma.sp::ordered_metadata", ".s32"],
+        differences: &[
+            [&[QUAD_1, QUAD_2, QUAD_3, "3 SHFL.IDX P, R, R, R, 0x1c03"], &[]],
+            [&[QUAD_1, QUAD_2, QUAD_3, "5 SHFL.IDX P, R, R, R, 0x1c03"], &[]],
+        ],
+        why: "metadata of four-bit integers that is in order already stays where it is",
     },
-    Reason {
-        form: &["barrier", ".red."],
-        theirs: &["BAR"],
-        ours: &["BAR", "WARPSYNC"],
-        why: "threads that come from different places bring the predicate in a register that all of them know",
+    Rule {
+        name: "sparse-bytes",
+        form: &["mma.sp", ".m16n8k64", ".e"],
+        differences: &[
+            [
+                &[
+                    SPARSE_0,
+                    "6 SHFL.DOWN P, R, R, 0x1, 0x1f",
+                    QUAD_1,
+                    QUAD_2,
+                    QUAD_3,
+                    "SHFL.IDX P, R, R, R, 0x1c03",
+                    "5 SHFL.UP P, R, R, 0x1, R",
+                    "SHFL.UP P, R, R, 0x2, R",
+                ],
+                &[SPARSE_1, "4 SHFL.BFLY P, R, R, 0x1, 0x1f"],
+            ],
+            [
+                &[
+                    SPARSE_0,
+                    "6 SHFL.DOWN P, R, R, 0x1, 0x1f",
+                    "SHFL.IDX P, R, R, R, 0x1c03",
+                    "5 SHFL.UP P, R, R, 0x1, R",
+                    "SHFL.UP P, R, R, 0x2, R",
+                ],
+                &[SPARSE_1, "4 SHFL.BFLY P, R, R, 0x1, 0x1f", QUAD_0],
+            ],
+            [
+                &["6 SHFL.DOWN P, R, R, 0x1, 0x1f", "5 SHFL.UP P, R, R, 0x1, R", "SHFL.UP P, R, R, 0x2, R"],
+                &["4 SHFL.BFLY P, R, R, 0x1, 0x1f", "2 SHFL.IDX P, R, R, R, 0x1c03"],
+            ],
+        ],
+        why: "rows are exchanged with one neighbour, and the selector tells the halves of the metadata apart",
     },
-    Reason {
-        form: &["noComplete"],
-        theirs: &["SYNCS"],
-        ours: &["SYNCS", "ELECT"],
-        why: "threads arrive one by one; ptxas arrives for all at once and works out each one's count",
+    Rule {
+        name: "scoreboard",
+        form: &[".mmio."],
+        differences: &[[&["DEPBAR.LE SB1, 0x0"], &["DEPBAR {5,4,3,2,1,0}"]]],
+        why: "the wait names all scoreboards, not the store's: which that is, is decided later",
     },
-    Reason {
-        form: &["tensormap.cp_fenceproxy"],
-        theirs: &["ATOMG"],
-        ours: &["ATOMG"],
-        why: "the same exchange; ptxas's has no descriptor of global memory",
-    },
-    Reason {
-        form: &["m8n8k4", "f16.f16"],
-        theirs: &["SHFL", "HADD2"],
-        ours: &["SHFL", "HADD2"],
-        why: "the same sums; halves that depend on the thread are swapped before they are widened, not behind it",
-    },
-    Reason {
-        form: &["mma.sp"],
-        theirs: &["SHFL", "HMMA"],
-        ours: &["SHFL", "HMMA"],
-        why: "metadata is put in order where it is, and selectors stay; ptxas gathers it in every thread, also what is \
-              in order already",
-    },
-    Reason {
-        form: &["b1.b1"],
-        theirs: &["MOVM", "IMMA"],
-        ours: &["IMMA"],
-        why: "bits become bytes by shifts and masks, not by MOVM",
-    },
-    Reason {
-        form: &["mbarrier.init"],
-        theirs: &["STS"],
-        ours: &["STS"],
-        why: "the base of the address is in a general register",
-    },
-    Reason {
-        form: &["mmio"],
-        theirs: &["DEPBAR"],
-        ours: &["DEPBAR", "ERRBAR"],
-        why: "all scoreboards are waited for, not one",
-    },
-    Reason {
+    Rule {
+        name: "tensor-wait",
         form: &["tcgen05.wait::ld"],
-        theirs: &[],
-        ours: &["DEPBAR"],
-        why: "loads so far are waited for here, not at their first use",
+        differences: &[[&[], &["DEPBAR {5,4,3,2,1,0}"]]],
+        why: "loads are waited for here, not by what follows: an instruction more than ptxas",
     },
-    Reason {
-        form: &["tcgen05", "alloc"],
-        theirs: &["ATOMS", "DEPBAR", "LDS", "NANOSLEEP", "REDUX", "STS", "SYNCS", "UTCATOMSWS", "WARPSYNC"],
-        ours: &["ATOMS", "LDS", "R2UR", "STS", "WARPSYNC"],
-        why: "ptxas tries once before the loop that waits, and keeps the base of the books in a uniform register",
+    Rule {
+        name: "one-by-one",
+        form: &["mbarrier.arrive", ".noComplete"],
+        differences: &[
+            [
+                &["SYNCS.ARRIVE.TRANS64.TMASK.ART0 R, [R+UR], R"],
+                &["ELECT P, UR, P", "SYNCS.ARRIVE.TRANS64.ART0 R, [R+UR], R"],
+            ],
+            [
+                &["SYNCS.ARRIVE.TRANS64.TMASK.OPTOUT.ART0 R, [R+UR], R"],
+                &["ELECT P, UR, P", "SYNCS.ARRIVE.TRANS64.OPTOUT.ART0 R, [R+UR], R"],
+            ],
+        ],
+        why: "threads arrive one by one, slower than ptxas's, which arrives for all and works out each one's state",
     },
-    Reason {
-        form: &["wmma.load", ".shared."],
-        theirs: &["LDSM", "LDS"],
-        ours: &["LDSM", "LDS"],
-        why: "four tiles are read at once, where ptxas takes two; other offsets are folded into the address",
+    Rule {
+        name: "four-tiles",
+        form: &["wmma.load", ".shared.", "8 {"],
+        differences: &[[&["2 LDSM.16.M88.2 R, [R]"], &["LDSM.16.M88.4 R, [R]"]]],
+        why: "four tiles are read at once, where ptxas takes two twice",
+    },
+    Rule {
+        name: "folded-offset",
+        form: &["wmma.load", "m16n16k8.shared.tf32"],
+        differences: &[
+            [&["2 LDS R, [R]"], &["2 LDS R, [R+0x10]"]],
+            [&["2 LDS R, [R]"], &["2 LDS R, [R+0x20]"]],
+        ],
+        why: "offsets are in the loads, where ptxas adds them before",
+    },
+    Rule {
+        name: "wider-fence",
+        form: &["mbarrier.arrive", ".release.cluster."],
+        differences: &[[&["MEMBAR.ALL.CTA"], &[]]],
+        why: "the fence of the cluster has ordered the block already",
+    },
+    Rule {
+        name: "swapped-halves",
+        form: &["mma.sync.aligned.m8n8k4.", ".f16.f16."],
+        differences: &[
+            [&["2 HADD2.F32 R, -R, R.H1_H1"], &["2 HADD2.F32 R, -R, R.H0_H0"]],
+            [&["4 HADD2.F32 R, -R, R.H1_H1"], &["4 HADD2.F32 R, -R, R.H0_H0"]],
+            [&["4 HADD2.F32 R, -R, R.H1_H1", "4 SHFL.IDX P, R, R, R, 0x1f"], &["4 HADD2.F32 R, -R, R.H0_H0"]],
+            [&["4 HADD2.F32 R, -R, R.H1_H1"], &["4 HADD2.F32 R, -R, R.H0_H0", "8 SHFL.IDX P, R, R, R, 0x1f"]],
+            [&[], &["4 SHFL.IDX P, R, R, R, 0x1f"]],
+        ],
+        why: "halves change places before they are widened; tiles are turned by shuffles alone, without selections \
+              between them, so that the whole is shorter even with more shuffles",
+    },
+    Rule {
+        name: "bits",
+        form: &[".s32.b1.b1.s32", "popc"],
+        differences: &[
+            [&["8 MOVM.U4TO8.M832 R, R"], &[]],
+            [&["8 MOVM.U4TO8.M832 R, R"], &["4 IMMA.16832.U8.U8 R, R.ROW, R.COL, R"]],
+            [&["12 MOVM.U4TO8.M832 R, R"], &[]],
+            [&["12 MOVM.U4TO8.M832 R, R"], &["4 IMMA.16832.U8.U8 R, R.ROW, R.COL, R"]],
+        ],
+        why: "bits become bytes by shifts and masks; ptxas calls its four products of an exclusive or twice, \
+              ours stand there",
+    },
+    Rule {
+        name: "books",
+        form: &["tcgen05.", "alloc"],
+        differences: &[
+            [&["STS.U8 [UR+0x1c], R"], &["STS.U8 [R+0x1c], R"]],
+            [
+                &[
+                    "ATOMS.OR R, [UR+0x14], R",
+                    "ATOMS.OR R, [UR+0x18], R",
+                    "DEPBAR.LE SB0, 0x36",
+                    "LDS.U8 R, [UR+0x1c]",
+                    "UTCATOMSWS.FIND_AND_SET.ALIGN UP, UR, UR",
+                ],
+                &["ATOMS.OR R, [R+0x14], R", "ATOMS.OR R, [R+0x18], R", "LDS.U8 R, [R+0x1c]"],
+            ],
+            [
+                &[
+                    "DEPBAR.LE SB0, 0x36",
+                    "2 NANOSLEEP.SYNCS 0x989680",
+                    "2 SYNCS.PHASECHK.TRANS64 P, [R+UR+0x8], R",
+                    "4 SYNCS.PHASECHK.TRANS64.TRYWAIT P, [R+UR+0x8], R",
+                    "UTCATOMSWS.2CTA.FIND_AND_SET.ALIGN UP, UR, UR",
+                    "WARPSYNC.ALL",
+                ],
+                &[],
+            ],
+            [
+                &[
+                    "ATOMS.AND R, [UR+0x14], R",
+                    "ATOMS.AND R, [UR+0x18], R",
+                    "LDS R, [UR+0x14]",
+                    "LDS R, [UR+0x18]",
+                    "2 REDUX UR, R",
+                    "WARPSYNC.ALL",
+                ],
+                &[
+                    "ATOMS.AND R, [R+0x14], R",
+                    "ATOMS.AND R, [R+0x18], R",
+                    "LDS R, [R+0x14]",
+                    "LDS R, [R+0x18]",
+                ],
+            ],
+        ],
+        why: "the base is in a general register, since parts of the warp may write uniform ones; loops are tried once, \
+              not before and in the loop; one thread gives columns back, without a reduction",
     },
 ];
+
+/// A word from one of the threads of a quad, and sparse products with the first and the second selector.
+const QUAD_0: &str = "SHFL.IDX P, R, R, 0x0, 0x1c03";
+const QUAD_1: &str = "SHFL.IDX P, R, R, 0x1, 0x1c03";
+const QUAD_2: &str = "SHFL.IDX P, R, R, 0x2, 0x1c03";
+const QUAD_3: &str = "SHFL.IDX P, R, R, 0x3, 0x1c03";
+const SPARSE_0: &str = "HMMA.SP.16832.F32 R, R, R, R, R, 0x0";
+const SPARSE_1: &str = "HMMA.SP.16832.F32 R, R, R, R, R, 0x1";
 
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let tools = Tools::find()?;
@@ -211,8 +322,12 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
         println!("{:<9} {:<10} {forms:>7} {same:>8} {explained:>10}", batch.target, batch.family);
         total.add(tally);
     }
-    println!("\nexplained:");
-    total.explained.iter().for_each(|(why, count)| println!("{count:>6}  {why}"));
+    println!("\nsame text {}", total.same);
+    for rule in RULES {
+        let count = total.explained.get(rule.name).copied().unwrap_or(0);
+        println!("explained by rule {:<15} {count:>4}  {}", rule.name, rule.why);
+    }
+    println!("other {}", total.unexplained.len());
     list_differences("forms that differ, and nobody knows why", &total.unexplained, options.show);
     let explained = total.explained.values().sum::<usize>();
     Ok(vec![
@@ -298,8 +413,8 @@ impl Batch {
             };
             if theirs.is_empty() && ours.is_empty() {
                 tally.same += 1;
-            } else if let Some(reason) = REASONS.iter().find(|r| r.explains(form, &theirs, &ours)) {
-                *tally.explained.entry(reason.why).or_default() += 1;
+            } else if let Some(rule) = RULES.iter().find(|r| r.explains(form, &theirs, &ours)) {
+                *tally.explained.entry(rule.name).or_default() += 1;
             } else {
                 let differs = format!("      ptxas: {theirs:?}\n      ours:  {ours:?}");
                 tally.unexplained.push(format!("{} {form}\n{differs}", self.target));
@@ -318,11 +433,21 @@ fn surplus(of: &Bag, over: &Bag) -> Bag {
     of.iter().filter_map(rest).collect()
 }
 
-impl Reason {
+impl Rule {
     fn explains(&self, form: &str, theirs: &Bag, ours: &Bag) -> bool {
-        let only = |bag: &Bag, known: &[&str]| bag.keys().all(|text| known.contains(&operation(text)));
-        self.form.iter().all(|word| form.contains(word)) && only(theirs, self.theirs) && only(ours, self.ours)
+        let known = |[t, o]: &[&[&str]; 2]| bag_of(t) == *theirs && bag_of(o) == *ours;
+        self.form.iter().all(|word| form.contains(word)) && self.differences.iter().any(known)
     }
+}
+
+/// The bag of texts that say how often they occur, if not once.
+fn bag_of(texts: &[&str]) -> Bag {
+    let counted = |text: &&str| match text.split_once(' ').and_then(|(n, rest)| Some((n.parse().ok()?, rest)))
+    {
+        Some((count, rest)) => (rest.to_owned(), count),
+        None => (text.to_string(), 1),
+    };
+    texts.iter().map(counted).collect()
 }
 
 /// `HMMA` of `HMMA.16816.F32 R, R, R, R`.
@@ -541,10 +666,24 @@ mod tests {
 
     #[test]
     fn what_is_explained() {
-        let bag = |text: &str| Bag::from([(text.to_owned(), 1)]);
-        let reason = &Reason { form: &["b1"], theirs: &["MOVM"], ours: &[], why: "" };
-        assert!(reason.explains("mma.b1", &bag("MOVM.16 R, R"), &Bag::new()));
-        assert!(!reason.explains("mma.b1", &bag("MOVM.16 R, R"), &bag("IMMA R")));
-        assert!(!reason.explains("mma.s8", &bag("MOVM.16 R, R"), &Bag::new()));
+        let rule =
+            Rule { name: "", form: &["b1"], differences: &[[&["2 MOVM.16 R, R"], &["IMMA R"]]], why: "" };
+        let bag = |text: &str, count| Bag::from([(text.to_owned(), count)]);
+        assert!(rule.explains("mma.b1", &bag("MOVM.16 R, R", 2), &bag("IMMA R", 1)));
+        assert!(!rule.explains("mma.b1", &bag("MOVM.16 R, R", 1), &bag("IMMA R", 1)));
+        assert!(!rule.explains("mma.b1", &bag("MOVM.16 R, R", 2), &Bag::new()));
+        assert!(!rule.explains("mma.s8", &bag("MOVM.16 R, R", 2), &bag("IMMA R", 1)));
+    }
+
+    #[test]
+    fn the_documentation_lists_the_rules() {
+        let page = include_str!("../../../../docs/instructions.md");
+        let listed: Vec<&str> = page
+            .lines()
+            .filter_map(|l| l.strip_prefix("| `")?.split_once("` | "))
+            .map(|(name, _)| name)
+            .collect();
+        let missing: Vec<&str> = RULES.iter().map(|r| r.name).filter(|name| !listed.contains(name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
     }
 }
