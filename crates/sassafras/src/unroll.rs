@@ -208,7 +208,7 @@ fn plan_counted(count: u32, body: u32) -> Option<Plan> {
     let fits = |together: &u32| (together + count % together) * body <= SIDE_BY_SIDE;
     let most = (2..=SIDE_BY_SIDE / body).rev().find(fits).filter(|_| body <= LONGEST_COUNTED)?;
     // Those that are left over are code that runs once: half as many at a time without them are as good.
-    let together = (most.div_ceil(2).max(2)..=most).rev().find(|f| count % f == 0).unwrap_or(most);
+    let together = (most.div_ceil(2).max(2)..=most).rev().find(|f| count.is_multiple_of(*f)).unwrap_or(most);
     Some(Plan::Counted { first: count % together, together })
 }
 
