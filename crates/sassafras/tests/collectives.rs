@@ -84,5 +84,9 @@ fn a_barrier_is_come_to_together() {
     let gathered = insts.iter().position(|i| i.op() == Op::WARPSYNC && i.has(sass::M::COLLECTIVE));
     let before = &insts[..gathered.expect("threads are gathered")];
     let meets = |i: &&Inst| i.op() == Op::WARPSYNC && i.has(sass::M::ALL) && !i.has(sass::M::COLLECTIVE);
-    assert!(before.iter().rev().take(4).any(|i| meets(&i)), "{:?}", before.iter().rev().take(4).collect::<Vec<_>>());
+    assert!(
+        before.iter().rev().take(4).any(|i| meets(&i)),
+        "{:?}",
+        before.iter().rev().take(4).collect::<Vec<_>>()
+    );
 }
