@@ -21,7 +21,7 @@ pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model) {
         }
         timed.control.reuse = ahead.wanted(inst, model);
         for read in model.cached(inst) {
-            ahead.next[read.place] = Some(read);
+            ahead.next[read.place] = Some(Next { read, changes_beside: false });
         }
         is_parted = step.leads || !timed.idle.is_empty();
     }
@@ -29,7 +29,14 @@ pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model) {
 
 /// What is read next through each place, as long as the registers keep their values until then.
 struct Ahead {
-    next: [Option<Cached>; PLACES],
+    next: [Option<Next>; PLACES],
+}
+
+#[derive(Clone, Copy)]
+struct Next {
+    read: Cached,
+    /// The other word of the pair changes before.
+    changes_beside: bool,
 }
 
 impl Default for Ahead {
@@ -40,20 +47,25 @@ impl Default for Ahead {
 
 impl Ahead {
     fn forget(&mut self, written: std::ops::Range<usize>) {
+        let overlaps = |start: usize, end: usize| start < written.end && written.start < end;
         for next in &mut self.next {
-            let overlaps = |read: &Cached| {
-                let registers = read.registers();
-                registers.start < written.end && written.start < registers.end
-            };
-            *next = next.filter(|read| !overlaps(read));
+            let Some(Next { read, changes_beside }) = next else { continue };
+            let (start, end) = (read.registers().start, read.registers().end);
+            *changes_beside |= overlaps(start & !1, end.next_multiple_of(2));
+            if overlaps(start, end) {
+                *next = None;
+            }
         }
     }
 
-    /// The lanes of an instruction whose registers are all read next where they are kept.
+    /// The lanes of an instruction whose registers are all read next where they are kept. Of a pair, both words must last
+    /// until each of them is read.
     fn wanted(&self, inst: &sass::Inst, model: &Model) -> u8 {
         let (mut found, mut missed) = (0, 0);
         for read in model.cached(inst) {
-            match self.next[read.place].is_some_and(|next| next.finds(&read)) {
+            let is_pair = read.registers().len() > 1;
+            let lasts = |next: Next| next.read.finds(&read) && !(is_pair && next.changes_beside);
+            match self.next[read.place].is_some_and(lasts) {
                 true => found |= 1 << read.lane,
                 false => missed |= 1 << read.lane,
             }
@@ -112,5 +124,9 @@ mod tests {
         assert_eq!(flags(&[first, "--:-:-:-:02 IMAD.WIDE R8, R13, R4, R6"]), [6, 0]);
         assert_eq!(flags(&[first, "--:-:-:-:02 FFMA R8, R13, R10, R6"]), [0, 0]);
         assert_eq!(flags(&["--:-:-:-:02 FFMA R8, R13, R14, R7", first]), [4, 0]);
+        // One word is found, and changes before the other is.
+        let (low, high) = ("--:-:-:-:02 FFMA R8, R13, R10, R6", "--:-:-:-:02 FFMA R8, R13, R10, R7");
+        assert_eq!(flags(&[first, low, high])[0], 4);
+        assert_eq!(flags(&[first, low, "--:-:-:-:02 MOV R6, 0x1", high])[0], 0);
     }
 }
