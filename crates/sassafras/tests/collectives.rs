@@ -32,7 +32,7 @@ fn nothing_stands_behind_a_collective() {
             seen += 1;
         }
     }
-    assert!(seen >= 6, "{seen} collectives");
+    assert!(seen >= 3, "{seen} collectives");
 }
 
 /// The result of a barrier is read by the gathered warp: a generated program read it behind, and an H200 gave some threads
