@@ -2,8 +2,8 @@
 
     compiled_bench.py SASSAFRAS [NAME...]
 
-Compiles functions of a usual size in processes of their own, two for each compiler, and takes the time of each Triton
-kernel on the GPU from the profiler, the least of both processes' medians. Prints, slowest first, both times and the
+Compiles functions of a usual size in processes of their own, two for each compiler (or REPEATS), and takes the time of
+each Triton kernel on the GPU from the profiler, the least of the processes' medians. Prints, slowest first, both times and the
 speed of our code in units of ptxas's (above 1: ours is faster), and the geometric mean over all kernels.
 """
 
