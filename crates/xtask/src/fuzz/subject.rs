@@ -68,8 +68,8 @@ pub fn guarded<T>(stage: impl Into<String>, action: impl FnOnce() -> Outcome<T>)
     })
 }
 
-/// Steps of warps that a program may take; the longest take some hundred thousand.
-const STEP_LIMIT: u64 = 1 << 24;
+/// Steps of warps that a program may take: the longest take tens of millions, with loops in functions that loops call.
+const STEP_LIMIT: u64 = 1 << 26;
 
 /// Most threads of a program.
 const THREADS: u32 = 128;
