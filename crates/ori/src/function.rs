@@ -450,6 +450,17 @@ impl Function {
         all
     }
 
+    /// How often each value is used in some blocks, by instructions and at their ends.
+    pub fn use_counts(&self, blocks: impl Iterator<Item = Block>) -> Vec<u32> {
+        let mut counts = vec![0; self.values.len()];
+        for block in blocks {
+            let data = &self.blocks[block];
+            let inner = data.insts.iter().flat_map(|i| self.insts[*i].uses());
+            inner.chain(data.end.uses()).for_each(|v| counts[v.index()] += 1);
+        }
+        counts
+    }
+
     pub fn append(&mut self, block: Block, data: InstData) -> Inst {
         let inst = self.insts.push(data);
         self.blocks[block].insts.push(inst);

@@ -78,12 +78,6 @@ struct Combine<'a> {
 impl<'a> Combine<'a> {
     fn new(function: &'a mut Function, context: &'a mut Context, cfg: &'a Cfg) -> Combine<'a> {
         let count = function.values.len();
-        let mut uses = vec![0; count];
-        for &block in &cfg.order {
-            let data = &function.blocks[block];
-            let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
-            inner.chain(data.end.uses()).for_each(|v| uses[v.index()] += 1);
-        }
         Combine {
             same: function.values.keys().collect(),
             known: vec![None; count],
@@ -91,7 +85,7 @@ impl<'a> Combine<'a> {
             multiples: bits::multiples(function, cfg),
             serial: vec![0; count],
             now: 0,
-            uses,
+            uses: function.use_counts(cfg.order.iter().copied()),
             seen: FxHashMap::default(),
             loads: FxHashMap::default(),
             written: 0,

@@ -5,17 +5,13 @@
 //! of a warp come to one by one, the same threads take part there.
 
 use crate::passes::Context;
-use crate::zones;
+use crate::{simplify, zones};
 use ori::divergence::Divergence;
-use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Value};
+use ori::{Block, Cfg, Function, Inst, InstData, Value};
 use rustc_hash::FxHashSet;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    let is_shuffle = |data: &InstData| {
-        // Those of some threads alone stand in a collective, with registers that it names.
-        let is_plain = data.args.iter().all(|arg| matches!(arg, Arg::Use(_) | Arg::Imm(_) | Arg::Zero(_)));
-        data.op == Op::Machine(sass::Op::SHFL) && data.guard.is_none() && is_plain && !data.results.is_empty()
-    };
+    let is_shuffle = |data: &InstData| simplify::is_shuffle(data) && data.guard.is_none();
     if !function.insts.keys().any(|i| is_shuffle(&function.insts[i])) {
         return Ok(());
     }

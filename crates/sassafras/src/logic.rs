@@ -138,61 +138,25 @@ impl Truth {
 
 const PT: Arg = Arg::True(true);
 
+/// Relations of integers and their opposites; of floats, which may be no numbers.
+const OF_INTEGERS: [(M, M); 3] = [(M::LT, M::GE), (M::LE, M::GT), (M::EQ, M::NE)];
+const OF_FLOATS: [(M, M); 7] = [
+    (M::LT, M::GEU),
+    (M::LE, M::GTU),
+    (M::GT, M::LEU),
+    (M::GE, M::LTU),
+    (M::EQ, M::NEU),
+    (M::NE, M::EQU),
+    (M::NUM, M::NAN),
+];
+
 /// The relation that holds where another one doesn't.
 fn opposite(op: sass::Op, relation: M) -> Option<M> {
-    let integers = op == sass::Op::ISETP;
-    Some(match relation {
-        M::LT => {
-            if integers {
-                M::GE
-            } else {
-                M::GEU
-            }
-        }
-        M::LE => {
-            if integers {
-                M::GT
-            } else {
-                M::GTU
-            }
-        }
-        M::GT => {
-            if integers {
-                M::LE
-            } else {
-                M::LEU
-            }
-        }
-        M::GE => {
-            if integers {
-                M::LT
-            } else {
-                M::LTU
-            }
-        }
-        M::EQ => {
-            if integers {
-                M::NE
-            } else {
-                M::NEU
-            }
-        }
-        M::NE => {
-            if integers {
-                M::EQ
-            } else {
-                M::EQU
-            }
-        }
-        M::LTU => M::GE,
-        M::LEU => M::GT,
-        M::GTU => M::LE,
-        M::GEU => M::LT,
-        M::EQU => M::NE,
-        M::NEU => M::EQ,
-        M::NUM => M::NAN,
-        M::NAN => M::NUM,
-        _ => return None,
+    let pairs: &[(M, M)] = if op == sass::Op::ISETP { &OF_INTEGERS } else { &OF_FLOATS };
+    pairs.iter().find_map(|(one, other)| match relation {
+        r if r == *one => Some(*other),
+        r if r == *other => Some(*one),
+        _ => None,
     })
 }
 
@@ -234,13 +198,7 @@ struct Logic<'a> {
 
 impl<'a> Logic<'a> {
     fn new(function: &'a mut Function, context: &'a mut Context) -> Logic<'a> {
-        let mut uses = vec![0; function.values.len()];
-        for block in function.blocks.keys() {
-            let data = &function.blocks[block];
-            let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
-            inner.chain(data.end.uses()).for_each(|v| uses[v.index()] += 1);
-        }
-        let definition = FxHashMap::default();
+        let (uses, definition) = (function.use_counts(function.blocks.keys()), FxHashMap::default());
         Logic { function, machine: context.machine, fuel: &mut context.fuel, uses, definition }
     }
 

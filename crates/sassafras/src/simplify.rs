@@ -235,9 +235,9 @@ pub fn is_lasting(name: sass::M) -> bool {
     )
 }
 
-/// Threads that don't take what they are given may as well not be given it. They still meet: that is an instruction of
-/// its own.
-fn is_shuffle(data: &InstData) -> bool {
+/// Is it a shuffle of threads that are there, not of a collective, which names its registers? Threads that don't take
+/// what they are given may as well not be given it. They still meet: that is an instruction of its own.
+pub fn is_shuffle(data: &InstData) -> bool {
     let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }));
     data.op == Op::Machine(sass::Op::SHFL) && !fixed && !data.results.is_empty()
 }

@@ -2,6 +2,7 @@
 //! there.
 
 use super::Combine;
+use crate::legalize;
 use ori::{Arg, File, Function, InstData, Op, Part, Pseudo, Use, Value, entity::Entity, eval};
 use sass::M;
 
@@ -17,10 +18,8 @@ impl Combine<'_> {
                 data.args[at] = Arg::Zero(File::R);
             }
         }
+        legalize::constant_second(data);
         for at in 0..data.args.len() {
-            if op == sass::Op::SEL && matches!(data.args[at], Arg::Imm(_)) && self.fuel.burn() {
-                self.swaps(op, at, data);
-            }
             let Arg::Use(u) = data.args[at] else { continue };
             if self.function.values[u.value].file == File::P {
                 if let Some(bits) = self.known[u.value.index()]

@@ -267,7 +267,7 @@ impl<'a> Lower<'_, 'a> {
         Some(match ty.name() {
             "f16" => self.emit(Op::HADD2, &[], 1, &[half, Arg::MinusZero]),
             "bf16" => self.emit(Op::HFMA2, &[M::BF16_V2], 1, &[Arg::MinusZero, RZ, half]),
-            "f32" if ins.flag("sat") => self.emit(Op::FADD, &[flush, &[M::SAT]].concat(), 1, &[RZ, arg]),
+            "f32" if ins.flag("sat") => self.saturated_single(flush, arg),
             "f32" if !flush.is_empty() => self.emit(Op::FADD, flush, 1, &[arg, Arg::MinusZero]),
             _ => self.copy(arg),
         })
@@ -332,10 +332,7 @@ impl<'a> Lower<'_, 'a> {
             return Some(value);
         }
         Some(match ty.name() {
-            "f32" => {
-                let flush = ftz(ins.flag("ftz"));
-                self.emit(Op::FADD, &[flush, &[M::SAT]].concat(), 1, &[RZ, value.into()])
-            }
+            "f32" => self.saturated_single(ftz(ins.flag("ftz")), value.into()),
             "f16" => self.saturated_half(value),
             "f64" => {
                 let (zero, one) = (
@@ -347,6 +344,10 @@ impl<'a> Lower<'_, 'a> {
             }
             _ => return None,
         })
+    }
+
+    fn saturated_single(&mut self, flush: &[M], value: Arg) -> Value {
+        self.emit(Op::FADD, &[flush, &[M::SAT]].concat(), 1, &[RZ, value])
     }
 
     fn saturated_half(&mut self, value: Value) -> Value {
