@@ -146,20 +146,47 @@ impl<'a> Lower<'_, 'a> {
             self.unit_arrive(&[&[M::RED], drop, how].concat(), None, place, operand);
             return Some(());
         }
-        let state = self.kernel.code.value(File::R, 2);
-        if !stays {
-            self.unit_arrive(&[drop, how].concat(), Some(state), place, operand);
-            return self.set(to, state);
+        if let (true, Some(count)) = (stays, count) {
+            return self.arrive_and_count(to, drop, place, count);
         }
-        // The state tells how many had arrived before the thread: threads must come one after the other.
+        let state = self.kernel.code.value(File::R, 2);
+        self.unit_arrive(&[drop, how].concat(), Some(state), place, operand);
+        self.set(to, state)
+    }
+
+    /// The state tells how many had arrived before the thread, each of its warp for itself: threads with the same count
+    /// arrive together.
+    fn arrive_and_count(&mut self, to: &Operand, drop: &[M], place: Address, count: Arg) -> Option<()> {
         self.under_branch(|l| {
-            let none = l.undefined_like(state);
-            let found = l.in_turns(Turns::Thread, &[], &[none], |l, _| {
-                l.unit_arrive(&[drop, how].concat(), Some(state), place, operand);
-                Some(vec![state])
+            if let Arg::Imm(_) | Arg::Zero(_) = count {
+                let state = l.arrive_together(drop, place, count);
+                return l.set(to, state);
+            }
+            let count = l.in_register(count);
+            let none = l.kernel.code.value(File::R, 2);
+            let none = l.undefined_like(none);
+            let found = l.in_turns(Turns::Word(count), &[], &[none], |l, _| {
+                Some(vec![l.arrive_together(drop, place, count)])
             })?;
             l.set(to, *found.first()?)
         })
+    }
+
+    /// Threads that bring the same count: the unit tells each the upper word before any of those that come to its place,
+    /// and in the lower word who they are (`TMASK`). Those of them in lower lanes come first. The lower word stays as it
+    /// is: nobody looks at that of a state.
+    fn arrive_together(&mut self, drop: &[M], place: Address, count: Arg) -> Value {
+        let found = self.kernel.code.value(File::R, 2);
+        self.unit_arrive(&[&[M::TMASK], drop, &[M::ART0]].concat(), Some(found), place, count);
+        let lower = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LTMASK)]);
+        let first = self.lop3(Arg::word(found, 0), lower.into(), RZ, 0xc0);
+        let first = self.emit(Op::POPC, &[], 1, &[first.into()]);
+        let each = match count {
+            Arg::Imm(count) => Arg::Imm(i64::from((count as i32) << PENDING_SHIFT)),
+            count => self.emit(Op::SHF, &[M::L, M::U32], 1, &[count, Arg::Imm(PENDING_SHIFT), RZ]).into(),
+        };
+        let high = self.emit(Op::IMAD, &[], 1, &[first.into(), each, Arg::word(found, 1)]);
+        self.pack(&[Arg::word(found, 0), high.into()])
     }
 
     /// Without the unit: the state before.
@@ -244,7 +271,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Waits, and if that was in vain, sleeps until the barrier wakes it or the time is over, and looks again.
-    fn timed_wait(&mut self, place: Address, phase: Arg, time: Arg) -> Value {
+    pub(super) fn timed_wait(&mut self, place: Address, phase: Arg, time: Arg) -> Value {
         let first = self.unit_wait(true, place, phase);
         self.under(Arg::not(first), |l| l.effect(Op::NANOSLEEP, &[M::SYNCS], &[], &[time]));
         let done = self.kernel.code.value(File::P, 1);

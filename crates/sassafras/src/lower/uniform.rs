@@ -24,6 +24,8 @@ pub enum Turns {
     /// Once for all threads that have the same operands: where doing it again would change nothing, and where the
     /// operation itself tells the threads apart.
     Value,
+    /// The same for one word, which the operation reads in a general register.
+    Word(Arg),
 }
 
 impl Lower<'_, '_> {
@@ -61,6 +63,7 @@ impl Lower<'_, '_> {
         let predicate = match turns {
             Turns::Thread => self.elected(),
             Turns::Value => self.like_first(words),
+            Turns::Word(word) => self.like_first(&[word]),
         };
         let branch = |yes, no| Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
         let wait = Edge { to: meet, args: before };

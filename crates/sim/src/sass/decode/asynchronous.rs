@@ -24,7 +24,7 @@ impl Decoder<'_> {
             let phase = self.outside(&[Kind::R])?;
             return Some(Action::CheckPhase { place, phase, truth: self.truth(0) });
         }
-        if !inst.has(M::ARRIVE) || inst.has(M::TMASK) {
+        if !inst.has(M::ARRIVE) {
             return None;
         }
         let operand = self.outside(&[Kind::R])?;
@@ -40,10 +40,16 @@ impl Decoder<'_> {
         ];
         let way = ways.into_iter().find(|(name, _)| inst.has(*name)).map(|(_, way)| way);
         let (arrivals, transactions, completes) = way.unwrap_or((one, operand, false));
-        let drops = inst.has(M::OPTOUT);
-        let after_copies = false;
-        let arrive =
-            Arrive { place, arrivals, transactions, completes, drops, after_copies, dest: self.dest() };
+        let arrive = Arrive {
+            place,
+            arrivals,
+            transactions,
+            completes,
+            drops: inst.has(M::OPTOUT),
+            together: inst.has(M::TMASK),
+            after_copies: false,
+            dest: self.dest(),
+        };
         Some(Action::Arrive(Box::new(arrive)))
     }
 
@@ -106,6 +112,7 @@ impl Decoder<'_> {
             transactions,
             completes: true,
             drops: false,
+            together: false,
             after_copies: true,
             dest: Dest::None,
         };

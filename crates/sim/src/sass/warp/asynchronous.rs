@@ -56,6 +56,9 @@ impl Warp {
             memory::store(barrier, new.bits());
             states[lane] = old;
         }
+        if arrive.together {
+            states = told_together(now.mask, &addresses, &arrivals, &states)?;
+        }
         self.registers.write(now.mask, arrive.dest, 2, &states);
         Ok(())
     }
@@ -242,4 +245,21 @@ fn words_of(lane: usize, transposed: bool, half: impl Fn(usize, usize) -> u64) -
         false => half(row, column) | half(row, column + 1) << 16,
         true => half(column, row) | half(column + 1, row) << 16,
     }
+}
+
+/// What each lane is told of states that the lanes found one after the other, if those that came to the same place did so
+/// together: the upper word that the first of them found, and the mask of them. ptxas's code has the count in common
+/// wherever it asks for that; what a machine does otherwise is not known.
+fn told_together(mask: u32, places: &Lanes, counts: &Lanes, states: &Lanes) -> Result<Lanes, Stop> {
+    let mut told: Lanes = [0; LANES];
+    for lane in lanes_of(mask) {
+        let same: Vec<usize> = lanes_of(mask).filter(|other| places[*other] == places[lane]).collect();
+        if same.iter().any(|other| counts[*other] != counts[lane]) {
+            let what = "threads arrive together with different counts".to_string();
+            return Err((FaultKind::Undefined { what }, lane));
+        }
+        let first = same.first().map_or(0, |first| states[*first]);
+        told[lane] = first >> 32 << 32 | same.iter().fold(0, |mask, other| mask | 1 << other);
+    }
+    Ok(told)
 }
