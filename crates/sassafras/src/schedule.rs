@@ -22,6 +22,32 @@ const SOURCES: std::ops::Range<u8> = 4..6;
 /// The scoreboard that counts groups of asynchronous copies, and on which `DEPBAR` waits for some of them. Functions
 /// that have such groups use it for nothing else: who waits for a scoreboard waits for all that count on it.
 const GROUPS: u8 = 0;
+/// The scoreboard that tells when a store has left that the thread does not wait for otherwise: the `DEPBAR` behind it
+/// names it (`lower/async_store.rs`).
+const LEAVING: u8 = 5;
+
+/// `st.async` and `red.async` to global memory.
+fn is_leaving(inst: &Inst) -> bool {
+    matches!(inst.form().op, Op::USTGR | Op::UREDGR)
+}
+
+fn is_tensor_load(inst: &Inst) -> bool {
+    inst.form().op == Op::LDTM
+}
+
+/// `tcgen05.wait::ld` is an idle instruction, as it is in ptxas's code. It asks for the loads of tensor memory: who uses
+/// their results waits for them, and so does the first instruction that does more than compute. (In ptxas's code stores
+/// and fences go before the loads are done, even that of an `st.release`; barriers and branches wait.)
+fn asks_for_tensor_loads(inst: &Inst) -> bool {
+    inst.form().op == Op::NOP
+}
+
+fn only_computes(inst: &Inst) -> bool {
+    use Class::*;
+    let class = inst.form().class;
+    matches!(class, Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Xu | Uniform)
+        || asks_for_tensor_loads(inst)
+}
 
 /// Does it end a group? Copies from global memory count as a result, bulk copies as sources.
 fn ends_group(inst: &Inst) -> bool {
@@ -50,7 +76,6 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
     let mut all = Vec::with_capacity(steps.len());
     for step in steps {
         let needs = step.inst.form().class.scoreboards();
-        let bulk_group = step.inst.form().op == Op::UTMACMDFLUSH;
         let awaited_read = matches!(is_awaited(&step.inst), Some(Signal::Read));
         let awaited_write = matches!(is_awaited(&step.inst), Some(Signal::Write));
         let control = Control {
@@ -58,9 +83,10 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
             yields: true,
             write: (is_counted(&step.inst, model) || awaited_write).then_some(0),
             // Where no register is read, nvdisasm takes no scoreboard for it (CCTL.IVALL, FENCE, LDCU).
-            read: match bulk_group {
-                true => Some(GROUPS),
-                false => (needs.read && reads_registers(&step.inst) || awaited_read).then_some(1),
+            read: match step.inst.form().op {
+                Op::UTMACMDFLUSH => Some(GROUPS),
+                _ if is_leaving(&step.inst) => Some(LEAVING),
+                _ => (needs.read && reads_registers(&step.inst) || awaited_read).then_some(1),
             },
             // The machine has no form of `WARPGROUP.DEPBAR` that waits for scoreboards.
             wait: if step.inst.form().op == Op::WARPGROUP && !is_arrival(&step.inst) { 0 } else { 0b11 },
@@ -87,7 +113,7 @@ fn fillers(mut cycles: u16) -> SmallVec<[u8; 2]> {
 
 /// Loads from tensor memory read their address when they issue.
 fn reads_registers(inst: &Inst) -> bool {
-    if inst.form().op == Op::LDTM {
+    if is_tensor_load(inst) {
         return false;
     }
     inst.registers().any(|access| access.role == Role::Use && matches!(access.file, Kind::R | Kind::U))
@@ -323,6 +349,8 @@ struct Stretch<'a> {
     /// The instructions that count on each scoreboard.
     counting: [Vec<usize>; sass::SCOREBOARDS as usize],
     last_of_unit: [Option<u32>; Unit::COUNT],
+    /// The scoreboards of tensor loads that were asked for, and that nobody has waited for since.
+    asked: u8,
     /// When an arrival was issued whose products are still to come.
     arrived: Option<u32>,
     /// When everything of a fixed latency is done.
@@ -342,6 +370,7 @@ impl<'a> Stretch<'a> {
             wanted: Vec::new(),
             counting: Default::default(),
             last_of_unit: [None; Unit::COUNT],
+            asked: 0,
             arrived: None,
             settled: 0,
         }
@@ -355,6 +384,7 @@ impl<'a> Stretch<'a> {
         self.issued.clear();
         self.counting.iter_mut().for_each(Vec::clear);
         self.last_of_unit = [None; Unit::COUNT];
+        self.asked = 0;
         self.arrived = None;
         self.settled = 0;
     }
@@ -388,6 +418,13 @@ impl<'a> Stretch<'a> {
             if waits_for_all(&step.inst) {
                 wait |= self.in_use();
             }
+            let last = i + 1 == steps.len();
+            if asks_for_tensor_loads(&step.inst) {
+                self.asked = self.of_tensor_loads(steps);
+            }
+            if last || !only_computes(&step.inst) {
+                wait |= self.asked;
+            }
             if let Some(before) = i.checked_sub(1).filter(|b| is_awaited(&steps[*b].inst).is_some()) {
                 wait |= bit(self.issued[before].write) | bit(self.issued[before].read);
             }
@@ -400,7 +437,6 @@ impl<'a> Stretch<'a> {
             let before =
                 i.checked_sub(1).map_or(0, |b| self.issued[b].time + u32::from(pause(&steps[b].inst)));
             time = time.max(before);
-            let last = i + 1 == steps.len();
             if last && self.drains {
                 // Whoever comes next knows nothing of this function.
                 wait = self.in_use();
@@ -468,7 +504,10 @@ impl<'a> Stretch<'a> {
         let late_source = touches.iter().any(|t| t.role == Role::Use && t.port.is_late_source());
         let signals = late_result && is_counted(inst, self.model) || signals_without_result(inst);
         let write = signals.then(|| self.scoreboard(self.results.clone()));
-        let read = (needs.read && late_source && reads_registers(inst)).then(|| self.scoreboard(SOURCES));
+        let read = (needs.read && late_source && reads_registers(inst)).then(|| match is_leaving(inst) {
+            true => LEAVING,
+            false => self.scoreboard(SOURCES),
+        });
         let (write, read) = match is_awaited(inst) {
             Some(Signal::Write) => (write.or_else(|| Some(self.scoreboard(self.results.clone()))), read),
             Some(Signal::Read) => (write, read.or_else(|| Some(self.scoreboard(SOURCES)))),
@@ -513,6 +552,12 @@ impl<'a> Stretch<'a> {
         among.rev().max_by_key(|s| (next(*s).unwrap_or(NEVER), next(*s).is_none())).unwrap_or(first)
     }
 
+    /// The scoreboards on which loads of tensor memory count.
+    fn of_tensor_loads(&self, steps: &[Step]) -> u8 {
+        let some = |s: &u8| self.counting[usize::from(*s)].iter().any(|i| is_tensor_load(&steps[*i].inst));
+        (0..sass::SCOREBOARDS).filter(some).fold(0, |mask, s| mask | 1 << s)
+    }
+
     fn in_use(&self) -> u8 {
         (0..sass::SCOREBOARDS)
             .filter(|s| !self.counting[usize::from(*s)].is_empty())
@@ -520,6 +565,7 @@ impl<'a> Stretch<'a> {
     }
 
     fn waited(&mut self, mask: u8) {
+        self.asked &= !mask;
         for scoreboard in (0..sass::SCOREBOARDS).filter(|s| mask >> s & 1 != 0) {
             for i in self.counting[usize::from(scoreboard)].drain(..) {
                 let issued = &mut self.issued[i];
@@ -593,13 +639,19 @@ impl<'a> Stretch<'a> {
             let readers = readers.iter().map(move |r| event(*register, Role::Use, *r));
             writers.chain(readers)
         });
+        let awaited = |register: u16, i: usize, by: u8| {
+            let port = Port { unit: self.model.unit(&steps[i].inst), part: sass::model::Part::R };
+            flow::Event::awaited(register, by, port, age(&self.issued[i]))
+        };
         // What an instruction is waited for by whatever comes next.
-        let awaited = is_awaited(&steps[last].inst).map(|_| {
+        let last = is_awaited(&steps[last].inst).map(|_| {
             let of = &self.issued[last];
-            let port = Port { unit: self.model.unit(&steps[last].inst), part: sass::model::Part::R };
-            flow::Event::awaited(bit(of.write) | bit(of.read), port, age(of))
+            awaited(flow::ANY, last, bit(of.write) | bit(of.read))
         });
-        flow::Pending::new(touched.chain(awaited))
+        let loads = self.issued.iter().enumerate().filter(|(i, _)| is_tensor_load(&steps[*i].inst));
+        let loads = loads.filter(|(_, of)| !of.written);
+        let loads = loads.map(|(i, of)| awaited(flow::TENSOR_LOADS, i, bit(of.write)));
+        flow::Pending::new(touched.chain(last).chain(loads))
     }
 }
 

@@ -54,6 +54,53 @@ fn groups_of_copies_have_a_scoreboard_of_their_own() {
 }
 
 #[test]
+fn a_store_that_leaves_has_the_scoreboard_that_is_waited_for() {
+    let body = "ld.global.b32 %r1, [%rd1]; ld.global.b32 %r2, [%rd1+4];
+        st.async.mmio.release.sys.global.b32 [%rd2], %r1; st.global.b32 [%rd1+8], %r2;";
+    let code = code("sm_100a", body);
+    let store = code.iter().position(|inst| inst.form().op == sass::Op::USTGR).expect("a store");
+    assert_eq!(code[store].control.read, Some(5), "{}", code[store]);
+    assert_eq!(code[store + 1].to_string(), "DEPBAR.LE SB5, 0x0");
+}
+
+/// Nobody else hears of it before the loads of tensor memory are done that `tcgen05.wait::ld` asks for. Other loads don't
+/// matter, nor does the wait to who computes.
+#[test]
+fn loads_of_tensor_memory_are_waited_for() {
+    let load = "ld.param.b64 %rd1, [kp]; mov.u32 %r3, %tid.x; mov.u32 %r4, %ctaid.x;
+        ld.global.b32 %r5, [%rd1]; tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %r2}, [%r3];";
+    let branch = "setp.eq.u32 %p1, %r3, 7; @%p1 bra L; st.global.b32 [%rd1+12], %r4; L:";
+    let wait = "tcgen05.wait::ld.sync.aligned; xor.b32 %r6, %r3, 77; mbarrier.arrive.shared.b64 _, [%r4];
+        st.global.b32 [%rd1+16], %r1; st.global.b32 [%rd1+20], %r5; st.global.b32 [%rd1+24], %r6;";
+    for between in ["", branch] {
+        let code = code("sm_100a", &format!("{load} {between} {wait}"));
+        let place = |op: sass::Op| code.iter().position(|inst| inst.form().op == op).expect("an instruction");
+        let (loads, asks, tells) = (place(sass::Op::LDTM), place(sass::Op::NOP), place(sass::Op::SYNCS));
+        assert!(loads < asks && asks < tells, "{:?}", operations(&code));
+        let scoreboard = |at: usize| 1u8 << code[at].control.write.expect("a scoreboard");
+        let waits =
+            |from: usize| code[from + 1..=tells].iter().fold(0, |mask, inst| mask | inst.control.wait);
+        assert_eq!(waits(loads) & scoreboard(loads), scoreboard(loads), "{between}");
+        assert_eq!(waits(asks) & scoreboard(place(sass::Op::LDG)), 0, "{between}");
+        assert!(!between.is_empty() || code[asks].control.wait == 0, "{}", code[asks]);
+    }
+}
+
+/// Threads that bring the same count arrive together, and where all do nobody takes turns.
+#[test]
+fn arrivals_of_a_warp() {
+    let turns = |count: &str| {
+        let body =
+            format!("ld.global.b32 %r2, [%rd1]; mbarrier.arrive.noComplete.shared.b64 %rd2, [%r1], {count};");
+        let code = code("sm_90", &format!("{body} st.global.b64 [%rd1], %rd2;"));
+        let arrivals = code.iter().filter(|inst| inst.has(sass::M::TMASK)).count();
+        (arrivals, operations(&code).iter().any(|op| op == "BSYNC"))
+    };
+    assert_eq!(turns("3"), (1, false));
+    assert_eq!(turns("%r2"), (1, true));
+}
+
+#[test]
 fn matrices_in_tensor_memory_are_not_taken_for_descriptors() {
     let text = |body: &str| {
         let code = code("sm_100a", body);

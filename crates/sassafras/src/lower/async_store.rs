@@ -12,8 +12,8 @@ use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// All scoreboards.
-const EVERYTHING: i64 = 0x3f;
+/// The scoreboard that tells when a store has left (`schedule.rs`).
+const LEAVING: M = M::SB5;
 
 impl<'a> Lower<'_, 'a> {
     pub(super) fn async_store(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -80,7 +80,7 @@ impl<'a> Lower<'_, 'a> {
             l.effect(Op::MEMBAR, &[M::ALL, M::CTA], &[], &[]);
             l.effect(op, &words, &[], &[place.into(), Arg::Imm(0), value.into()]);
             // As ptxas does: nothing happens before the store has left.
-            l.effect(Op::DEPBAR, &[], &[], &[Arg::Imm(EVERYTHING)]);
+            l.effect(Op::DEPBAR, &[M::LE], &[], &[Arg::Name(LEAVING), Arg::Imm(0)]);
             Some(())
         })
     }

@@ -16,8 +16,6 @@ use sass::{M, Op};
 use smallvec::SmallVec;
 
 const URZ: Arg = Arg::Zero(File::UR);
-/// All scoreboards.
-const EVERYTHING: i64 = 0x3f;
 
 /// Shapes of loads and stores: the machine's name, the registers for each repetition, and the shape of the upper half
 /// of the warp, where the two are moved on their own.
@@ -71,9 +69,9 @@ impl<'a> Lower<'_, 'a> {
             "tcgen05.ld" | "tcgen05.ld.red" => self.tensor_load(ins),
             "tcgen05.st" => self.tensor_store(ins),
             "tcgen05.wait::ld" => {
-                // Loads have scoreboards like any others.
+                // Loads have scoreboards; `schedule.rs` says who waits for them.
                 let _ = (ins.flag("sync"), ins.flag("aligned"));
-                self.effect(Op::DEPBAR, &[], &[], &[Arg::Imm(EVERYTHING)]);
+                self.effect(Op::NOP, &[], &[], &[]);
                 Some(())
             }
             "tcgen05.wait::st" => {

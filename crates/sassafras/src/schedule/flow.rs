@@ -5,7 +5,7 @@
 //! them and has to be waited for on all scoreboards of any of them. An instruction that they concern gets the waits, and
 //! the one before it the cycles, that are missing. Codes only become stricter on the way, so it ends.
 
-use super::{LONGEST, Step, Timed, announced, falls_through, fillers, is_arrival};
+use super::{LONGEST, Step, Timed, announced, asks_for_tensor_loads, falls_through, fillers, is_arrival};
 use super::{touches, waits_for_all, yields};
 use sass::model::{Model, Port, VISIBLE};
 use sass::{Guard, Role};
@@ -13,7 +13,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A register that every instruction touches: whatever comes next waits.
-const ANY: u16 = u16::MAX;
+pub const ANY: u16 = u16::MAX;
+/// One that is touched by what asks for loads of tensor memory.
+pub const TENSOR_LOADS: u16 = u16::MAX - 1;
 
 /// An access that may still be under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,9 +31,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whatever comes next waits for this scoreboard.
-    pub fn awaited(by: u8, port: Port, age: u16) -> Event {
-        Event { register: ANY, role: Role::Def, port, age, settles: VISIBLE, by }
+    /// Whatever touches a register that there is not waits for this scoreboard.
+    pub fn awaited(register: u16, by: u8, port: Port, age: u16) -> Event {
+        Event { register, role: Role::Def, port, age, settles: VISIBLE, by }
     }
 
     fn key(&self) -> (u16, bool, Port) {
@@ -223,7 +225,8 @@ impl<'a> Flow<'a> {
                 }
             }
         }
-        for event in events.of(ANY) {
+        let loads = if asks_for_tensor_loads(inst) { events.of(TENSOR_LOADS) } else { &[] };
+        for event in events.of(ANY).iter().chain(loads) {
             obey(event, 0, true);
         }
         let everything = waits_for_all(inst) || self.drains[i];
