@@ -18,6 +18,7 @@ use ori::{Arg, Block, Edge, File, Half, Terminator, Value};
 use ptx::Type;
 use ptx::words::Kind;
 use sass::{M, Op};
+use smallvec::{SmallVec, smallvec};
 
 const BARRIER: i64 = 0x08;
 const PHASE: i64 = 0x10;
@@ -28,8 +29,13 @@ const GIVEN_UP: i64 = 0x1c;
 const UNIT: i64 = 5;
 /// Nanoseconds before another try.
 const PAUSE: i64 = 100;
+/// Nanoseconds that a wait for the other block sleeps at most, as ptxas has it.
+const LONG_PAUSE: i64 = 10_000_000;
 /// How many results of the allocator may be under way, as ptxas has it.
 const IN_FLIGHT: i64 = 0x36;
+
+/// The registers of the books' address: a general one, or none and a uniform one.
+type Books = SmallVec<[Arg; 2]>;
 
 /// Bits for the units of an allocation, and for the first of them.
 struct Units {
@@ -45,10 +51,10 @@ impl<'a> Lower<'_, 'a> {
         let columns = self.word(ins.get(1)?, Type::U32)?;
         let columns = self.in_register(columns);
         self.under_branch(|l| {
-            let books = l.books();
+            let books = if pair { l.books() } else { l.books_here() };
             let after = l.kernel.code.block();
             let gone = l.kernel.code.value(File::R, 1);
-            l.effect(Op::LDS, &[M::U8], &[gone], &[books, Arg::Imm(GIVEN_UP)]);
+            l.effect(Op::LDS, &[M::U8], &[gone], &at(&books, GIVEN_UP));
             let gone = l.unequal(gone.into(), RZ);
             let (refused, goes_on) = l.fork(gone);
             l.block = refused;
@@ -58,8 +64,8 @@ impl<'a> Lower<'_, 'a> {
             l.block = goes_on;
             let count = l.shifted(&[M::R, M::S32, M::HI], [RZ, Arg::Imm(UNIT), columns]);
             match pair {
-                false => l.alloc_alone(books, place, count, after),
-                true => l.alloc_in_pair(books, place, count, after),
+                false => l.alloc_alone(place, count, after),
+                true => l.alloc_in_pair(&books, place, count, after),
             }
             l.together_again(after);
             Some(())
@@ -67,16 +73,17 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// One thread takes the units.
-    fn alloc_alone(&mut self, books: Arg, place: Arg, count: Value, after: Block) {
+    fn alloc_alone(&mut self, place: Arg, count: Value, after: Block) {
         self.one_thread(after);
         let first = self.find_units(count, &[M::FIND_AND_SET, M::ALIGN]);
-        self.note_units(books, place, count, first);
+        let books = self.books_here();
+        self.note_units(&books, place, count, first);
         self.jump(self.block, after);
     }
 
     /// The block of even rank takes the units for both and tells the other one, which answers: each waits on its own
     /// barrier for the other.
-    fn alloc_in_pair(&mut self, books: Arg, place: Arg, count: Value, after: Block) {
+    fn alloc_in_pair(&mut self, books: &Books, place: Arg, count: Value, after: Block) {
         let rank = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_CgaCtaId)]);
         let other = self.lop3(rank.into(), Arg::Imm(1), RZ, 0x3c);
         let odd = self.masked(rank.into(), 1);
@@ -85,7 +92,7 @@ impl<'a> Lower<'_, 'a> {
         let over_there = |l: &mut Self, at: Arg| -> Arg {
             l.emit(Op::PRMT, &[], 1, &[other.into(), Arg::Imm(0x0654), at]).into()
         };
-        let own_barrier = self.emit(Op::IADD3, &[], 1, &[books, Arg::Imm(BARRIER), RZ]);
+        let own_barrier = self.emit(Op::IADD3, &[], 1, &[books[0], Arg::Imm(BARRIER), RZ]);
         let barrier = over_there(self, own_barrier.into());
         let (follows, leads) = self.fork(odd);
 
@@ -123,39 +130,56 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Enters units in the books, and the address of their first column where the program wants it.
-    fn note_units(&mut self, books: Arg, place: Arg, count: Value, first: Value) {
+    fn note_units(&mut self, books: &Books, place: Arg, count: Value, first: Value) {
         let units = self.units(count, first);
         for (word, bits) in [(TAKEN, units.all), (FIRSTS, units.first)] {
-            self.effect(Op::ATOMS, &[M::OR], &[], &[RZ, books, Arg::Imm(word), bits.into()]);
+            let args = [&[RZ], &at(books, word)[..], &[bits.into()]].concat();
+            self.effect(Op::ATOMS, &[M::OR], &[], &args);
         }
         let address = self.shifted(&[M::L, M::U32], [first.into(), Arg::Imm(UNIT), RZ]);
         self.effect(Op::STS, &[], &[], &[place, Arg::Imm(0), address.into()]);
     }
 
-    /// Waits for the phase of the pair's barrier to end.
-    fn wait_for_other(&mut self, books: Arg) {
+    /// Waits for the phase of the pair's barrier to end: looks twice, then sleeps in between.
+    fn wait_for_other(&mut self, books: &Books) {
         let phase = self.kernel.code.value(File::R, 1);
-        self.effect(Op::LDS, &[], &[phase], &[books, Arg::Imm(PHASE)]);
-        let phase = self.shifted(&[M::L, M::U32], [phase.into(), Arg::Imm(31), RZ]);
-        let again = self.kernel.code.block();
+        self.effect(Op::LDS, &[], &[phase], &at(books, PHASE));
+        let phase = self.shifted(&[M::L, M::U32], [phase.into(), Arg::Imm(31), RZ]).into();
+        let barrier = Address { base: books[0], offset: BARRIER };
+        let (done, again) = (self.kernel.code.block(), self.kernel.code.block());
+        for _ in 0..2 {
+            let over = self.unit_wait(true, barrier, phase);
+            let not_yet = self.kernel.code.block();
+            self.branch_alone(over, Edge::to(done), Edge::to(not_yet));
+            self.block = not_yet;
+        }
         self.jump(self.block, again);
         self.block = again;
-        let over = self.unit_wait(true, Address { base: books, offset: BARRIER }, phase.into());
-        let (done, not_yet) = self.fork(over);
-        self.jump(not_yet, again);
+        let over = self.timed_wait(barrier, phase, Arg::Imm(LONG_PAUSE));
+        self.branch_alone(over, Edge::to(done), Edge::to(again));
         self.block = done;
     }
 
-    fn next_phase(&mut self, books: Arg) {
+    fn next_phase(&mut self, books: &Books) {
         let one = self.in_register(Arg::Imm(1));
-        self.effect(Op::ATOMS, &[M::XOR], &[], &[RZ, books, Arg::Imm(PHASE), one]);
+        self.effect(Op::ATOMS, &[M::XOR], &[], &[&[RZ], &at(books, PHASE)[..], &[one]].concat());
     }
 
     /// Takes so many units from the allocator, waiting until there are some, and returns the first one.
     fn find_units(&mut self, count: Value, how: &[M]) -> Value {
-        let again = self.kernel.code.block();
-        self.jump(self.block, again);
-        self.block = again;
+        let (done, sleep) = (self.kernel.code.block(), self.kernel.code.block());
+        self.try_units(count, how, done, sleep);
+        self.block = sleep;
+        self.effect(Op::NANOSLEEP, &[], &[], &[Arg::Imm(PAUSE)]);
+        self.try_units(count, how, done, sleep);
+        self.block = done;
+        let first = self.kernel.code.value(File::R, 1);
+        self.kernel.code.blocks[done].params = vec![first];
+        first
+    }
+
+    /// Goes to `done` with the first unit of so many, or to `sleep` if there are not as many.
+    fn try_units(&mut self, count: Value, how: &[M], done: Block, sleep: Block) {
         let wanted = self.in_uniform(count.into());
         let (found, first) = (self.kernel.code.value(File::UP, 1), self.kernel.code.value(File::UR, 1));
         self.effect(Op::DEPBAR, &[M::LE], &[], &[Arg::Name(super::async_copy::GROUPS), Arg::Imm(IN_FLIGHT)]);
@@ -163,12 +187,7 @@ impl<'a> Lower<'_, 'a> {
         let first = self.emit(Op::MOV, &[], 1, &[first.into()]);
         let found = [PT, PT, PT, found.into(), Arg::Imm(0x80), Arg::Imm(0)];
         let found = self.emit_p(Op::PLOP3, &[M::LUT], &found);
-        let (done, sleep) = self.fork(found);
-        self.block = sleep;
-        self.effect(Op::NANOSLEEP, &[], &[], &[Arg::Imm(PAUSE)]);
-        self.jump(sleep, again);
-        self.block = done;
-        first
+        self.branch_alone(found, Edge { to: done, args: vec![first] }, Edge::to(sleep));
     }
 
     pub(super) fn tensor_dealloc(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -188,7 +207,7 @@ impl<'a> Lower<'_, 'a> {
             // What was not handed out can't come back, and it does so as it was handed out.
             for (word, bits) in [(TAKEN, units.all), (FIRSTS, units.first)] {
                 let known = l.kernel.code.value(File::R, 1);
-                l.effect(Op::LDS, &[], &[known], &[books, Arg::Imm(word)]);
+                l.effect(Op::LDS, &[], &[known], &at(&books, word));
                 let known = l.lop3(known.into(), bits.into(), RZ, 0xc0);
                 let wrong = l.unequal(known.into(), bits.into());
                 let (trap, goes_on) = l.fork(wrong);
@@ -202,7 +221,8 @@ impl<'a> Lower<'_, 'a> {
             let rest = l.in_uniform(all.into());
             l.effect(Op::UTCATOMSWS, &[M::AND], &[], &[Arg::Zero(File::UR), rest]);
             for (word, bits) in [(TAKEN, all), (FIRSTS, first)] {
-                l.effect(Op::ATOMS, &[M::AND], &[], &[RZ, books, Arg::Imm(word), bits.into()]);
+                let args = [&[RZ], &at(&books, word)[..], &[bits.into()]].concat();
+                l.effect(Op::ATOMS, &[M::AND], &[], &args);
             }
             l.jump(l.block, after);
             l.together_again(after);
@@ -213,12 +233,12 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn relinquish_alloc(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.flag("sync"), ins.flag("aligned"));
         self.under_branch(|l| {
-            let books = l.books();
             let after = l.kernel.code.block();
             l.one_thread(after);
+            let books = l.books_here();
             l.effect(Op::UVIRTCOUNT, &[M::DEALLOC, M::SMPOOL], &[], &[Arg::Imm(0x80)]);
             let yes = l.in_register(Arg::Imm(1));
-            l.effect(Op::STS, &[M::U8], &[], &[books, Arg::Imm(GIVEN_UP), yes]);
+            l.effect(Op::STS, &[M::U8], &[], &[&at(&books, GIVEN_UP)[..], &[yes]].concat());
             l.jump(l.block, after);
             l.block = after;
             Some(())
@@ -226,7 +246,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Where the books are.
-    fn books(&mut self) -> Arg {
+    fn books(&mut self) -> Books {
         self.kernel.uses.tensor_partition = true;
         let offset = match self.data.relocatable {
             true => {
@@ -235,7 +255,13 @@ impl<'a> Lower<'_, 'a> {
             }
             false => Arg::Imm(self.machine.tensor_partition()),
         };
-        self.shared_place(offset).into()
+        smallvec![self.shared_place(offset).into()]
+    }
+
+    /// The same in a uniform register, for this block of the program alone: it holds nothing where the warp has parted.
+    fn books_here(&mut self) -> Books {
+        let base = self.books()[0];
+        smallvec![RZ, self.in_uniform(base)]
     }
 
     fn units(&mut self, count: Value, first: Value) -> Units {
@@ -265,6 +291,12 @@ impl<'a> Lower<'_, 'a> {
         (yes, no)
     }
 
+    /// A branch of one thread: it parts from nobody.
+    fn branch_alone(&mut self, predicate: Value, yes: Edge, no: Edge) {
+        self.kernel.code.blocks[self.block].end =
+            Terminator::Branch { predicate, negated: false, uniform: true, yes, no };
+    }
+
     fn jump(&mut self, from: Block, to: Block) {
         self.kernel.code.blocks[from].end = Terminator::Jump(Edge::to(to));
     }
@@ -279,4 +311,9 @@ impl<'a> Lower<'_, 'a> {
         self.block = after;
         self.wait_for_warp();
     }
+}
+
+/// A place in the books.
+fn at(books: &Books, offset: i64) -> Vec<Arg> {
+    books.iter().copied().chain([Arg::Imm(offset)]).collect()
 }
