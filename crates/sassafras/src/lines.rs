@@ -302,8 +302,14 @@ const LEFT_OUT: [&str; 6] = ["//", ".loc", ".file", ".b8", ".b32", ".b64"];
 /// `.nv_debug_ptx_txt`: the lines of the text, each with a zero behind it, up to the last that isn't empty.
 fn text_of_lines(source: &str) -> Vec<u8> {
     let kept = |line: &&str| LEFT_OUT.iter().all(|w| !line.starts_with(w)) || line.starts_with(".local");
-    let lines: Vec<&str> =
-        source.lines().map(|line| Some(line.trim_start()).filter(kept).unwrap_or("")).collect();
-    let count = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
-    lines[..count].iter().flat_map(|line| line.bytes().chain([0])).collect()
+    let mut text = Vec::with_capacity(source.len());
+    let mut end = 0;
+    for line in source.lines() {
+        let line = Some(line.trim_start()).filter(kept).unwrap_or("");
+        text.extend_from_slice(line.as_bytes());
+        text.push(0);
+        end = if line.is_empty() { end } else { text.len() };
+    }
+    text.truncate(end);
+    text
 }

@@ -21,8 +21,8 @@ use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Block, Cfg, Divergence, File, Function, Inst, Op, Pseudo, Value};
 use sass::model::Unit;
-use smallvec::SmallVec;
 use std::cmp::Reverse;
+use std::ops::Range;
 
 /// Instructions that are looked at together.
 const WINDOW: usize = 1024;
@@ -134,10 +134,49 @@ const SPARE: i32 = 16;
 /// How many are tried before the first one goes.
 const TRIES: usize = 16;
 
+/// The values that each instruction reads: each once, with how often.
+struct Reads {
+    all: Vec<(Value, u32)>,
+    /// The place of each instruction's among them.
+    of: Vec<Range<u32>>,
+}
+
+impl Reads {
+    fn new(function: &Function, cfg: &Cfg) -> Reads {
+        let mut reads = Reads { all: Vec::new(), of: vec![0..0; function.insts.len()] };
+        // Where each value was read last.
+        let mut places = vec![0; function.values.len()];
+        for &inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts) {
+            let first = reads.all.len();
+            function.insts[inst].uses().for_each(|value| reads.add(value, first, &mut places));
+            reads.of[inst.index()] = first as u32..reads.all.len() as u32;
+        }
+        reads
+    }
+
+    fn add(&mut self, value: Value, first: usize, places: &mut [usize]) {
+        let place = &mut places[value.index()];
+        match self.all.get_mut(*place) {
+            Some((same, times)) if *place >= first && *same == value => *times += 1,
+            _ => {
+                *place = self.all.len();
+                self.all.push((value, 1));
+            }
+        }
+    }
+
+    fn of(&self, inst: Inst) -> &[(Value, u32)] {
+        let Range { start, end } = self.of[inst.index()];
+        &self.all[start as usize..end as usize]
+    }
+}
+
 /// Which values are alive, and how many words that is.
 struct Pressure {
-    /// The words of each value: none of one without bits, which gets no register.
-    words: Vec<i32>,
+    reads: Reads,
+    /// The file of each value and its words there: none of one without bits, which gets no register, or in a file that
+    /// isn't counted.
+    weights: Vec<(usize, i32)>,
     /// How often each value is still used in the block; once more if it is alive at its end.
     left: Vec<u32>,
     alive: ValueSet,
@@ -161,9 +200,13 @@ impl Pressure {
     fn new(function: &Function, cfg: &Cfg, occupancy: Option<Occupancy>) -> Pressure {
         let values = function.values.len();
         let undefined = regalloc::undefined(function, cfg);
-        let words = |v: Value| if undefined.contains(v) { 0 } else { function.values[v].words.into() };
+        let weight = |v: Value| match counted(function.values[v].file) {
+            Some(file) if !undefined.contains(v) => (file, function.values[v].words.into()),
+            _ => (0, 0),
+        };
         Pressure {
-            words: function.values.keys().map(words).collect(),
+            reads: Reads::new(function, cfg),
+            weights: function.values.keys().map(weight).collect(),
             left: vec![0; values],
             alive: ValueSet::new(values),
             now: [0; FILES],
@@ -187,14 +230,14 @@ impl Pressure {
     fn begin(&mut self, function: &Function, live: &Liveness, block: Block) {
         let data = &function.blocks[block];
         self.alive = live.live_in[block.index()].clone();
-        let ends = live.live_out[block.index()].iter().chain(data.end.uses());
-        let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
-        let all: Vec<Value> = ends.chain(inner).collect();
-        all.iter().for_each(|v| self.left[v.index()] = 0);
-        all.iter().for_each(|v| self.left[v.index()] += 1);
+        let ends = || live.live_out[block.index()].iter().chain(data.end.uses());
+        let inner = || data.insts.iter().flat_map(|i| self.reads.of(*i));
+        ends().chain(inner().map(|(v, _)| *v)).for_each(|v| self.left[v.index()] = 0);
+        ends().for_each(|v| self.left[v.index()] += 1);
+        inner().for_each(|(v, times)| self.left[v.index()] += times);
         data.params.iter().for_each(|p| self.alive.insert(*p));
         let mut now = [0; FILES];
-        self.alive.iter().for_each(|value| self.add(&mut now, function, value, 1));
+        self.alive.iter().for_each(|value| self.add(&mut now, value, 1));
         self.now = now;
     }
 
@@ -288,23 +331,21 @@ impl Pressure {
         }
         // They are all still to come.
         self.now = now;
-        insts.iter().flat_map(|i| function.insts[*i].uses()).for_each(|v| self.left[v.index()] += 1);
+        let reads = insts.iter().flat_map(|i| self.reads.of(*i));
+        reads.for_each(|(v, times)| self.left[v.index()] += times);
         all
     }
 
     /// What an instruction adds.
     fn change(&self, function: &Function, inst: Inst) -> Counts {
         let mut change = [0; FILES];
-        let data = &function.insts[inst];
-        for (i, value) in data.uses().enumerate() {
-            let times = data.uses().filter(|v| *v == value).count() as u32;
-            let first = data.uses().take(i).all(|v| v != value);
-            if first && self.left[value.index()] == times {
-                self.add(&mut change, function, value, -1);
+        for (value, times) in self.reads.of(inst) {
+            if self.left[value.index()] == *times {
+                self.add(&mut change, *value, -1);
             }
         }
-        for value in data.results.iter().filter(|v| self.left[v.index()] > 0) {
-            self.add(&mut change, function, *value, 1);
+        for value in function.insts[inst].results.iter().filter(|v| self.left[v.index()] > 0) {
+            self.add(&mut change, *value, 1);
         }
         change
     }
@@ -312,13 +353,13 @@ impl Pressure {
     fn issue(&mut self, function: &Function, inst: Inst) {
         let change = self.change(function, inst);
         self.now.iter_mut().zip(change).for_each(|(n, c)| *n += c);
-        function.insts[inst].uses().for_each(|v| self.left[v.index()] -= 1);
+        self.reads.of(inst).iter().for_each(|(v, times)| self.left[v.index()] -= times);
     }
 
     /// Is there room enough, whatever ends with an instruction?
     fn has_room(&self, function: &Function, inst: Inst) -> bool {
         let mut added = self.now;
-        function.insts[inst].results.iter().for_each(|v| self.add(&mut added, function, *v, 1));
+        function.insts[inst].results.iter().for_each(|v| self.add(&mut added, *v, 1));
         let few = self.now[0] < self.budget[0] || added[0] == self.now[0];
         few && (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i])
     }
@@ -347,10 +388,9 @@ impl Pressure {
         over(0) + over(1) + over(2).min(1)
     }
 
-    fn add(&self, counts: &mut Counts, function: &Function, value: Value, times: i32) {
-        if let Some(file) = counted(function.values[value].file) {
-            counts[file] += times * self.words[value.index()];
-        }
+    fn add(&self, counts: &mut Counts, value: Value, times: i32) {
+        let (file, words) = self.weights[value.index()];
+        counts[file] += times * words;
     }
 }
 
@@ -474,20 +514,26 @@ impl<'a> List<'a> {
 
     /// The same, where there must be room before all that came first: of the best ones, or else the first.
     fn next_with_room(&self, ahead: &Ahead) -> Option<usize> {
-        let rank = |place: &usize| {
-            let node = self.ready[*place];
+        let rank = |place: usize| {
+            let node = self.ready[place];
             (self.begins(node).saturating_sub(self.time), Reverse(self.graph.height[node]), node)
         };
-        let mut refused: SmallVec<[usize; TRIES]> = SmallVec::new();
-        while refused.len() < TRIES {
-            let place = (0..self.ready.len()).filter(|p| !refused.contains(p)).min_by_key(rank)?;
-            let node = self.ready[place];
-            if ahead.has_room(self.front, node, &self.pressure.change(self.function, self.graph.insts[node]))
-            {
-                return Some(place);
-            }
-            refused.push(place);
+        let fits = |place: &usize| {
+            let node = self.ready[*place];
+            let change = self.pressure.change(self.function, self.graph.insts[node]);
+            ahead.has_room(self.front, node, &change)
+        };
+        let best = (0..self.ready.len()).min_by_key(|place| rank(*place))?;
+        if fits(&best) {
+            return Some(best);
         }
-        self.ready.iter().position(|node| *node == self.front)
+        let mut tries: Vec<usize> = (0..self.ready.len()).collect();
+        if tries.len() > TRIES {
+            tries.select_nth_unstable_by_key(TRIES, |place| rank(*place));
+            tries.truncate(TRIES);
+        }
+        tries.sort_unstable_by_key(|place| rank(*place));
+        let first = || self.ready.iter().position(|node| *node == self.front);
+        tries.into_iter().skip(1).find(fits).or_else(first)
     }
 }

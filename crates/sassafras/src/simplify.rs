@@ -10,14 +10,17 @@ use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Pseudo, Terminator, Val
 use sass::Class;
 
 pub fn run(function: &mut Function) -> Result<(), String> {
-    let mut same = Same { to: function.values.keys().collect() };
+    let mut same = Same { to: function.values.keys().collect(), any: false };
     copies(function, &mut same);
-    while params(function, &mut same) {}
-    for block in function.blocks.keys() {
-        drop_params(function, &same, block);
-    }
-    for block in function.blocks.keys() {
-        replace(function, &same, block);
+    let order = Cfg::new(function).order;
+    while params(function, &order, &mut same) {}
+    if same.any {
+        for block in function.blocks.keys() {
+            drop_params(function, &same, block);
+        }
+        for block in function.blocks.keys() {
+            replace(function, &same, block);
+        }
     }
     merge(function);
     remove_unused(function);
@@ -27,6 +30,8 @@ pub fn run(function: &mut Function) -> Result<(), String> {
 /// What each value is the same as.
 struct Same {
     to: Vec<Value>,
+    /// Is there a value that is the same as another?
+    any: bool,
 }
 
 impl Same {
@@ -42,6 +47,7 @@ impl Same {
         let new = self.find(value) == value && root != value;
         if new {
             self.to[value.index()] = root;
+            self.any = true;
         }
         new
     }
@@ -60,7 +66,7 @@ fn copies(function: &Function, same: &mut Same) {
 }
 
 /// One round; did it find anything?
-fn params(function: &Function, same: &mut Same) -> bool {
+fn params(function: &Function, order: &[Block], same: &mut Same) -> bool {
     /// What the arguments of a parameter are so far.
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
@@ -70,7 +76,7 @@ fn params(function: &Function, same: &mut Same) -> bool {
     }
     let mut seen: Vec<Vec<Seen>> =
         function.blocks.keys().map(|b| vec![Seen::Nothing; function.blocks[b].params.len()]).collect();
-    for block in Cfg::new(function).order {
+    for &block in order {
         for edge in function.blocks[block].end.edges() {
             for (i, arg) in edge.args.iter().enumerate() {
                 let arg = same.find(*arg);
@@ -115,16 +121,13 @@ fn drop_params(function: &mut Function, same: &Same, block: Block) {
 
 fn replace(function: &mut Function, same: &Same, block: Block) {
     function.blocks[block].params.retain(|p| same.find(*p) == *p);
-    for inst in function.blocks[block].insts.clone() {
-        function.insts[inst].map_uses(|v| same.find(v));
-    }
     function.blocks[block].end.map_uses(|v| same.find(v));
-    let function_ = &*function;
-    let alive = |i: &ori::Inst| {
-        let data = &function_.insts[*i];
+    let mut insts = std::mem::take(&mut function.blocks[block].insts);
+    insts.retain(|inst| {
+        let data = &mut function.insts[*inst];
+        data.map_uses(|v| same.find(v));
         data.op != Op::Pseudo(Pseudo::Copy) || data.results.iter().any(|r| same.find(*r) == *r)
-    };
-    let insts: Vec<_> = function_.blocks[block].insts.iter().copied().filter(alive).collect();
+    });
     function.blocks[block].insts = insts;
 }
 
@@ -178,52 +181,76 @@ pub fn remove_unused(function: &mut Function) {
 /// The values that something with an effect depends on, or the way that threads take. A parameter that only becomes
 /// itself again around a loop is none of them.
 fn needed(function: &Function) -> ValueSet {
-    let mut source = vec![Source::Nothing; function.values.len()];
-    let mut arguments = vec![Vec::new(); function.values.len()];
-    let mut needed = ValueSet::new(function.values.len());
-    let mut open: Vec<Value> = Vec::new();
+    let mut makers: Vec<Option<Inst>> = vec![None; function.values.len()];
+    let mut arguments = Arguments::new(function.values.len());
+    let mut needed = Needed { values: ValueSet::new(function.values.len()), open: Vec::new() };
     for block in function.blocks.keys() {
         let data = &function.blocks[block];
-        data.params.iter().for_each(|param| source[param.index()] = Source::Arguments);
         for inst in &data.insts {
             let operation = &function.insts[*inst];
-            operation.results.iter().for_each(|result| source[result.index()] = Source::Operation(*inst));
+            operation.results.iter().for_each(|result| makers[result.index()] = Some(*inst));
             if !is_pure(operation) && !is_shuffle(operation) {
-                open.extend(operation.uses());
+                operation.uses().for_each(|v| needed.add(v));
             }
         }
         for edge in data.end.edges() {
             let params = &function.blocks[edge.to].params;
-            params.iter().zip(&edge.args).for_each(|(param, arg)| arguments[param.index()].push(*arg));
+            params.iter().zip(&edge.args).for_each(|(param, arg)| arguments.add(*param, *arg));
         }
         if let Terminator::Branch { predicate, .. } = data.end {
-            open.push(predicate);
+            needed.add(predicate);
         }
     }
-    while let Some(value) = open.pop() {
-        if needed.contains(value) {
-            continue;
-        }
-        needed.insert(value);
-        match source[value.index()] {
-            Source::Nothing => {}
-            Source::Arguments => open.extend(&arguments[value.index()]),
-            Source::Operation(inst) => open.extend(function.insts[inst].uses()),
+    while let Some(value) = needed.open.pop() {
+        match makers[value.index()] {
+            Some(inst) => function.insts[inst].uses().for_each(|v| needed.add(v)),
+            None => arguments.of(value).for_each(|v| needed.add(v)),
         }
     }
-    needed
+    needed.values
 }
 
-/// Where a value comes from.
-#[derive(Clone, Copy)]
-enum Source {
-    Nothing,
-    Arguments,
-    Operation(Inst),
+/// Values that are needed, and those of them that what they come from was not yet looked at.
+struct Needed {
+    values: ValueSet,
+    open: Vec<Value>,
+}
+
+impl Needed {
+    fn add(&mut self, value: Value) {
+        if !self.values.contains(value) {
+            self.values.insert(value);
+            self.open.push(value);
+        }
+    }
+}
+
+/// What the parameters of blocks can be: a list of arguments for each, all of them in one vector.
+struct Arguments {
+    /// The place of each parameter's last argument, counted from one; 0 if it has none.
+    last: Vec<u32>,
+    /// Arguments, each with the place of the one before it.
+    all: Vec<(Value, u32)>,
+}
+
+impl Arguments {
+    fn new(values: usize) -> Arguments {
+        Arguments { last: vec![0; values], all: Vec::new() }
+    }
+
+    fn add(&mut self, param: Value, argument: Value) {
+        self.all.push((argument, self.last[param.index()]));
+        self.last[param.index()] = self.all.len() as u32;
+    }
+
+    fn of(&self, param: Value) -> impl Iterator<Item = Value> + '_ {
+        let at = |place: u32| (place as usize).checked_sub(1).map(|i| self.all[i]);
+        std::iter::successors(at(self.last[param.index()]), move |(_, before)| at(*before)).map(|(v, _)| v)
+    }
 }
 
 fn has_effect(data: &InstData, needed: &ValueSet) -> bool {
-    !is_pure(data) && !is_shuffle(data) || data.results.iter().any(|result| needed.contains(*result))
+    data.results.iter().any(|result| needed.contains(*result)) || !is_pure(data) && !is_shuffle(data)
 }
 
 /// Special registers that a thread always reads the same from.

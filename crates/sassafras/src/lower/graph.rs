@@ -6,7 +6,7 @@ use ptx::ast::{Body, Guard, Inst, Module, Operand, Reg, Stmt, Symbol};
 use ptx::diag::Span;
 use ptx::table::{Opcode, Role};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use smallvec::SmallVec;
 
 pub struct Graph<'a> {
     pub blocks: Vec<PtxBlock<'a>>,
@@ -48,21 +48,24 @@ pub enum End {
 /// The carry flag of `add.cc`, `addc` and their kin, as if it were a register.
 pub const CARRY: Reg = Reg(u32::MAX);
 
+/// Registers of an instruction.
+pub type Regs = SmallVec<[Reg; 8]>;
+
 /// The registers that an instruction writes, and those that it reads. A guarded write reads the old value too.
-pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -> (Vec<Reg>, Vec<Reg>) {
-    let (mut written, mut read) = (Vec::new(), Vec::new());
+pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -> (Regs, Regs) {
+    let (mut written, mut read) = (Regs::new(), Regs::new());
     let operands = body.list(inst.operands);
     for (i, operand) in operands.iter().enumerate() {
-        let results_of_call = opcode.mnemonic == "call" && i == 0 && matches!(operand, Operand::List(_));
+        let results_of_call = i == 0 && opcode.mnemonic == "call" && matches!(operand, Operand::List(_));
         // A store to a part of a parameter keeps the rest of it.
-        let stored = opcode.mnemonic == "st" && i == 0 && params.find(body, operand).is_some();
+        let stored = i == 0 && opcode.mnemonic == "st" && params.find(body, operand).is_some();
         let is_written = is_result(opcode, i) || results_of_call || stored;
         let out = if is_written { &mut written } else { &mut read };
         let before = out.len();
         registers(body, operand, out);
         param_words(body, params, operand, out);
         if is_written && (stored || i == 0 && adds_in_place(opcode, operands)) {
-            read.extend(&written[before..]);
+            read.extend_from_slice(&written[before..]);
         }
         // A write to one element keeps the others.
         if let Operand::Part { reg, .. } = operand
@@ -80,7 +83,7 @@ pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -
     }
     if let Some(guard) = inst.guard {
         read.extend(guard.reg());
-        read.extend(&written);
+        read.extend_from_slice(&written);
     }
     (written, read)
 }
@@ -100,7 +103,7 @@ pub fn is_result(opcode: &Opcode, index: usize) -> bool {
 }
 
 /// The words of `.param` variables that an operand names.
-fn param_words(body: &Body, params: &ParamWords, operand: &Operand, out: &mut Vec<Reg>) {
+fn param_words(body: &Body, params: &ParamWords, operand: &Operand, out: &mut Regs) {
     match operand {
         Operand::Symbol(symbol) => out.extend(params.all(*symbol)),
         Operand::Address(range) | Operand::List(range) => {
@@ -110,7 +113,7 @@ fn param_words(body: &Body, params: &ParamWords, operand: &Operand, out: &mut Ve
     }
 }
 
-fn registers(body: &Body, operand: &Operand, out: &mut Vec<Reg>) {
+fn registers(body: &Body, operand: &Operand, out: &mut Regs) {
     match operand {
         Operand::Reg(r) | Operand::Not(r) | Operand::Negated(r) | Operand::Part { reg: r, .. } => {
             out.push(*r)
@@ -149,40 +152,124 @@ impl<'a> Graph<'a> {
 
     fn live_in(&mut self, module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) {
         let flying = super::wgmma::sources(module, body);
-        let mut live: Vec<BTreeSet<Reg>> = vec![BTreeSet::new(); self.blocks.len()];
+        let uses = |block: &PtxBlock| Uses::new(block, (module, body), params, results, &flying);
+        let uses: Vec<Uses> = self.blocks.iter().map(uses).collect();
+        let mut live = vec![RegSet::default(); self.blocks.len()];
         let mut changed = true;
         while changed {
             changed = false;
             for &b in self.order.iter().rev() {
-                let block = &self.blocks[b];
-                let mut now: BTreeSet<Reg> =
-                    successors(&block.end).into_iter().flat_map(|s| live[s].iter().copied()).collect();
-                match &block.end {
-                    End::Branch { guard, .. } => now.extend(guard.reg()),
-                    End::Switch { index, .. } => now.extend([*index]),
-                    End::Return => now.extend(results),
-                    _ => {}
+                let mut now = RegSet::default();
+                for s in successors(&self.blocks[b].end) {
+                    now.add(&live[s]);
                 }
-                for inst in block.insts.iter().rev() {
-                    let (written, read) =
-                        effects(body, params, &module.opcodes[inst.opcode.0 as usize], inst);
-                    written.iter().for_each(|r| {
-                        now.remove(r);
-                    });
-                    now.extend(read);
-                    if module.opcodes[inst.opcode.0 as usize].mnemonic == "wgmma.wait_group" {
-                        now.extend(&flying);
-                    }
-                }
-                if now != live[b] {
-                    live[b] = now;
-                    changed = true;
-                }
+                now.remove(&uses[b].written);
+                now.add(&uses[b].read);
+                changed |= live[b].add(&now);
             }
         }
-        for (block, live) in self.blocks.iter_mut().zip(live) {
-            block.live_in = live.into_iter().collect();
+        for (block, live) in self.blocks.iter_mut().zip(&live) {
+            block.live_in = live.iter().collect();
         }
+    }
+}
+
+/// What a block does to registers.
+struct Uses {
+    /// Those that it reads as they come in.
+    read: RegSet,
+    written: RegSet,
+}
+
+impl Uses {
+    /// `results` are read by a return, and `flying` where products of a warpgroup are waited for.
+    fn new(
+        block: &PtxBlock,
+        (module, body): (&Module, &Body),
+        params: &ParamWords,
+        results: &[Reg],
+        flying: &[Reg],
+    ) -> Uses {
+        let (mut read, mut written) = (RegSet::default(), RegSet::default());
+        match &block.end {
+            End::Branch { guard, .. } => guard.reg().into_iter().for_each(|r| read.insert(r)),
+            End::Switch { index, .. } => read.insert(*index),
+            End::Return => results.iter().for_each(|r| read.insert(*r)),
+            End::Exit | End::Jump(_) => {}
+        }
+        for inst in block.insts.iter().rev() {
+            let opcode = &module.opcodes[inst.opcode.0 as usize];
+            let (results, operands) = effects(body, params, opcode, inst);
+            for result in results {
+                read.take(result);
+                written.insert(result);
+            }
+            operands.into_iter().for_each(|r| read.insert(r));
+            if opcode.mnemonic == "wgmma.wait_group" {
+                flying.iter().for_each(|r| read.insert(*r));
+            }
+        }
+        Uses { read, written }
+    }
+}
+
+/// A set of registers, one bit each: the first is [`CARRY`].
+#[derive(Clone, Default)]
+struct RegSet {
+    words: Vec<u64>,
+}
+
+impl RegSet {
+    /// The word of a register and its bit there.
+    fn place(reg: Reg) -> (usize, u64) {
+        let place = reg.0.wrapping_sub(CARRY.0);
+        (place as usize / 64, 1 << (place % 64))
+    }
+
+    fn insert(&mut self, reg: Reg) {
+        let (word, bit) = RegSet::place(reg);
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= bit;
+    }
+
+    fn take(&mut self, reg: Reg) {
+        let (word, bit) = RegSet::place(reg);
+        if let Some(word) = self.words.get_mut(word) {
+            *word &= !bit;
+        }
+    }
+
+    /// Adds all of `other`; did that change anything?
+    fn add(&mut self, other: &RegSet) -> bool {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        let mut new = 0;
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            new |= more & !*word;
+            *word |= more;
+        }
+        new != 0
+    }
+
+    fn remove(&mut self, other: &RegSet) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, less)| *word &= !less);
+    }
+
+    /// In order of their numbers: [`CARRY`] has the highest.
+    fn iter(&self) -> impl Iterator<Item = Reg> + '_ {
+        let carries = self.words.first().is_some_and(|word| word & 1 != 0);
+        let all = self.words.iter().enumerate().flat_map(|(i, word)| {
+            let mut rest = if i == 0 { *word & !1 } else { *word };
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+                rest &= rest - 1;
+                Some(Reg((i as u32 * 64 + bit).wrapping_add(CARRY.0)))
+            })
+        });
+        all.chain(carries.then_some(CARRY))
     }
 }
 

@@ -353,7 +353,11 @@ impl Graph {
                 replaced.extend(edge.args.iter().copied().zip(params.iter().copied()));
             }
         }
-        let mut users: FxHashMap<Value, SmallVec<[usize; 4]>> = FxHashMap::default();
+        if replaced.is_empty() {
+            return;
+        }
+        let mut users: FxHashMap<Value, Vec<usize>> =
+            replaced.values().map(|param| (*param, Vec::new())).collect();
         for (node, inst) in self.insts.iter().enumerate() {
             let data = &function.insts[*inst];
             for param in data.results.iter().filter_map(|v| replaced.get(v)) {
@@ -361,7 +365,11 @@ impl Graph {
                     self.edges[user].push((node, 0));
                 }
             }
-            data.uses().for_each(|v| users.entry(v).or_default().push(node));
+            data.uses().for_each(|v| {
+                if let Some(users) = users.get_mut(&v) {
+                    users.push(node);
+                }
+            });
         }
     }
 
