@@ -389,6 +389,10 @@ pub struct Fixed {
     pub args: Vec<u8>,
     /// How many registers it has for either, if that isn't the usual number.
     pub words: Option<u8>,
+    /// How many registers are preserved, if those are not the usual ones.
+    pub preserved: Option<u8>,
+    /// How many barriers are not, if that isn't the usual number.
+    pub barriers: Option<u8>,
 }
 
 impl Function {

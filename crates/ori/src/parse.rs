@@ -408,7 +408,7 @@ impl<'a> Text<'a> {
         Ok(Arg::Address { symbol, addend, half })
     }
 
-    /// `4 5 <- 6}`, `4 5 <- 6 of 40}`
+    /// `4 5 <- 6}`, `4 5 <- 6 of 40 keeping 8 losing B3}`
     fn fixed(&mut self) -> Result<Fixed, String> {
         let mut fixed = Fixed::default();
         let mut side = &mut fixed.results;
@@ -419,6 +419,10 @@ impl<'a> Text<'a> {
                 side = &mut fixed.args;
             } else if self.takes("of ") || self.takes(" of ") {
                 fixed.words = Some(self.index()? as u8);
+            } else if self.takes("keeping ") || self.takes(" keeping ") {
+                fixed.preserved = Some(self.index()? as u8);
+            } else if self.takes("losing B") || self.takes(" losing B") {
+                fixed.barriers = Some(self.index()? as u8);
             } else {
                 side.push(self.index()? as u8);
                 self.takes(" ");

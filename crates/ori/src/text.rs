@@ -78,7 +78,10 @@ impl fmt::Display for Fixed {
         for (i, arg) in self.args.iter().enumerate() {
             write!(f, "{}{arg}", if i > 0 { " " } else { "" })?;
         }
-        self.words.map_or(Ok(()), |words| write!(f, " of {words}"))?;
+        let unusual = [(" of ", self.words), (" keeping ", self.preserved), (" losing B", self.barriers)];
+        for (word, number) in unusual {
+            number.map_or(Ok(()), |number| write!(f, "{word}{number}"))?;
+        }
         f.write_str("}")
     }
 }

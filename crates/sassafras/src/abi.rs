@@ -10,8 +10,16 @@
 //! * A pragma gives parameters and results another number of registers from R4 on ([`Room`]). Those don't belong to the
 //!   caller then; the return address is in the next two from a multiple of 4 on, if that is behind R20, and R20 and R21
 //!   belong to the caller like their neighbours.
+//! * `.abi_preserve N`: R2, and N registers from R16 on, belong to the caller, but for the last pair of them, which is the
+//!   return address (R14 and R15 if there is no pair). All parameters, and all results, are in registers: as many as they
+//!   have words laid out in memory, from R4 on if these are twelve or less. More are behind the registers that are
+//!   preserved, as high as they can be where the function has one of the numbers of registers ([`LEVELS`]) that more
+//!   warps go with than with the next.
+//! * `.abi_preserve_control N`: barriers from B_N on belong to the caller, in place of those from B6 on.
 //!
-//! Seen with `ptxas -c` on callers and callees of functions with parameters of many shapes.
+//! Seen with `ptxas -c` on callers and callees of functions with parameters of many shapes. Where `.abi_preserve` has
+//! parameters, ptxas says itself in what `nvlink` compares: the rule gives what it says for 1,088 pairs of a number of
+//! registers and one of words on sm_80, 86, 90, 100 and 120.
 
 use cubin::module::RegisterRule;
 use ori::{Fixed, Function, Op, Pseudo};
@@ -21,8 +29,14 @@ use std::ops::{Range, RangeInclusive};
 pub const FIRST: u8 = 4;
 const USUAL_WORDS: u8 = 12;
 const LEAST_RETURN_ADDRESS: u8 = 20;
-/// The first convergence barrier that survives a call.
-pub const FIRST_SAVED_BARRIER: u8 = 6;
+/// The first of the registers that `.abi_preserve` counts.
+const FIRST_PRESERVED: u8 = 16;
+/// Behind the last register that a function can have.
+const REGISTERS_END: u8 = 253;
+/// The barriers that a call destroys, from B0 on.
+const USUAL_BARRIERS: u8 = 6;
+/// Numbers of registers that let 64, 48, 40, 36, 32, 28, 24, 20, 16, 12 and 8 warps run together.
+const LEVELS: [u32; 11] = [32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 256];
 /// The first uniform register that survives a call, as ptxas has it. We keep nothing there across calls.
 const FIRST_SAVED_UNIFORM: u32 = 36;
 
@@ -44,20 +58,86 @@ impl Room {
     }
 }
 
+/// What pragmas and directives ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub room: Option<Room>,
+    /// The number of `.abi_preserve`; then there is as much room as it takes.
+    pub preserved: Option<u8>,
+    /// The number of `.abi_preserve_control`.
+    pub barriers: Option<u8>,
+}
+
+impl Asked {
+    /// How many registers there are for parameters, and for results.
+    fn room(self, results: &[Shape], params: &[Shape]) -> Room {
+        match self.preserved {
+            Some(_) => Room::Words(u8::try_from(words_in_memory(results, params)).unwrap_or(u8::MAX)),
+            None => self.room.unwrap_or(Room::USUAL),
+        }
+    }
+
+    /// What `nvlink` compares of it, behind the types of results and parameters: how many registers they have; with
+    /// `.abi_preserve` the first of them and the return address, too; which barriers and registers a call may destroy.
+    pub fn text(self, results: &[Shape], params: &[Shape]) -> String {
+        let mut text = match (self.preserved, self.room) {
+            (Some(_), _) => {
+                let convention = Signature::new(self, results, params).convention;
+                let (first, address) = (convention.first(), convention.return_address());
+                format!("{}p{first}r{address}", convention.words)
+            }
+            (None, Some(Room::Words(words))) => words.to_string(),
+            (None, Some(Room::UpTo(_))) => "a".to_string(),
+            (None, None) => String::new(),
+        };
+        if let Some(barriers) = self.barriers {
+            text += &format!("sBx{:08x}", (0..barriers).fold(0u32, |mask, n| mask | 1 << n));
+        }
+        if self.preserved.is_some() {
+            let convention = Convention::asked(0, self);
+            let is_lost = |r| r != Function::STACK_POINTER && r != sass::RZ && !convention.is_callers(r);
+            let digit = |n: u8| (0..4).fold(0, |mask, bit| mask | u32::from(is_lost(4 * n + bit)) << bit);
+            text += "sRx";
+            text.extend((0..64).rev().map(digit).filter_map(|digit| char::from_digit(digit, 16)));
+        }
+        if text.is_empty() { text } else { format!("|{text}") }
+    }
+}
+
+/// How many words parameters have one behind the other in memory, or results if that is more.
+pub fn words_in_memory(results: &[Shape], params: &[Shape]) -> u32 {
+    let behind = |end: u32, shape: &Shape| end.next_multiple_of((shape.align / 4).max(1)) + shape.words();
+    let of = |list: &[Shape]| list.iter().fold(0, behind);
+    of(results).max(of(params))
+}
+
 /// Which registers a call has for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convention {
     /// How many there are for parameters, and for results.
     words: u8,
+    /// How many are preserved, if those are not the usual ones.
+    preserved: Option<u8>,
+    /// How many barriers are not.
+    barriers: u8,
 }
 
 impl Convention {
-    pub const USUAL: Convention = Convention { words: USUAL_WORDS };
+    pub const USUAL: Convention =
+        Convention { words: USUAL_WORDS, preserved: None, barriers: USUAL_BARRIERS };
     /// With the most words the return address is in R248 and R249.
     pub const MOST_WORDS: u8 = 244;
+    /// With the most preserved registers it is in R250 and R251.
+    pub const MOST_PRESERVED: u8 = 237;
 
     pub fn new(words: u8) -> Convention {
-        Convention { words: words.min(Convention::MOST_WORDS) }
+        Convention { words: words.min(Convention::MOST_WORDS), ..Convention::USUAL }
+    }
+
+    fn asked(words: u8, asked: Asked) -> Convention {
+        let preserved = asked.preserved.map(|count| count.min(Convention::MOST_PRESERVED));
+        let barriers = asked.barriers.unwrap_or(USUAL_BARRIERS);
+        Convention { preserved, barriers, ..Convention::new(words) }
     }
 
     /// The most words that there may be where functions have so many registers.
@@ -69,7 +149,8 @@ impl Convention {
 
     /// That of a call, or of the function that begins or ends there.
     pub fn of(fixed: &Fixed) -> Convention {
-        fixed.words.map_or(Convention::USUAL, Convention::new)
+        let asked = Asked { room: None, preserved: fixed.preserved, barriers: fixed.barriers };
+        Convention::asked(fixed.words.unwrap_or(USUAL_WORDS), asked)
     }
 
     /// How a function is called, if it is no kernel.
@@ -80,12 +161,34 @@ impl Convention {
     }
 
     /// What [`Fixed`] says of it.
-    pub fn unusual_words(self) -> Option<u8> {
-        Some(self.words).filter(|words| *words != USUAL_WORDS)
+    pub fn fixed(self) -> Fixed {
+        Fixed {
+            words: Some(self.words).filter(|words| *words != USUAL_WORDS),
+            preserved: self.preserved,
+            barriers: Some(self.barriers).filter(|barriers| *barriers != USUAL_BARRIERS),
+            ..Fixed::default()
+        }
+    }
+
+    /// The first register of parameters and results.
+    pub fn first(self) -> u8 {
+        self.preserved.map_or(FIRST, |count| first_of(count.into(), self.words.into()) as u8)
+    }
+
+    fn has_parameter(self, register: u8) -> bool {
+        (self.first()..self.first() + self.words).contains(&register)
     }
 
     pub fn return_address(self) -> u8 {
-        (FIRST + self.words).next_multiple_of(4).max(LEAST_RETURN_ADDRESS)
+        match self.preserved {
+            Some(count) => return_address_of(count.into()) as u8,
+            None => (FIRST + self.words).next_multiple_of(4).max(LEAST_RETURN_ADDRESS),
+        }
+    }
+
+    /// The first convergence barrier that survives a call.
+    pub fn first_saved_barrier(self) -> u8 {
+        self.barriers
     }
 
     fn return_registers(self) -> Range<u8> {
@@ -94,19 +197,39 @@ impl Convention {
 
     /// Where the address of an indirect call is put: no parameter lies there, nor the frame pointer.
     pub fn callee(self, function: &Function) -> u8 {
-        if function.moving_stack { self.return_registers().end } else { 2 }
+        match function.moving_stack {
+            false => 2,
+            true if self.first() != FIRST => FIRST,
+            true => self.return_registers().end,
+        }
+    }
+
+    /// Behind the last register with a parameter, a result, or the return address.
+    pub fn end(self) -> u8 {
+        let behind_words = if self.preserved.is_some() { self.first() + self.words } else { 0 };
+        self.return_registers().end.max(behind_words)
     }
 
     /// A function that calls or is called has at least so many registers.
     pub fn least_registers(self) -> u32 {
-        u32::from(self.return_address()) + AROUND_ADDRESS
+        u32::from(self.end()) + OF_SYSTEM
     }
 
     /// Must a function give this register back as it found it?
     pub fn is_saved(self, register: u8) -> bool {
-        let is_callers = matches!(register, 2 | 16..=31) || register >= 32 && register % 8 >= 4;
-        let has_parameter = (FIRST..FIRST + self.words).contains(&register);
-        is_callers && !has_parameter && !self.return_registers().contains(&register)
+        self.is_callers(register)
+            && !self.has_parameter(register)
+            && !self.return_registers().contains(&register)
+    }
+
+    fn is_callers(self, register: u8) -> bool {
+        match (self.preserved, register) {
+            (_, 2) => true,
+            (Some(count), FIRST_PRESERVED..) => register - FIRST_PRESERVED < count,
+            (None, 16..=31) => true,
+            (None, 32..) => register % 8 >= 4,
+            _ => false,
+        }
     }
 
     /// The return address, and registers that someone called in this way may overwrite but not someone called in another.
@@ -114,10 +237,34 @@ impl Convention {
         let saved = (0..u8::MAX).filter(move |r| own.is_saved(*r) && !self.is_saved(*r));
         own.return_registers().chain(saved)
     }
+
+    /// Barriers of which the same is true.
+    pub fn endangered_barriers(self, own: Convention) -> Range<u8> {
+        own.barriers..self.barriers
+    }
 }
 
+/// Registers of the system.
+const OF_SYSTEM: u32 = 2;
 /// The return address has two registers, and as many belong to the system.
-const AROUND_ADDRESS: u32 = 4;
+const AROUND_ADDRESS: u32 = 2 + OF_SYSTEM;
+
+/// Where the return address is if so many registers are preserved; it may be more than there are.
+pub fn return_address_of(preserved: u32) -> u32 {
+    (u32::from(FIRST_PRESERVED) - 2 + preserved) / 2 * 2
+}
+
+/// Where parameters begin if so many registers are preserved. If there are too many words they overlap with the return
+/// address, or end behind the last register.
+pub fn first_of(preserved: u32, words: u32) -> u32 {
+    if words <= USUAL_WORDS.into() {
+        return FIRST.into();
+    }
+    let behind = (u32::from(FIRST_PRESERVED) + preserved).next_multiple_of(4);
+    let enough = LEVELS.into_iter().find(|level| *level >= behind + words + AROUND_ADDRESS);
+    let end = enough.unwrap_or(LEVELS[LEVELS.len() - 1]) - OF_SYSTEM;
+    (end.saturating_sub(words) / 4 * 4).max(FIRST.into())
+}
 
 /// What ptxas tells debuggers of each register, in its order. General registers are file 5, uniform ones file 11; files 1,
 /// 2 and 9 have predicates and barriers, and the second register of the last two is never named.
@@ -126,9 +273,12 @@ pub fn register_rules(sm: u16, convention: Convention) -> Vec<RegisterRule> {
     let file = |file: u32, numbers: RangeInclusive<u32>, survives: fn(u32) -> bool| {
         numbers.map(move |n| RegisterRule { number: file << 24 | n, survives: survives(n) })
     };
-    // The stack pointer and the return address survive until they are said to be saved elsewhere.
+    // The stack pointer and the return address survive until they are said to be saved elsewhere; but not, says ptxas, a
+    // return address before the registers that are preserved.
     let is_kept = move |n: u8| {
-        n == Function::STACK_POINTER || convention.return_registers().contains(&n) || convention.is_saved(n)
+        let is_address = n >= FIRST_PRESERVED && convention.return_registers().contains(&n);
+        let is_beyond = convention.preserved.is_some() && n >= REGISTERS_END;
+        n == Function::STACK_POINTER || is_address || is_beyond || convention.is_saved(n)
     };
     let general = (0..u8::MAX).map(|n| RegisterRule { number: 5 << 24 | u32::from(n), survives: is_kept(n) });
     let lost = |_| false;
@@ -182,12 +332,15 @@ pub struct Signature {
 }
 
 impl Signature {
-    pub fn new(room: Room, results: &[Shape], params: &[Shape]) -> Signature {
+    pub fn new(asked: Asked, results: &[Shape], params: &[Shape]) -> Signature {
+        let room = asked.room(results, params);
+        let first = Convention::asked(room.most(), asked).first();
         let mut taken = vec![false; usize::from(room.most())];
         let mut signature = Signature::default();
         let mut result_words: u32 = results.iter().map(|r| r.words()).sum();
         if result_words > u32::from(room.most()) {
-            signature.result_address = place(&mut taken, Shape { bytes: 4, align: 4 });
+            signature.result_address =
+                place(&mut taken, Shape { bytes: 4, align: 4 }).map(|at| first.saturating_add(at));
             result_words = 0;
         }
         for param in params {
@@ -197,28 +350,30 @@ impl Signature {
                     signature.stack = offset + 4 * param.words();
                     Slot::Stack(offset)
                 },
-                Slot::Register,
+                |at| Slot::Register(first.saturating_add(at)),
             );
             signature.params.push(slot);
         }
-        signature.convention = Convention::new(match room {
+        let words = match room {
             Room::Words(words) => words,
             Room::UpTo(_) => {
                 let end = taken.iter().rposition(|taken| *taken).map_or(0, |last| last + 1);
                 (result_words as u8).max(end as u8)
             }
-        });
+        };
+        signature.convention = Convention::asked(words, asked);
         signature
     }
 }
 
+/// The first free words.
 fn place(taken: &mut [bool], shape: Shape) -> Option<u8> {
     let (words, step) = (shape.words() as usize, (shape.align as usize / 4).max(1));
     let at = (0..taken.len())
         .step_by(step)
         .find(|at| taken.get(*at..at + words).is_some_and(|w| w.iter().all(|t| !t)))?;
     taken[at..at + words].fill(true);
-    Some(FIRST + at as u8)
+    Some(at as u8)
 }
 
 #[cfg(test)]
@@ -233,18 +388,18 @@ mod tests {
     fn parameters_fill_the_holes() {
         use Slot::{Register, Stack};
         let quad = Shape { bytes: 16, align: 16 };
-        let s = Signature::new(Room::USUAL, &[], &[B32, B64, B32, quad]);
+        let s = Signature::new(Asked::default(), &[], &[B32, B64, B32, quad]);
         assert_eq!(s.params, [Register(4), Register(6), Register(5), Register(8)]);
         let long = Shape { bytes: 20, align: 16 };
         let s = Signature::new(
-            Room::USUAL,
+            Asked::default(),
             &[],
             &[B32, B64, Shape { bytes: 1, align: 1 }, Shape { bytes: 2, align: 2 }, long],
         );
         assert_eq!(s.params, [Register(4), Register(6), Register(5), Register(8), Stack(0)]);
         let mut many = vec![B32; 11];
         many.extend([B64, B32]);
-        let s = Signature::new(Room::USUAL, &[], &many);
+        let s = Signature::new(Asked::default(), &[], &many);
         assert_eq!((s.params[11], s.params[12]), (Stack(0), Register(15)));
     }
 
@@ -285,7 +440,9 @@ mod tests {
 
     #[test]
     fn a_large_result_goes_through_memory() {
-        let address = |room, bytes| Signature::new(room, &[Shape { bytes, align: 8 }], &[B32]).result_address;
+        let asked = |room| Asked { room: Some(room), ..Asked::default() };
+        let address =
+            |room, bytes| Signature::new(asked(room), &[Shape { bytes, align: 8 }], &[B32]).result_address;
         assert_eq!(address(Room::USUAL, 64), Some(4));
         assert_eq!(address(Room::USUAL, 48), None);
         assert_eq!(address(Room::UpTo(20), 80), None);
@@ -305,7 +462,7 @@ mod tests {
         assert_eq!(most, [16, 20, 24, 36, 40, 244]);
         let aligned = Shape { bytes: 12, align: 16 };
         let holes = [B32, aligned, aligned, aligned, aligned];
-        let of = |room| Signature::new(room, &[], &holes);
+        let of = |room| Signature::new(Asked { room: Some(room), ..Asked::default() }, &[], &holes);
         assert_eq!(of(Room::UpTo(244)).convention, Convention::new(19));
         assert_eq!(of(Room::Words(40)).params[4], Slot::Register(20));
         assert_eq!(of(Room::Words(18)).params[3..], [Slot::Register(16), Slot::Stack(0)]);
@@ -324,5 +481,65 @@ mod tests {
         assert_eq!(saved(17), of(&[2..=2, 21..=23, 26..=31, 36..=39, 44..=47, 52..=55]));
         assert_eq!(saved(29), of(&[2..=2, 38..=39, 44..=47, 52..=55]));
         assert_eq!(saved(40), of(&[2..=2, 46..=47, 52..=55]));
+    }
+
+    const fn preserving(count: u8) -> Asked {
+        Asked { room: None, preserved: Some(count), barriers: None }
+    }
+
+    /// As ptxas has it for the number, with so many words of parameters.
+    #[test]
+    fn preserved_registers_have_the_return_address_behind_them() {
+        let rows = [
+            ((0, 10), (4, 14)),
+            ((1, 1), (4, 14)),
+            ((2, 12), (4, 16)),
+            ((9, 1), (4, 22)),
+            ((8, 13), (32, 22)),
+            ((8, 15), (28, 22)),
+            ((8, 20), (24, 22)),
+            ((3, 17), (28, 16)),
+            ((40, 20), (56, 54)),
+            ((40, 21), (72, 54)),
+            ((40, 37), (88, 54)),
+            ((8, 228), (24, 22)),
+            ((236, 12), (4, 250)),
+        ];
+        for ((count, words), expected) in rows {
+            let convention = Signature::new(preserving(count), &[], &vec![B32; words]).convention;
+            assert_eq!((convention.first(), convention.return_address()), expected, "{count} {words}");
+        }
+        let saved = |count: u8| {
+            let convention = Signature::new(preserving(count), &[], &[B32]).convention;
+            (0..REGISTERS_END).filter(|r| convention.is_saved(*r)).collect::<Vec<u8>>()
+        };
+        assert_eq!((saved(0), saved(1), saved(2), saved(3)), (vec![2], vec![2, 16], vec![2], vec![2, 18]));
+        assert_eq!(saved(9), [2, 16, 17, 18, 19, 20, 21, 24]);
+    }
+
+    /// All parameters and results are in registers.
+    #[test]
+    fn parameters_of_preserving_functions() {
+        let aligned = Shape { bytes: 12, align: 16 };
+        let s = Signature::new(preserving(8), &[], &[B32, aligned, aligned, aligned, aligned, B32]);
+        assert_eq!(s.params, [24, 28, 32, 36, 40, 25].map(Slot::Register));
+        let large = Shape { bytes: 80, align: 4 };
+        let s = Signature::new(preserving(8), &[large], &[B32, B32]);
+        assert_eq!((s.result_address, s.params), (None, vec![Slot::Register(24), Slot::Register(25)]));
+    }
+
+    /// What ptxas writes for `nvlink`.
+    #[test]
+    fn conventions_for_linkers() {
+        let rest = "f".repeat(56);
+        let both = Asked { barriers: Some(2), ..preserving(8) };
+        assert_eq!(both.text(&[B32], &[B32]), format!("|1p4r22sBx00000003sRx7{rest}f00fff9"));
+        assert_eq!(preserving(1).text(&[], &[B64]), format!("|2p4r14sRx7{rest}ffefff9"));
+        let barriers = Asked { barriers: Some(6), ..Asked::default() };
+        assert_eq!(barriers.text(&[], &[]), "|sBx0000003f");
+        let room = |room| Asked { room: Some(room), ..barriers }.text(&[], &[]);
+        assert_eq!(room(Room::Words(16)), "|16sBx0000003f");
+        assert_eq!(room(Room::UpTo(244)), "|asBx0000003f");
+        assert_eq!(Asked::default().text(&[], &[B32]), "");
     }
 }

@@ -223,8 +223,7 @@ pub fn calls(
 fn prototype_of(module: &ast::Module, conventions: &Conventions, of: &str) -> Option<String> {
     let text = |function: &ast::Function| {
         let is_it = name(module, function.symbol) == of;
-        let asked = conventions.of(function);
-        is_it.then(|| prototype_text(asked, &function.returns, &function.params))
+        is_it.then(|| prototype_text(conventions.of(function), &function.returns, &function.params))
     };
     module.items.iter().find_map(|item| {
         let Item::Function(function) = item else { return None };

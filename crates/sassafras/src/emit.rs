@@ -1,7 +1,7 @@
 //! Emission: an allocated function to words, with its prologue and epilogue, and what the loader must fill in.
 
 use crate::Options;
-use crate::abi::{self, Convention};
+use crate::abi::Convention;
 use crate::bank0::Machine;
 use crate::lower::{Kernel, Linked};
 use crate::mir::{Address, Code, Line, Origin};
@@ -163,7 +163,7 @@ fn saved(kernel: &Kernel, code: &Code) -> Vec<Saved> {
     let return_address = [own.return_address(), own.return_address() + 1];
     let registers = code.used.iter().enumerate().filter(|(_, used)| **used).map(|(n, _)| n as u8);
     let registers = registers.filter(|n| own.is_saved(*n) || kernel.calls && return_address.contains(n));
-    let barriers = (abi::FIRST_SAVED_BARRIER..code.barriers).map(Saved::Barrier);
+    let barriers = (own.first_saved_barrier()..code.barriers).map(Saved::Barrier);
     registers.map(Saved::Register).chain(barriers).collect()
 }
 

@@ -135,8 +135,7 @@ impl Launch {
                 ".explicitcluster" => launch.explicit_cluster = true,
                 ".blocksareclusters" => launch.blocks_are_clusters = true,
                 // The most blocks is a wish that ptxas leaves alone; a function that never returns is called as any
-                // other; no pragma of a function asks for other code. Which registers a function preserves is its
-                // callers' business alone, and they know what it does unless a linker adds some.
+                // other; no pragma of a function asks for other code, and what it preserves is said elsewhere.
                 ".maxnctapersm" | ".noreturn" | ".pragma" | ".abi_preserve" | ".abi_preserve_control" => {}
                 other => return Err(other),
             }

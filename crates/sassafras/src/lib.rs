@@ -39,6 +39,7 @@ mod order;
 mod parallel;
 mod passes;
 mod pragmas;
+mod preserve;
 mod progress;
 mod reconfigure;
 mod regalloc;
@@ -276,6 +277,12 @@ fn cubin(
     let of_options = max_registers.into_iter().chain(max_function_registers);
     let registers = of_options.chain(limits.values().copied()).min().unwrap_or(launch::MOST);
     let limit = pragmas::Limit { registers, relocatable: options.relocatable };
+    let remarks = preserve::check(module, source, &lines, limit);
+    let is_wrong = remarks.iter().any(|d| d.severity >= Severity::Error);
+    output.diagnostics.extend(remarks);
+    if is_wrong {
+        return Ok(None);
+    }
     let conventions = match pragmas::check_module(module, limit) {
         Ok(conventions) => conventions,
         Err(errors) => {

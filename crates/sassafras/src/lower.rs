@@ -64,7 +64,7 @@ mod warp;
 mod wgmma;
 mod wmma;
 
-pub use call::{prototype, prototype_text, shape};
+pub use call::{Prototype, prototype, prototype_text, shape, shapes};
 pub use image::ImageSlot;
 pub use memory::CacheRule;
 pub use quad_gradient::withheld;

@@ -14,17 +14,18 @@
 //! * In a file for no linker no one else calls: a number that a kernel leaves no registers for is lowered. ptxas does
 //!   the like unless debuggers look on; then it refuses.
 
-use crate::abi::{self, Convention, Room};
+use crate::abi::{self, Asked, Convention, Room};
 use crate::data::name;
-use crate::lower;
-use ptx::ast::{Body, Function, Inst, Item, Module, Operand, Param, Stmt, Symbol};
+use crate::lower::{self, Prototype};
+use crate::preserve;
+use ptx::ast::{Body, Function, FunctionDirective, Inst, Item, Module, Operand, Param, Stmt, Symbol};
 use ptx::diag::Severity;
 use rustc_hash::FxHashMap;
 
 type Remark = (Severity, String);
 
 const UNROLLING: &str = "nounroll";
-const PARAMETERS: &str = "abi_param_reg ";
+pub const PARAMETERS: &str = "abi_param_reg ";
 const PARAMETERS_OF_CALLS: &str = "call_abi_param_reg ";
 /// What functions may have besides.
 const OF_FUNCTIONS: [&str; 3] = ["enable_smem_spilling", "used_bytes_mask ", "frequency "];
@@ -49,9 +50,6 @@ pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Re
     if !errors.is_empty() {
         return Err(errors);
     }
-    if let Some(directive) = preserves(module).filter(|_| limit.relocatable) {
-        return Err(vec![(Severity::Fatal, format!("Directive '{directive}' is not supported yet"))]);
-    }
     let reader = Reader { target: module.target, limit };
     let conventions = Conventions::new(module, &strings, reader).map_err(|mut errors| {
         errors.push((Severity::Fatal, "Ptx assembly aborted due to errors".to_string()));
@@ -61,18 +59,6 @@ pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Re
         Some(mismatch) => Err(vec![mismatch]),
         None => Ok(conventions.within(Convention::most_words(limit.registers))),
     }
-}
-
-/// The directive of a function or prototype that has ptxas choose other registers to preserve, and for the return address.
-fn preserves<'m>(module: &'m Module<'m>) -> Option<&'m str> {
-    let bodies = functions(module).filter_map(|f| f.body.as_ref());
-    let inner = bodies.flat_map(|body| &body.stmts).filter_map(|stmt| match stmt {
-        Stmt::Function(function) => Some(&function.directives),
-        Stmt::Prototype(prototype) => Some(&prototype.directives),
-        _ => None,
-    });
-    let mut all = functions(module).map(|f| &f.directives).chain(inner).flatten().map(|d| d.name);
-    all.find(|name| name.starts_with(".abi_preserve"))
 }
 
 /// What a user should know of a function's pragmas.
@@ -103,7 +89,8 @@ fn functions<'m>(module: &'m Module<'m>) -> impl Iterator<Item = &'m Function<'m
     module.items.iter().filter_map(|i| if let Item::Function(f) = i { Some(&**f) } else { None })
 }
 
-fn of_body<'b>(body: &'b Body) -> impl Iterator<Item = &'b str> {
+/// The pragmas in a body.
+pub fn of_body<'b>(body: &'b Body) -> impl Iterator<Item = &'b str> {
     let pragmas = body.stmts.iter().filter_map(|s| if let Stmt::Pragma(p) = s { Some(p) } else { None });
     pragmas.flat_map(|strings| strings.iter()).map(|s| s.trim_matches('"'))
 }
@@ -115,29 +102,36 @@ fn is_compiled(module: &Module, function: &Function, relocatable: bool) -> bool 
         && (function.entry || relocatable || functions(module).filter_map(|f| f.body.as_ref()).any(names_it))
 }
 
-/// How the functions of a module are called, where pragmas ask for something else than the usual.
+/// How the functions of a module are called, where pragmas or directives ask for something else than the usual.
 #[derive(Default)]
 pub struct Conventions {
     of_module: Option<Room>,
     of_functions: FxHashMap<Symbol, Room>,
     /// By where a call begins in the PTX text.
-    of_calls: FxHashMap<u32, Room>,
+    of_calls: FxHashMap<u32, Asked>,
+    /// Do directives count? In a file for no linker no one else calls.
+    relocatable: bool,
 }
 
 impl Conventions {
-    /// The room that a device function has.
-    pub fn of(&self, function: &Function) -> Option<Room> {
+    /// What a device function asks for.
+    pub fn of(&self, function: &Function) -> Asked {
         let own = self.of_functions.get(&function.symbol).copied();
-        own.or(self.of_module).filter(|_| !function.entry)
+        let room = own.or(self.of_module).filter(|_| !function.entry);
+        Asked { room, ..self.directed(&function.directives) }
     }
 
-    /// The room that the call has which begins at this byte of the PTX text.
-    pub fn of_call(&self, at: u32) -> Option<Room> {
-        self.of_calls.get(&at).copied()
+    /// What is asked for the call that begins at this byte of the PTX text.
+    pub fn of_call(&self, at: u32) -> Asked {
+        self.of_calls.get(&at).copied().unwrap_or_default()
+    }
+
+    fn directed(&self, directives: &[FunctionDirective]) -> Asked {
+        if self.relocatable { preserve::asked(directives) } else { Asked::default() }
     }
 
     fn new(module: &Module, of_module: &[&str], reader: Reader) -> Result<Conventions, Vec<Remark>> {
-        let mut all = Conventions::default();
+        let mut all = Conventions { relocatable: reader.limit.relocatable, ..Conventions::default() };
         let mut errors = Vec::new();
         let first = |strings: &[&str]| strings.iter().find_map(|s| reader.room(PARAMETERS, s));
         all.of_module = keep(first(of_module), &mut errors);
@@ -151,14 +145,45 @@ impl Conventions {
         }
         for function in functions(module) {
             let words = words(&function.returns).max(words(&function.params));
-            errors.extend(all.of(function).and_then(|room| too_few(PARAMETERS, room, words)));
+            let Asked { room, preserved, .. } = all.of(function);
+            let room = room.filter(|_| preserved.is_none());
+            errors.extend(room.and_then(|room| too_few(PARAMETERS, room, words)));
+        }
+        if preserve::is_used(module) {
+            all.follow_directives(module);
         }
         if errors.is_empty() { Ok(all) } else { Err(errors) }
     }
 
+    /// Whom directives say how to call is called like that, whatever a pragma asks for. Only a prototype that leaves
+    /// open where parameters are has those where the pragma has them.
+    fn follow_directives(&mut self, module: &Module) {
+        for body in functions(module).filter_map(|f| f.body.as_ref()) {
+            for stmt in &body.stmts {
+                let Stmt::Inst(inst) = stmt else { continue };
+                if !is_call(module, inst) {
+                    continue;
+                }
+                let (operands, at) = (body.list(inst.operands), inst.span.start);
+                let prototype = lower::prototype(module, body, operands);
+                let Some(Prototype { directives, .. }) =
+                    prototype.filter(|p| preserve::is_asked(p.directives))
+                else {
+                    continue;
+                };
+                let room = match callee(operands) {
+                    Some(symbol) => self.of_functions.get(&symbol).copied().or(self.of_module),
+                    None => self.of_call(at).room,
+                };
+                self.of_calls.insert(at, Asked { room, ..self.directed(directives) });
+            }
+        }
+    }
+
     /// With no more words than there may be: where no other file knows, both sides have fewer.
     fn within(mut self, most: u8) -> Conventions {
-        let rooms = self.of_functions.values_mut().chain(self.of_calls.values_mut());
+        let of_calls = self.of_calls.values_mut().filter_map(|asked| asked.room.as_mut());
+        let rooms = self.of_functions.values_mut().chain(of_calls);
         for room in rooms.chain(&mut self.of_module) {
             if let Room::Words(words) = room {
                 *words = most.min(*words);
@@ -179,13 +204,13 @@ impl Conventions {
                 }
                 Stmt::Inst(inst) if is_call(module, inst) => {
                     let Some(room) = pending.take() else { continue };
-                    self.of_calls.insert(inst.span.start, room);
+                    self.of_calls.insert(inst.span.start, Asked { room: Some(room), ..Asked::default() });
                     // For whom has a name it is enough that both agree.
                     let operands = body.list(inst.operands);
                     if callee(operands).is_none()
-                        && let Some((returns, params)) = lower::prototype(module, body, operands)
+                        && let Some(prototype) = lower::prototype(module, body, operands)
                     {
-                        let words = words(returns).max(words(params));
+                        let words = words(prototype.returns).max(words(prototype.params));
                         errors.extend(too_few(PARAMETERS_OF_CALLS, room, words));
                     }
                 }

@@ -99,26 +99,95 @@ fn pragmas_are_obeyed_or_refused() {
     }
 }
 
-/// Another convention of ptxas's: only where no one else calls can it be left alone, by name or through a pointer.
+/// What ptxas says of the numbers of `.abi_preserve` and `.abi_preserve_control`, in an object and elsewhere.
 #[test]
-fn preserved_registers_are_refused_for_linkers() {
-    let head = ".version 9.0\n.target sm_90\n.address_size 64\n";
-    let declared = ".extern .func f() .abi_preserve 8;\n.visible .entry k() { call f; ret; }";
-    let pointer = ".visible .entry k(.param .b64 p) { .reg .b64 %p; ld.param.b64 %p, [p];\n\
-                   P: .callprototype _ () .abi_preserve_control 2; call %p, P; ret; }";
-    let defined = ".func f() .abi_preserve 8 { ret; }\n.visible .entry k() { call f; ret; }";
-    for (body, directive) in
-        [(declared, ".abi_preserve"), (pointer, ".abi_preserve_control"), (defined, ".abi_preserve")]
-    {
-        let source = format!("{head}{body}\n");
+fn preserved_registers_are_checked() {
+    let aborted = "Ptx assembly aborted due to errors".to_string();
+    let said = |body: &str, registers: Option<u32>, relocatable: bool| {
+        let source = format!(".version 9.0\n.target sm_90\n.address_size 64\n{body}\n");
         let parsed = ptx::parse(&source, &ptx::Options::default());
         let module = parsed.module.expect("a module");
-        let defaults = sassafras::Options::new(module.target);
-        let options = sassafras::Options { relocatable: true, ..defaults };
+        let mut options = sassafras::Options { relocatable, ..sassafras::Options::new(module.target) };
+        options.launch.max_registers = registers;
         let output = sassafras::compile(&source, &module, &options);
-        let said: Vec<&str> = output.diagnostics.iter().map(|d| d.message.as_str()).collect();
-        assert_eq!(said, [format!("Directive '{directive}' is not supported yet")]);
-        assert!(output.cubin.is_none());
+        let text = |d: &ptx::diag::Diagnostic| match d.line {
+            Some(line) => format!("{line}: {}", d.message),
+            None => d.message.clone(),
+        };
+        let all: Vec<String> = output.diagnostics.iter().map(text).collect();
+        assert_eq!(all.contains(&aborted), output.cubin.is_none(), "{body}: {all:?}");
+        all.into_iter().filter(|text| *text != aborted).collect::<Vec<_>>().join("; ")
+    };
+    let f = |directives: &str| format!(".visible .func f() {directives} {{ ret; }}");
+    let scratch = |r: u32| {
+        format!(
+            "Function 'f' specifies register R{r} as scratch register which is used as return address register"
+        )
+    };
+    let scratch = [14, 15].map(scratch).join("; ");
+    for relocatable in [true, false] {
+        let said = |body: &str| said(body, None, relocatable);
+        assert_eq!(said(&f(".abi_preserve 237 .abi_preserve_control 11")), "");
+        assert_eq!(said(&f(".abi_preserve 1")), scratch);
+        assert_eq!(said(&f(".abi_preserve 240")), "retaddr_reg 254 is invalid for sm_90");
+        assert_eq!(said(&f("\n.abi_preserve\n300")), "6: .abi_preserve 300 is invalid for sm_90");
+        assert_eq!(said(&f(".abi_preserve_control 12")), "4: .abi_preserve_control 12 is invalid for sm_90");
+        let pragma = "4: Pragma 'abi_param_reg 16' specified multiple times in function 'f'";
+        let beside = ".visible .func f() .abi_preserve 8 { .pragma \"abi_param_reg 16\"; ret; }";
+        assert_eq!(said(beside), pragma);
+        let eleven = (0..11).map(|n| format!(".param .b32 p{n}")).collect::<Vec<_>>().join(", ");
+        let overlap = "Parameter registers from R4 to R14 overlap with return address register R14 to R15 for function 'f'";
+        let many = format!(".visible .func f({eleven}) .abi_preserve 0 {{ ret; }}");
+        assert_eq!(said(&many), format!("{overlap}; {scratch}"));
     }
-    assert!(compile(&format!("{head}{defined}\n")).cubin.is_some());
+    assert_eq!(
+        said(&f(".abi_preserve 238"), None, true),
+        "(C7002) Return Address (252) should be less than 253"
+    );
+    let of_prototype = ".visible .entry k(.param .b64 p) { .reg .b64 %p; ld.param.b64 %p, [p];\n\
+                        P: .callprototype _ () .abi_preserve 250; call %p, P; ret; }";
+    assert_eq!(said(of_prototype, None, true), "(C7002) Return Address (264) should be less than 253");
+    assert_eq!(said(&f(".abi_preserve 15"), Some(32), true), "");
+    assert_eq!(
+        said(&f(".abi_preserve 16"), Some(32), true),
+        "(C7002) Return Address (30) should be less than 30"
+    );
+    let restricted = "Cannot specify R32-R33 as return address registers since function 'f' is restricted to use maximum of 32 registers";
+    assert_eq!(said(&f(".abi_preserve 18"), Some(32), true), restricted);
+}
+
+/// Declarations that differ, with the line where the second one ends.
+#[test]
+fn preserving_declarations_agree() {
+    let counts = |one: &str, other: &str| {
+        let head = ".version 9.0\n.target sm_90\n.address_size 64\n";
+        let source = format!("{head}.func f() {one};\n.func f() {other}\n{{ ret; }}\n");
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for diagnostic in compile(&source).diagnostics.iter().filter(|d| d.line.is_some()) {
+            assert_eq!(diagnostic.line, Some(6));
+            let what =
+                diagnostic.message.strip_prefix("Inconsistent prototypes of 'f', ").expect("a difference");
+            let what = what.trim_end_matches(" differ").trim_end_matches(" registers").to_string();
+            match counts.last_mut().filter(|(last, _)| *last == what) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((what, 1)),
+            }
+        }
+        counts.iter().map(|(what, count)| format!("{what} {count}")).collect::<Vec<_>>().join(", ")
+    };
+    for (one, other, expected) in [
+        (".abi_preserve 8", ".abi_preserve 8", ""),
+        (".abi_preserve 4", ".abi_preserve 8", "return address 1, number of scratch 1, scratch 15"),
+        (".abi_preserve 4", ".abi_preserve 5", "number of scratch 1, scratch 15"),
+        (".abi_preserve 250", ".abi_preserve 252", "return address 1"),
+        (
+            "",
+            ".abi_preserve 4",
+            "number of parameter 1, first parameter register 1, return address 1, number of scratch 1",
+        ),
+        (".abi_preserve_control 8", ".abi_preserve_control 4", "number of scratch 1, scratch 5"),
+        (".abi_preserve_control 6", "", "number of scratch 1"),
+    ] {
+        assert_eq!(counts(one, other), expected, "{one} {other}");
+    }
 }

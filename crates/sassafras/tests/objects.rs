@@ -487,29 +487,138 @@ fn pragmas_move_parameters_as_ptxas_does() {
         ["sm_75", "sm_90", "sm_120"].iter().flat_map(|m| rows.map(|r| (*m, r)))
     {
         let files = caller_and_callee(words, results, pragma);
-        let objects = ["caller", "callee"].map(|name| {
-            let source = &files[usize::from(name == "callee")];
-            let (path, theirs) =
-                (scratch.write("in.ptx", source.as_bytes()), scratch.path(&format!("{name}.theirs.o")));
-            run("ptxas", &["-c", "-arch", machine, &path, "-o", &theirs]);
-            let ours = compile(source, machine, |options| options.relocatable = true);
-            [theirs, scratch.write(&format!("{name}.ours.o"), &ours)]
+        let wanted = written(words, results, THREADS);
+        run_pairs(&scratch, machine, &files, THREADS, &wanted, &format!("{words} {results} {pragma}"));
+    }
+}
+
+/// Links a kernel `k` with a file that it calls, each of them ours or ptxas's, and runs it: what it writes is wanted.
+fn run_pairs(scratch: &Scratch, machine: &str, files: &[String; 2], threads: u32, wanted: &[u8], what: &str) {
+    let objects = ["caller", "callee"].map(|name| {
+        let source = &files[usize::from(name == "callee")];
+        let (path, theirs) =
+            (scratch.write("in.ptx", source.as_bytes()), scratch.path(&format!("{name}.theirs.o")));
+        run("ptxas", &["-c", "-arch", machine, &path, "-o", &theirs]);
+        let ours = compile(source, machine, |options| options.relocatable = true);
+        [theirs, scratch.write(&format!("{name}.ours.o"), &ours)]
+    });
+    for (caller, callee) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let linked = scratch.path("linked.cubin");
+        let arch = format!("-arch={machine}");
+        run("nvlink", &[&arch, &objects[0][caller], &objects[1][callee], "-o", &linked]);
+        let cubin = std::fs::read(&linked).expect("a cubin");
+        let program = sim::sass::Program::new(&cubin).expect("a program");
+        let mut simulator = sim::sass::Machine::new(&program);
+        let out = simulator.allocate(vec![0; wanted.len()]);
+        let parameters = out.to_le_bytes();
+        let launch = sim::ptx::Launch::new("k", [1, 1, 1], [threads, 1, 1], &parameters);
+        let what = format!("{machine} {what}: {caller} calls {callee}");
+        simulator.run(&launch).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+        let found = simulator.read(out, wanted.len()).expect("memory");
+        assert!(found == wanted, "{what}");
+    }
+}
+
+/// A kernel and a function with directives, in two files. The kernel calls it with forty values that live on, some of its
+/// threads within so many barriers, and all through a pointer. The function calls others, one that calls itself among them,
+/// within four barriers and with sixty values that live on.
+fn preserving(words: u32, results: u32, directives: &str, depth: u32) -> [String; 2] {
+    let head = ".version 9.0\n.target sm_80\n.address_size 64\n";
+    let each = |count: u32, text: &dyn Fn(u32) -> String| (0..count).map(text).collect::<String>();
+    let registers = ".reg .b32 %a<300>, %k<60>, %s, %t, %x; .reg .b64 %p, %d, %f; .reg .pred %q;\n";
+    let formal = (0..words).map(|n| format!(".param .b32 p{n}")).collect::<Vec<_>>().join(", ");
+    let types = (0..words).map(|_| ".param .b32 _").collect::<Vec<_>>().join(", ");
+    let bytes = 4 * results;
+    let signature =
+        format!(".func (.param .align 4 .b8 r[{bytes}]) wide(.param .b64 first, {formal}) {directives}");
+    let nest = |depth: u32, inner: &str| {
+        let into = each(depth, &|n| format!("setp.le.u32 %q, %t, {n}; @%q bra $L{n};\n"));
+        let out =
+            (0..depth).rev().map(|n| format!("mad.lo.u32 %x, %x, 5, {n};\n$L{n}:\n")).collect::<String>();
+        format!("{into}{inner}{out}")
+    };
+    let call = |how: &str, prototype: &str| {
+        let actual = each(words, &|n| {
+            format!(".param .b32 c{n}; mad.lo.u32 %s, %t, {}, {n}; st.param.b32 [c{n}], %s;\n", n + 3)
         });
-        for (caller, callee) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let linked = scratch.path("linked.cubin");
-            let arch = format!("-arch={machine}");
-            run("nvlink", &[&arch, &objects[0][caller], &objects[1][callee], "-o", &linked]);
-            let cubin = std::fs::read(&linked).expect("a cubin");
-            let program = sim::sass::Program::new(&cubin).expect("a program");
-            let mut simulator = sim::sass::Machine::new(&program);
-            let wanted = written(words, results, THREADS);
-            let out = simulator.allocate(vec![0; wanted.len()]);
-            let parameters = out.to_le_bytes();
-            let launch = sim::ptx::Launch::new("k", [1, 1, 1], [THREADS, 1, 1], &parameters);
-            let what = format!("{machine} {words} {results} {pragma}: {caller} calls {callee}");
-            simulator.run(&launch).unwrap_or_else(|fault| panic!("{what}: {fault}"));
-            let found = simulator.read(out, wanted.len()).expect("memory");
-            assert!(found == wanted, "{what}");
-        }
+        let names = (0..words).map(|n| format!("c{n}")).collect::<Vec<_>>().join(", ");
+        let sum = each(results, &|n| format!("ld.param.b32 %s, [b+{}]; add.u32 %x, %x, %s;\n", 4 * n));
+        format!(
+            "{{ .param .b64 a; .param .align 4 .b8 b[{bytes}]; st.param.b64 [a], 0x300000005;\n{actual}\
+             call (b), {how}, (a, {names}){prototype};\n{sum} }}\n"
+        )
+    };
+    let caller = format!(
+        "{head}.extern {signature};\n.visible .entry k(.param .b64 out) {{ {registers}\
+         P: .callprototype (.param .align 4 .b8 _[{bytes}]) _ (.param .b64 _, {types}) {directives};\n\
+         ld.param.b64 %p, [out]; mov.b32 %t, %tid.x; mov.b32 %x, 0;\n{}{}mov.b64 %f, wide;\n{}{}\
+         mul.wide.u32 %d, %t, 4; add.u64 %p, %p, %d; st.global.b32 [%p], %x; ret; }}\n",
+        each(40, &|n| format!("mad.lo.u32 %k{n}, %t, {n}, {n};\n")),
+        nest(depth, &call("wide", "")),
+        call("%f", ", P"),
+        each(40, &|n| format!("mad.lo.u32 %x, %k{n}, {}, %x;\n", n + 1)),
+    );
+    let low = "{ .param .b64 a; .param .b32 b; st.param.b64 [a], %d; call (b), low, (a); ld.param.b32 %a0, [b]; \
+               add.u32 %x, %x, %a0; }\n";
+    let callee = format!(
+        "{head}.func (.param .b32 r) low(.param .b64 x) {{ .reg .b32 %a, %b; ld.param.b32 %a, [x];\n\
+         ld.param.b32 %b, [x+4]; add.u32 %a, %a, %b; st.param.b32 [r], %a; ret; }}\n\
+         .func (.param .b32 r) again(.param .b32 n) {directives} {{ .reg .b32 %n, %m; .reg .pred %q;\n\
+         ld.param.b32 %n, [n]; mov.b32 %m, 1; setp.eq.u32 %q, %n, 0; @%q bra $L;\n\
+         {{ .param .b32 a, b; sub.u32 %m, %n, 1; st.param.b32 [a], %m; call (b), again, (a); ld.param.b32 %m, [b]; }}\n\
+         mad.lo.u32 %m, %m, 2, %n;\n$L: st.param.b32 [r], %m; ret; }}\n\
+         .visible {signature} {{ {registers} ld.param.b64 %d, [first]; mov.b32 %t, %tid.x; mov.b32 %x, 0;\n\
+         {{ .param .b32 a, b; st.param.b32 [a], 3; call (b), again, (a); ld.param.b32 %s, [b]; }}\n{}{}{}{}{} ret; }}\n",
+        each(words, &|n| format!("ld.param.b32 %a{n}, [p{n}]; mad.lo.u32 %s, %a{n}, {}, %s;\n", n + 1)),
+        each(60, &|n| format!("mad.lo.u32 %k{n}, %s, {}, {n};\n", n + 1)),
+        nest(4, low),
+        each(60, &|n| format!("mad.lo.u32 %x, %k{n}, {}, %x;\n", n + 3)),
+        each(results, &|n| format!("add.u32 %s, %x, {n}; st.param.b32 [r+{}], %s;\n", 4 * n)),
+    );
+    [caller, callee]
+}
+
+/// What the kernel of [`preserving`] writes.
+fn preserved(words: u32, results: u32, depth: u32, threads: u32) -> Vec<u8> {
+    let add = |sum: u32, n: u32| sum.wrapping_add(n);
+    let nested = |depth: u32, thread: u32, x: u32| {
+        let x = if thread >= depth { x } else { 0 };
+        (0..depth.min(thread)).rev().fold(x, |x, n| x.wrapping_mul(5).wrapping_add(n))
+    };
+    let of_thread = |thread: u32| {
+        const AGAIN: u32 = 19;
+        let s = (0..words).map(|n| (thread * (n + 3) + n).wrapping_mul(n + 1)).fold(AGAIN, add);
+        let kept = (0..60).map(|n| s.wrapping_mul(n + 1).wrapping_add(n).wrapping_mul(n + 3));
+        let wide = kept.fold(nested(4, thread, 8), add);
+        let call = (0..results).map(|n| wide.wrapping_add(n)).fold(0, add);
+        let x = nested(depth, thread, call).wrapping_add(call);
+        (0..40).map(|n| (thread * n + n) * (n + 1)).fold(x, add)
+    };
+    (0..threads).map(of_thread).flat_map(u32::to_le_bytes).collect()
+}
+
+/// Where parameters and the return address are, and which registers and barriers survive a call.
+#[test]
+fn directives_preserve_what_ptxas_preserves() {
+    const THREADS: u32 = 32;
+    let scratch = Scratch::new("preserving");
+    // The last number: how many barriers ptxas has for the caller. More it moves to registers, in a way that the
+    // simulator doesn't follow.
+    let rows = [
+        (3, 2, ".abi_preserve 0", 6),
+        (3, 2, ".abi_preserve 1 .abi_preserve_control 0", 12),
+        (10, 12, ".abi_preserve 9 .abi_preserve_control 11", 1),
+        (12, 1, ".abi_preserve 8", 6),
+        (38, 3, ".abi_preserve 40", 6),
+        (3, 30, ".abi_preserve 100 .abi_preserve_control 3", 9),
+        (2, 1, ".abi_preserve 237", 6),
+        (14, 20, ".abi_preserve_control 8", 4),
+    ];
+    for (machine, (words, results, directives, depth)) in
+        ["sm_80", "sm_90", "sm_100"].iter().flat_map(|m| rows.map(|r| (*m, r)))
+    {
+        let files = preserving(words, results, directives, depth);
+        let wanted = preserved(words, results, depth, THREADS);
+        run_pairs(&scratch, machine, &files, THREADS, &wanted, &format!("{words} {results} {directives}"));
     }
 }

@@ -8,7 +8,7 @@
 use super::build::RZ;
 use super::instruction::Ins;
 use super::{Lower, gradient};
-use crate::abi::{self, Convention, Room, Shape, Signature, Slot};
+use crate::abi::{self, Asked, Convention, Shape, Signature, Slot};
 use crate::bank0::Machine;
 use crate::pragmas::Conventions;
 use ori::{Arg, File, Fixed, Op, Part, Pseudo, Use, Value};
@@ -122,14 +122,17 @@ pub fn shape(param: &Param) -> Shape {
     Shape { bytes: param.bytes() as u32, align: param.alignment() as u32 }
 }
 
-fn signature(room: Room, returns: &[Param], params: &[Param]) -> Signature {
-    let shapes = |list: &[Param]| list.iter().map(shape).collect::<Vec<_>>();
-    Signature::new(room, &shapes(returns), &shapes(params))
+pub fn shapes(list: &[Param]) -> Vec<Shape> {
+    list.iter().map(shape).collect()
+}
+
+fn signature(asked: Asked, returns: &[Param], params: &[Param]) -> Signature {
+    Signature::new(asked, &shapes(returns), &shapes(params))
 }
 
 /// A function's type as `nvlink` compares it: the result and the parameters, each a letter for its scalar type, and how
-/// many there are in an array; then the registers that a pragma asks for. What ptxas writes, for all types that it takes.
-pub fn prototype_text(asked: Option<Room>, returns: &[Param], params: &[Param]) -> String {
+/// many there are in an array; then what is asked for. What ptxas writes, for all types that it takes.
+pub fn prototype_text(asked: Asked, returns: &[Param], params: &[Param]) -> String {
     let letter = |param: &Param| match (param.ty.bits() * u32::from(param.vector.max(1)), param.ty.name()) {
         (32, "f32") => 'f',
         (64, "f64") => 'd',
@@ -150,12 +153,7 @@ pub fn prototype_text(asked: Option<Room>, returns: &[Param], params: &[Param]) 
             text += &count.to_string();
         }
     }
-    text += &match asked {
-        None => String::new(),
-        Some(Room::Words(words)) => format!("|{words}"),
-        Some(Room::UpTo(_)) => "|a".to_string(),
-    };
-    text
+    text + &asked.text(&shapes(returns), &shapes(params))
 }
 
 /// What is called.
@@ -163,10 +161,23 @@ struct Callee<'a> {
     /// A function by name, or an address in a register.
     symbol: Option<Symbol>,
     address: Option<Value>,
-    /// The registers that a pragma asks for.
-    asked: Option<Room>,
-    returns: &'a [Param],
-    params: &'a [Param],
+    asked: Asked,
+    prototype: Prototype<'a>,
+}
+
+/// The formal results and parameters of a function, and its directives.
+#[derive(Clone, Copy)]
+pub struct Prototype<'a> {
+    pub returns: &'a [Param],
+    pub params: &'a [Param],
+    pub directives: &'a [ast::FunctionDirective<'a>],
+}
+
+impl<'a> Prototype<'a> {
+    pub fn of(function: &'a ast::Function) -> Prototype<'a> {
+        let ast::Function { returns, params, directives, .. } = function;
+        Prototype { returns, params, directives }
+    }
 }
 
 /// The bytes of the stack that the calls of a body put parameters and results to.
@@ -179,11 +190,11 @@ pub fn outgoing(module: &ast::Module, body: &ast::Body, machine: &Machine, conve
             most = most.max(gradient::STACK);
         }
         if opcode.mnemonic == "call"
-            && let Some((returns, params)) = prototype(module, body, body.list(inst.operands))
+            && let Some(prototype) = prototype(module, body, body.list(inst.operands))
         {
-            let room = conventions.of_call(inst.span.start).unwrap_or(Room::USUAL);
-            let signature = signature(room, returns, params);
-            let results: u32 = returns.iter().map(|r| 4 * shape(r).words()).sum();
+            let asked = conventions.of_call(inst.span.start);
+            let signature = signature(asked, prototype.returns, prototype.params);
+            let results: u32 = prototype.returns.iter().map(|r| 4 * shape(r).words()).sum();
             most = most.max(
                 signature.stack.next_multiple_of(16)
                     + if signature.result_address.is_some() { results } else { 0 },
@@ -193,22 +204,25 @@ pub fn outgoing(module: &ast::Module, body: &ast::Body, machine: &Machine, conve
     most
 }
 
-/// The formal results and parameters of the function that a call's operands name.
+/// The prototype of the function that a call's operands name.
 pub fn prototype<'a>(
     module: &'a ast::Module,
     body: &'a ast::Body,
     operands: &[Operand],
-) -> Option<(&'a [Param], &'a [Param])> {
+) -> Option<Prototype<'a>> {
     let named = |symbol: Symbol| {
         let mut items = module.items.iter();
         let found = items.find_map(|item| match item {
-            Item::Function(f) if f.symbol == symbol => Some((&f.returns[..], &f.params[..])),
+            Item::Function(f) if f.symbol == symbol => Some(Prototype::of(f)),
             _ => None,
         });
         found.or_else(|| {
             body.stmts.iter().find_map(|s| match s {
-                Stmt::Function(f) if f.symbol == symbol => Some((&f.returns[..], &f.params[..])),
-                Stmt::Prototype(p) if p.label == symbol => Some((&p.returns[..], &p.params[..])),
+                Stmt::Function(f) if f.symbol == symbol => Some(Prototype::of(f)),
+                Stmt::Prototype(p) if p.label == symbol => {
+                    let ast::Prototype { returns, params, directives, .. } = &**p;
+                    Some(Prototype { returns, params, directives })
+                }
                 Stmt::Targets(t) if t.label == symbol => match body.list(t.targets).first() {
                     Some(Operand::Symbol(first)) if *first != symbol => {
                         prototype(module, body, &[Operand::Symbol(*first)])
@@ -352,10 +366,10 @@ impl<'a> Lower<'_, 'a> {
 
     /// What a device function gets.
     pub(super) fn receive(&mut self, function: &ast::Function) -> Option<()> {
-        let room = self.conventions.of(function).unwrap_or(Room::USUAL);
-        let signature = signature(room, &function.returns, &function.params);
+        let asked = self.conventions.of(function);
+        let signature = signature(asked, &function.returns, &function.params);
         let mut results = Vec::new();
-        let mut fixed = Fixed { words: signature.convention.unusual_words(), ..Fixed::default() };
+        let mut fixed = signature.convention.fixed();
         if let Some(register) = signature.result_address {
             let value = self.kernel.code.value(File::R, 1);
             self.result_address = Some(value);
@@ -437,8 +451,8 @@ impl<'a> Lower<'_, 'a> {
             }
             return;
         }
-        let mut fixed = Fixed::default();
-        let mut next = abi::FIRST;
+        let own = Convention::own(&self.kernel.code).unwrap_or_default();
+        let (mut fixed, mut next) = (own.fixed(), own.first());
         for value in values {
             fixed.args.push(next);
             next += self.kernel.code.values[*value].words;
@@ -467,23 +481,23 @@ impl<'a> Lower<'_, 'a> {
         let results = if at == 0 { &[][..] } else { list(operands[0])? };
         let args = operands.get(at + 1).and_then(|o| list(o)).unwrap_or(&[]);
         let copies: Vec<Operand> = operands.iter().map(|o| **o).collect();
-        let (returns, params) = prototype(module, body, &copies)?;
+        let prototype = prototype(module, body, &copies)?;
         let (symbol, address) = match operands[at] {
             Operand::Symbol(s) => (Some(*s), None),
             operand => (None, Some(self.wide(operand, Type::U64)?)),
         };
         let asked = self.conventions.of_call(self.at);
-        let callee = Callee { symbol, address, asked, returns, params };
+        let callee = Callee { symbol, address, asked, prototype };
         self.emit_call(&callee, results, args)
     }
 
     fn emit_call(&mut self, callee: &Callee<'a>, results: &[Operand], args: &[Operand]) -> Option<()> {
-        if (results.len(), args.len()) != (callee.returns.len(), callee.params.len()) {
+        let Prototype { returns, params, .. } = callee.prototype;
+        if (results.len(), args.len()) != (returns.len(), params.len()) {
             return None;
         }
-        let room = callee.asked.unwrap_or(Room::USUAL);
-        let signature = signature(room, callee.returns, callee.params);
-        let mut fixed = Fixed { words: signature.convention.unusual_words(), ..Fixed::default() };
+        let signature = signature(callee.asked, returns, params);
+        let mut fixed = signature.convention.fixed();
         let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
         if let Some(register) = signature.result_address {
             let place = i64::from(signature.stack.next_multiple_of(16));
@@ -492,7 +506,7 @@ impl<'a> Lower<'_, 'a> {
             operands.push(address.into());
             fixed.args.push(register);
         }
-        for ((arg, param), slot) in args.iter().zip(callee.params).zip(&signature.params) {
+        for ((arg, param), slot) in args.iter().zip(params).zip(&signature.params) {
             let mut place = *slot;
             for value in self.argument(arg, param)? {
                 let words = self.kernel.code.values[value].words;
@@ -523,9 +537,9 @@ impl<'a> Lower<'_, 'a> {
         operands: Vec<Arg>,
         mut fixed: Fixed,
     ) -> Option<()> {
-        let mut next = abi::FIRST;
+        let mut next = signature.convention.first();
         let mut values: Vec<(Reg, Value)> = Vec::new();
-        for (result, param) in results.iter().zip(callee.returns) {
+        for (result, param) in results.iter().zip(callee.prototype.returns) {
             for reg in self.result_registers(result, param)? {
                 let words = self.shape(reg).1;
                 values.push((reg, self.kernel.code.value(File::R, words)));
@@ -557,7 +571,7 @@ impl<'a> Lower<'_, 'a> {
     fn callee(&mut self, callee: &Callee<'a>, fixed: &mut Fixed) -> Option<Arg> {
         self.kernel.calls = true;
         if let Some(address) = callee.address {
-            let text = prototype_text(callee.asked, callee.returns, callee.params);
+            let text = prototype_text(callee.asked, callee.prototype.returns, callee.prototype.params);
             self.kernel.pointer_calls.push(text);
             fixed.args.push(Convention::of(fixed).callee(&self.kernel.code));
             return Some(address.into());
@@ -586,7 +600,7 @@ impl<'a> Lower<'_, 'a> {
     ) -> Vec<Value> {
         let shapes: Vec<Shape> = params.iter().map(|(shape, _)| *shape).collect();
         let result = Shape { bytes: 4 * u32::from(result_words), align: 4 };
-        let signature = Signature::new(Room::USUAL, &[result], &shapes);
+        let signature = Signature::new(Asked::default(), &[result], &shapes);
         let mut fixed = Fixed::default();
         self.kernel.calls = true;
         let mut operands = vec![self.named_callee(name.into(), false, &mut fixed)];

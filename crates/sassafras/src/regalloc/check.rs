@@ -6,7 +6,7 @@
 //! what it holds on all of them.
 
 use super::{Limits, ceilings, undefined};
-use crate::abi::{self, Convention};
+use crate::abi::Convention;
 use crate::mir::{Code, Line, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
@@ -48,7 +48,8 @@ fn return_address(function: &Function, code: &Code) -> Result<(), String> {
         return Err("the return address is overwritten".into());
     }
     let conventions = calls.filter_map(|i| function.fixed.get(i)).map(Convention::of);
-    match { conventions }.any(|callee| !callee.endangers(own).all(is_used)) {
+    let keeps_barriers = |callee: Convention| callee.endangered_barriers(own).all(|b| b < code.barriers);
+    match { conventions }.any(|callee| !callee.endangers(own).all(is_used) || !keeps_barriers(callee)) {
         true => Err("a call overwrites what is the caller's".into()),
         false => Ok(()),
     }
@@ -320,7 +321,7 @@ impl Checker<'_> {
             let convention = self.function.fixed.get(&inst).map(Convention::of).unwrap_or_default();
             state.registers.retain(|(file, place), _| match file {
                 File::R => convention.is_saved(*place),
-                File::B => *place >= abi::FIRST_SAVED_BARRIER,
+                File::B => *place >= convention.first_saved_barrier(),
                 _ => false,
             });
             self.come_back(state, inst);

@@ -2,7 +2,7 @@
 
 use super::places::{Limits, PREDICATES};
 use super::{Allocator, Ceilings, Trouble, fixed_registers, move_line};
-use crate::abi::{self, Convention};
+use crate::abi::Convention;
 use crate::mir::{Address, Line, Origin};
 use crate::moves;
 use crate::registers::Registers;
@@ -35,9 +35,12 @@ fn frame_pointer(function: &Function) -> Option<(File, u8)> {
     function.moving_stack.then_some((File::R, Function::FRAME_POINTER))
 }
 
-fn has(function: &Function, op: Pseudo) -> bool {
-    let mut insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
-    insts.any(|i| function.insts[*i].op == Op::Pseudo(op))
+/// How many barriers the calls of a function destroy, from B0 on.
+fn lost_barriers(function: &Function) -> u8 {
+    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+    let calls = insts.filter(|i| function.insts[**i].op == Op::Pseudo(Pseudo::Call));
+    let conventions = calls.map(|i| function.fixed.get(i).map(Convention::of).unwrap_or_default());
+    conventions.map(Convention::first_saved_barrier).max().unwrap_or(0)
 }
 
 impl Allocator<'_> {
@@ -50,8 +53,7 @@ impl Allocator<'_> {
         written.for_each(|(file, number)| self.code.touch(*file, *number));
         let general = reserved(self.function).iter().chain(self.limits.scratch).map(|r| (File::R, r));
         let predicate = self.limits.scratch_predicate.then_some((File::P, PREDICATES - 1));
-        let barriers = (0..abi::FIRST_SAVED_BARRIER).map(|n| (File::B, n));
-        let barriers = barriers.filter(|_| has(self.function, Pseudo::Call));
+        let barriers = (0..lost_barriers(self.function)).map(|n| (File::B, n));
         let elsewhere = self.function.withheld.iter().copied();
         for (file, number) in
             named.into_iter().chain(elsewhere).chain(general).chain(predicate).chain(barriers)
@@ -92,7 +94,7 @@ impl Allocator<'_> {
             let data = self.function.values[value];
             let survives = match data.file {
                 File::R => (place..place + data.words).all(|p| self.survives(of, p)),
-                File::B => place >= abi::FIRST_SAVED_BARRIER,
+                File::B => place >= of.first_saved_barrier(),
                 _ => false,
             };
             if survives || dying.contains(&value) {
@@ -156,6 +158,7 @@ impl Allocator<'_> {
         let convention = self.function.fixed.get(&inst).map(Convention::of).unwrap_or_default();
         if let Some(own) = Convention::own(self.function) {
             convention.endangers(own).for_each(|register| self.code.touch(File::R, register));
+            convention.endangered_barriers(own).for_each(|barrier| self.code.touch(File::B, barrier));
         }
         for (lines, half) in [(3, Half::Low), (2, Half::High)] {
             let register = convention.return_address() + u8::from(half == Half::High);

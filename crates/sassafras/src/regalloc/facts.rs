@@ -129,7 +129,7 @@ pub(super) fn names_beyond(function: &Function, usable: u8) -> Option<(&InstData
             Arg::Fixed { file: File::R, number } => Some(*number),
             _ => None,
         });
-        let of_call = function.fixed.get(inst).map(|fixed| Convention::of(fixed).return_address() + 1);
+        let of_call = function.fixed.get(inst).map(|fixed| Convention::of(fixed).end() - 1);
         numbers.chain(of_call).max()
     };
     let (inst, number) = insts.filter_map(|inst| Some((inst, highest(inst)?))).max_by_key(|(_, n)| *n)?;
