@@ -10,11 +10,11 @@
 //! * A pragma gives parameters and results another number of registers from R4 on ([`Room`]). Those don't belong to the
 //!   caller then; the return address is in the next two from a multiple of 4 on, if that is behind R20, and R20 and R21
 //!   belong to the caller like their neighbours.
-//! * `.abi_preserve N`: R2, and N registers from R16 on, belong to the caller, but for the last pair of them, which is the
-//!   return address (R14 and R15 if there is no pair). All parameters, and all results, are in registers: as many as they
-//!   have words laid out in memory, from R4 on if these are twelve or less. More are behind the registers that are
-//!   preserved, as high as they can be where the function has one of the numbers of registers ([`LEVELS`]) that more
-//!   warps go with than with the next.
+//! * `.abi_preserve N`: R2, and N registers from R16 on, belong to the caller, but for the last two that begin with an
+//!   even number, which have the return address (R14 and R15 if there are no two). All parameters, and all results, are in
+//!   registers: as many as they have words laid out in memory, from R4 on if these are twelve or less. More are behind
+//!   the registers that are preserved, as high as they can be where the function has one of the numbers of registers
+//!   ([`LEVELS`]) that more warps go with than with the next.
 //! * `.abi_preserve_control N`: barriers from B_N on belong to the caller, in place of those from B6 on.
 //!
 //! Seen with `ptxas -c` on callers and callees of functions with parameters of many shapes. Where `.abi_preserve` has

@@ -202,15 +202,14 @@ impl Checker<'_> {
         if first < address + 2 && address < first + words {
             // The spelling is ptxas's.
             let what = if is_prototype { "callprotoype" } else { "function" };
-            all.push(error(format!(
-                "Parameter registers from R{first} to R{} overlap with return address register R{address} to R{} \
-                 for {what} '{function}'",
-                first + words - 1,
-                address + 1
-            )));
+            let (last, end) = (first + words - 1, address + 1);
+            let overlap =
+                format!("overlap with return address register R{address} to R{end} for {what} '{function}'");
+            all.push(error(format!("Parameter registers from R{first} to R{last} {overlap}")));
         }
         if first + words > PARAMETERS_END {
-            all.push(error(format!("Parameter register {} is invalid for {machine}", first + words)));
+            let text = format!("Parameter register {} is invalid for {machine}", first + words);
+            all.insert(if is_prototype { 0 } else { all.len() }, error(text));
         }
         if !is_prototype {
             all.extend(self.restricted(&function, (first, words), address).into_iter().map(error));
@@ -234,11 +233,12 @@ impl Checker<'_> {
         if !self.limit.relocatable || most >= crate::launch::MOST {
             return Vec::new();
         }
-        let too_high = first + words > most;
-        // ptxas says it again if there are more words than registers.
-        let times = usize::from(too_high) + usize::from(too_high && words > most);
-        let mut all = vec![text((first, first + words.saturating_sub(1)), "parameter"); times];
+        let mut all: Vec<String> = Vec::new();
         all.extend((address >= most).then(|| text((address, address + 1), "return address")));
+        // ptxas looks at the first register and the number, then at the last one.
+        let wrong = [first >= most || words > most, first + words > most];
+        let parameters = || text((first, first + words.saturating_sub(1)), "parameter");
+        all.extend(wrong.iter().filter(|wrong| **wrong && words > 0).map(|_| parameters()));
         all
     }
 

@@ -16,11 +16,12 @@ fn programs() -> Vec<PathBuf> {
 }
 
 /// The dumps of a program after each pass; the level of optimization decides which passes there are.
-fn dumps(source: &str, level: u8) -> String {
+fn dumps(source: &str, level: u8, relocatable: bool) -> String {
     let parsed = ptx::parse(source, &ptx::Options::default());
     let module = parsed.module.expect("a module");
     let mut options = sassafras::Options::new(ptx::Target::find("sm_90a").expect("a target"));
     (options.level, options.verify, options.dump) = (level, true, Some("all".to_string()));
+    options.relocatable = relocatable;
     let output = sassafras::compile(source, &module, &options);
     assert!(output.cubin.is_some(), "{:?}", output.diagnostics);
     output.log
@@ -33,16 +34,33 @@ fn every_dump_reads_back() {
     for program in programs {
         let source = std::fs::read_to_string(&program).expect("a program");
         for level in [0, 3] {
-            for dump in dumps(&source, level).split("; after ").skip(1) {
-                let (pass, text) = dump.split_once('\n').expect("a name and a text");
-                let place = format!("{} after {pass}", program.display());
-                let functions = ori::parse::parse(text).unwrap_or_else(|e| panic!("{place}: {e}"));
-                let [function] = &functions[..] else { panic!("{place}: not one function") };
-                assert_eq!(function.to_string().trim(), text.trim(), "{place}");
-                ori::verify::verify(function).unwrap_or_else(|e| panic!("{place}: {e}"));
-            }
+            reads_back(&dumps(&source, level, false), &program.display().to_string());
         }
     }
+}
+
+fn reads_back(dumps: &str, program: &str) {
+    for dump in dumps.split("; after ").skip(1) {
+        let (pass, text) = dump.split_once('\n').expect("a name and a text");
+        let place = format!("{program} after {pass}");
+        let functions = ori::parse::parse(text).unwrap_or_else(|e| panic!("{place}: {e}"));
+        let [function] = &functions[..] else { panic!("{place}: not one function") };
+        assert_eq!(function.to_string().trim(), text.trim(), "{place}");
+        ori::verify::verify(function).unwrap_or_else(|e| panic!("{place}: {e}"));
+    }
+}
+
+#[test]
+fn conventions_read_back() {
+    let source = ".version 9.0\n.target sm_90a\n.address_size 64\n\
+                  .extern .func f() .abi_preserve 8 .abi_preserve_control 3;\n\
+                  .visible .func (.param .b32 r) g(.param .b32 a) .abi_preserve 9 {\n\
+                  .reg .b32 %a; ld.param.b32 %a, [a]; call f; st.param.b32 [r], %a; ret; }\n";
+    let dumps = dumps(source, 3, true);
+    for part in [" keeping 8 losing B3}", " of 1 keeping 9}"] {
+        assert!(dumps.contains(part), "{part}: {dumps}");
+    }
+    reads_back(&dumps, "conventions");
 }
 
 /// What only older machines and objects have.
