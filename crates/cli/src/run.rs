@@ -190,20 +190,24 @@ fn execute(machine: &mut dyn Machine, run: &Run, check_races: bool) -> Result<Ve
 fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Result<Vec<u8>, String> {
     match object {
         runline::Object::Map(tensor) => {
-            let runline::Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan, .. } = tensor;
-            let (swizzle, fills_nan) = (*swizzle, *fills_nan);
-            let tensor = Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan };
+            let runline::Tensor { element, sizes, strides, boxes, steps, .. } = tensor;
+            let runline::Tensor { swizzle, interleave, fills_nan, .. } = *tensor;
+            let tensor = Tensor { element, sizes, strides, boxes, steps, swizzle, interleave, fills_nan };
             Ok(TensorMap::new(address, &tensor)?.write().to_vec())
         }
+        runline::Object::Multicast => Ok(machine.add_multicast(address).to_le_bytes().to_vec()),
         runline::Object::Image(image) => {
             let description = Description {
                 channel: image.channel,
                 channels: image.channels,
                 sizes: &image.sizes,
                 layered: image.layered,
+                cube: image.cube,
+                levels: image.levels,
                 beyond: image.beyond,
                 normalised: image.normalised,
                 linear: image.linear,
+                linear_levels: image.linear_levels,
                 as_integers: image.integers,
             };
             Ok(machine.add_image(Image::new(address, &description)?).to_le_bytes().to_vec())

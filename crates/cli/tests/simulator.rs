@@ -39,17 +39,24 @@ fn files_with_run_lines() -> Vec<PathBuf> {
     files
 }
 
-/// The handle of an image; no run line here has a tensor map.
+/// The handle of an image, or the address of multicast memory; no run line here has a tensor map.
 fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Result<Vec<u8>, String> {
-    let runline::Object::Image(image) = object else { return Err("a tensor map".into()) };
+    let image = match object {
+        runline::Object::Image(image) => image,
+        runline::Object::Multicast => return Ok(machine.add_multicast(address).to_le_bytes().to_vec()),
+        runline::Object::Map(_) => return Err("a tensor map".into()),
+    };
     let description = Description {
         channel: image.channel,
         channels: image.channels,
         sizes: &image.sizes,
         layered: image.layered,
+        cube: image.cube,
+        levels: image.levels,
         beyond: image.beyond,
         normalised: image.normalised,
         linear: image.linear,
+        linear_levels: image.linear_levels,
         as_integers: image.integers,
     };
     Ok(machine.add_image(Image::new(address, &description)?).to_le_bytes().to_vec())

@@ -123,7 +123,7 @@ pub enum Error {
     BadName(String),
     /// The launch gives the kernel more or fewer bytes of parameters than it takes.
     WrongParameters { kernel: String, takes: usize, given: usize },
-    /// A run line with an image: those are for the interpreter and the simulator.
+    /// A run line with an image or with memory of several devices: those are for the interpreter and the simulator.
     NoImages,
     /// A copy that is longer than the buffer.
     OutsideBuffer { bytes: usize, buffer: usize },
@@ -147,7 +147,7 @@ impl std::fmt::Display for Error {
             Error::WrongParameters { kernel, takes, given } => {
                 write!(f, "{kernel} takes {takes} bytes of parameters, not {given}")
             }
-            Error::NoImages => write!(f, "images of run lines are not made on a GPU"),
+            Error::NoImages => write!(f, "images and multicast memory of run lines are not made on a GPU"),
             Error::OutsideBuffer { bytes, buffer } => {
                 write!(f, "a copy of {bytes} bytes does not fit a buffer of {buffer}")
             }
@@ -245,13 +245,14 @@ impl Device {
     pub fn encode(&self, tensor: &Tensor, address: u64) -> Result<[u8; MAP_BYTES], Error> {
         let code_of = |names: &[&str], name: &str| names.iter().position(|known| *known == name).unwrap_or(0);
         let element = code_of(&TENSOR_ELEMENTS, tensor.element) as c_uint;
-        let swizzle =
-            [0, 32, 64, 128].iter().position(|bytes| *bytes == tensor.swizzle).unwrap_or(0) as c_uint;
+        let number_of = |list: &[u32], bytes: u32| list.iter().position(|known| *known == bytes).unwrap_or(0);
+        let swizzle = number_of(&[0, 32, 64, 128], tensor.swizzle) as c_uint;
+        let interleave = number_of(&[0, 16, 32], tensor.interleave) as c_uint;
         let sizes: Vec<u64> = tensor.sizes.iter().map(|size| u64::from(*size)).collect();
         // At least one of each, so that the pointers are good.
         let strides = [&tensor.strides[..], &[0]].concat();
         let mut map = Aligned([0; MAP_BYTES]);
-        let (no_interleave, no_promotion) = (0, 0);
+        let no_promotion = 0;
         // SAFETY: the map is as large and aligned as the call asks for; each list has as many elements as there are
         // axes, the strides one less.
         let code = unsafe {
@@ -264,7 +265,7 @@ impl Device {
                 strides.as_ptr(),
                 tensor.boxes.as_ptr(),
                 tensor.steps.as_ptr(),
-                no_interleave,
+                interleave,
                 swizzle,
                 no_promotion,
                 tensor.fills_nan.into(),

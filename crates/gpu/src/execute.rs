@@ -91,7 +91,7 @@ impl<'a> Memory<'a> {
         let kernel = module.kernel(&self.run.kernel)?;
         let make = |object: Object, address| match object {
             Object::Map(tensor) => Ok(self.device.encode(tensor, address)?.to_vec()),
-            Object::Image(_) => Err(Error::NoImages),
+            Object::Image(_) | Object::Multicast => Err(Error::NoImages),
         };
         let parameters = self.run.parameters(&addresses, make)?;
         kernel.launch(Launch { grid, block, shared, in_clusters: false }, &parameters)

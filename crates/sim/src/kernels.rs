@@ -162,6 +162,7 @@ fn map(address: u64) -> [u8; tensor_map::BYTES] {
         rank: 2,
         element: Element::F16,
         swizzle: Swizzle::Bytes128,
+        interleave: 0,
         fills_nan: false,
         sizes: pair(TENSOR),
         strides: [row, 0, 0, 0],

@@ -38,6 +38,8 @@ pub trait Machine {
     fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()>;
     /// The handle of an image whose texels are in memory, for textures and surfaces.
     fn add_image(&mut self, image: texture::Image) -> u64;
+    /// The address by which `multimem` reaches memory that was allocated.
+    fn add_multicast(&mut self, address: u64) -> u64;
     /// Runs a kernel to its end.
     fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>>;
 }
@@ -57,6 +59,10 @@ impl Machine for ptx::Machine<'_> {
 
     fn add_image(&mut self, image: texture::Image) -> u64 {
         ptx::Machine::add_image(self, image)
+    }
+
+    fn add_multicast(&mut self, address: u64) -> u64 {
+        ptx::Machine::add_multicast(self, address)
     }
 
     fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>> {
@@ -79,6 +85,10 @@ impl Machine for sass::Machine<'_> {
 
     fn add_image(&mut self, image: texture::Image) -> u64 {
         sass::Machine::add_image(self, image)
+    }
+
+    fn add_multicast(&mut self, address: u64) -> u64 {
+        sass::Machine::add_multicast(self, address)
     }
 
     fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>> {

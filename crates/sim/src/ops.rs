@@ -50,7 +50,7 @@ pub const STOPPING: [(&str, &str); 9] = [
     ("k279", NO_LOCAL_ADDRESS),
     ("k394", "brkpt, and no debugger"),
     ("k395", "trap"),
-    ("k474", "multimem, and no memory of several devices"),
+    ("k474", "multimem of plain memory"),
 ];
 /// All addresses that these kernels can have are above 1024: shared memory, where they come from, begins there.
 const NO_LOCAL_ADDRESS: &str = "an address that is beyond all local memory";
@@ -380,6 +380,7 @@ fn map_of(address: u64) -> [u8; tensor_map::BYTES] {
         rank: 2,
         element: Element::U32,
         swizzle: Swizzle::None,
+        interleave: 0,
         fills_nan: false,
         sizes: pair(TENSOR),
         strides: [u64::from(TENSOR[0] * Element::U32.bytes()), 0, 0, 0],

@@ -128,6 +128,11 @@ impl<'p> Machine<'p> {
         self.global.add_image(image)
     }
 
+    /// The address by which `multimem` reaches memory that was allocated.
+    pub fn add_multicast(&mut self, address: u64) -> u64 {
+        self.global.add_multicast(address)
+    }
+
     /// The address of a global variable of the module.
     pub fn variable(&self, name: &str) -> Option<u64> {
         self.program.image.names.iter().find(|(n, _)| n == name).map(|(_, address)| *address)

@@ -78,6 +78,11 @@ pub struct TensorMap {
     pub rank: usize,
     pub element: Element,
     pub swizzle: Swizzle,
+    /// Bytes of the channels of a pixel that lie side by side: 16 or 32; 0 where all of them do.
+    ///
+    /// The first axis counts pixels then, and each of its steps is so many bytes. Of the second axis an H200 takes one
+    /// row where the box is no wider than so many bytes of elements; other boxes, steps of pixels and paths are not known.
+    pub interleave: u32,
     /// What lies outside of the tensor is a NaN, not zero.
     pub fills_nan: bool,
     /// Elements along each axis, the fastest first.
@@ -113,6 +118,8 @@ pub struct Tensor<'a> {
     pub steps: &'a [u32],
     /// Bytes of a row that are mixed: 0, 32, 64 or 128.
     pub swizzle: u32,
+    /// 0, 16 or 32 bytes.
+    pub interleave: u32,
     pub fills_nan: bool,
 }
 
@@ -183,12 +190,13 @@ pub fn replace(map: &mut [u8; BYTES], field: MapField, value: u64) {
     }
 }
 
+const INTERLEAVES: [u32; 3] = [0, 16, 32];
 const SWIZZLES: [Swizzle; 4] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
 
 impl TensorMap {
     /// The map of a tensor at an address; why there is none otherwise.
     pub fn new(address: u64, tensor: &Tensor) -> Result<TensorMap, String> {
-        let Tensor { element, sizes, strides, boxes, steps, swizzle, fills_nan } = *tensor;
+        let Tensor { element, sizes, strides, boxes, steps, swizzle, interleave, fills_nan } = *tensor;
         let element = Element::named(element).ok_or_else(|| format!("a tensor of {element}"))?;
         let rank = sizes.len();
         let fits = (1..=AXES).contains(&rank) && boxes.len() == rank && steps.len() == rank;
@@ -198,12 +206,16 @@ impl TensorMap {
         if !address.is_multiple_of(16) || strides.iter().any(|stride| !stride.is_multiple_of(16)) {
             return Err("a tensor whose address or strides are no multiples of 16".into());
         }
+        if !INTERLEAVES.contains(&interleave) {
+            return Err(format!("a tensor interleaved by {interleave} bytes"));
+        }
         let or_one = |list: &[u32], axis: usize| list.get(axis).copied().unwrap_or(1);
         Ok(TensorMap {
             address,
             rank,
             element,
             swizzle: Swizzle::of_bytes(swizzle).ok_or_else(|| format!("a swizzle of {swizzle} bytes"))?,
+            interleave,
             fills_nan,
             sizes: std::array::from_fn(|axis| or_one(sizes, axis)),
             strides: std::array::from_fn(|axis| strides.get(axis).copied().unwrap_or(0)),
@@ -218,9 +230,9 @@ impl TensorMap {
         let code = ELEMENT.get(map) as usize + 4 * ROUNDED.get(map) as usize;
         let (element, ..) =
             ELEMENTS.get(code).ok_or_else(|| format!("a tensor of elements of type {code}"))?;
-        if INTERLEAVE.get(map) != 0 {
-            return Err("an interleaved tensor".into());
-        }
+        let interleave = INTERLEAVE.get(map);
+        let interleave =
+            INTERLEAVES.get(interleave as usize).ok_or_else(|| format!("interleave {interleave}"))?;
         // On its way from global memory an H200 rounds a tf32 to the nearest even one, makes any NaN 0x7fffe000 and keeps
         // subnormal numbers, also with ftz; an f32 with ftz stays as it is. What becomes of them in reductions is not
         // known, and none of it is done here.
@@ -231,18 +243,33 @@ impl TensorMap {
             let high = u64::from(stride_above(axis as u32).get(map));
             (high << 32 | u64::from(word(map, STRIDES + 4 * axis as u32))) << STRIDE_SHIFT
         };
-        Ok(TensorMap {
+        let map = TensorMap {
             address: u64::from(word(map, 4)) << 32 | u64::from(word(map, 0)),
             rank: (RANK.get(map) as usize + 1).min(AXES),
             element: *element,
             swizzle: SWIZZLES[SWIZZLE.get(map) as usize],
+            interleave: *interleave,
             fills_nan: FILL.get(map) == 1,
             sizes: std::array::from_fn(|axis| word(map, SIZES + 4 * axis as u32).wrapping_add(1)),
             strides: std::array::from_fn(stride),
             boxes: std::array::from_fn(|axis| box_size(axis as u32).get(map) + 1),
             steps: std::array::from_fn(|axis| step(axis as u32).get(map) + 1),
             path: path_of(map),
-        })
+        };
+        map.is_known_if_interleaved().map(|()| map)
+    }
+
+    fn is_known_if_interleaved(&self) -> Result<(), String> {
+        match self.interleave {
+            0 => Ok(()),
+            _ if self.rank < 3 => Err("an interleaved tensor of fewer than three axes".into()),
+            _ if self.path.is_some() => Err("pixels of an interleaved tensor along a path".into()),
+            _ if self.steps[0] > 1 => Err("every other pixel of an interleaved tensor".into()),
+            bytes if self.boxes[1] * self.element.bytes() > bytes => {
+                Err(format!("a box of an interleaved tensor with more than {bytes} bytes of channels"))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub fn write(&self) -> [u8; BYTES] {
@@ -251,6 +278,8 @@ impl TensorMap {
         RANK.set(&mut map, self.rank as u32 - 1);
         replace(&mut map, MapField::Choice(Choice::Element), self.element as u64);
         SWIZZLE.set(&mut map, SWIZZLES.iter().position(|s| *s == self.swizzle).unwrap_or(0) as u32);
+        let interleave = INTERLEAVES.iter().position(|bytes| *bytes == self.interleave);
+        INTERLEAVE.set(&mut map, interleave.unwrap_or(0) as u32);
         FILL.set(&mut map, self.fills_nan.into());
         for (axis, stride) in self.strides.iter().enumerate() {
             let units = stride >> STRIDE_SHIFT;
@@ -275,11 +304,17 @@ impl TensorMap {
         map
     }
 
-    /// How many elements a box has in shared memory along each axis.
+    /// Bytes from one to the next along the first axis.
+    fn unit(&self) -> u32 {
+        if self.interleave > 0 { self.interleave } else { self.element.bytes() }
+    }
+
+    /// How many units a box has in shared memory along each axis.
     fn extents(&self) -> [u32; AXES] {
         std::array::from_fn(|axis| match axis {
             // The first axis has no steps.
             0 => self.boxes[0],
+            1 if self.interleave > 0 => 1,
             _ if axis < self.rank => self.boxes[axis].div_ceil(self.steps[axis]),
             _ => 1,
         })
@@ -287,16 +322,16 @@ impl TensorMap {
 
     /// The bytes of a box, or of the pixels of a path, in shared memory.
     pub fn bytes(&self) -> u64 {
-        let elements = match &self.path {
+        let units = match &self.path {
             Some(path) => u64::from(path.pixels) * u64::from(self.boxes[0]),
             None => self.extents().iter().map(|extent| u64::from(*extent)).product(),
         };
-        elements * u64::from(self.element.bytes())
+        units * u64::from(self.unit())
     }
 
     /// What a copy takes, from the place that it names; why it can't otherwise.
     pub fn cells(&self, start: [i32; AXES], offsets: &[u16]) -> Result<Vec<Cell>, String> {
-        let first = i64::from(start[0]) * i64::from(self.element.bytes());
+        let first = i64::from(start[0]) * i64::from(self.unit());
         if first % ROW_ALIGNMENT != 0 {
             return Err(format!("rows from byte {first} on, which is no multiple of {ROW_ALIGNMENT}"));
         }
@@ -339,11 +374,12 @@ impl TensorMap {
         cells
     }
 
-    /// Where an element lies from the start of the box. Rows that are narrower than those that are mixed have gaps
+    /// Where a unit lies from the start of the box. Rows that are narrower than those that are mixed have gaps
     /// behind them: an H200 was seen to do so with pixels, and boxes are taken to be like them.
     fn in_rows(&self, index: u32) -> u32 {
-        let size = self.element.bytes();
+        let size = self.unit();
         let row = match self.swizzle {
+            _ if self.interleave > 0 => self.boxes[0] * size,
             Swizzle::None => self.boxes[0] * size,
             swizzle => (self.boxes[0] * size).max(16 * swizzle.units()),
         };
@@ -364,7 +400,7 @@ impl TensorMap {
     /// The elements of the box whose first corner is given.
     fn tile(&self, corner: [i32; AXES]) -> impl Iterator<Item = Cell> + '_ {
         let extents = self.extents();
-        (0..extents.iter().product::<u32>()).map(move |index| {
+        (0..extents.iter().product::<u32>()).flat_map(move |index| {
             let mut rest = index;
             let place = std::array::from_fn(|axis| {
                 let at = rest % extents[axis];
@@ -372,17 +408,21 @@ impl TensorMap {
                 let step = if axis == 0 { 1 } else { self.steps[axis] };
                 i64::from(corner[axis]) + i64::from(at) * i64::from(step)
             });
-            Cell { shared: self.in_rows(index), global: self.locate(place) }
+            let (shared, global) = (self.in_rows(index), self.locate(place));
+            (0..self.unit()).step_by(self.element.bytes() as usize).map(move |byte| Cell {
+                shared: shared + byte,
+                global: global.map(|address| address.wrapping_add(byte.into())),
+            })
         })
     }
 
-    /// The address of an element, if the tensor has it.
+    /// The address of a unit, if the tensor has it.
     fn locate(&self, place: [i64; AXES]) -> Option<u64> {
         let mut address = self.address;
         for (axis, at) in place.into_iter().enumerate().take(self.rank) {
             let at = u64::try_from(at).ok().filter(|at| *at < u64::from(self.sizes[axis]))?;
             let stride = match axis {
-                0 => self.element.bytes().into(),
+                0 => self.unit().into(),
                 _ => self.strides[axis - 1],
             };
             address = address.wrapping_add(at.wrapping_mul(stride));
@@ -417,6 +457,7 @@ mod tests {
             rank: 2,
             element: Element::F16,
             swizzle: Swizzle::Bytes64,
+            interleave: 0,
             fills_nan: true,
             sizes: [100, 40, 1, 1, 1],
             strides: [208, 0, 0, 0],
@@ -462,6 +503,7 @@ mod tests {
             boxes: &[16, 8, 3],
             steps: &[1, 1, 1],
             swizzle: 0,
+            interleave: 0,
             fills_nan: false,
         };
         let map = TensorMap::new(0x7f9e_5a80_0000, &tensor).unwrap();

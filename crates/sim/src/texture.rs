@@ -1,13 +1,21 @@
 //! Images: texels in global memory that kernels read through textures and access through surfaces.
 //!
 //! A handle is the number of an image, from 1 on; where a variable was bound to none (0), an H200 reads zeros and
-//! writes nothing. Images have one level: mipmaps, cubes and images with several samples are not there.
+//! writes nothing. Images with several samples are not there.
 //!
-//! As an H200 has it, seen at 1024 places each: the nearest texel and what stands for those beyond the edges, zeros for
-//! channels that the image hasn't got, and the weights of linear filters of lines and planes. The last bit of a mixture,
-//! the weights of a third axis, the border's colour in images of integers, fractions of them that are mixed (there the
-//! H200's results are off by more than a bit), and the order of gathered texels are as the CUDA guide describes them or
-//! *unverified*.
+//! What an H200 gives was recorded at 1024 places for each kind of image and sampler ([`mix`] and [`level`] say what is
+//! known of filters and levels, [`surface`] of stores): the nearest texel, what stands for those beyond the edges, zeros
+//! for channels that the image hasn't got, zeros where a fetch by number is outside, sizes. As the CUDA guide describes
+//! them, and not seen on a machine: the faces of [`cube`]s and the border's colour in images of integers.
+
+mod cube;
+mod level;
+mod mix;
+mod surface;
+
+pub use cube::divided;
+pub use level::Level;
+pub use surface::{Outside, locate, store};
 
 use crate::ptx::FaultKind;
 use crate::ptx::memory::{Global, load};
@@ -57,18 +65,45 @@ pub struct Sampler {
     pub normalised: bool,
     /// Texels around a place are mixed.
     pub linear: bool,
+    /// So are the two levels around one that is asked for.
+    pub linear_levels: bool,
     pub border: [f32; 4],
     /// Channels of 8 and 16 bits are read as the integers that they are, not as fractions of the largest.
     pub as_integers: bool,
 }
 
+/// What the planes of an image are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planes {
+    /// Its third axis.
+    Depth,
+    Layers,
+    /// Of cubes, six for each: +x, -x, +y, -y, +z, -z.
+    Faces,
+}
+
+impl Planes {
+    fn new(sizes: [u32; 3], layered: bool, cube: bool) -> Result<Planes, String> {
+        let [width, height, planes] = sizes;
+        let are_faces = if layered { planes.is_multiple_of(6) } else { planes == 6 };
+        match (cube, layered) {
+            (true, _) if width != height || !are_faces => Err(format!("a cube of the sizes {sizes:?}")),
+            (true, _) => Ok(Planes::Faces),
+            (false, true) => Ok(Planes::Layers),
+            (false, false) => Ok(Planes::Depth),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
-    /// The first texel's. Texels lie side by side, row by row, plane by plane.
+    /// The first texel's. Texels lie side by side, row by row, plane by plane, level by level.
     pub address: u64,
-    /// Width, height, and depth or number of layers; 1 along axes that the image hasn't got.
+    /// Width, height, and number of planes; 1 along axes that the image hasn't got.
     pub sizes: [u32; 3],
-    pub layered: bool,
+    pub planes: Planes,
+    /// Each half as large as the one before along every axis, and no less than a texel; 1 without mipmaps.
+    pub levels: u32,
     pub channel: Channel,
     /// 1, 2 or 4.
     pub channels: u32,
@@ -81,29 +116,17 @@ pub struct Description<'a> {
     /// As PTX calls it: `f32`.
     pub channel: &'a str,
     pub channels: u32,
-    /// As many as the image has axes; the last one is the number of layers if it is layered.
+    /// As many as the image has axes; the last one is the number of layers if it is layered, of faces if it is a cube.
     pub sizes: &'a [u32],
     pub layered: bool,
+    pub cube: bool,
+    pub levels: u32,
     /// `wrap`, `clamp`, `mirror` or `border`.
     pub beyond: &'a str,
     pub normalised: bool,
     pub linear: bool,
+    pub linear_levels: bool,
     pub as_integers: bool,
-}
-
-/// The weights of a linear filter are so many parts of one.
-const WEIGHTS: i64 = 256;
-
-/// The two texels around a coordinate, `None` where the border is, and the weight of the second.
-struct Around {
-    texels: [Option<u32>; 2],
-    weight: i64,
-}
-
-/// The weights of the corners (0, 0), (1, 0), (0, 1) and (1, 1): the last one is rounded, and the others are what is left.
-fn plane_weights(x: i64, y: i64) -> [i64; 4] {
-    let both = (x * y + WEIGHTS / 2) / WEIGHTS;
-    [WEIGHTS - x - y + both, x - both, y - both, both]
 }
 
 const CHANNELS: [(&str, Channel); 8] = [
@@ -134,20 +157,29 @@ pub enum Read {
     Gather(usize),
 }
 
-/// What an access of a surface does outside of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outside {
-    Trap,
-    Clamp,
-    /// Reads zeros, writes nothing.
-    Zero,
-}
-
 /// Where in an image: the coordinates as they are in registers, 0 along axes that the instruction hasn't got.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct At {
     pub layer: u32,
     pub coordinates: [u32; 3],
+    /// How many coordinates the machine's instruction has.
+    pub axes: usize,
+    /// They are a direction from the middle of a cube.
+    pub is_direction: bool,
+    pub level: Level,
+}
+
+/// A place in one level of an image, in units of the sampler.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: [f64; 3],
+    axes: usize,
+    /// The number of the plane, if planes are not an axis.
+    plane: u32,
+}
+
+fn undefined(what: &str) -> FaultKind {
+    FaultKind::Undefined { what: what.into() }
 }
 
 /// The image of a handle; `None` for the handle of a variable that nothing was bound to.
@@ -164,68 +196,26 @@ pub fn find(global: &Global, handle: u64) -> Result<Option<&Image>, FaultKind> {
 /// The four channels that a texture instruction gives.
 pub fn read(global: &mut Global, handle: u64, way: Read, at: At) -> Result<[u32; 4], FaultKind> {
     let Some(image) = find(global, handle)?.cloned() else { return Ok([0; 4]) };
-    let floats = at.coordinates.map(f32::from_bits);
     match way {
-        Read::Fetch => image.texel(global, image.fetched(at)),
-        Read::Sample if image.sampler.linear => image.mixed(global, floats, at.layer),
+        Read::Fetch => {
+            let image = image.level(image.level_number(at.level)?);
+            // What is outside is zero, whatever the sampler has there.
+            image.fetched(at).map_or(Ok([0; 4]), |place| image.texel(global, Some(place)))
+        }
+        Read::Sample if image.sampler.linear || image.sampler.linear_levels => image.mixed(global, at),
         Read::Sample => {
-            let place = image.nearest(floats);
-            image.texel(global, place.map(|place| image.in_layer(place, at.layer)))
+            let image = image.level(image.nearest_level(at.level)?);
+            let place = image.place(at)?;
+            image.texel(global, image.nearest(place))
         }
-        Read::Gather(channel) => {
-            let mut gathered = [0; 4];
-            // The lower left one first, then round against the clock.
-            for (value, [x, y]) in
-                gathered.iter_mut().zip([[-0.5, 0.5], [0.5, 0.5], [0.5, -0.5], [-0.5, -0.5]])
-            {
-                let place = image.nearest(image.shifted(floats, [x, y, 0.0]));
-                let texel = image.texel(global, place.map(|place| image.in_layer(place, at.layer)))?;
-                *value = texel[channel];
-            }
-            Ok(gathered)
-        }
+        Read::Gather(channel) => image.gathered(global, at, channel),
     }
-}
-
-/// The address of so many bytes of a surface; `None` where the access is of nothing.
-pub fn locate(
-    global: &Global,
-    handle: u64,
-    at: At,
-    bytes: u32,
-    outside: Outside,
-) -> Result<Option<u64>, FaultKind> {
-    let Some(image) = find(global, handle)? else { return Ok(None) };
-    let row = u64::from(image.sizes[0]) * u64::from(image.texel_bytes());
-    let mut place = image.in_layer(at.coordinates, at.layer);
-    // The first coordinate counts bytes.
-    if !place[0].is_multiple_of(bytes) {
-        return Err(FaultKind::Misaligned { space: "surface", address: place[0].into(), bytes });
-    }
-    let last = u32::try_from(row.saturating_sub(bytes.into())).unwrap_or(u32::MAX);
-    let limits = [last, image.sizes[1] - 1, image.sizes[2] - 1];
-    for (at, limit) in place.iter_mut().zip(limits) {
-        if *at <= limit {
-            continue;
-        }
-        match outside {
-            Outside::Zero => return Ok(None),
-            // Coordinates are signed.
-            Outside::Clamp => *at = if (*at as i32) < 0 { 0 } else { limit },
-            Outside::Trap => {
-                return Err(FaultKind::OutOfBounds { space: "surface", address: (*at).into(), bytes });
-            }
-        }
-    }
-    let [x, y, z] = place.map(u64::from);
-    let rows = z * u64::from(image.sizes[1]) + y;
-    Ok(Some(image.address.wrapping_add(rows.wrapping_mul(row)).wrapping_add(x)))
 }
 
 impl Image {
     /// The image at an address; why there is none otherwise.
     pub fn new(address: u64, description: &Description) -> Result<Image, String> {
-        let Description { channel, channels, sizes, layered, beyond, normalised, linear, as_integers } =
+        let Description { channel, channels, sizes, layered, cube, levels, beyond, normalised, .. } =
             *description;
         let found = |name: &str| format!("an image of {name}");
         let (_, channel) = CHANNELS.into_iter().find(|(known, _)| *known == channel).ok_or(found(channel))?;
@@ -239,8 +229,50 @@ impl Image {
             (true, [_]) => return Err("an image without the number of its layers".into()),
             _ => std::array::from_fn(|axis| sizes.get(axis).copied().unwrap_or(1)),
         };
-        let sampler = Sampler { beyond, normalised, linear, border: [0.0; 4], as_integers };
-        Ok(Image { address, sizes, layered, channel, channels, sampler })
+        let planes = Planes::new(sizes, layered, cube)?;
+        let [width, height, depth] = sizes;
+        let largest = width.max(height).max(if planes == Planes::Depth { depth } else { 1 });
+        if levels == 0 || levels > largest.ilog2() + 1 {
+            return Err(format!("{levels} levels of an image of the sizes {sizes:?}"));
+        }
+        // The driver makes no others.
+        if (cube || levels > 1) && !normalised {
+            return Err("a cube or a mipmap whose coordinates don't go from 0 to 1".into());
+        }
+        let Description { linear, linear_levels, as_integers, .. } = *description;
+        let sampler = Sampler { beyond, normalised, linear, linear_levels, border: [0.0; 4], as_integers };
+        Ok(Image { address, sizes, planes, levels, channel, channels, sampler })
+    }
+
+    /// One of the levels, as an image of its own.
+    fn level(&self, number: u32) -> Image {
+        let sizes_of = |level: u32| {
+            let [width, height, planes] = self.sizes;
+            let smaller = |size: u32| size.checked_shr(level).unwrap_or(0).max(1);
+            [
+                smaller(width),
+                smaller(height),
+                if self.planes == Planes::Depth { smaller(planes) } else { planes },
+            ]
+        };
+        let texels = |level: u32| sizes_of(level).map(u64::from).into_iter().fold(1, u64::wrapping_mul);
+        let before = (0..number).map(texels).fold(0, u64::wrapping_add);
+        let address = self.address.wrapping_add(before.wrapping_mul(self.texel_bytes().into()));
+        Image { address, sizes: sizes_of(number), levels: 1, ..self.clone() }
+    }
+
+    /// What a query gives of a level's width, height and depth. An H200 counts layers as the axis behind the others, and
+    /// says 0 of axes that there are none of. (One plane is taken for none, and layers of one row for lines.)
+    pub fn size_of_level(&self, number: u32, axis: usize) -> Result<u32, FaultKind> {
+        let sizes = self.level(self.level_number(Level::Number(number))?).sizes;
+        match (axis, self.planes) {
+            (2, Planes::Faces) => Err(undefined("the depth of a cube")),
+            (1, Planes::Layers) if self.sizes[1] == 1 => Ok(sizes[2]),
+            (2, Planes::Layers) if self.sizes[1] == 1 => Ok(0),
+            (2, Planes::Depth) if self.sizes[2] == 1 => Ok(0),
+            (0..3, _) => Ok(sizes[axis]),
+            _ => Err(undefined("a query of more than three sizes")),
+        }
     }
 
     fn texel_bytes(&self) -> u32 {
@@ -249,49 +281,69 @@ impl Image {
 
     /// The place with the layer, the last one at most, as its third coordinate.
     fn in_layer(&self, [x, y, z]: [u32; 3], layer: u32) -> [u32; 3] {
-        [x, y, if self.layered { layer.min(self.sizes[2] - 1) } else { z }]
+        [x, y, if self.planes == Planes::Depth { z } else { layer.min(self.sizes[2] - 1) }]
     }
 
-    /// The texel with these numbers, if there is one.
+    /// The texel with these numbers, in this very layer, if there is one.
     fn fetched(&self, at: At) -> Option<[u32; 3]> {
-        let place = self.in_layer(at.coordinates, at.layer);
+        let [x, y, z] = at.coordinates;
+        let place = [x, y, if self.planes == Planes::Depth { z } else { at.layer }];
         place.iter().zip(self.sizes).all(|(at, size)| *at < size).then_some(place)
     }
 
-    /// A place so many texels on.
-    fn shifted(&self, place: [f32; 3], by: [f32; 3]) -> [f32; 3] {
-        std::array::from_fn(|axis| {
-            let texel = if self.sampler.normalised { 1.0 / self.sizes[axis] as f32 } else { 1.0 };
-            place[axis] + by[axis] * texel
-        })
+    /// What coordinates that are floats mean.
+    fn place(&self, at: At) -> Result<Place, FaultKind> {
+        let floats = at.coordinates.map(f32::from_bits);
+        match (self.planes, at.is_direction) {
+            (Planes::Faces, true) => self.on_face(floats, at.layer),
+            (Planes::Faces, false) | (_, true) => {
+                Err(undefined("a cube that is read as none, or what is none as a cube"))
+            }
+            _ => {
+                Ok(Place { at: floats.map(f64::from), axes: at.axes, plane: at.layer.min(self.sizes[2] - 1) })
+            }
+        }
     }
 
     /// The texel that is nearest to a place; `None` where the border is.
-    fn nearest(&self, place: [f32; 3]) -> Option<[u32; 3]> {
-        let mut texel = [0; 3];
-        let axes = if self.layered { 2 } else { 3 };
-        for axis in 0..axes {
-            texel[axis] = self.nearest_along(self.sizes[axis], place[axis])?;
+    fn nearest(&self, place: Place) -> Option<[u32; 3]> {
+        let mut texel = [0, 0, place.plane];
+        let axes = if self.planes == Planes::Depth { 3 } else { 2 };
+        for (texel, (size, at)) in texel.iter_mut().zip(self.sizes.into_iter().zip(place.at)).take(axes) {
+            *texel = self.inside(size, self.in_texels(size, at).floor() as i64)?;
         }
         Some(texel)
     }
 
-    fn nearest_along(&self, size: u32, at: f32) -> Option<u32> {
-        self.inside(size, self.in_texels(size, at).floor() as i64)
+    /// One channel of the four texels that a linear filter would mix: the lower left one first, then round against the
+    /// clock.
+    fn gathered(&self, global: &mut Global, at: At, channel: usize) -> Result<[u32; 4], FaultKind> {
+        let image = self.level(0);
+        let place = image.place(at)?;
+        let [columns, rows] = [0, 1].map(|axis| image.beside(image.sizes[axis], place.at[axis]));
+        let mut gathered = [0; 4];
+        for (value, [x, y]) in gathered.iter_mut().zip([[0, 1], [1, 1], [1, 0], [0, 0]]) {
+            let number = columns[x].zip(rows[y]).map(|(column, row)| [column, row, place.plane]);
+            *value = image.texel(global, number)?[channel];
+        }
+        Ok(gathered)
     }
 
     /// A coordinate, in texels from the image's edge.
-    fn in_texels(&self, size: u32, at: f32) -> f64 {
-        f64::from(at) * if self.sampler.normalised { f64::from(size) } else { 1.0 }
+    fn in_texels(&self, size: u32, at: f64) -> f64 {
+        at * if self.sampler.normalised { f64::from(size) } else { 1.0 }
+    }
+
+    /// What is beyond the edges. Without a size to repeat with, that is the nearest texel.
+    fn beyond(&self) -> Beyond {
+        let Sampler { beyond, normalised, .. } = self.sampler;
+        if normalised || beyond == Beyond::Border { beyond } else { Beyond::Clamp }
     }
 
     /// The texel that stands for one along an axis; `None` where the border is.
     fn inside(&self, size: u32, number: i64) -> Option<u32> {
-        let Sampler { beyond, normalised, .. } = self.sampler;
         let size = i64::from(size);
-        // Without a size to repeat with, places beyond are as with the nearest texel.
-        let beyond = if normalised || beyond == Beyond::Border { beyond } else { Beyond::Clamp };
-        let inside = match beyond {
+        let inside = match self.beyond() {
             Beyond::Clamp => number.clamp(0, size - 1),
             Beyond::Wrap => number.rem_euclid(size),
             Beyond::Mirror => {
@@ -304,63 +356,22 @@ impl Image {
         Some(inside as u32)
     }
 
-    /// The texels around a place, each by its weight. How the machine rounds their sum is not known.
-    fn mixed(&self, global: &mut Global, place: [f32; 3], layer: u32) -> Result<[u32; 4], FaultKind> {
-        if !self.gives_floats() {
-            return Err(FaultKind::Undefined { what: "a linear filter of integers".into() });
-        }
-        let axes: [_; 3] = std::array::from_fn(|axis| self.around(axis, place[axis]));
-        let plane = plane_weights(axes[0].weight, axes[1].weight);
-        let mut sums = [0.0; 4];
-        for corner in 0..8 {
-            let side = |axis: usize| corner >> axis & 1;
-            let depth = if side(2) == 0 { WEIGHTS - axes[2].weight } else { axes[2].weight };
-            let weight = plane[corner & 3] * depth;
-            if weight == 0 {
-                continue;
-            }
-            let [x, y, z] = std::array::from_fn(|axis| axes[axis].texels[side(axis)]);
-            let number = x.zip(y).zip(z).map(|((x, y), z)| self.in_layer([x, y, z], layer));
-            let texel = self.texel(global, number)?;
-            for (sum, channel) in sums.iter_mut().zip(texel) {
-                *sum += f64::from(f32::from_bits(channel)) * weight as f64 / (WEIGHTS * WEIGHTS) as f64;
-            }
-        }
-        Ok(sums.map(|sum| (sum as f32).to_bits()))
-    }
-
-    /// What is around a coordinate. An axis of one texel has it on both sides, as if the axis weren't there.
-    fn around(&self, axis: usize, at: f32) -> Around {
-        let size = self.sizes[axis];
-        if size == 1 || axis == 2 && self.layered {
-            return Around { texels: [Some(0); 2], weight: 0 };
-        }
-        // Texels' middles are at halves.
-        let steps = ((self.in_texels(size, at) - 0.5) * WEIGHTS as f64 + 0.5).floor() as i64;
-        let number = steps.div_euclid(WEIGHTS);
-        Around {
-            texels: [self.inside(size, number), self.inside(size, number + 1)],
-            weight: steps.rem_euclid(WEIGHTS),
-        }
-    }
-
-    /// Do channels become floats?
-    fn gives_floats(&self) -> bool {
-        match self.channel {
-            Channel::F16 | Channel::F32 => true,
-            Channel::U32 | Channel::S32 => false,
-            _ => !self.sampler.as_integers,
-        }
-    }
-
     /// What an instruction gets of a texel, or of the border.
     fn texel(&self, global: &mut Global, place: Option<[u32; 3]>) -> Result<[u32; 4], FaultKind> {
         let mut channels = [0; 4];
-        let Some(place) = place else {
-            let border = self.sampler.border.into_iter().take(self.channels as usize);
-            channels.iter_mut().zip(border).for_each(|(to, from)| *to = from.to_bits());
-            return Ok(channels);
-        };
+        let count = self.channels as usize;
+        match place {
+            None => channels[..count].copy_from_slice(&self.sampler.border.map(f32::to_bits)[..count]),
+            Some(place) => {
+                let bits = self.bits(global, place)?;
+                channels.iter_mut().zip(bits).take(count).for_each(|(to, bits)| *to = self.value(bits));
+            }
+        }
+        Ok(channels)
+    }
+
+    /// The bits of a texel's channels, zeros for those that it hasn't got.
+    fn bits(&self, global: &mut Global, place: [u32; 3]) -> Result<[u32; 4], FaultKind> {
         let [x, y, z] = place.map(u64::from);
         let [width, height, _] = self.sizes.map(u64::from);
         let bytes = self.texel_bytes();
@@ -368,8 +379,9 @@ impl Image {
         let address = self.address.wrapping_add(number.wrapping_mul(bytes.into()));
         let out_of_bounds = FaultKind::OutOfBounds { space: "global", address, bytes };
         let texel = global.slice(address, bytes as usize).ok_or(out_of_bounds)?;
+        let mut channels = [0; 4];
         for (to, from) in channels.iter_mut().zip(texel.chunks_exact(self.channel.bytes() as usize)) {
-            *to = self.value(load(from) as u32);
+            *to = load(from) as u32;
         }
         Ok(channels)
     }
@@ -388,31 +400,6 @@ impl Image {
             Channel::S8 => bits as i8 as u32,
             Channel::S16 => bits as i16 as u32,
             _ => bits,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Texels around a place, weights along x and y, and what an H200 made of them. Products of weights that are not
-    /// rounded would be off by up to 1/512 of a texel.
-    #[test]
-    fn weights_of_planes_are_an_h200s() {
-        const MIXED: [([f64; 4], i64, i64, f32); 4] = [
-            ([34.888664, -2.3560681, -0.1334002, 28.356068], 26, 107, 19.292383),
-            ([-0.1334002, 28.356068, 30.577734, -6.665998], 137, 104, 13.210177),
-            ([-13.332999, 15.155466, 17.378134, -19.8666], 1, 76, -4.1043487),
-            ([17.378134, -19.8666, -17.643932, 10.844534], 112, 72, -0.54974335),
-        ];
-        for (texels, x, y, expected) in MIXED {
-            let sum: f64 = texels.iter().zip(plane_weights(x, y)).map(|(t, weight)| t * weight as f64).sum();
-            let got = sum / WEIGHTS as f64;
-            assert!(
-                (got - f64::from(expected)).abs() < 2e-6 * expected.abs().max(1.0) as f64,
-                "{got} {expected}"
-            );
         }
     }
 }

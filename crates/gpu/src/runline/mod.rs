@@ -51,6 +51,8 @@ pub enum Contents {
     Map(Tensor),
     /// Passed as the handle of a texture or surface.
     Image(Image),
+    /// The number of a buffer, passed as the address by which `multimem` reaches it.
+    Multicast(usize),
 }
 
 /// What a run line describes and only who runs it can make.
@@ -60,6 +62,8 @@ pub enum Object<'r> {
     Map(&'r Tensor),
     /// A handle of 8 bytes.
     Image(&'r Image),
+    /// An address of 8 bytes.
+    Multicast,
 }
 
 /// Texels, and how they are sampled.
@@ -70,15 +74,20 @@ pub struct Image {
     /// What a channel is, as PTX calls it, and how many a texel has.
     pub channel: &'static str,
     pub channels: u32,
-    /// Width, height, depth; the last is the number of layers if it is layered.
+    /// Width, height, depth; the last is the number of layers if it is layered, of faces if it is a cube.
     pub sizes: Vec<u32>,
     pub layered: bool,
+    pub cube: bool,
+    /// Each half as large as the one before; they follow each other in the buffer.
+    pub levels: u32,
     /// What is beyond the edges: `wrap`, `clamp`, `mirror` or `border`, which is black.
     pub beyond: &'static str,
     /// Coordinates go from 0 to 1.
     pub normalised: bool,
     /// Texels around a place are mixed.
     pub linear: bool,
+    /// So are the levels around one that is asked for.
+    pub linear_levels: bool,
     /// Channels of 8 and 16 bits are integers, not fractions.
     pub integers: bool,
 }
@@ -99,6 +108,8 @@ pub struct Tensor {
     pub steps: Vec<u32>,
     /// Bytes of a row that are mixed in shared memory: 0, 32, 64 or 128.
     pub swizzle: u32,
+    /// Bytes of the channels that lie side by side, if not all of them do: 0, 16 or 32.
+    pub interleave: u32,
     /// What lies outside is a NaN, not zero.
     pub fills_nan: bool,
 }
@@ -260,6 +271,10 @@ impl Run {
                 Contents::Image(image) => {
                     let address = placed.get(image.buffer).copied().unwrap_or(0);
                     (HANDLE_ALIGNMENT, make(Object::Image(image), address)?)
+                }
+                Contents::Multicast(buffer) => {
+                    let address = placed.get(*buffer).copied().unwrap_or(0);
+                    (HANDLE_ALIGNMENT, make(Object::Multicast, address)?)
                 }
             };
             out.resize(out.len().next_multiple_of(alignment), 0);

@@ -4,10 +4,10 @@
 //! run    = NAME "grid" "=" dims "block" "=" dims ["shared" "=" INTEGER] ["memory" ":" arg*] ["args" ":" arg*]
 //! dims   = "(" INTEGER ["," INTEGER ["," INTEGER]] ")"
 //! arg    = NAME ":" TYPE "=" expr  |  NAME ":" TYPE "[" expr "]" "=" fill  |  NAME ":" "map" "(" map ")"
-//!        | NAME ":" "image" "(" image ")"
-//! image  = NAME "," NAME "," sizes {"," NAME}
+//!        | NAME ":" "image" "(" image ")"  |  NAME ":" "multicast" "(" NAME ")"
+//! image  = NAME "," NAME "," sizes {"," NAME | "," "levels" "=" INTEGER}
 //! map    = NAME "," NAME "," sizes "," "box" "=" sizes ["," "strides" "=" sizes] ["," "steps" "=" sizes]
-//!          ["," "swizzle" "=" INTEGER] ["," "fill" "=" "nan"]
+//!          ["," "swizzle" "=" INTEGER] ["," "interleave" "=" INTEGER] ["," "fill" "=" "nan"]
 //! sizes  = "(" INTEGER ("," INTEGER)* ")"
 //! fill   = expr | list
 //! list   = "[" [expr ("," expr)*] "]"
@@ -207,6 +207,12 @@ impl<'a> Reader<'a> {
             let contents = Contents::Image(self.image()?);
             return Ok(Arg { name: name.to_string(), ty: Type::S64, contents, passed: true });
         }
+        if ty == "multicast" {
+            self.mark("(")?;
+            let contents = Contents::Multicast(self.buffer()?);
+            self.mark(")")?;
+            return Ok(Arg { name: name.to_string(), ty: Type::S64, contents, passed: true });
+        }
         let ty = Type::named(ty).ok_or_else(|| format!("`{ty}` is no type"))?;
         let contents = if self.takes(Token::Mark("[")) {
             let count = self.count()?;
@@ -225,9 +231,14 @@ impl<'a> Reader<'a> {
     /// `(buffer,`: the number of the argument.
     fn buffer_before(&mut self) -> Result<usize, String> {
         self.mark("(")?;
+        let buffer = self.buffer()?;
+        self.mark(",")?;
+        Ok(buffer)
+    }
+
+    fn buffer(&mut self) -> Result<usize, String> {
         let name = self.name("a buffer's name")?;
         let buffer = self.args.iter().position(|arg| arg.name == name);
-        self.mark(",")?;
         buffer.ok_or_else(|| format!("there is no buffer `{name}`"))
     }
 
@@ -252,14 +263,23 @@ impl<'a> Reader<'a> {
             channels,
             sizes,
             layered: false,
+            cube: false,
+            levels: 1,
             beyond: "clamp",
             normalised: false,
             linear: false,
+            linear_levels: false,
             integers: false,
         };
         while self.takes(Token::Mark(",")) {
             match self.name("a property of the image")? {
                 "layered" => image.layered = true,
+                "cube" => image.cube = true,
+                "levels" => {
+                    self.mark("=")?;
+                    image.levels = self.u32()?;
+                }
+                "linear_levels" => image.linear_levels = true,
                 "normalised" => image.normalised = true,
                 "linear" => image.linear = true,
                 "integers" => image.integers = true,
@@ -294,7 +314,9 @@ impl<'a> Reader<'a> {
         });
         let strides = strides.take(sizes.len().saturating_sub(1)).collect();
         let steps = vec![1; sizes.len()];
-        let mut map = Tensor { buffer, element, sizes, strides, boxes, steps, swizzle: 0, fills_nan: false };
+        let (swizzle, interleave, fills_nan) = (0, 0, false);
+        let mut map =
+            Tensor { buffer, element, sizes, strides, boxes, steps, swizzle, interleave, fills_nan };
         while self.takes(Token::Mark(",")) {
             self.map_setting(&mut map)?;
         }
@@ -313,6 +335,7 @@ impl<'a> Reader<'a> {
             "strides" => map.strides = self.sizes()?.into_iter().map(u64::from).collect(),
             "steps" => map.steps = self.sizes()?,
             "swizzle" => map.swizzle = self.u32()?,
+            "interleave" => map.interleave = self.u32()?,
             "fill" => map.fills_nan = self.name("`nan`")? == "nan",
             other => return Err(format!("there is no setting `{other}`")),
         }

@@ -380,10 +380,11 @@ fn the_examples_cover_the_shapes_that_matter() {
 #[test]
 fn maps_refer_to_memory() {
     let text = "k grid=(1) block=(32) memory: x:u16[64*40]=i \
-        args: n:u32=3 m:map(x, f16, (64, 40), box=(32, 8), swizzle=64, fill=nan) y:u32[4]=0";
+        args: n:u32=3 m:map(x, f16, (64, 40), box=(32, 8), swizzle=64, interleave=16, fill=nan) y:u32[4]=0";
     let run = launch(text).unwrap();
     let Contents::Map(map) = &run.args[2].contents else { panic!("{:?}", run.args) };
-    assert_eq!((map.buffer, map.element, map.swizzle, map.fills_nan), (0, "f16", 64, true));
+    assert_eq!((map.buffer, map.element, map.fills_nan), (0, "f16", true));
+    assert_eq!((map.swizzle, map.interleave), (64, 16));
     assert_eq!((&map.sizes[..], &map.strides[..], &map.boxes[..]), (&[64, 40][..], &[128][..], &[32, 8][..]));
     let make = |object: Object, address: u64| -> Result<Vec<u8>, String> {
         let Object::Map(map) = object else { return Err("an image".into()) };
@@ -400,6 +401,29 @@ fn maps_refer_to_memory() {
 }
 
 #[test]
+fn multicast_addresses_refer_to_memory() {
+    let run = launch("k grid=(1) block=(1) args: x:u32[4]=i m:multicast(x)").unwrap();
+    assert_eq!(run.args[1].contents, Contents::Multicast(0));
+    let make = |object: Object, address: u64| -> Result<Vec<u8>, String> {
+        assert!(matches!(object, Object::Multicast));
+        Ok((address + 1).to_le_bytes().to_vec())
+    };
+    let bytes = run.parameters(&[0x1000], make).unwrap();
+    assert_eq!(bytes, [0x1000u64.to_le_bytes(), 0x1001u64.to_le_bytes()].concat());
+    assert!(launch("k grid=(1) block=(1) args: m:multicast(x)").is_err());
+}
+
+#[test]
+fn images_have_faces_and_levels() {
+    let run = launch(
+        "k grid=(1) block=(1) args: x:u8[42]=i t:image(x, u8, (2, 2, 6), cube, levels=2, linear_levels)",
+    )
+    .unwrap();
+    let Contents::Image(image) = &run.args[1].contents else { panic!("{:?}", run.args) };
+    assert!(image.cube && image.linear_levels && image.levels == 2);
+}
+
+#[test]
 fn images_refer_to_memory() {
     let text = "k grid=(1) block=(32) args: x:u8[96]=i n:u32=3 \
         t:image(x, u8x4, (4, 3, 2), layered, wrap, normalised, linear, integers)";
@@ -408,6 +432,7 @@ fn images_refer_to_memory() {
     assert_eq!((image.buffer, image.channel, image.channels, image.beyond), (0, "u8", 4, "wrap"));
     assert_eq!((&image.sizes[..], image.layered), (&[4, 3, 2][..], true));
     assert!(image.normalised && image.linear && image.integers);
+    assert!(!image.cube && !image.linear_levels && image.levels == 1);
     let make = |object: Object, address: u64| -> Result<Vec<u8>, String> {
         assert!(matches!(object, Object::Image(_)) && address == 0x1000);
         Ok(vec![7; 8])
@@ -419,6 +444,7 @@ fn images_refer_to_memory() {
         ("x:u8[4]=0 t:image(x, f64, (1))", "`f64` is no type of texels"),
         ("x:u8[4]=0 t:image(x, u8, (1,1,1,1))", "at most 3 axes"),
         ("x:u8[4]=0 t:image(x, u8, (4), round)", "no image is `round`"),
+        ("x:u8[4]=0 t:image(x, u8, (4), levels)", "`=` is missing"),
         ("t:image(x, u8, (4))", "no buffer `x`"),
     ] {
         let error = launch(&format!("k grid=(1) block=(1) args: {wrong}")).unwrap_err();

@@ -291,20 +291,15 @@ impl<'a> Decoder<'a> {
             "cp.async.bulk.tensor" | "cp.reduce.async.bulk.tensor" | "cp.async.bulk.prefetch.tensor" => {
                 self.tensor(ins)
             }
-            _ if name.starts_with("multimem") => {
-                while ins.take(|_| true).is_some() {}
-                ins.skip(0);
-                Some(Action::NoMulticast)
-            }
+            _ if name.starts_with("multimem") => self.memory(ins),
             _ if name.starts_with("tensormap") => self.tensor(ins),
             _ if name.starts_with("mbarrier") || name.starts_with("cp.async.bulk") => self.asynchronous(ins),
             _ if name.starts_with("cp.async") || name.starts_with("createpolicy") => self.memory(ins),
             "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => self.matrix(ins),
             _ if name.starts_with("wmma") => self.tiles(ins),
             _ if name.starts_with("wgmma") => self.group(ins),
-            "tex" | "tex.base" | "tex.level" | "tld4" | "txq" | "suq" | "suld.b" | "sust.b" => {
-                self.texture(ins)
-            }
+            "tex" | "tex.base" | "tex.level" | "tex.grad" | "tld4" | "txq" | "txq.level" | "suq"
+            | "suld.b" | "sust.b" | "sust.p" => self.texture(ins),
             "setp" | "set" | "selp" | "slct" | "testp" => self.compare(ins),
             "cvt" | "cvt.pack" => self.convert(ins),
             "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shf.l" | "shf.r" | "shl" | "shr" | "prmt" => {

@@ -66,14 +66,6 @@ pub enum FaultKind {
     },
 }
 
-impl FaultKind {
-    /// Reading through an address that stands for memory of several devices, on the one device that there is. An H200
-    /// takes such an access of plain memory for one that is out of bounds.
-    pub(crate) fn no_multicast() -> FaultKind {
-        FaultKind::Undefined { what: "multimem of memory that is on one device".into() }
-    }
-}
-
 impl Fault {
     pub(super) fn new(line: u32, kind: FaultKind) -> Fault {
         Fault { line, kind, thread: None }

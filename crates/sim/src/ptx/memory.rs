@@ -20,6 +20,9 @@ pub enum Space {
     Local,
     Const,
     Param,
+    /// Memory of several devices, of which there is one: `multimem` and no other instruction but stores and reductions
+    /// reaches it, by addresses that lie so far above those of the memory itself.
+    Multicast,
 }
 
 impl Space {
@@ -31,6 +34,7 @@ impl Space {
             Space::Local => "local",
             Space::Const => "constant",
             Space::Param => "parameter",
+            Space::Multicast => "multimem",
         }
     }
 
@@ -42,6 +46,7 @@ impl Space {
             Space::Local => 0x7100_0000_0000,
             Space::Param => 0x7200_0000_0000,
             Space::Const => 0x7300_0000_0000,
+            Space::Multicast => 1 << 48,
         }
     }
 
@@ -49,6 +54,12 @@ impl Space {
     pub fn of_generic(address: u64) -> Space {
         let windows = [Space::Shared, Space::Local, Space::Param, Space::Const];
         windows.into_iter().find(|s| address.wrapping_sub(s.window()) < WINDOW).unwrap_or(Space::Global)
+    }
+
+    /// The space that a machine's store or reduction reaches.
+    pub fn stored(self, address: u64) -> Space {
+        let everywhere = matches!(self, Space::Generic | Space::Global);
+        if everywhere && address >= Space::Multicast.window() { Space::Multicast } else { self }
     }
 
     /// The space that an address of this one is in, and where it is there.
@@ -104,6 +115,8 @@ pub struct Global {
     last: usize,
     /// What handles of textures and surfaces stand for: the first one has the handle 1.
     pub images: Vec<Image>,
+    /// Addresses of allocations that are reached by `multimem`, too.
+    multicast: Vec<u64>,
 }
 
 impl Global {
@@ -119,6 +132,20 @@ impl Global {
     pub fn add_image(&mut self, image: Image) -> u64 {
         self.images.push(Image { sizes: image.sizes.map(|size| size.max(1)), ..image });
         self.images.len() as u64
+    }
+
+    /// The address by which `multimem` reaches an allocation.
+    pub fn add_multicast(&mut self, address: u64) -> u64 {
+        self.multicast.push(address);
+        Space::Multicast.window().wrapping_add(address)
+    }
+
+    /// What lies at an address of `multimem`, if all of it is of one allocation that is reached so.
+    pub fn multicast(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let address = address.checked_sub(Space::Multicast.window())?;
+        let below = self.allocations.partition_point(|(base, _)| *base <= address).checked_sub(1)?;
+        let base = self.allocations.get(below)?.0;
+        if self.multicast.contains(&base) { self.slice(address, length) } else { None }
     }
 
     /// What lies at an address, if all of it is of one allocation.

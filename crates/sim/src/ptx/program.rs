@@ -186,14 +186,14 @@ pub enum Action {
     },
     Texture(Box<TextureRead>),
     Surface(Box<SurfaceAccess>),
-    /// How many texels, or layers, an image has along an axis.
+    StoreTexel(Box<TexelStore>),
+    /// How many texels, or layers, a level of an image has along an axis.
     ImageSize {
         handle: Source,
+        level: Source,
         axis: usize,
         dest: Dest,
     },
-    /// `multimem`: there is one device only.
-    NoMulticast,
     Unsupported(String),
 }
 
@@ -307,13 +307,26 @@ pub struct ImagePlace {
     pub handle: Source,
     pub layer: Source,
     pub coordinates: Box<[Source]>,
+    /// How many of them the machine's instruction has.
+    pub axes: usize,
+    /// They are a direction from the middle of a cube.
+    pub is_direction: bool,
 }
 
 /// The four channels of a texel.
 pub struct TextureRead {
     pub place: ImagePlace,
     pub way: Read,
+    pub level: LevelSource,
     pub dests: Box<[Dest]>,
+}
+
+pub enum LevelSource {
+    First,
+    /// An integer for fetches, a float for samples.
+    Given(Source),
+    /// By axis, along two directions.
+    Derivatives([Box<[Source]>; 2]),
 }
 
 /// Elements of so many bytes, side by side in a surface: loads those that have results, stores the others.
@@ -323,6 +336,13 @@ pub struct SurfaceAccess {
     pub bytes: u32,
     pub dests: Box<[Dest]>,
     pub sources: Box<[Source]>,
+}
+
+/// A texel in the surface's format: a word for each channel.
+pub struct TexelStore {
+    pub place: ImagePlace,
+    pub outside: Outside,
+    pub channels: Box<[Source]>,
 }
 
 pub enum Callee {

@@ -412,10 +412,13 @@ impl Warp {
             Action::Surface(access) => {
                 self.access_surface(&mut Now { context, memory, frame, mask, line }, access)?;
             }
-            Action::ImageSize { handle, axis, dest } => {
-                self.size_of_image(&mut Now { context, memory, frame, mask, line }, handle, *axis, dest)?;
+            Action::StoreTexel(store) => {
+                self.store_texel(&mut Now { context, memory, frame, mask, line }, store)?;
             }
-            Action::NoMulticast => return Err((FaultKind::no_multicast(), first)),
+            Action::ImageSize { handle, level, axis, dest } => {
+                let now = &mut Now { context, memory, frame, mask, line };
+                self.size_of_image(now, (handle, level), *axis, dest)?;
+            }
             Action::Unsupported(what) => {
                 return Err((FaultKind::Unsupported { what: what.clone() }, first));
             }

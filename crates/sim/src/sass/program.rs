@@ -275,13 +275,13 @@ pub enum Action {
     },
     Texture(Box<TextureRead>),
     Surface(Box<SurfaceAccess>),
-    /// TXQ: width, height and depth.
+    StoreTexel(Box<TexelStore>),
+    /// TXQ: width, height and depth of a level.
     TextureSizes {
         handle: Source,
+        level: u8,
         channels: Box<[(usize, Dest)]>,
     },
-    /// LDGMC: there is one device only.
-    NoMulticast,
     Unsupported(String),
 }
 
@@ -424,15 +424,36 @@ pub struct ImagePlace {
     pub handle: Source,
     pub layer: Option<u8>,
     pub coordinates: Box<[u8]>,
+    /// They are a direction from the middle of a cube.
+    pub is_direction: bool,
 }
 
-/// TLD, TEX and TLD4
+/// TLD, TEX, TXD and TLD4
 pub struct TextureRead {
     pub place: ImagePlace,
     pub way: Read,
+    pub level: LevelSource,
     pub channels: Box<[(usize, Dest)]>,
     /// Tells where a texel is not in memory, which all are.
     pub missing: Truth,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum LevelSource {
+    First,
+    /// The register of an integer for TLD, of a float for TEX.
+    Given(u8),
+    /// The first register: those of two directions in turn, axis by axis.
+    Derivatives(u8),
+    /// Places of other threads.
+    Neighbours,
+}
+
+/// SUST.P: a texel in the surface's format, from a register for each channel.
+pub struct TexelStore {
+    pub place: ImagePlace,
+    pub outside: Outside,
+    pub channels: Box<[u8]>,
 }
 
 /// SULD and SUST

@@ -403,8 +403,10 @@ impl Warp {
             }
             Action::Texture(read) => self.read_texture(now, read)?,
             Action::Surface(access) => self.access_surface(now, access)?,
-            Action::TextureSizes { handle, channels } => self.query_texture(now, *handle, channels)?,
-            Action::NoMulticast => return Err((FaultKind::no_multicast(), first)),
+            Action::StoreTexel(store) => self.store_texel(now, store)?,
+            Action::TextureSizes { handle, level, channels } => {
+                self.query_texture(now, (*handle, *level), channels)?;
+            }
             Action::Unsupported(what) => {
                 return Err((FaultKind::Unsupported { what: what.clone() }, first));
             }

@@ -12,6 +12,7 @@ use super::{Dependence, Relation};
 use sass::model::{Model, Part, Port, Unit};
 use sass::{Control, Inst, Isa, Kind, M, Op, PT, Role, SCOREBOARDS};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// The bit of `gsb0`, beside the six scoreboards.
 const GSB: u8 = 1 << 6;
@@ -322,6 +323,8 @@ pub struct Issue {
     groups_left: Option<i64>,
     unit: Unit,
     accesses: Vec<RegisterAccess>,
+    /// Registers of coordinates, of which rows of textures name the first one.
+    coordinates: Range<u16>,
     guard: Option<Guarded>,
     /// Bits of the scoreboards that it counts on.
     write: u8,
@@ -371,6 +374,7 @@ impl Issue {
             groups_left: drains_groups.then(|| number(1)),
             unit,
             accesses,
+            coordinates: coordinates(inst),
             guard,
             write: bit(inst.control.write),
             read: bit(inst.control.read),
@@ -384,7 +388,8 @@ impl Issue {
     }
 
     fn reads(&self, register: u16) -> bool {
-        self.accesses.iter().any(|access| access.register == register && access.role == Role::Use)
+        let named = |access: &RegisterAccess| access.register == register && access.role == Role::Use;
+        self.accesses.iter().any(named) || self.coordinates.contains(&register)
     }
 
     /// The event's instruction runs only where this one does not.
@@ -420,4 +425,22 @@ pub fn cycles(control: Control) -> u8 {
 fn closes_group(inst: &Inst) -> bool {
     let named = |index: usize| inst.name(index) == M::gsb0;
     (0..inst.operands().count()).any(named)
+}
+
+/// The registers that a texture instruction takes a place from, by the name of its shape.
+fn coordinates(inst: &Inst) -> Range<u16> {
+    if !matches!(inst.op(), Op::TEX | Op::TLD | Op::TLD4 | Op::TXD) {
+        return 0..0;
+    }
+    let name = inst.operands().position(|(_, operand)| operand.kind == Kind::Name);
+    let count = match name.map(|index| inst.name(index)) {
+        Some(M::_2D | M::ARRAY_1D) => 2,
+        Some(M::_3D | M::CUBE | M::ARRAY_2D) => 3,
+        Some(M::ARRAY_CUBE) => 4,
+        _ => 1,
+    };
+    let used = inst.operands().find(|(slot, operand)| slot.role == Role::Use && operand.kind == Kind::R);
+    let first = used.map_or(0, |(_, operand)| operand.value as u16);
+    // The last one reads as zero.
+    first..(first + count).min(255)
 }

@@ -52,14 +52,15 @@ impl Case {
             panic!("{line}")
         };
         let (sizes, boxes, steps): (Vec<u32>, Vec<u32>, Vec<u32>) = (list(sizes), list(boxes), list(steps));
-        let (strides, swizzle): (Vec<u64>, Vec<u32>) = (list(strides), list(manner.trim_end_matches(" nan")));
+        let (strides, ways): (Vec<u64>, Vec<u32>) = (list(strides), list(manner.trim_end_matches(" nan")));
         let tensor = Tensor {
             element,
             sizes: &sizes,
             strides: &strides,
             boxes: &boxes,
             steps: &steps,
-            swizzle: swizzle[0],
+            swizzle: ways[0],
+            interleave: ways.get(1).copied().unwrap_or(0),
             fills_nan: manner.ends_with("nan"),
         };
         let map = TensorMap::new(0, &tensor).expect(name);

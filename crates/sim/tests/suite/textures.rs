@@ -3,12 +3,12 @@
 //!
 //! A line of `textures.txt` is a case: a name, an image, the kind of coordinates, the sampler's and the surface's
 //! properties, the instruction, and the hash of what came out (the results, or the image after stores). Cases with
-//! properties that are not there (`format`, `query`) must be refused as such.
+//! properties that are not there (`query`) must be refused as such.
 
 use sim::Machine;
 use sim::ops::hash;
 use sim::ptx::{FaultKind, Launch};
-use sim::texture::{Beyond, Channel, Image, Sampler};
+use sim::texture::{Beyond, Channel, Image, Planes, Sampler};
 use std::collections::BTreeSet;
 
 const CASES: &str = include_str!("../data/textures.txt");
@@ -69,7 +69,7 @@ impl Case {
     }
 
     fn is_there(&self) -> bool {
-        !["format", "query"].into_iter().any(|missing| self.has(missing))
+        !self.has("query")
     }
 
     fn sampler(&self) -> Sampler {
@@ -83,6 +83,7 @@ impl Case {
             beyond,
             normalised: self.has("normalised"),
             linear: self.has("linear"),
+            linear_levels: false,
             border: BORDER,
             as_integers: self.has("integers"),
         }
@@ -136,7 +137,10 @@ impl Case {
                 i % d,
             ],
             // A texel for each thread.
-            _ => [i % w * texel, i / w % h, i / (w * h) % d, i / (w * h) % d],
+            _ => {
+                let step = if self.has("format") { 1 } else { texel };
+                [i % w * step, i / w % h, i / (w * h) % d, i / (w * h) % d]
+            }
         };
         (0..self.threads() as u32).flat_map(words).collect()
     }
@@ -169,7 +173,9 @@ fn outcome(machine: &mut dyn Machine, case: &Case) -> Result<u64, FaultKind> {
     let length = data.len();
     let address = machine.allocate(data);
     let sampler = case.sampler();
-    let handle = machine.add_image(Image { address, sizes, layered, channel, channels, sampler });
+    let planes = if layered { Planes::Layers } else { Planes::Depth };
+    let image = Image { address, sizes, planes, levels: 1, channel, channels, sampler };
+    let handle = machine.add_image(image);
     let inputs = machine.allocate(case.inputs().into_iter().flat_map(u32::to_le_bytes).collect());
     let results = machine.allocate(vec![0; 16 * case.threads()]);
     let parameters: Vec<u8> = [inputs, results, handle].into_iter().flat_map(u64::to_le_bytes).collect();

@@ -132,6 +132,17 @@ fn distances_count_from_issue_to_issue() {
     assert_eq!(chain(3), [(Relation::Raw, Short::Cycles { have: 3, need: 4 })]);
 }
 
+/// Who reads both coordinates has them before it writes over the second one; who reads one may not.
+#[test]
+fn coordinates_are_read_by_shape() {
+    let over_a_coordinate = |shape: &str| {
+        let texture = format!("--:-:5:-:01 TEX.LL RZ, R5, R4, R6, UR4, 0x0, {shape}, 0x1");
+        shorts(Isa::Sm90, &["--:-:-:-:12 MOV R5, RZ", &texture, "20:-:-:-:05 EXIT"])
+    };
+    assert_eq!(over_a_coordinate("2D"), []);
+    assert_eq!(over_a_coordinate("1D"), [(Relation::Waw, Short::Cycles { have: 12, need: 15 })]);
+}
+
 #[test]
 fn a_scoreboard_is_seen_two_cycles_after_it_was_set() {
     let load = |stall: u8, wait: &str| {

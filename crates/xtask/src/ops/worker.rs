@@ -98,6 +98,7 @@ fn tensor() -> gpu::runline::Tensor {
         boxes: ops::TENSOR_BOX.to_vec(),
         steps: vec![1; 2],
         swizzle: 0,
+        interleave: 0,
         fills_nan: false,
     }
 }

@@ -62,8 +62,14 @@ impl<'a> Decoder<'a> {
         match ins.mnemonic() {
             "mov" => self.mov(ins),
             "ld" | "ldu" => self.load(ins),
-            "st" => self.store(ins),
-            "atom" | "red" => self.atomic(ins),
+            "st" | "multimem.st" => self.store(ins),
+            "atom" | "red" | "multimem.red" => self.atomic(ins),
+            // Of one device, a reduction of what all have is what it has.
+            "multimem.ld_reduce" => {
+                ins.word(Kind::Op)?;
+                ins.ignore(&["acc::f32", "acc::f16"]);
+                self.load(ins)
+            }
             "cvta" | "cvta.to" => self.cvta(ins),
             "isspacep" => self.isspacep(ins),
             "cp.async" => self.copy(ins),
@@ -119,7 +125,11 @@ impl<'a> Decoder<'a> {
 
     /// The next state space among the modifiers; generic without one.
     pub(super) fn space(&self, ins: &Ins) -> Option<Space> {
-        Some(match ins.word(Kind::Space) {
+        let word = ins.word(Kind::Space);
+        if ins.mnemonic().starts_with("multimem") {
+            return Some(Space::Multicast);
+        }
+        Some(match word {
             None => Space::Generic,
             Some("global") => Space::Global,
             Some("shared" | "shared::cta") => Space::Shared,

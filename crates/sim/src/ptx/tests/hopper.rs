@@ -103,6 +103,7 @@ fn triton_multiplies_tensors() {
             boxes: &[64, 128],
             steps: &[1, 1],
             swizzle: 128,
+            interleave: 0,
             fills_nan: false,
         };
         parameters.resize(usize::next_multiple_of(parameters.len(), 64), 0);

@@ -30,6 +30,7 @@ impl Warp {
         let bytes = length as usize;
         let found = match space {
             Space::Global | Space::Generic => now.memory.global.slice(offset, bytes),
+            Space::Multicast => now.memory.global.multicast(offset, bytes),
             Space::Shared | Space::Cluster => {
                 let (rank, offset) = place_in_cluster(now.context, named, offset);
                 let reserved = u64::from(now.context.program.reserved_shared);
@@ -172,6 +173,7 @@ impl Warp {
                     (0..operands).map(|k| joined(k * atomic.count + element)).collect();
                 let resolved = match atomic.address.space {
                     Space::Generic => Space::of_generic(at),
+                    Space::Multicast => Space::Global,
                     space => space,
                 };
                 let place = (atomic.address.space, at);

@@ -2,8 +2,10 @@
 
 use super::{Now, Stop, Warp};
 use crate::ptx::memory::{self, Space};
-use crate::ptx::program::{Dest, ImagePlace, LANES, Lanes, Source, SurfaceAccess, TextureRead, lanes};
-use crate::texture::{self, At};
+use crate::ptx::program::{
+    Dest, ImagePlace, LANES, Lanes, LevelSource, Source, SurfaceAccess, TexelStore, TextureRead, lanes,
+};
+use crate::texture::{self, At, Level, Read};
 
 /// Handles and places of all lanes.
 struct Places {
@@ -14,19 +16,50 @@ struct Places {
 impl Warp {
     fn places(&self, now: &Now, place: &ImagePlace) -> Result<Places, Stop> {
         let (handles, layers) = (self.operand(now, &place.handle)?, self.operand(now, &place.layer)?);
-        let mut at = layers.map(|layer| At { layer: layer as u32, ..At::default() });
+        let mut at = layers.map(|layer| At {
+            layer: layer as u32,
+            axes: place.axes,
+            is_direction: place.is_direction,
+            ..At::default()
+        });
         for (axis, source) in place.coordinates.iter().enumerate() {
             let values = self.operand(now, source)?;
             at.iter_mut().zip(values).for_each(|(at, value)| at.coordinates[axis] = value as u32);
         }
+        if place.is_direction {
+            at.iter_mut().for_each(|at| at.coordinates = texture::divided(at.coordinates));
+        }
         Ok(Places { handles, at })
+    }
+
+    fn levels(&self, now: &Now, way: Read, level: &LevelSource) -> Result<[Level; LANES], Stop> {
+        Ok(match level {
+            LevelSource::First => [Level::First; LANES],
+            LevelSource::Given(source) => self.operand(now, source)?.map(|level| match way {
+                Read::Fetch => Level::Number(level as u32),
+                _ => Level::At(f32::from_bits(level as u32)),
+            }),
+            LevelSource::Derivatives(directions) => {
+                let mut derivatives = [[[0.0; 3]; 2]; LANES];
+                for (direction, sources) in directions.iter().enumerate() {
+                    for (axis, source) in sources.iter().enumerate() {
+                        let values = self.operand(now, source)?.map(|value| f32::from_bits(value as u32));
+                        let all = derivatives.iter_mut().zip(values);
+                        all.for_each(|(derivative, value)| derivative[direction][axis] = value);
+                    }
+                }
+                derivatives.map(Level::Derivatives)
+            }
+        })
     }
 
     pub(super) fn read_texture(&mut self, now: &mut Now, read: &TextureRead) -> Result<(), Stop> {
         let Places { handles, at } = self.places(now, &read.place)?;
+        let levels = self.levels(now, read.way, &read.level)?;
         let mut values = [[0; LANES]; 4];
         for lane in lanes(now.mask) {
-            let texel = texture::read(now.memory.global, handles[lane], read.way, at[lane]);
+            let at = At { level: levels[lane], ..at[lane] };
+            let texel = texture::read(now.memory.global, handles[lane], read.way, at);
             let texel = texel.map_err(|kind| (kind, lane))?;
             values.iter_mut().zip(texel).for_each(|(value, channel)| value[lane] = channel.into());
         }
@@ -58,18 +91,32 @@ impl Warp {
         Ok(())
     }
 
+    pub(super) fn store_texel(&mut self, now: &mut Now, store: &TexelStore) -> Result<(), Stop> {
+        let Places { handles, at } = self.places(now, &store.place)?;
+        let words = store.channels.iter().map(|source| self.operand(now, source));
+        let words: Vec<Lanes> = words.collect::<Result<_, _>>()?;
+        for lane in lanes(now.mask) {
+            let texel: Vec<u32> = words.iter().map(|values| values[lane] as u32).collect();
+            texture::store(now.memory.global, handles[lane], at[lane], &texel, store.outside)
+                .map_err(|kind| (kind, lane))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn size_of_image(
         &mut self,
         now: &mut Now,
-        handle: &Source,
+        (handle, level): (&Source, &Source),
         axis: usize,
         dest: &Dest,
     ) -> Result<(), Stop> {
-        let handles = self.operand(now, handle)?;
+        let (handles, levels) = (self.operand(now, handle)?, self.operand(now, level)?);
         let mut sizes = [0; LANES];
         for lane in lanes(now.mask) {
-            let image = texture::find(now.memory.global, handles[lane]).map_err(|kind| (kind, lane))?;
-            sizes[lane] = image.map_or(0, |image| image.sizes[axis].into());
+            let stop = |kind| (kind, lane);
+            let image = texture::find(now.memory.global, handles[lane]).map_err(stop)?;
+            let size = image.map(|image| image.size_of_level(levels[lane] as u32, axis)).transpose();
+            sizes[lane] = size.map_err(stop)?.unwrap_or(0).into();
         }
         self.write(now.frame, now.mask, dest, &sizes);
         Ok(())

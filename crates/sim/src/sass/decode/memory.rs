@@ -147,6 +147,14 @@ impl Decoder<'_> {
         })
     }
 
+    /// LDGMC: of one device, a reduction of what all have is what it has.
+    pub(super) fn load_multicast(&self) -> Option<Action> {
+        let (result, _) = self.inst.operands().enumerate().find(|(_, (slot, _))| slot.role == Role::Def)?;
+        let bytes = 4 * u8::try_from(self.inst.words(result)).ok()?;
+        let address = self.address(0, Space::Multicast)?;
+        Some(Action::Load(Box::new(Load { address, bytes, signed: false, dest: self.dest() })))
+    }
+
     pub(super) fn atomic(&self) -> Option<Action> {
         let inst = self.inst;
         // Where the address can't be wrong, nobody asks.

@@ -36,6 +36,7 @@ impl Warp {
         let bytes = usize::from(length);
         let found = match space {
             Space::Global | Space::Generic => now.global.slice(offset, bytes),
+            Space::Multicast => now.global.multicast(offset, bytes),
             Space::Shared | Space::Cluster => {
                 let (rank, offset) = shared_place(asked, offset, now.context.rank as usize);
                 now.common.shared_bytes(rank, offset, bytes)
@@ -107,7 +108,8 @@ impl Warp {
             let word = |word: usize| self.registers.general(data, word)[lane];
             let words = [word(0), if bytes > 4 { word(1) } else { 0 }];
             let more = if bytes > 8 { [word(2), word(3)] } else { [0; 2] };
-            let place = self.bytes(now, lane, (address.space, addresses[lane]), bytes);
+            let space = address.space.stored(addresses[lane]);
+            let place = self.bytes(now, lane, (space, addresses[lane]), bytes);
             let place = place.map_err(|kind| (kind, lane))?;
             for (chunk, word) in place.chunks_mut(4).zip(words.into_iter().chain(more)) {
                 memory::store(chunk, word.into());
@@ -124,8 +126,13 @@ impl Warp {
         for lane in lanes_of(now.mask) {
             let address = addresses[lane];
             let length = atomic.bytes * atomic.elements;
-            let space = match atomic.address.space {
+            let reached = match atomic.dest {
+                Dest::None => atomic.address.space.stored(address),
+                _ => atomic.address.space,
+            };
+            let space = match reached {
                 Space::Generic => Space::of_generic(address),
+                Space::Multicast => Space::Global,
                 space => space,
             };
             let works = match space {
@@ -143,7 +150,7 @@ impl Warp {
                 continue;
             }
             // All of a vector is there, or none of it is touched.
-            self.bytes(now, lane, (atomic.address.space, address), length).map_err(|kind| (kind, lane))?;
+            self.bytes(now, lane, (reached, address), length).map_err(|kind| (kind, lane))?;
             for element in 0..atomic.elements {
                 let first = usize::from(element * words);
                 let mut operands = [0; 2];
@@ -153,7 +160,7 @@ impl Warp {
                     });
                 }
                 let at = address.wrapping_add(u64::from(element * atomic.bytes));
-                let place = self.bytes(now, lane, (atomic.address.space, at), atomic.bytes);
+                let place = self.bytes(now, lane, (reached, at), atomic.bytes);
                 let place = place.map_err(|kind| (kind, lane))?;
                 let old = place.iter().rev().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
                 let new = (atomic.function)(space, old, &operands);
