@@ -10,8 +10,8 @@ use std::fmt::Write;
 pub const USAGE: &str = "\
 usage: sassafras verify FILE... [--json]
 
-Proves that stall counts and scoreboards cover every dependence on every path of the cubins' code, and reports the
-pairs of instructions where they do not.
+Proves that stall counts and scoreboards cover every dependence on every path of the cubins' code, and that threads
+which have parted don't write over uniform registers that others read; reports the pairs of instructions where not.
 
   --json   print JSON
 ";
@@ -67,6 +67,7 @@ fn report(report: &Report) -> String {
         Short::Cached => "\"missing\":\"value\"".to_string(),
         Short::Unread => "\"missing\":\"reader\"".to_string(),
         Short::Arrival => "\"missing\":\"arrival\"".to_string(),
+        Short::Parted => "\"missing\":\"register\"".to_string(),
     };
     format!(
         "{{\"section\":{},\"relation\":{},\"registers\":[{}],\"first\":{},\"second\":{},{missing}}}",

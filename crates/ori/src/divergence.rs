@@ -242,3 +242,6 @@ fn never_together(cfg: &Cfg, branch: Block) -> Vec<Block> {
     let shared: Vec<Block> = yes.iter().copied().filter(|b| no.contains(b)).collect();
     if shared.iter().all(|b| cfg.succs[b.index()].is_empty()) { shared } else { sides.concat() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,19 +4,24 @@
 //! So uniform values don't live from block to block in code that parts of a warp may run, one after the other, while
 //! some of it, or a function that it calls, writes uniform registers, but for loops that the whole warp runs together
 //! (`zones.rs`). Constants and words of general registers are brought to the block that reads them, again behind each
-//! call. Within a block a group of threads is not interrupted.
+//! call. Within a block a group of threads is not interrupted: one that waits for others in the middle, and reads
+//! uniform registers behind that, becomes two.
 
 use crate::zones;
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Divergence, File, Function, Inst, InstData, Op, Pseudo, Value};
+use ori::{Arg, Block, Cfg, Divergence, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::FxHashMap;
-use sass::Op as Name;
+use sass::{M, Op as Name};
 
 pub fn run(function: &mut Function) -> Result<(), String> {
-    let cfg = Cfg::new(function);
-    let divergence = Divergence::new(function, &cfg);
+    let mut cfg = Cfg::new(function);
+    let mut divergence = Divergence::new(function, &cfg);
     if !is_shared(function, &cfg, &divergence) {
         return Ok(());
+    }
+    if split(function, &cfg, &divergence) {
+        cfg = Cfg::new(function);
+        divergence = Divergence::new(function, &cfg);
     }
     let lasting = Lasting::new(function, &cfg, &divergence);
     let mut definitions: Vec<Option<Inst>> = vec![None; function.values.len()];
@@ -58,6 +63,51 @@ impl Lasting {
         let zone = |block: Block| self.zone[block.index()];
         let home = self.home.get(value.index()).copied().flatten();
         home.and_then(zone).is_some_and(|z| zone(to) == Some(z))
+    }
+}
+
+/// Ends blocks that a part of a warp may run where its threads wait for others, if uniform registers are read behind.
+/// Says whether there was one.
+fn split(function: &mut Function, cfg: &Cfg, divergence: &Divergence) -> bool {
+    let apart = zones::apart(function, cfg, divergence);
+    let mut found = false;
+    for &block in cfg.order.iter().filter(|b| divergence.is_parted(**b) || apart[b.index()]) {
+        let mut block = block;
+        while let Some(at) = lasting_over_wait(function, block) {
+            let rest = function.block();
+            function.blocks[rest].insts = function.blocks[block].insts.split_off(at);
+            let jump = Terminator::Jump(Edge { to: rest, args: Vec::new() });
+            function.blocks[rest].end = std::mem::replace(&mut function.blocks[block].end, jump);
+            function.blocks[rest].end_at = function.blocks[block].end_at;
+            block = rest;
+            found = true;
+        }
+    }
+    found
+}
+
+/// The place behind the first wait of a block over which a uniform register would have to last.
+fn lasting_over_wait(function: &Function, block: Block) -> Option<usize> {
+    let insts = &function.blocks[block].insts;
+    let is = |at: usize, op: Name| insts.get(at).is_some_and(|i| function.insts[*i].op == Op::Machine(op));
+    let reads = |i: &Inst| function.insts[*i].uses().any(|v| is_uniform(function, v));
+    let last = insts.iter().rposition(reads)?;
+    (1..=last).find(|&behind| {
+        let at = behind - 1;
+        // A barrier that the warp comes to together, by the rules of PTX: who waits there meets all the others at this
+        // very place, with the same constants.
+        let aligned = is(at, Name::WARPSYNC) && is(behind, Name::BAR)
+            || is(at, Name::BAR) && at > 0 && is(at - 1, Name::WARPSYNC);
+        !aligned && waits(&function.insts[insts[at]])
+    })
+}
+
+/// Do threads wait there for others, who run something else meanwhile? Where threads yield nothing else stands before.
+fn waits(data: &InstData) -> bool {
+    match data.op {
+        Op::Machine(Name::BAR) => !data.modifiers.contains(&M::ARV),
+        Op::Machine(op) => matches!(op, Name::WARPSYNC | Name::NANOSLEEP | Name::UCGABAR_WAIT),
+        Op::Pseudo(_) => false,
     }
 }
 

@@ -1,5 +1,5 @@
 //! The schedule verifier: a static proof, over all paths through a cubin's code, that stall counts and scoreboards
-//! cover every dependence.
+//! cover every dependence, and that the threads of a warp keep out of each other's uniform registers.
 //!
 //! What it guarantees, for a file without reports and under [`sass::model`]:
 //!
@@ -18,6 +18,8 @@
 //!    RET to an unknown caller), nothing late is under way, and results are old enough to be addresses.
 //! 6. An operand that is kept in the operand cache (`.reuse`) is found by the next reader of its place, and was not
 //!    overwritten until then (`cache.rs`).
+//! 7. Threads that have parted (`parting.rs`) don't write over uniform registers that others of their warp still read
+//!    (`uniform.rs`).
 //!
 //! How: the state at a point of the program is a set of *events*, accesses that a later instruction may still have to
 //! wait for, each with its age in cycles and the scoreboards that end it (`state.rs`). Blocks are visited until
@@ -30,8 +32,11 @@
 mod cache;
 mod flow;
 pub mod mutants;
+mod parting;
 mod report;
+mod set;
 mod state;
+mod uniform;
 
 pub(crate) use cache::Cache;
 pub(crate) use state::{Issue, State, cycles};
@@ -49,12 +54,16 @@ use std::fmt;
 use std::ops::Range;
 
 /// The code of one section.
+#[derive(Clone)]
 pub struct Code {
     pub name: String,
     pub isa: Isa,
     pub insts: Vec<Inst>,
     /// Where indirect branches go: instruction indices, by the index of the branch.
     pub indirect: BTreeMap<usize, Vec<usize>>,
+    /// The uniform registers that functions of the file write, whoever calls them, in the numbering of
+    /// [`sass::model::Touch::registers`].
+    pub written_by_functions: BTreeSet<u16>,
 }
 
 /// Why a file cannot be verified.
@@ -174,9 +183,18 @@ pub fn read(object: &Object) -> Result<Vec<Code>, Error> {
         let words = bytes.chunks_exact(WORD_BYTES as usize).filter_map(|word| word.try_into().ok());
         let insts = words.map(|word| decode(isa, u128::from_le_bytes(word))).collect();
         let indirect = indirect_branches(object, function);
-        sections.push(Code { name: function.to_string(), isa, insts, indirect });
+        let written_by_functions = BTreeSet::new();
+        sections.push(Code { name: function.to_string(), isa, insts, indirect, written_by_functions });
     }
+    let functions = sections.iter().filter(|code| !is_kernel(object, &code.name));
+    let written: BTreeSet<u16> = functions.flat_map(uniform::written).collect();
+    sections.iter_mut().for_each(|code| code.written_by_functions.clone_from(&written));
     Ok(sections)
+}
+
+/// Kernels have parameters, and a bank for them even where they have none.
+fn is_kernel(object: &Object, function: &str) -> bool {
+    object.section(&format!(".nv.constant0.{function}")).is_some()
 }
 
 /// `INDIRECT_BRANCH_TARGETS`: for each branch its offset, a zero, the number of targets, the targets.
@@ -213,6 +231,7 @@ pub fn verify_code(code: &Code) -> Result<Vec<Report>, Error> {
         }
     }
     kept_operands(&program, code, &mut findings);
+    uniform::check(program.model, code, &program.flow, &mut findings);
     for block in 0..program.flow.blocks() {
         late_touches(program.model, code, program.flow.block(block), &mut findings);
     }

@@ -1,5 +1,6 @@
 //! Planted errors: a stall lowered, a wait bit, a barrier or a wait for products dropped, where a dependence on a path
-//! of the code certainly needs it; an operand kept in the operand cache, where it certainly must not be.
+//! of the code certainly needs it; an operand kept in the operand cache, where it certainly must not be; a uniform
+//! register written on one side of a branch, while threads on the other still read it.
 //!
 //! What is certain is decided here by replaying one path, without the verifier's states and without its control flow.
 //! From a first instruction the code is followed as it would run, by a choice at each conditional branch, into calls
@@ -14,9 +15,15 @@
 //! one of the same class reads the same register there, but it was overwritten on the way.
 //!
 //! The verifier must report exactly this pair.
+//!
+//! An instruction on one side of a branch becomes another one of the code, which writes a uniform register (`sides.rs`).
+//! The verifier must report that it writes over what others read.
 
+mod sides;
+
+use super::{Report, Short};
 use sass::model::{Model, Need, Signal, Touch};
-use sass::{Class, Inst, Kind, M, Op, PT, Role};
+use sass::{Class, Inst, Kind, M, Op, PT, Role, WORD_BYTES};
 
 /// A planted error: what was done, and the two instructions that it parts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -40,10 +47,12 @@ pub enum What {
     KeepStale(u8),
     /// It is kept, though nobody reads it before the cache empties.
     KeepUnread(u8),
+    /// The instruction becomes a copy of this one.
+    Overwrite(u32),
 }
 
 impl What {
-    pub const NAMES: [&str; 7] = [
+    pub const NAMES: [&str; 8] = [
         "stalls lowered",
         "wait bits dropped",
         "write barriers dropped",
@@ -51,6 +60,7 @@ impl What {
         "waits for products dropped",
         "operands kept too long",
         "operands kept for nobody",
+        "uniform registers of others written",
     ];
 
     /// The index of its name.
@@ -63,12 +73,27 @@ impl What {
             What::DropGroupWait => 4,
             What::KeepStale(_) => 5,
             What::KeepUnread(_) => 6,
+            What::Overwrite(_) => 7,
         }
     }
 }
 
 impl Mutant {
+    /// Do the reports name it?
+    pub fn is_reported(&self, reports: &[Report]) -> bool {
+        let address = |index: usize| index as u64 * WORD_BYTES;
+        let mut firsts = reports.iter().filter(|report| report.first.address == address(self.first));
+        match self.what {
+            // Of several that read the register, one is named.
+            What::Overwrite(_) => firsts.any(|report| report.short == Short::Parted),
+            _ => firsts.any(|report| report.second.address == address(self.second)),
+        }
+    }
+
     pub fn apply(&self, insts: &mut [Inst]) {
+        if let What::Overwrite(from) = self.what {
+            insts[self.at] = insts[from as usize].clone();
+        }
         let Some(inst) = insts.get_mut(self.at) else { return };
         match self.what {
             What::Stall(stall) => inst.control.stall = stall,
@@ -77,6 +102,7 @@ impl Mutant {
             What::DropReadBarrier => inst.control.read = None,
             What::DropGroupWait => inst.guard.not = true,
             What::KeepStale(lane) | What::KeepUnread(lane) => inst.control.reuse |= 1 << lane,
+            What::Overwrite(_) => {}
         }
     }
 }
@@ -86,7 +112,7 @@ const LENGTH: usize = 48;
 
 /// Every error that can be planted with certainty, by one path from each instruction; `seed` chooses the paths.
 pub fn mutants(model: &Model, insts: &[Inst], seed: u64) -> Vec<Mutant> {
-    let mut found = Vec::new();
+    let mut found = sides::overwrites(model, insts);
     for (first, inst) in insts.iter().enumerate() {
         found.extend(keeps(model, insts, first));
         // What is guarded may not have happened.

@@ -21,6 +21,8 @@ pub enum Short {
     Unread,
     /// The register of a product is touched behind the arrival of its warpgroup.
     Arrival,
+    /// Threads that have parted from the readers of a uniform register write over it.
+    Parted,
 }
 
 /// An instruction in a section.
@@ -119,6 +121,7 @@ impl fmt::Display for Short {
             Short::Cached => f.write_str("the operand cache keeps the old value"),
             Short::Unread => f.write_str("the operand cache keeps it for nobody"),
             Short::Arrival => f.write_str("no WARPGROUP.ARRIVE between"),
+            Short::Parted => f.write_str("threads that went another way have written it"),
         }
     }
 }

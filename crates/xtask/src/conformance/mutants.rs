@@ -32,7 +32,7 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
         let tried = sections.par_iter().enumerate().map(|(number, (code, places))| {
             // Other places in each section, and every place of the rare kinds.
             let chosen = places.iter().enumerate().filter(|(place, mutant)| {
-                (place + number) % every == 0 || matches!(mutant.what.kind(), 3 | 4)
+                (place + number) % every == 0 || matches!(mutant.what.kind(), 3 | 4 | 7)
             });
             chosen.map(|(_, mutant)| Ok((*mutant, is_found(code, mutant)?))).collect::<Result<Vec<_>>>()
         });
@@ -77,13 +77,10 @@ fn sections(reference: &Reference, options: &Options) -> Result<Vec<(Code, Vec<M
 
 /// Whether the verifier reports the pair that the mutant parts, or that nothing tells when the first of it is done.
 fn is_found(code: &Code, mutant: &Mutant) -> Result<bool> {
-    let mut insts = code.insts.clone();
-    mutant.apply(&mut insts);
-    let mutated = Code { name: code.name.clone(), isa: code.isa, insts, indirect: code.indirect.clone() };
-    let address = |index: usize| index as u64 * WORD_BYTES;
-    let pair = (address(mutant.first), address(mutant.second));
+    let mut mutated = code.clone();
+    mutant.apply(&mut mutated.insts);
     match verify_code(&mutated) {
-        Err(Error::Unsignalled { address, .. }) => Ok(address == pair.0),
-        verdict => Ok(verdict?.iter().any(|report| (report.first.address, report.second.address) == pair)),
+        Err(Error::Unsignalled { address, .. }) => Ok(address == mutant.first as u64 * WORD_BYTES),
+        verdict => Ok(mutant.is_reported(&verdict?)),
     }
 }
