@@ -4,21 +4,21 @@ use super::*;
 use ori::eval;
 
 /// A small generator of numbers.
-struct Random(u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         (self.next() >> 11) as usize % n
     }
 
-    fn one<T: Copy>(&mut self, all: &[T]) -> T {
+    pub fn one<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 }
@@ -318,7 +318,7 @@ fn memory(seed: u64, address: u64) -> u32 {
     if random.below(3) == 0 { random.below(3) as u32 } else { (random.next() >> 32) as u32 }
 }
 
-struct Interpreter<'a> {
+pub(crate) struct Interpreter<'a> {
     function: &'a Function,
     seed: u64,
     bits: Vec<u64>,
@@ -326,7 +326,7 @@ struct Interpreter<'a> {
 }
 
 impl Interpreter<'_> {
-    fn run(function: &Function, seed: u64) -> Vec<(u64, u32)> {
+    pub fn run(function: &Function, seed: u64) -> Vec<(u64, u32)> {
         let mut m = Interpreter { function, seed, bits: vec![0; function.values.len()], stores: Vec::new() };
         for inst in &function.blocks[Function::ENTRY].insts {
             m.inst(&function.insts[*inst]);
@@ -349,6 +349,24 @@ impl Interpreter<'_> {
             Arg::True(sense) => eval::Arg::predicate(*sense),
             Arg::Const { offset, .. } => eval::Arg::word(memory(self.seed, u64::from(*offset))),
             other => panic!("{other}"),
+        }
+    }
+
+    /// Constants of doubles are their upper halves, or two words of a bank.
+    fn arg_of(&self, op: sass::Op, arg: &Arg) -> eval::Arg {
+        use sass::Op::{DADD, DFMA, DMUL, DSETP};
+        let bits = match *arg {
+            Arg::Imm(n) => (n as u64) << 32,
+            Arg::Const { offset, .. } => {
+                let word = |n: u32| u64::from(memory(self.seed, u64::from(offset + n)));
+                word(0) | word(4) << 32
+            }
+            _ => return self.arg(arg),
+        };
+        if matches!(op, DADD | DFMA | DMUL | DSETP) {
+            eval::Arg { bits, ..self.arg(arg) }
+        } else {
+            self.arg(arg)
         }
     }
 
@@ -403,8 +421,9 @@ impl Interpreter<'_> {
     }
 
     fn compute(&mut self, op: sass::Op, data: &InstData) {
-        let placeholder = usize::from(matches!(op, sass::Op::FSETP | sass::Op::ISETP | sass::Op::PLOP3));
-        let args: Vec<eval::Arg> = data.args[placeholder..].iter().map(|a| self.arg(a)).collect();
+        let placeholder =
+            usize::from(matches!(op, sass::Op::FSETP | sass::Op::ISETP | sass::Op::DSETP | sass::Op::PLOP3));
+        let args: Vec<eval::Arg> = data.args[placeholder..].iter().map(|a| self.arg_of(op, a)).collect();
         let results = eval::eval(op, &data.modifiers, &args).unwrap_or_else(|| panic!("{op:?} {args:?}"));
         let mut predicates = 0..;
         for result in &data.results {

@@ -93,6 +93,8 @@ pub struct Warp {
     registers: Registers,
     /// For each register of the convergence unit, the lanes that each lane waits for.
     convergence: [[u32; LANES]; CONVERGENCE],
+    /// The lanes whose mask there was kept elsewhere for a while, and restored.
+    restored: [u32; CONVERGENCE],
     /// For lanes at WARPSYNC, whom they wait for.
     members: [u32; LANES],
     /// How often each lane has yielded since it last came to BSYNC.
@@ -154,6 +156,7 @@ impl Warp {
             groups: vec![Group { mask, pc: context.kernel.start, state: State::Ready, stamp: 0, timing }],
             registers: Registers::new(context.launch.check_registers),
             convergence: [[0; LANES]; CONVERGENCE],
+            restored: [0; CONVERGENCE],
             members: [0; LANES],
             yields: [0; LANES],
             early: false,
@@ -390,8 +393,7 @@ impl Warp {
             }
             Action::WriteBarrier { barrier, source } => {
                 let masks = self.registers.fetch(now.context, *source)?;
-                lanes_of(mask)
-                    .for_each(|lane| self.convergence[usize::from(*barrier)][lane] = masks[lane] as u32);
+                self.restore(mask, *barrier, &masks);
             }
             Action::Sync { members } => return self.sync(now, group, *members),
             Action::Barrier(barrier) => return self.arrive(now, group, barrier),

@@ -2,7 +2,7 @@
 
 use super::{Arrival, Condition, Group, LANES, Next, Now, Source, State, Stop, Warp, YIELDS, lanes_of};
 use crate::ptx::FaultKind;
-use crate::ptx::program::Reduction;
+use crate::ptx::program::{Lanes, Reduction};
 use crate::sass::block::Context;
 use crate::sass::image::CODE;
 use crate::sass::program::{Action, Barrier, Dest};
@@ -83,6 +83,12 @@ impl Warp {
 
     pub(super) fn gather(&mut self, mask: u32, barrier: u8) {
         lanes_of(mask).for_each(|lane| self.convergence[usize::from(barrier)][lane] = mask);
+        self.restored[usize::from(barrier)] &= !mask;
+    }
+
+    pub(super) fn restore(&mut self, mask: u32, barrier: u8, masks: &Lanes) {
+        lanes_of(mask).for_each(|lane| self.convergence[usize::from(barrier)][lane] = masks[lane] as u32);
+        self.restored[usize::from(barrier)] |= mask;
     }
 
     /// These lanes won't come: the others don't wait for them.
@@ -133,10 +139,10 @@ impl Warp {
         }
     }
 
-    /// Once nothing else can happen in the warp, and lanes have gone on early, those at BSYNC wait no more for who is
-    /// elsewhere; says whether that let any go. A function that was called meanwhile has kept the mask of its caller's
-    /// barrier in memory, with lanes that are long gone. An H200 comes to the end of such programs (seeds 54025, 58088
-    /// and 58231 at -O0); how is not known.
+    /// Once nothing else can happen in the warp, and lanes have gone on early, those at BSYNC whose mask was kept elsewhere
+    /// wait no more for who is not there; says whether that let any go. A function that was called meanwhile has kept the
+    /// mask of its caller's barrier in memory, with lanes that are long gone. An H200 comes to the end of such programs
+    /// (seeds 54025, 58088 and 58231 at -O0); how is not known. Whose mask is their own since BSSY wait for ever.
     pub(super) fn forget_early(&mut self) -> bool {
         let waits = |group: &Group| matches!(group.state, State::AtMeeting(_) | State::AtSync);
         if !self.early || !self.groups.iter().all(waits) {
@@ -145,7 +151,8 @@ impl Warp {
         for barrier in 0..self.convergence.len() {
             let here = self.groups.iter().filter(|group| group.state == State::AtMeeting(barrier as u8));
             let here = here.fold(0, |all, group| all | group.mask);
-            lanes_of(here).for_each(|lane| self.convergence[barrier][lane] &= here);
+            let stale = here & self.restored[barrier];
+            lanes_of(stale).for_each(|lane| self.convergence[barrier][lane] &= here);
             self.let_go(barrier as u8);
         }
         self.groups.iter().any(|group| group.state == State::Ready)
