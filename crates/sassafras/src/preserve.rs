@@ -145,7 +145,7 @@ impl Checker<'_> {
                 if greatest.is_some_and(|(_, greatest)| number > *greatest) {
                     let machine = self.module.target.name();
                     let text = format!("{} {number} is invalid for {machine}", directive.name);
-                    errors.push(self.error_at(directive.span.end.saturating_sub(1), text));
+                    errors.push(self.error_at(self.number_of(directive), text));
                 }
             }
             let before = *known.entry(d.symbol).or_insert(directives);
@@ -179,6 +179,12 @@ impl Checker<'_> {
             }
         }
         errors
+    }
+
+    /// Where the number of a directive stands.
+    fn number_of(&self, directive: &FunctionDirective) -> u32 {
+        let rest = self.source.get(directive.span.end as usize..).unwrap_or_default();
+        directive.span.end + (rest.len() - rest.trim_start().len()) as u32
     }
 
     /// Where a function's body begins, or its declaration ends.

@@ -498,7 +498,7 @@ fn run_pairs(scratch: &Scratch, machine: &str, files: &[String; 2], threads: u32
         let source = &files[usize::from(name == "callee")];
         let (path, theirs) =
             (scratch.write("in.ptx", source.as_bytes()), scratch.path(&format!("{name}.theirs.o")));
-        run("ptxas", &["-c", "-arch", machine, &path, "-o", &theirs]);
+        run("ptxas", &["-c", "-w", "-arch", machine, &path, "-o", &theirs]);
         let ours = compile(source, machine, |options| options.relocatable = true);
         [theirs, scratch.write(&format!("{name}.ours.o"), &ours)]
     });
