@@ -21,7 +21,7 @@
 
 mod sides;
 
-use super::{Report, Short};
+use super::{Report, Short, cycles};
 use sass::model::{Model, Need, Signal, Touch};
 use sass::{Class, Inst, Kind, M, Op, PT, Role, WORD_BYTES};
 
@@ -204,7 +204,7 @@ impl<'a> Path<'a> {
     }
 
     fn stall(&self, step: usize) -> u16 {
-        u16::from(self.inst(step).control.stall.max(1))
+        u16::from(cycles(self.inst(step).control))
     }
 
     /// The next step that depends on the first by this register.
