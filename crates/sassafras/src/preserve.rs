@@ -92,10 +92,10 @@ pub fn is_used(module: &Module) -> bool {
 
 /// What is wrong with the directives of a module, or to be warned of. An error leaves it without a cubin.
 pub fn check(module: &Module, source: &str, lines: &Lines, limit: Limit) -> Vec<Diagnostic> {
-    if !is_used(module) {
+    let declared = declared(module);
+    if !declared.iter().any(|d| is_asked(d.prototype.directives)) {
         return Vec::new();
     }
-    let declared = declared(module);
     let checker = Checker { module, source, lines, limit };
     let mut all = checker.of_text(&declared);
     if all.is_empty() {

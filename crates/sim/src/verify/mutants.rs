@@ -23,7 +23,7 @@ mod sides;
 
 use super::{Report, Short, cycles};
 use sass::model::{Model, Need, Signal, Touch};
-use sass::{Class, Inst, Kind, M, Op, PT, Role, WORD_BYTES};
+use sass::{Class, Guard, Inst, Kind, M, Op, PT, Role, WORD_BYTES};
 
 /// A planted error: what was done, and the two instructions that it parts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -116,7 +116,7 @@ pub fn mutants(model: &Model, insts: &[Inst], seed: u64) -> Vec<Mutant> {
     for (first, inst) in insts.iter().enumerate() {
         found.extend(keeps(model, insts, first));
         // What is guarded may not have happened.
-        if inst.guard.predicate != PT || inst.guard.not {
+        if inst.guard != Guard::ALWAYS {
             continue;
         }
         let path = Path::from(insts, first, seed.wrapping_add(first as u64));
@@ -227,21 +227,23 @@ impl<'a> Path<'a> {
     }
 }
 
+/// The instruction that a branch names.
+fn target(inst: &Inst, at: usize) -> Option<usize> {
+    let (_, operand) = inst.operands().find(|(slot, _)| slot.kind == Kind::Relative)?;
+    usize::try_from(at as i64 + 1 + operand.value / WORD_BYTES as i64).ok()
+}
+
 /// Where a run goes on behind an instruction; `taken` decides a conditional branch.
 fn successor(inst: &Inst, at: usize, taken: bool, calls: &mut Vec<usize>) -> Option<usize> {
-    let target = || {
-        let (_, operand) = inst.operands().find(|(slot, _)| slot.kind == Kind::Relative)?;
-        usize::try_from(at as i64 + 1 + operand.value / 16).ok()
-    };
     let guarded = inst.guard.predicate != PT;
     match inst.op() {
         _ if inst.guard.not && !guarded => Some(at + 1),
         Op::BRA if guarded && !taken => Some(at + 1),
-        Op::BRA => target(),
+        Op::BRA => target(inst, at),
         Op::EXIT if guarded => Some(at + 1),
         Op::CALL if !guarded => {
             calls.push(at + 1);
-            target()
+            target(inst, at)
         }
         Op::RET if !guarded => calls.pop(),
         Op::BRX | Op::BRXU | Op::JMP | Op::JMX | Op::JMXU => None,

@@ -17,7 +17,7 @@ use super::flow::{Context, Contexts, Flow};
 use super::set::Registers;
 use super::{Code, Node};
 use sass::model::Touch;
-use sass::{Inst, Kind, M, Model, Op, Operand, PT, RZ, Role};
+use sass::{Guard, Inst, Kind, M, Model, Op, Operand, RZ, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -138,7 +138,7 @@ pub struct Threads<'a> {
     barriers: Vec<Barriers>,
     /// By node: barriers that all have entered at the end, before a BSYNC there.
     entered: Vec<Entered>,
-    /// By block: what it writes.
+    /// By block: what its threads write of their own.
     written: Vec<Registers>,
     touches: Vec<Vec<Touch>>,
 }
@@ -149,8 +149,8 @@ impl<'a> Threads<'a> {
         let blocks = 0..flow.blocks();
         let barriers = blocks.clone().map(|block| Barriers::of(&code.insts[flow.block(block)])).collect();
         let written = |block: usize| {
-            let defs = touches[flow.block(block)].iter().flatten().filter(|touch| touch.role == Role::Def);
-            defs.flat_map(Touch::registers).collect()
+            let touches = touches[flow.block(block)].iter().flatten();
+            touches.filter(is_written_by_threads).flat_map(Touch::registers).collect()
         };
         let written = blocks.map(written).collect();
         let mut threads = Threads { code, flow, graph, barriers, entered: Vec::new(), written, touches };
@@ -253,14 +253,11 @@ impl<'a> Threads<'a> {
             stack.add(inst);
         }
         let guard = usize::from(inst.guard.predicate) + 512;
-        let some = is_guarded(inst) && inst.form().guard == Kind::P && state.contains(guard);
-        for register in touches.iter().filter(|touch| touch.role == Role::Def).flat_map(Touch::registers) {
-            if register >= 512 && !(512..520).contains(&register) || (256..512).contains(&register) {
-                continue;
-            }
+        let some = inst.guard != Guard::ALWAYS && inst.form().guard == Kind::P && state.contains(guard);
+        for register in touches.iter().filter(is_written_by_threads).flat_map(Touch::registers) {
             if differs || some {
                 state.insert(register);
-            } else if !is_guarded(inst) {
+            } else if inst.guard == Guard::ALWAYS {
                 state.remove(register);
             }
         }
@@ -327,7 +324,6 @@ impl<'a> Threads<'a> {
                 side.stops.iter().flat_map(|stop| &self.graph.to[*stop]).copied().collect();
             behind.into_iter().for_each(|node| visits[node] += 1);
         }
-        let written = written.common(&(0..256).chain(512..520).collect());
         let together = visits.iter().enumerate().filter(|(_, count)| **count > 1);
         together.for_each(|(node, _)| _ = mixed[node].add(&written));
     }
@@ -370,8 +366,10 @@ impl Barriers {
             last.op() == Op::BRA && last.guard.predicate == guard.predicate && !rest.iter().any(writes)
         });
         match branch {
-            Some(last) if is_guarded(inst) && last.guard.not == guard.not => self.left_by_taken |= barrier,
-            Some(_) if is_guarded(inst) => self.left_by_others |= barrier,
+            Some(last) if inst.guard != Guard::ALWAYS && last.guard.not == guard.not => {
+                self.left_by_taken |= barrier
+            }
+            Some(_) if inst.guard != Guard::ALWAYS => self.left_by_others |= barrier,
             _ => self.steps.push(Step::Leave(barrier)),
         }
     }
@@ -417,8 +415,9 @@ impl Stack {
     }
 }
 
-pub fn is_guarded(inst: &Inst) -> bool {
-    inst.guard.predicate != PT || inst.guard.not
+/// A register or predicate that each thread has for itself is written.
+fn is_written_by_threads(touch: &&Touch) -> bool {
+    touch.role == Role::Def && matches!(touch.file, Kind::R | Kind::P)
 }
 
 /// What decides about the results of an instruction.
@@ -465,5 +464,5 @@ fn reads_one_lane(inst: &Inst) -> bool {
 fn waits_for_all(inst: &Inst) -> bool {
     let mask = inst.operands().find(|(_, operand)| operand.kind.is_immediate());
     let all = inst.has(M::ALL) || mask.is_some_and(|(_, mask)| mask.value as u32 == u32::MAX);
-    all && !inst.has(M::COLLECTIVE) && !is_guarded(inst)
+    all && !inst.has(M::COLLECTIVE) && inst.guard == Guard::ALWAYS
 }

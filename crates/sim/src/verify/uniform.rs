@@ -21,12 +21,12 @@
 //! have been called by some threads of a warp, while the others run something else.
 
 use super::flow::Flow;
-use super::parting::{Graph, Parting, Side, Threads, is_guarded};
+use super::parting::{Graph, Parting, Side, Threads};
 use super::report::Findings;
 use super::set::Registers;
 use super::{Code, Dependence, Relation, Short};
 use sass::model::{Part, Port, Touch};
-use sass::{Inst, Kind, Model, Op, Role};
+use sass::{Guard, Inst, Kind, Model, Op, Role};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(model: &Model, code: &Code, flow: &Flow, findings: &mut Findings) {
@@ -277,11 +277,11 @@ impl Block {
             let touches = model.touches(inst).filter(|touch| touch.role == role && is_uniform(touch));
             touches.flat_map(|touch| touch.registers()).collect()
         };
-        let covered = if is_guarded(inst) { self.writes } else { self.kills };
+        let covered = if inst.guard == Guard::ALWAYS { self.kills } else { self.writes };
         self.reads.add(&registers(Role::Use).without(&covered));
         let written = registers(Role::Def);
         self.writes.add(&written);
-        if !is_guarded(inst) || inst.form().guard == Kind::P {
+        if inst.guard == Guard::ALWAYS || inst.form().guard == Kind::P {
             self.kills.add(&written);
         }
     }

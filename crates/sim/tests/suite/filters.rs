@@ -5,7 +5,7 @@
 
 use sim::Machine;
 use sim::ops::hash;
-use sim::ptx::Launch;
+use sim::ptx::{FaultKind, Launch};
 use sim::texture::{Description, Image};
 
 const CASES: &str = include_str!("../data/filters.txt");
@@ -128,7 +128,7 @@ impl Case {
     }
 }
 
-/// The hash of what the threads get; `refused` if the machine stops.
+/// The hash of what the threads get; `refused` if the machine says that it is not known, and else why it stops.
 fn outcome(machine: &mut dyn Machine, case: &Case) -> String {
     let address = machine.allocate(case.texels());
     let handle = machine.add_image(case.image(address));
@@ -137,7 +137,14 @@ fn outcome(machine: &mut dyn Machine, case: &Case) -> String {
     let results = machine.allocate(vec![0; length]);
     let parameters: Vec<u8> = [inputs, results, handle].into_iter().flat_map(u64::to_le_bytes).collect();
     match machine.run(&Launch::new("k", [1; 3], [THREADS, 1, 1], &parameters)) {
-        Err(_) => "refused".into(),
+        Err(error) => {
+            let kind = error.downcast_ref().map(|fault: &sim::ptx::Fault| &fault.kind);
+            let kind = kind.or_else(|| error.downcast_ref().map(|fault: &sim::sass::Fault| &fault.kind));
+            match kind {
+                Some(FaultKind::Undefined { .. }) => "refused".into(),
+                _ => error.to_string(),
+            }
+        }
         Ok(_) => format!("{:016x}", hash(machine.read(results, length).expect("memory").iter())),
     }
 }

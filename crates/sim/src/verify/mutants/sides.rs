@@ -5,9 +5,9 @@
 //! on behind the branch, others to its target, and both come to `BSYNC`. Uniform registers that are read from the
 //! target on, or behind `BSYNC` where no code lies between, must not be written on the way on.
 
-use super::{Mutant, What};
+use super::{Mutant, What, target};
 use sass::model::{Model, Touch};
-use sass::{Class, Inst, Kind, Op, PT, Role, WORD_BYTES};
+use sass::{Class, Guard, Inst, Kind, Op, PT, Role};
 
 /// How far the predicate is followed to the index of the thread.
 const DEPTH: usize = 4;
@@ -18,7 +18,8 @@ pub fn overwrites(model: &Model, insts: &[Inst]) -> Vec<Mutant> {
         let branch = enter + 1 + straight(insts, enter + 1).count();
         let parts =
             insts.get(branch).is_some_and(|inst| is_conditional(inst) && differs(model, insts, branch));
-        let (Some(target), true) = (target(insts, branch), parts) else { continue };
+        let ahead = insts.get(branch).and_then(|inst| target(inst, branch)).filter(|to| *to > branch);
+        let (Some(target), true) = (ahead, parts) else { continue };
         for (reader, register) in reads(model, insts, target) {
             let side = straight(insts, branch + 1).find(|at| is_plain(&insts[*at]));
             let writes = |at: &usize| writes_only(model, &insts[*at], register);
@@ -41,12 +42,7 @@ fn is_conditional(inst: &Inst) -> bool {
 }
 
 fn is_plain(inst: &Inst) -> bool {
-    matches!(inst.form().class, Class::Alu | Class::Fma) && inst.guard.predicate == PT && !inst.guard.not
-}
-
-fn target(insts: &[Inst], at: usize) -> Option<usize> {
-    let (_, operand) = insts.get(at)?.operands().find(|(slot, _)| slot.kind == Kind::Relative)?;
-    usize::try_from(at as i64 + 1 + operand.value / WORD_BYTES as i64).ok().filter(|to| *to > at)
+    matches!(inst.form().class, Class::Alu | Class::Fma) && inst.guard == Guard::ALWAYS
 }
 
 /// Is the predicate of the branch computed from the index of the thread, in the straight code before it?
@@ -111,5 +107,5 @@ fn reads(model: &Model, insts: &[Inst], target: usize) -> Vec<(usize, usize)> {
 fn writes_only(model: &Model, inst: &Inst, register: usize) -> bool {
     let mut results = model.touches(inst).filter(|touch| touch.role == Role::Def);
     let first = results.next().is_some_and(|touch| touch.registers().contains(&register));
-    first && results.next().is_none() && inst.guard.predicate == PT && !inst.guard.not
+    first && results.next().is_none() && inst.guard == Guard::ALWAYS
 }
