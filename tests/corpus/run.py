@@ -29,6 +29,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from driver import Driver  # noqa: E402
+
 TARGET = "sm_90a"
 # PTX lets a product and a sum that say nothing of rounding become one instruction, which rounds once. ptxas makes use of
 # that unless it is told not to, and then its results differ from ours in the last bit.
@@ -168,31 +171,8 @@ def fill(index, word):
     return values.tobytes()
 
 
-class Gpu:
-    """The driver library. A result that isn't 0 ends the process."""
-
-    def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
-        self.call("cuInit", 0)
-        device, context = ctypes.c_int(), ctypes.c_void_p()
-        self.call("cuDeviceGet", ctypes.byref(device), 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self.call("cuCtxSetCurrent", context)
-
-    def call(self, name, *arguments):
-        if result := getattr(self.library, name)(*arguments):
-            sys.exit(f"{name} gives error {result}")
-
-    def copy_in(self, data):
-        address = ctypes.c_uint64()
-        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(len(data)))
-        self.call("cuMemcpyHtoD_v2", address, data, ctypes.c_size_t(len(data)))
-        return address.value
-
-    def copy_out(self, address, size):
-        data = ctypes.create_string_buffer(size)
-        self.call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(address), ctypes.c_size_t(size))
-        return data.raw
+class Gpu(Driver):
+    """The driver, with what launches.txt has."""
 
     def encode(self, address, element, sizes, box):
         """A tensor map, 64-byte aligned."""
@@ -209,19 +189,13 @@ class Gpu:
 
     def run(self, launch, kernel, threads, shared, cubin):
         """Memory afterwards, a buffer each, guards included; and before."""
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), cubin)
-        self.call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
-        self.call("cuFuncSetAttribute", function, 8, shared)  # MAX_DYNAMIC_SHARED_SIZE_BYTES
         guard, before, addresses = bytes([GUARD_BYTE]) * GUARD, {}, {}
         for index, word in enumerate(launch.words):
             if buffer(word):
                 before[index] = guard + fill(index, word) + guard
                 addresses[index] = self.copy_in(before[index])
         values = [self.argument(index, word, addresses) for index, word in enumerate(launch.words)]
-        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        self.call("cuLaunchKernel", function, *launch.grid, threads, 1, 1, shared, None, pointers, None)
-        self.call("cuCtxSynchronize")
+        self.launch(cubin, kernel, launch.grid, threads, shared, values)
         return {index: self.copy_out(addresses[index], len(data)) for index, data in before.items()}, before
 
     def argument(self, index, word, addresses):
