@@ -393,6 +393,9 @@ struct Lower<'k, 'a> {
     data: &'a Data,
     graph: Graph<'a>,
     params: ParamWords,
+    /// The registers that returns hand back, and all that anything reads, once somebody has asked.
+    results: Vec<ast::Reg>,
+    read: Option<graph::RegSet>,
     /// The device function that this is, what it got from its caller, and where it has to write a large result.
     device: Option<&'a ast::Function<'a>>,
     incoming: Vec<(ast::Reg, Value)>,
@@ -451,6 +454,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             data: env.data,
             graph,
             params,
+            results: results.to_vec(),
+            read: None,
             device: None,
             incoming: Vec::new(),
             result_address: None,

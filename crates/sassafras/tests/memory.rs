@@ -56,6 +56,29 @@ fn ordered_accesses_have_their_fences_on_the_right_side() {
     assert_eq!(operations("sm_80", body, &["ATOMS", "MEMBAR", "ERRBAR", "CCTL"]).join(" "), before);
 }
 
+/// As ptxas has it. The caches are emptied when an acquire is done: of a reduction nobody learns when it is.
+#[test]
+fn an_old_value_that_nobody_reads_is_not_asked_for() {
+    let names = ["ATOMG", "ATOM", "REDG", "RED", "CCTL"];
+    for (body, expected) in [
+        ("atom.global.add.u32 %r1, [%rd1], %r2;", "REDG.E.ADD.STRONG.GPU"),
+        ("@%p1 atom.relaxed.gpu.global.add.f32 %f1, [%rd1], %f2;", "REDG.E.ADD.F32.FTZ.RN.STRONG.GPU"),
+        ("atom.global.add.u32 %r1, [%rd1], %r2; st.global.u32 [%rd1], %r1;", "ATOMG.E.ADD.STRONG.GPU"),
+        ("atom.global.v2.f32.add {%f1, _}, [%rd1], {%f2, %f3};", "REDG.E.ADD.F32x2.FTZ.RN.STRONG.GPU"),
+        (
+            "atom.global.v2.f32.add {%f1, _}, [%rd1], {%f2, %f3}; st.global.f32 [%rd1], %f1;",
+            "ATOMG.E.ADD.F32x2.FTZ.RN.STRONG.GPU",
+        ),
+        ("atom.global.exch.b32 %r1, [%rd1], %r2;", "ATOMG.E.EXCH.STRONG.GPU"),
+        ("atom.add.u32 %r1, [%rd1], %r2;", "ATOM.E.ADD.STRONG.GPU"),
+        ("atom.acquire.gpu.global.add.u32 %r1, [%rd1], %r2;", "ATOMG.E.ADD.STRONG.GPU CCTL.IVALL"),
+        ("atom.acquire.gpu.global.add.u32 _, [%rd1], %r2;", "ATOMG.E.ADD.STRONG.GPU CCTL.IVALL"),
+        ("atom.release.gpu.global.add.u32 %r1, [%rd1], %r2;", "REDG.E.ADD.STRONG.GPU"),
+    ] {
+        assert_eq!(operations("sm_90", body, &names).join(" "), expected, "{body}");
+    }
+}
+
 #[test]
 fn a_fence_obeys_its_guard() {
     let code = listing("sm_90", "setp.ne.s64 %p1, %rd1, 0;\n@!%p1 fence.acq_rel.gpu;").expect("it compiles");

@@ -10,6 +10,7 @@
 use super::Lower;
 use super::address::{Address, Space};
 use super::build::{PT, RZ};
+use super::graph;
 use super::instruction::Ins;
 use super::memory::{Data, Order, Scope};
 use ori::{Arg, Edge, File, Terminator, Value};
@@ -123,29 +124,44 @@ impl<'a> Lower<'_, 'a> {
         let atomic = Atomic { op, data, space, scope, address, policy };
         let result = match first {
             0 => None,
-            // Nobody looks at the old value: a reduction, where there is one.
-            _ => Some(ins.get(0)?).filter(|to| !matches!(to, Operand::Sink)),
+            _ => Some(ins.get(0)?).filter(|to| self.is_read(to)),
         };
+        // An acquire waits until its operation is done, which only one with a result tells.
+        let acquires = matches!(order, Some("acquire" | "acq_rel"));
         if let Some("release" | "acq_rel") = order {
             self.before_release(scope);
         }
         let simple = data.bits() != 16 && atomic.is_native() && !atomic.may_fail();
-        if simple {
+        if result.is_none() && !acquires && atomic.is_reduction() {
+            self.reduction(&atomic, &sources)?;
+        } else if simple {
             self.finish_atomic(&atomic, &sources, result)?;
         } else {
             self.under_branch(|s| s.finish_atomic(&atomic, &sources, result))?;
         }
-        if let Some("acquire" | "acq_rel") = order
-            && (space != Space::Shared || self.machine.has_clusters())
-        {
+        if acquires && (space != Space::Shared || self.machine.has_clusters()) {
             self.after_acquire(scope);
         }
         Some(())
     }
 
+    /// Does anyone look at the old value? Who has a debugger may.
+    fn is_read(&mut self, to: &Operand) -> bool {
+        let (module, body) = (self.module, self.body);
+        let read = self.read.get_or_insert_with(|| graph::read(module, body, &self.params, &self.results));
+        let part = |operand: &Operand| match operand {
+            Operand::Sink => false,
+            Operand::Reg(reg) => self.debug || read.contains(*reg),
+            _ => true,
+        };
+        match to {
+            Operand::Vector(range) => body.list(*range).iter().any(part),
+            to => part(to),
+        }
+    }
+
     fn finish_atomic(&mut self, atomic: &Atomic, sources: &[Value], result: Option<&Operand>) -> Option<()> {
         let old = match sources {
-            _ if result.is_none() && atomic.is_reduction() => return self.reduction(atomic, sources),
             [x] if atomic.data.bits() == 16 => self.half_add(atomic, *x)?,
             [x, new] if atomic.data.bits() == 16 => self.half_cas(atomic, *x, *new)?,
             [x] if !atomic.is_native() => self.shared_loop(atomic, *x)?,

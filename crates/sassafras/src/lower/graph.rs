@@ -88,6 +88,21 @@ pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -
     (written, read)
 }
 
+/// The registers that anything reads; `results` are what the body's returns hand back. What a guarded write keeps, it does
+/// not read.
+pub fn read(module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) -> RegSet {
+    let mut all = RegSet::default();
+    results.iter().for_each(|r| all.insert(*r));
+    for stmt in &body.stmts {
+        let Stmt::Inst(inst) = stmt else { continue };
+        let opcode = &module.opcodes[inst.opcode.0 as usize];
+        inst.guard.and_then(|guard| guard.reg()).into_iter().for_each(|r| all.insert(r));
+        let (_, operands) = effects(body, params, opcode, &Inst { guard: None, ..*inst });
+        operands.into_iter().for_each(|r| all.insert(r));
+    }
+    all
+}
+
 /// Is the first operand an accumulator that is added to? Not where a constant says that it begins at zero.
 fn adds_in_place(opcode: &Opcode, operands: &[Operand]) -> bool {
     let scale = if opcode.has("sp") { 5 } else { 3 };
@@ -215,7 +230,7 @@ impl Uses {
 
 /// A set of registers, one bit each: the first is [`CARRY`].
 #[derive(Clone, Default)]
-struct RegSet {
+pub struct RegSet {
     words: Vec<u64>,
 }
 
@@ -232,6 +247,11 @@ impl RegSet {
             self.words.resize(word + 1, 0);
         }
         self.words[word] |= bit;
+    }
+
+    pub fn contains(&self, reg: Reg) -> bool {
+        let (word, bit) = RegSet::place(reg);
+        self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
     fn take(&mut self, reg: Reg) {
