@@ -1,26 +1,38 @@
-//! `cargo xtask gpu-bundle DIR`: a folder that runs the examples on any machine with the CUDA driver. It holds
-//! the compiler, the runner, the kernels as PTX and as cubins, and `run.sh`; it needs nothing else.
+//! `cargo xtask gpu-bundle DIR`: a folder that runs every kernel with run lines on any machine with the CUDA driver. It holds
+//! the compiler, the runner, the kernels as PTX, and `run.sh`; it needs nothing else.
 
 use crate::{Result, shell};
+use gpu::runline::Contents;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// What the cubins are built for. For another GPU, `run.sh sm_XX` compiles the kernels there.
-const TARGET: &str = "sm_90";
+/// Where kernels with run lines are.
+const FOLDERS: [&str; 5] = [
+    "examples",
+    "tests/llvm",
+    "crates/sassafras/tests/kernels",
+    "crates/sim/tests/kernels",
+    "crates/sim/tests/hopper",
+];
 
 /// Compiles with the bundle's own compiler, so that the machine tests what it was given.
 const RUN: &str = r#"#!/usr/bin/env bash
-# Runs every kernel of the bundle and checks its results.
-#   run.sh          the cubins as they are
-#   run.sh sm_XX    compiles the kernels for that target first
-set -euo pipefail
+# Compiles every kernel of the bundle at several levels, runs it and checks its results.
+#   run.sh [COMPILER]    default: the bundle's own
+#   ARCH=sm_90a          target
+#   LEVELS="0 1 3"       optimisation levels
+set -u
 cd "$(dirname "$0")"
-if [ $# -gt 0 ]; then
+bad=0
+for level in ${LEVELS:-0 1 3}; do
     for kernel in kernels/*.ptx; do
-        ./sassafras -arch="$1" "$kernel" -o "${kernel%.ptx}.cubin"
+        "${1:-./sassafras}" -w -arch="${ARCH:-sm_90a}" "-O$level" "$kernel" -o "${kernel%.ptx}.cubin" || bad=1
     done
-fi
-exec ./gpu-run --cubins kernels kernels/*.ptx
+    ./gpu-run --cubins kernels kernels/*.ptx > log 2>&1 || bad=1
+    grep '^FAIL' log
+    echo "-O$level: $(tail -n 1 log)"
+    rm -f kernels/*.cubin
+done
+exit $bad
 "#;
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
@@ -40,25 +52,27 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     for program in ["sassafras", "gpu-run"] {
         copy(&shell::target_dir().join("release").join(program), &dir.join(program))?;
     }
-    let examples = shell::files_below(&shell::root().join("examples"), "ptx")?;
-    if examples.is_empty() {
-        return Err("there are no examples to put into the bundle".into());
-    }
-    for example in &examples {
-        let kernel = kernels.join(example.file_name().ok_or("an example without a name")?);
-        copy(example, &kernel)?;
-        let mut compile = Command::new(dir.join("sassafras"));
-        compile.arg(format!("-arch={TARGET}")).arg(&kernel).arg("-o").arg(kernel.with_extension("cubin"));
-        shell::run(&mut compile)?;
+    let mut count = 0;
+    for folder in FOLDERS {
+        for file in shell::files_below(&shell::root().join(folder), "ptx")? {
+            let runs =
+                gpu::runline::parse(&shell::read(&file)?).map_err(|e| format!("{}: {e}", file.display()))?;
+            // Only the executors have these.
+            let mut arguments = runs.iter().flat_map(|run| &run.args);
+            if runs.is_empty()
+                || arguments.any(|arg| matches!(arg.contents, Contents::Image(_) | Contents::Multicast(_)))
+            {
+                continue;
+            }
+            let name = file.file_name().ok_or("a kernel without a name")?.to_string_lossy();
+            // Files of several folders have the same name.
+            copy(&file, &kernels.join(format!("{}-{name}", folder.replace('/', "-"))))?;
+            count += runs.len();
+        }
     }
     shell::write(&dir.join("run.sh"), RUN)?;
     make_executable(&dir.join("run.sh"))?;
-    println!(
-        "{} kernels for {TARGET} in {}; start {}/run.sh there",
-        examples.len(),
-        dir.display(),
-        dir.display()
-    );
+    println!("{count} runs in {0}; start {0}/run.sh there", dir.display());
     Ok(())
 }
 

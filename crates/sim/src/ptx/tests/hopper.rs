@@ -13,6 +13,21 @@ fn run_lines_of_hopper() {
     }
 }
 
+/// An H200 stops with error 700, in ptxas's code and in ours.
+#[test]
+fn a_map_in_shared_memory_is_none() {
+    let body = ".reg .b32 %r<3>; .reg .b64 %rd<2>; .shared .align 128 .b8 s[512];
+        mov.u32 %r1, s; add.u32 %r2, %r1, 256; mbarrier.init.shared.b64 [%r2], 1;
+        cvt.u64.u32 %rd1, %r1; cvta.shared.u64 %rd1, %rd1;
+        cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {0}], [%r2];
+        ret;";
+    let what = fault(body, 1).kind;
+    assert!(
+        matches!(&what, FaultKind::Undefined { what } if what.contains("map is not in global")),
+        "{what}"
+    );
+}
+
 fn corpus(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../ptx/tests/corpus/triton");
     std::fs::read_to_string(format!("{folder}/{name}.ptx")).unwrap()

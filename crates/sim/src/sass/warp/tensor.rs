@@ -63,6 +63,11 @@ impl Warp {
 
     fn tensor_map(&mut self, now: &mut Now, lane: usize, address: u64) -> Result<TensorMap, Stop> {
         const PART: usize = 64;
+        // An H200 stops with error 700.
+        if let Space::Shared | Space::Local = Space::of_generic(address) {
+            let what = "a tensor whose map is not in global, constant or parameter memory".into();
+            return Err((FaultKind::Undefined { what }, lane));
+        }
         let mut bytes = [0; BYTES];
         for (part, place) in bytes.chunks_exact_mut(PART).enumerate() {
             let address = address.wrapping_add((part * PART) as u64);
