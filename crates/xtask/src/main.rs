@@ -54,6 +54,7 @@ cargo xtask <task>
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
       --record                   commands: write down ptxas's answers anew
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
+  bench compile [DIR...]         CPU time of real kernels, PTX to cubin, against `ptxas -O3` (bar: 3)
   bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas
   bench simulator                lane instructions a second (bar: 20 million)
   bench code [DIR...]            instructions of our code against those of `ptxas -O3`, in all and in innermost loops
@@ -84,7 +85,7 @@ cargo xtask <task>
       --mixed                    list operations that never come as close as their unit does
       --write                    add what was measured to the model's table
       --fresh                    put it in place of the table: after a unit was split
-  gpu-bundle DIR                 a folder that runs the examples on any machine with the CUDA driver
+  gpu-bundle DIR                 a folder that runs all kernels with run lines on any machine with the CUDA driver
   ops-bundle DIR                 a folder that records what a GPU does with each instruction, in ptxas's code and in ours
   record-ops DIR                 records that on this machine; DIR has the cubins, and gets the recording
       --keep NAME,NAME           the memory that these kernels leave in ptxas's code, too

@@ -43,7 +43,8 @@ pub fn run(folders: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn files(folders: &[String]) -> Result<Vec<PathBuf>> {
+/// The PTX files of folders, or of the repository's corpus.
+pub fn files(folders: &[String]) -> Result<Vec<PathBuf>> {
     let corpus = shell::root().join("crates/ptx/tests/corpus");
     let folders: Vec<PathBuf> = match folders {
         [] => vec![corpus.join("inductor"), corpus.join("triton")],

@@ -4,6 +4,7 @@
 use crate::Result;
 
 mod code;
+mod compile;
 mod frontend;
 mod generate;
 mod measure;
@@ -12,7 +13,7 @@ mod spills;
 mod startup;
 
 /// What there is to measure.
-const ALL: &str = "'code', 'frontend', 'spills', 'startup' and 'simulator'";
+const ALL: &str = "'code', 'compile', 'frontend', 'spills', 'startup' and 'simulator'";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -27,6 +28,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     }
     match what.as_deref() {
         Some("code") => code::run(&rest),
+        Some("compile") => compile::run(&rest),
         Some("frontend") => {
             let sizes: std::result::Result<Vec<usize>, _> = rest.iter().map(|size| size.parse()).collect();
             frontend::run(&sizes?)
