@@ -43,7 +43,7 @@ KERNEL = """.version 9.0
 .address_size 64
 .visible .entry k(.param .u64 memory, .param .u32 add)
 {{
-    .reg .b32 %r<256>; .reg .f32 %f<256>; .reg .f64 %d<64>; .reg .b64 %rd<4>; .reg .pred %p<2>;
+    .reg .b32 %r<400>; .reg .f32 %f<256>; .reg .f64 %d<64>; .reg .b64 %rd<4>; .reg .pred %p<2>;
     .reg .b32 %word<4>; .reg .b64 %at<4>; .reg .pred %more;
     .shared .align 1024 .b8 tile[{tile}];
     ld.param.u64 %at0, [memory];

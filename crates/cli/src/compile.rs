@@ -73,6 +73,7 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     entries::select(given, module, log)?;
     options::check_for_compilation(given, module, log)?;
     refuse_what_is_missing(given, log)?;
+    warn_of_what_is_left_out(given, log);
     let parsed = Instant::now();
     let output = generate(given, &program, module, log)?;
     let generated = Instant::now();
@@ -122,14 +123,18 @@ fn report(
 
 /// Rather no cubin than one that is not what was asked for.
 fn refuse_what_is_missing(given: &Given, log: &Log) -> Result<(), Stop> {
-    let missing = OPTIONS.iter().find_map(|row| match row.effect {
-        Effect::Missing if given.asks_for(row.id) => Some(format!("--{}", row.long)),
-        Effect::MissingFor(value) if given.word(row.id) == Some(value) => {
-            Some(format!("--{}={value}", row.long))
+    let missing = OPTIONS.iter().find(|row| row.effect == Effect::Missing && given.asks_for(row.id));
+    missing.map_or(Ok(()), |row| Err(not_supported(&format!("--{}", row.long), log)))
+}
+
+fn warn_of_what_is_left_out(given: &Given, log: &mut Log) {
+    for row in OPTIONS {
+        if let Effect::WarnedFor(value, reason) = row.effect
+            && given.word(row.id) == Some(value)
+        {
+            log.warning(&format!("Option '--{}={value}' has no effect: {reason}", row.long));
         }
-        _ => None,
-    });
-    missing.map_or(Ok(()), |option| Err(not_supported(&option, log)))
+    }
 }
 
 fn not_supported(option: &str, log: &Log) -> Stop {

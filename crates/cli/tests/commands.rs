@@ -22,7 +22,11 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "ptxas has an internal error when a kernel is named twice; we compile it once",
     ),
     ("$ -arch=sm_90 --link-info=links k.ptx", "ptxas fills the file with '(null)'; we write none"),
+    ("$ -arch=sm_90 -sanitize=memcheck k.ptx", MEMCHECK),
+    ("$ -arch=sm_90 -m64 -sanitize=memcheck k.ptx -o out.cubin", MEMCHECK),
 ];
+
+const MEMCHECK: &str = "ptxas instruments the code; we don't, and warn";
 
 /// The file with what the compiler refuses.
 const NOT_YET: &str = "not-yet.txt";

@@ -61,7 +61,7 @@ fn help() -> String {
             let mark = match row.effect {
                 Effect::Done => "",
                 Effect::None(_) => "*",
-                Effect::MissingFor(_) => "",
+                Effect::WarnedFor(..) => "",
                 Effect::Missing => "!",
             };
             option(&mut text, row, mark, row.help);
@@ -81,7 +81,7 @@ pub fn effects() -> String {
             Effect::Done => "as with ptxas",
             Effect::None(reason) => &format!("no effect: {reason}"),
             Effect::Missing => "not supported: refused",
-            Effect::MissingFor(value) => &format!("as with ptxas; '{value}' is not supported: refused"),
+            Effect::WarnedFor(value, reason) => &format!("as with ptxas; '{value}' has no effect: {reason}"),
         };
         option(&mut text, row, "", effect);
     }

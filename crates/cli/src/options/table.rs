@@ -59,11 +59,11 @@ pub enum Effect {
     None(&'static str),
     /// Refused once the module has been checked: what it asks for would be missing in the cubin.
     Missing,
-    /// Refused with this value.
-    MissingFor(&'static str),
+    /// Accepted with this value, nothing comes of it, and a warning says why.
+    WarnedFor(&'static str, &'static str),
 }
 
-use Effect::{Done, Missing, MissingFor, None as Nothing};
+use Effect::{Done, Missing, None as Nothing, WarnedFor};
 
 pub struct Row {
     pub id: Id,
@@ -97,6 +97,7 @@ macro_rules! options {
 }
 
 const NO_CHECK: &str = "the check is not generated: a program without this fault does the same";
+const SANITIZER: &str = "the code is not instrumented; compute-sanitizer makes its checks at run time";
 const UNOPTIMISED: &str = "it steers optimisations of ptxas that are not made here";
 const NO_CLUES: &str = "the code that it would change is not generated";
 const INTERNAL: &str = "a switch of ptxas's own passes";
@@ -143,7 +144,7 @@ options! {
     LegacyBar "legacy-bar-warp-wide-behavior" "legacy-bar-warp-wide-behavior" Kind::Flag, Code, Nothing("only for targets before sm_70, and deprecated"), "", "a barrier counts whole warps";
     NoMulticastAdvice "suppress-async-bulk-multicast-advisory-warning" "suppress-async-bulk-multicast-advisory-warning" Kind::Flag, Messages, Done, "", "no advice about .multicast::cluster";
     NoSparseAdvice "suppress-sparse-mma-advisory-info" "suppress-sparse-mma-advisory-info" Kind::Flag, Messages, Done, "", "no advice about mma.sp";
-    Sanitize "sanitize" "sanitize" Kind::OneOf(|word| matches!(word, "memcheck" | "threadsteer")), Debug, MissingFor("memcheck"), "memcheck|threadsteer", "threadsteer: sleep for a random time before stores and atomics; memcheck is refused";
+    Sanitize "sanitize" "sanitize" Kind::OneOf(|word| matches!(word, "memcheck" | "threadsteer")), Debug, WarnedFor("memcheck", SANITIZER), "memcheck|threadsteer", "threadsteer: sleep for a random time before stores and atomics; memcheck is left to compute-sanitizer";
     SplitCompile "split-compile" "split-compile" Kind::Number, Code, Done, "N", "compile with N threads; 0: one for each CPU";
     Fmad "fmad" "fmad" Kind::Truth, Code, Done, "true|false", "allow a multiplication and an addition to become one (never done yet)";
     Expensive "allow-expensive-optimizations" "allow-expensive-optimizations" Kind::Truth, Code, Nothing(UNOPTIMISED), "true|false", "optimisations that take long";
