@@ -431,6 +431,15 @@ impl TensorMap {
     }
 }
 
+/// What is written may reach beyond the end of a tensor, but an H200 stops with error 715 if it begins before the start
+/// (`.tile` copies and reductions of two axes, in ptxas's code and in ours). What is read may.
+pub fn writable(corner: &[i32]) -> Result<(), String> {
+    match corner.iter().all(|at| *at >= 0) {
+        true => Ok(()),
+        false => Err(format!("a box to {corner:?}: it begins before the tensor")),
+    }
+}
+
 fn path_of(map: &[u8; BYTES]) -> Option<Path> {
     let rank = RANK.get(map) as usize + 1;
     let place = |axis: usize, upper: bool| {

@@ -28,6 +28,12 @@ fn a_map_in_shared_memory_is_none() {
     );
 }
 
+#[test]
+fn what_is_written_begins_within_the_tensor() {
+    assert_eq!(crate::tensor_map::writable(&[0, 7]), Ok(()));
+    assert!(crate::tensor_map::writable(&[0, -1]).is_err());
+}
+
 fn corpus(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../ptx/tests/corpus/triton");
     std::fs::read_to_string(format!("{folder}/{name}.ptx")).unwrap()

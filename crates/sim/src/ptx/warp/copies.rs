@@ -171,7 +171,10 @@ impl Warp {
             if map.rank != tensor.corner.len() {
                 return Err(undefined(format!("{} coordinates of {} axes", tensor.corner.len(), map.rank)));
             }
-            let corner = std::array::from_fn(|axis| corner[axis][lane] as i32);
+            let corner: [i32; AXES] = std::array::from_fn(|axis| corner[axis][lane] as i32);
+            if receivers.is_none() {
+                tensor_map::writable(&corner[..map.rank]).map_err(undefined)?;
+            }
             let offsets: Vec<u16> = offsets.iter().map(|offset| offset[lane] as u16).collect();
             let cells = map.cells(corner, &offsets).map_err(undefined)?;
             let place = (tensor.shared.space, shared[lane]);

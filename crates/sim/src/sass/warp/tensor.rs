@@ -6,7 +6,7 @@ use crate::ptx::decode::memory::atomic_function;
 use crate::ptx::memory::Space;
 use crate::sass::flight::{Combine, Flight, Origin, Piece, Place};
 use crate::sass::program::{TensorCopy, TensorWay};
-use crate::tensor_map::{AXES, BYTES, Cell, TensorMap};
+use crate::tensor_map::{AXES, BYTES, Cell, TensorMap, writable};
 use std::sync::Arc;
 
 impl Warp {
@@ -29,6 +29,9 @@ impl Warp {
         let mut corner = [0; AXES];
         for (axis, at) in (0..copy.axes).zip(&mut corner) {
             *at = fetch(self, now, corner_at.saturating_add(axis), 1)? as i32;
+        }
+        if !load {
+            writable(&corner[..map.rank]).map_err(|what| undefined(format!("a copy of {what}")))?;
         }
         let offsets = match copy.offsets {
             Some(number) => unpack(fetch(self, now, number, 1)? as u16, copy.axes),
