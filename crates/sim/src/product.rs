@@ -317,12 +317,12 @@ pub fn multiply_quads(layouts: [Layout; 2], [c, d]: [Element; 2], to: Format) ->
             };
             let rows = factor(0, layouts[0] == Layout::Columns);
             let columns = factor(2, layouts[1] == Layout::Rows);
-            for row in 0..N {
-                for column in 0..N {
+            for (row, a) in rows.into_iter().enumerate() {
+                for (column, b) in columns.into_iter().enumerate() {
                     let before = element_at(&inputs[4..], c, at(place_in_sum(c, row, column)));
                     let (lane, register, index) = at(place_in_sum(d, row, column));
                     let before = converted(c, d, before);
-                    let value = matrix::dot_of_four(to, rows[row], columns[column], before);
+                    let value = matrix::dot_of_four(to, a, b, before);
                     out[register][lane] |= value << (index * d.bits());
                 }
             }
