@@ -7,9 +7,9 @@ use super::{Kernel, Lower};
 use ori::Arg;
 use sass::{M, Op};
 
-/// Fences beyond the block don't wait for the unit of barriers in shared memory; those of the block do. So where the
-/// unit may have been told something, the block's fence stands before each wider one. ptxas does the same wherever the
-/// unit is used in a kernel or in what it calls, before the fence or behind it, and for each function of an object.
+/// A fence wider than the block does not seem to wait for the unit of barriers in shared memory; the block's does. ptxas
+/// puts the latter before each of the former wherever the unit is used in a kernel or in what it calls, before the fence
+/// or behind it, and in each function of an object. Only fences of aliases it leaves alone.
 pub(super) fn after_barrier_unit(kernel: &mut Kernel, is_linked_later: bool) {
     let function = &mut kernel.code;
     let is = |f: &ori::Function, inst: ori::Inst, op: Op| f.insts[inst].op == ori::Op::Machine(op);

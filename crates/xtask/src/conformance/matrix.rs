@@ -57,14 +57,12 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
         println!("not known {count:>4} times: {what}");
     }
     list_differences("other results", &total.different, options.show);
-    let ours = |what, equal| Bar { what, equal, all: total.ours + total.wrong, percent: 100 };
-    let theirs = Bar {
-        what: "ptxas's code does what the interpreter does",
-        equal: total.theirs,
-        all: total.theirs + total.theirs_wrong,
-        percent: 100,
-    };
-    Ok(vec![ours("our code does what it should", total.ours), theirs])
+    let Tally { ours, wrong, theirs, theirs_wrong, .. } = total;
+    let bar = |what, equal, wrong| Bar { what, equal, all: equal + wrong, percent: 100 };
+    Ok(vec![
+        bar("our code does what it should", ours, wrong),
+        bar("ptxas's code does what the interpreter does", theirs, theirs_wrong),
+    ])
 }
 
 /// A form with its operands.
