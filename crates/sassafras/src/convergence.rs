@@ -7,18 +7,24 @@
 //!
 //! Where the whole warp is together anyway nothing has to be done to bring it together: `WARPSYNC.ALL` goes away, and
 //! so does a gathering of all threads (`WARPSYNC.COLLECTIVE.ALL` to `ENDCOLLECTIVE`). One of the threads of a mask
-//! becomes `WARPSYNC.EXCLUSIVE`, as in ptxas's code: those of each mask run up to `BSYNC` by themselves.
+//! becomes `WARPSYNC.EXCLUSIVE`, as in ptxas's code: those of each mask run up to `BSYNC` by themselves. Where threads
+//! come from a trap, `WARPSYNC.ALL` stays: a debugger lets them go on one by one.
 
 use crate::bank0::Machine;
+use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
 use sass::{M, Op as Name};
 
 pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
     let cfg = Cfg::new(function);
     let divergence = Divergence::new(function, &cfg);
+    let is_trap = |inst: &Inst| function.insts[*inst].op == Op::Machine(Name::BPT);
+    let traps: Vec<bool> =
+        function.blocks.keys().map(|b| function.blocks[b].insts.iter().any(is_trap)).collect();
     for &block in cfg.order.iter().filter(|b| !divergence.is_parted(**b)) {
+        let behind_trap = cfg.preds[block.index()].iter().any(|b| traps[b.index()]);
         let insts = std::mem::take(&mut function.blocks[block].insts);
-        let stays = |inst: &Inst| !waits_for_all(&function.insts[*inst]);
+        let stays = |inst: &Inst| behind_trap || !waits_for_all(&function.insts[*inst]);
         function.blocks[block].insts = insts.into_iter().filter(stays).collect();
         ungather(function, block);
     }

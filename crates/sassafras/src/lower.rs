@@ -338,6 +338,9 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     lower.advise();
     let (first, _) = lower.run()?;
     let (local, shared) = (sorted(&lower.local), sorted(&lower.shared));
+    if lower.has(sass::Op::SYNCS) {
+        fence::after_barrier_unit(lower.kernel, env.data.relocatable);
+    }
     (kernel.local, kernel.shared) = (local, shared);
     kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
     if pragmas::keep_rolled(module, function) {

@@ -86,6 +86,23 @@ fn loads_of_tensor_memory_are_waited_for() {
     }
 }
 
+/// A warp gives columns of tensor memory back together, as in ptxas's code: what its threads agree on goes to the books
+/// once, and they meet before and behind, also where a debugger lets some go on behind a trap.
+#[test]
+fn columns_of_tensor_memory_come_back() {
+    let body = "ld.param.b64 %rd1, [kp]; mov.u32 %r3, %tid.x; mad.wide.u32 %rd1, %r3, 8, %rd1;
+        ld.global.v2.b32 {%r1, %r2}, [%rd1]; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, %r2;
+        st.global.b32 [%rd1], %r3;";
+    let wanted = ["LDS", "WARPSYNC", "ELECT", "UTCATOMSWS", "REDUX", "ATOMS", "BPT"];
+    let mut found = operations(&code("sm_100a", body));
+    found.retain(|op| wanted.contains(&op.as_str()));
+    let mut expected = wanted.to_vec();
+    expected.extend(["LDS", "WARPSYNC", "REDUX", "ATOMS", "BPT"]);
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
 /// Threads that bring the same count arrive together, and where all do nobody takes turns.
 #[test]
 fn arrivals_of_a_warp() {

@@ -6,7 +6,8 @@ use cubin::{Body, Object};
 /// The operations that a kernel with this body becomes.
 fn listing(target: &str, body: &str) -> Result<Vec<String>, String> {
     let source = format!(
-        ".version 9.0\n.target {target}\n.address_size 64\n.global .texref image;\n.entry k(.param .b64 kp) {{
+        ".version 9.0\n.target {target}\n.address_size 64\n.global .texref image;
+        .visible .func vanish(.param .b64 a) {{ ret; }}\n.entry k(.param .b64 kp) {{
         .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .pred %p<9>;
         ld.param.b64 %rd1, [kp];\n{body}\nret; }}\n"
     );
@@ -77,6 +78,28 @@ fn an_old_value_that_nobody_reads_is_not_asked_for() {
     ] {
         assert_eq!(operations("sm_90", body, &names).join(" "), expected, "{body}");
     }
+}
+
+/// Where barriers in shared memory are used, the block's fence comes before each wider one, wherever the barriers are;
+/// a function that is called may use them, too.
+#[test]
+fn wider_fences_wait_for_the_unit_of_barriers() {
+    let fences = |target: &str, body: &str| operations(target, body, &["MEMBAR", "SYNCS"]).join(" ");
+    let arrive = "mbarrier.arrive.shared.b64 %rd2, [%rd1];";
+    for target in ["sm_90", "sm_100", "sm_120"] {
+        let of = |body: &str| fences(target, body).replace("SYNCS.ARRIVE.TRANS64.A1T0", "SYNCS");
+        assert_eq!(of("fence.acq_rel.gpu;"), "MEMBAR.ALL.GPU");
+        assert_eq!(of(&format!("fence.acq_rel.gpu; {arrive}")), "MEMBAR.ALL.CTA MEMBAR.ALL.GPU SYNCS");
+        assert_eq!(of(&format!("{arrive} fence.sc.sys;")), "SYNCS MEMBAR.ALL.CTA MEMBAR.SC.SYS");
+        assert_eq!(of(&format!("fence.acq_rel.cta; {arrive}")), "MEMBAR.ALL.CTA SYNCS");
+        let both = "mbarrier.arrive.release.cluster.shared::cta.b64 %rd2, [%rd1];";
+        assert_eq!(of(both), "MEMBAR.ALL.CTA MEMBAR.ALL.GPU SYNCS");
+        let call = "fence.acq_rel.gpu; { .param .b64 a; st.param.b64 [a], %rd1; call vanish, (a); }";
+        assert_eq!(of(call), "MEMBAR.ALL.CTA MEMBAR.ALL.GPU");
+    }
+    // Barriers of older machines are words in memory.
+    let before = operations("sm_80", &format!("fence.acq_rel.gpu; {arrive}"), &["MEMBAR"]).join(" ");
+    assert_eq!(before, "MEMBAR.ALL.GPU MEMBAR.ALL.CTA");
 }
 
 #[test]

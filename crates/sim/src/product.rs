@@ -11,6 +11,7 @@ use ori::arith::Int;
 use ori::arith::convert::float_to_float;
 use ori::arith::float::{F16, F32, Flow, Format};
 use ori::arith::matrix::{self, Accuracy, Factor};
+use std::array;
 
 /// The elements of an operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -288,7 +289,7 @@ pub fn held_by_quads(element: Element) -> usize {
 /// `mma.m8n8k4` of f16: lanes `4 q` to `4 q + 3` and those sixteen further on have product `q` of four. A lane of the
 /// upper half has what is four rows down or four columns to the right. The elements of the sum and of the result may
 /// differ.
-pub fn multiply_quads(layouts: [Layout; 2], [c, d]: [Element; 2], sum: Sum) -> WholeFunction {
+pub fn multiply_quads(layouts: [Layout; 2], [c, d]: [Element; 2], to: Format) -> WholeFunction {
     const N: usize = 8;
     const K: usize = 4;
     let half = Element::Float(F16);
@@ -308,18 +309,20 @@ pub fn multiply_quads(layouts: [Layout; 2], [c, d]: [Element; 2], sum: Sum) -> W
         let mut out = vec![[0; LANES]; held_by_quads(d)];
         for quad in 0..4 {
             let at = |(lane, register, index): Place| (lane + 4 * quad, register, index);
-            let factor = |first: usize, k_over_lanes: bool| -> Vec<u64> {
-                let places = (0..N).flat_map(|across| (0..K).map(move |k| place(across, k, k_over_lanes)));
-                places.map(|place| element_at(&inputs[first..], half, at(place))).collect()
+            let factor = |first: usize, k_over_lanes: bool| -> [[u64; K]; N] {
+                let place = |across, k| at(place(across, k, k_over_lanes));
+                array::from_fn(|across| {
+                    array::from_fn(|k| element_at(&inputs[first..], half, place(across, k)))
+                })
             };
             let rows = factor(0, layouts[0] == Layout::Columns);
             let columns = factor(2, layouts[1] == Layout::Rows);
-            let products = Products::new(sum, [half; 2], K, rows, columns);
-            for row in 0..N {
-                for column in 0..N {
+            for (row, a) in rows.into_iter().enumerate() {
+                for (column, b) in columns.into_iter().enumerate() {
                     let before = element_at(&inputs[4..], c, at(place_in_sum(c, row, column)));
                     let (lane, register, index) = at(place_in_sum(d, row, column));
-                    let value = products.at(row, column, converted(c, d, before));
+                    let before = converted(c, d, before);
+                    let value = matrix::dot_of_four(to, a, b, before);
                     out[register][lane] |= value << (index * d.bits());
                 }
             }

@@ -45,12 +45,13 @@ cargo xtask <task>
       reproducible               the same code whatever the threads, path, date and kernel's name
       simulator                  ptxas's code in the simulator leaves the memory that the interpreter leaves
       kernels                    attention, products and their kin: interpreter, ptxas's code and ours leave the same
+      matrix                     what matrix instructions compute on eight targets: interpreter, ptxas's code and ours
       tensor-text                tensor and asynchronous instructions become the same operations as with ptxas
       verify                     the schedule verifier has nothing to report, on ptxas's code and on ours
       mutants                    the schedule verifier finds each of 10,000 planted errors
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
-      --family NAME              forms, compile-forms: this family only
+      --family NAME              forms, compile-forms, tensor-text, matrix: this family only
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
       --record                   commands: write down ptxas's answers anew
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)

@@ -8,7 +8,8 @@
 //! [`Accuracy`] has the numbers of Hopper. They give the bits of an H200 for all products that it was asked about, of
 //! numbers with random digits and exponents: 7 kinds of `mma` and 7 of `wgmma`, 4,000 sums of each.
 
-use super::float::{self, Exact, F16, F64, Flow, Format, Rounding};
+use super::convert::float_to_float;
+use super::float::{self, Exact, F16, F32, F64, Flow, Format, Rounding};
 use super::integer::Int;
 
 /// What a float is, apart from its digits.
@@ -157,6 +158,20 @@ pub fn dot64(flow: Flow, pairs: impl Iterator<Item = (u64, u64)>, c: u64) -> u64
     pairs.fold(c, |sum, (x, y)| float::fma(F64, flow, x, y, sum))
 }
 
+/// The same for four products of f16 where no unit has so few: ptxas's code and ours have f32 in between and round at
+/// every step. For an f32 the products are added one after the other, for an f16 by pairs.
+pub fn dot_of_four(to: Format, a: [u64; 4], b: [u64; 4], c: u64) -> u64 {
+    let flow = Flow::NEAREST;
+    let wide = |half: u64| float_to_float(F16, F32, flow, half);
+    let fma = |k: usize, sum: u64| float::fma(F32, flow, wide(a[k]), wide(b[k]), sum);
+    if to == F32 {
+        return float::add(F32, flow, c, (0..4).fold(0, |sum, k| fma(k, sum)));
+    }
+    let pair = |k: usize| fma(k + 1, float::mul(F32, flow, wide(a[k]), wide(b[k])));
+    let first = float::add(F32, flow, wide(c), pair(0));
+    float_to_float(F32, to, flow, float::add(F32, flow, first, pair(2)))
+}
+
 /// The same for small integers; the sum has 32 bits and wraps around, or stops at its ends.
 pub fn dot_integers(saturate: bool, pairs: impl Iterator<Item = (i64, i64)>, c: u64) -> u64 {
     let sum: i64 = pairs.map(|(a, b)| a * b).sum();
@@ -167,7 +182,7 @@ pub fn dot_integers(saturate: bool, pairs: impl Iterator<Item = (i64, i64)>, c: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arith::float::{E4M3, F32};
+    use crate::arith::float::E4M3;
 
     fn floats(format: Format, to: Format, pairs: &[(u64, u64)], c: u64) -> u64 {
         let pairs = pairs.iter().map(|(a, b)| (Factor::new(format, *a), Factor::new(format, *b)));
@@ -183,6 +198,19 @@ mod tests {
         assert_eq!(small, u64::from(2.25f32.to_bits()));
         let wide = dot64(Flow::NEAREST, [(2f64.to_bits(), 0.25f64.to_bits())].into_iter(), 1f64.to_bits());
         assert_eq!(wide, 1.5f64.to_bits());
+    }
+
+    #[test]
+    fn four_products_round_at_every_step() {
+        let (one, big, tiny) = (0x3c00, 0x7bff, 0x0001);
+        // 1 after 65504 * 65504 is lost, and so is what was there before.
+        let row = [big, one, big | 0x8000, 0];
+        let before = u64::from(0.5f32.to_bits());
+        assert_eq!(dot_of_four(F32, row, [big, one, big, 0], before), before);
+        // In pairs, both pairs are rounded before they meet.
+        assert_eq!(dot_of_four(F16, row, [big, one, big, 0], 0x3800), 0);
+        assert_eq!(dot_of_four(F16, [one, tiny, 0, 0], [one, one, 0, 0], 0), one);
+        assert_eq!(dot_of_four(F32, [0x7c00, 0, 0, 0], [0; 4], 0), F32.nan);
     }
 
     #[test]

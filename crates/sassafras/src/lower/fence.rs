@@ -1,11 +1,38 @@
 //! Fences: `fence`, `membar`, and the ones inside ordered accesses.
 
-use super::Lower;
 use super::build::{PT, RZ};
 use super::instruction::Ins;
 use super::memory::Scope;
+use super::{Kernel, Lower};
 use ori::Arg;
 use sass::{M, Op};
+
+/// A fence wider than the block does not seem to wait for the unit of barriers in shared memory; the block's does. ptxas
+/// puts the latter before each of the former wherever the unit is used in a kernel or in what it calls, before the fence
+/// or behind it, and in each function of an object. Only fences of aliases it leaves alone.
+pub(super) fn after_barrier_unit(kernel: &mut Kernel, is_linked_later: bool) {
+    let function = &mut kernel.code;
+    let is = |f: &ori::Function, inst: ori::Inst, op: Op| f.insts[inst].op == ori::Op::Machine(op);
+    let is_alone = kernel.entry && !kernel.calls && !is_linked_later;
+    let blocks: Vec<ori::Block> = function.blocks.keys().collect();
+    let uses_unit = |b: &ori::Block| function.blocks[*b].insts.iter().any(|i| is(function, *i, Op::SYNCS));
+    if is_alone && !blocks.iter().any(uses_unit) {
+        return;
+    }
+    for block in blocks {
+        let mut insts = Vec::new();
+        for inst in std::mem::take(&mut function.blocks[block].insts) {
+            let is_wide = |m: &M| matches!(m, M::GPU | M::SYS);
+            if is(function, inst, Op::MEMBAR) && function.insts[inst].modifiers.iter().any(is_wide) {
+                let mut narrow = function.insts[inst].clone();
+                narrow.modifiers = [M::ALL, M::CTA].into_iter().collect();
+                insts.push(function.insts.push(narrow));
+            }
+            insts.push(inst);
+        }
+        function.blocks[block].insts = insts;
+    }
+}
 
 impl<'a> Lower<'_, 'a> {
     pub(super) fn fence(&mut self, ins: &Ins<'a>) -> Option<()> {

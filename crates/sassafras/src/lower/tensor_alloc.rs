@@ -12,6 +12,7 @@
 use super::address::Address;
 use super::build::{PT, RZ};
 use super::instruction::Ins;
+use super::warp::Gathered;
 use super::{Linked, Lower};
 use cubin::module::TCGEN05_PARTITION;
 use ori::{Arg, Block, Edge, File, Half, Terminator, Value};
@@ -94,10 +95,12 @@ impl<'a> Lower<'_, 'a> {
         };
         let own_barrier = self.emit(Op::IADD3, &[], 1, &[books[0], Arg::Imm(BARRIER), RZ]);
         let barrier = over_there(self, own_barrier.into());
-        let (follows, leads) = self.fork(odd);
+        let behind = self.kernel.code.block();
+        let (waits, leads) = self.fork(odd);
+        self.jump(waits, behind);
 
         self.block = leads;
-        self.one_thread(after);
+        self.one_thread(behind);
         let first = self.find_units(count, &[M::_2CTA, M::FIND_AND_SET, M::ALIGN]);
         self.wait_for_other(books);
         let at = Address { base: barrier, offset: 0 };
@@ -108,9 +111,14 @@ impl<'a> Lower<'_, 'a> {
         self.effect(Op::STAS, &[], &[], &[places.into(), Arg::Imm(0), first.into()]);
         self.note_units(books, place, count, first);
         self.next_phase(books);
-        self.jump(self.block, after);
+        self.jump(self.block, behind);
 
+        // Not beside the first part but behind it, as in ptxas's code.
+        self.block = behind;
+        let (follows, done) = self.fork(odd);
+        self.jump(done, after);
         self.block = follows;
+        self.wait_for_warp();
         self.one_thread(after);
         self.wait_for_other(books);
         let first = self.kernel.code.value(File::R, 1);
@@ -197,7 +205,6 @@ impl<'a> Lower<'_, 'a> {
         let columns = self.word(ins.get(1)?, Type::U32)?;
         let columns = self.in_register(columns);
         self.under_branch(|l| {
-            let books = l.books();
             let after = l.kernel.code.block();
             let count = l.shifted(&[M::R, M::S32, M::HI], [RZ, Arg::Imm(UNIT), columns]);
             // The lanes are above the columns.
@@ -206,6 +213,7 @@ impl<'a> Lower<'_, 'a> {
             let units = l.units(count, first);
             // What was not handed out can't come back, and it does so as it was handed out.
             for (word, bits) in [(TAKEN, units.all), (FIRSTS, units.first)] {
+                let books = l.books_here();
                 let known = l.kernel.code.value(File::R, 1);
                 l.effect(Op::LDS, &[], &[known], &at(&books, word));
                 let known = l.lop3(known.into(), bits.into(), RZ, 0xc0);
@@ -216,13 +224,17 @@ impl<'a> Lower<'_, 'a> {
                 l.block = goes_on;
             }
             l.wait_for_warp();
-            l.one_thread(after);
+            let elected = l.elected();
             let [all, first] = [units.all, units.first].map(|bits| l.lop3(RZ, bits.into(), RZ, 0x33));
             let rest = l.in_uniform(all.into());
             l.effect(Op::UTCATOMSWS, &[M::AND], &[], &[Arg::Zero(File::UR), rest]);
+            let books = l.books_here();
             for (word, bits) in [(TAKEN, all), (FIRSTS, first)] {
-                let args = [&[RZ], &at(&books, word)[..], &[bits.into()]].concat();
-                l.effect(Op::ATOMS, &[M::AND], &[], &args);
+                let common = l.kernel.code.value(File::R, 1);
+                // Of all threads: what one of them gives back goes.
+                l.warp_wide(Gathered::Here, Op::REDUX, &[], &[common], &[bits.into()])?;
+                let args = [&[RZ], &at(&books, word)[..], &[common.into()]].concat();
+                l.under(elected.into(), |l| l.effect(Op::ATOMS, &[M::AND], &[], &args));
             }
             l.jump(l.block, after);
             l.together_again(after);

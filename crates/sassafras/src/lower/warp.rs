@@ -29,7 +29,7 @@ enum Together {
 
 /// Where an operation of several threads has its operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Gathered {
+pub(super) enum Gathered {
     /// Where the registers of values are: the threads are all here.
     Here,
     /// In registers that are the same everywhere in the program: R16 and on, P6, UR62. A call leaves R16 to R19 alone,
@@ -190,7 +190,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// An operation of several threads, with a predicate and a word as results, in the order of the machine's text.
     /// Some have the word in a uniform register first.
-    fn warp_wide(
+    pub(super) fn warp_wide(
         &mut self,
         gathered: Gathered,
         op: Op,

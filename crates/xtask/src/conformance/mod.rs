@@ -13,6 +13,7 @@ mod cubin_diff;
 mod forms;
 mod json;
 mod kernels;
+mod matrix;
 mod mistakes;
 mod mutants;
 mod reproducible;
@@ -25,7 +26,7 @@ pub use corpus::compile_at as compile_theirs;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
@@ -34,6 +35,7 @@ const PARTS: [Part; 11] = [
     ("reproducible", reproducible::run),
     ("simulator", simulator::run),
     ("kernels", kernels::run),
+    ("matrix", matrix::run),
     ("tensor-text", tensor_text::run),
     ("verify", verify::run),
     ("mutants", mutants::run),

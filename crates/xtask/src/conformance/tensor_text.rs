@@ -189,12 +189,6 @@ const RULES: &[Rule] = &[
         why: "offsets are in the loads, where ptxas adds them before",
     },
     Rule {
-        name: "wider-fence",
-        form: &["mbarrier.arrive", ".release.cluster."],
-        differences: &[[&["MEMBAR.ALL.CTA"], &[]]],
-        why: "the fence of the cluster has ordered the block already",
-    },
-    Rule {
         name: "swapped-halves",
         form: &["mma.sync.aligned.m8n8k4.", ".f16.f16."],
         differences: &[
@@ -218,30 +212,6 @@ const RULES: &[Rule] = &[
         ],
         why: "bits become bytes by shifts and masks; ptxas calls its four products of an exclusive or twice, \
               ours stand there",
-    },
-    Rule {
-        name: "books",
-        form: &["tcgen05.", "alloc"],
-        differences: &[
-            [&["WARPSYNC.ALL"], &[]],
-            [
-                &[
-                    "ATOMS.AND R, [UR+0x14], R",
-                    "ATOMS.AND R, [UR+0x18], R",
-                    "LDS R, [UR+0x14]",
-                    "LDS R, [UR+0x18]",
-                    "2 REDUX UR, R",
-                    "WARPSYNC.ALL",
-                ],
-                &[
-                    "ATOMS.AND R, [R+0x14], R",
-                    "ATOMS.AND R, [R+0x18], R",
-                    "LDS R, [R+0x14]",
-                    "LDS R, [R+0x18]",
-                ],
-            ],
-        ],
-        why: "threads that are together don't wait for each other; one thread gives columns back, without a reduction",
     },
 ];
 
@@ -573,7 +543,7 @@ fn kernel(number: usize, form: &str) -> String {
 }
 
 /// The registers that a form names, each once: `%rd1`, `%p2`, ….
-fn registers(form: &str) -> Vec<&str> {
+pub(super) fn registers(form: &str) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for (start, _) in form.match_indices('%') {
         let name = &form[start + 1..];

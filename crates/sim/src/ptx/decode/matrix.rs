@@ -79,6 +79,8 @@ impl<'a> Decoder<'a> {
         let shape = shape(ins.take(|w| shape(w.text()).is_some())?.text())?;
         let sparse = ins.choose(&[("sp", ()), ("sp::ordered_metadata", ())]).is_some();
         let layouts = [ins.choose(&LAYOUTS)?, ins.choose(&LAYOUTS)?];
+        // Floats of 8 bits are the same with and without it; narrower ones have no element here.
+        let _ = ins.flag("kind::f8f6f4");
         let saturate = ins.flag("satfinite");
         let rounding = ins.choose(&super::float::ROUNDING).unwrap_or(Rounding::Nearest);
         let [to, a, b, c] = [ins.ty()?, ins.ty()?, ins.ty()?, ins.ty()?].map(element);
@@ -98,9 +100,9 @@ impl<'a> Decoder<'a> {
         for (i, element) in [a, b, c].into_iter().enumerate() {
             sources.extend(self.sources(ins.get(i + 1)?, register(element))?);
         }
-        let function = if shape == QUADS && a != Element::F64 {
+        let function = if let (QUADS, Element::Float(format)) = (shape, to) {
             (sources.len() == 4 + held_by_quads(c)).then_some(())?;
-            multiply_quads(layouts, [c, to], sum)
+            multiply_quads(layouts, [c, to], format)
         } else if sparse {
             (to == c && sources.len() == registers_of_sparse(shape, [a, b, c])).then_some(())?;
             sources.push(self.source(ins.get(4)?, Type::B32)?);
