@@ -124,6 +124,8 @@ fn report(
 fn refuse_what_is_missing(given: &Given, log: &Log) -> Result<(), Stop> {
     let missing = OPTIONS.iter().find_map(|row| match row.effect {
         Effect::Missing if given.asks_for(row.id) => Some(format!("--{}", row.long)),
+        // Patches are not sanitized.
+        _ if row.id == Id::Sanitize && given.has(Id::ToolsPatch) => None,
         Effect::MissingFor(value) if given.word(row.id) == Some(value) => {
             Some(format!("--{}={value}", row.long))
         }
@@ -151,6 +153,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         command_line: given.note(),
         level: if is_debugged { 0 } else { given.level() },
         relocatable: given.relocatable(),
+        tools_patch: given.has(Id::ToolsPatch),
         debug_info: match () {
             _ if given.has(Id::NoDebugSections) => DebugInfo::None,
             _ if is_debugged => DebugInfo::Full,
@@ -159,7 +162,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         },
         debug_code: is_debugged,
         errors_at_exit: given.has(Id::ErrorsAtExit),
-        steer_threads: given.word(Id::Sanitize) == Some("threadsteer"),
+        steer_threads: given.word(Id::Sanitize) == Some("threadsteer") && !given.has(Id::ToolsPatch),
         launch: given.bounds(),
         load_cache: given.cache_rule(Id::DefaultLoad, Id::ForceLoad),
         store_cache: given.cache_rule(Id::DefaultStore, Id::ForceStore),

@@ -58,6 +58,7 @@ mod variables;
 mod zones;
 
 pub use launch::Bounds;
+pub use limits::not_for_patches;
 pub use lower::CacheRule;
 pub use ptx;
 pub use times::Times;
@@ -86,6 +87,9 @@ pub struct Options {
     pub steer_threads: bool,
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
+    /// Compile functions for tools that put them into the kernels of others. A module is a whole program then, without
+    /// kernels ([`not_for_patches`]), and what is for the linker is for no one.
+    pub tools_patch: bool,
     /// Limits that the command line sets.
     pub launch: Bounds,
     /// How global loads and stores are cached that don't say, or all of them.
@@ -132,6 +136,7 @@ impl Options {
             errors_at_exit: false,
             steer_threads: false,
             relocatable: false,
+            tools_patch: false,
             launch: Bounds::NONE,
             load_cache: None,
             store_cache: None,
@@ -262,18 +267,36 @@ fn cubin(
     output: &mut Output,
 ) -> Result<Option<Vec<u8>>, Failure> {
     let start = Instant::now();
-    let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
+    let machine = match options.tools_patch {
+        true => bank0::Machine::for_patches(options.target),
+        false => bank0::Machine::of(options.target),
+    };
+    let machine = machine.ok_or_else(|| unsupported_target(options.target))?;
     limits::check_module(module, machine, options, &mut output.diagnostics)?;
+    if output.diagnostics.iter().any(|d| d.severity >= Severity::Error) {
+        return Ok(None);
+    }
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
+    if options.tools_patch {
+        limits::check_pointers(module, &data)?;
+    }
     let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
-    let functions = functions(module);
+    let mut functions = functions(module);
+    if options.tools_patch {
+        // ptxas compiles patches from first to last, and everything else the other way.
+        functions.reverse();
+    }
+    let launch = match options.tools_patch {
+        true => Bounds { max_registers: Some(launch::LEAST), ..options.launch.clone() },
+        false => options.launch.clone(),
+    };
     // What a linker adds may have other kernels.
     let limits = match options.relocatable {
         true => Default::default(),
-        false => callgraph::limits(&functions, module, &options.launch, machine.sm),
+        false => callgraph::limits(&functions, module, &launch, machine.sm),
     };
-    let Bounds { max_registers, max_function_registers, .. } = options.launch;
+    let Bounds { max_registers, max_function_registers, .. } = launch;
     let of_options = max_registers.into_iter().chain(max_function_registers);
     let registers = of_options.chain(limits.values().copied()).min().unwrap_or(launch::MOST);
     let limit = pragmas::Limit { registers, relocatable: options.relocatable };
@@ -296,7 +319,7 @@ fn cubin(
         machine,
         lines: &lines,
         data: &data,
-        bounds: &options.launch,
+        bounds: &launch,
         limits: &limits,
         serial: None,
         debug: options.debug_code,
@@ -400,6 +423,9 @@ fn overlapping<'a>(
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
     let start = Instant::now();
     let mut kernel = times.of(Times::LOWER, || lower::function(env, function))?;
+    if !env.machine.uniform_registers {
+        limits::check_uniform(&kernel.code, env.lines)?;
+    }
     let registers = kernel.registers();
     let machine = (env.machine, registers, kernel.launch.occupancy(env.machine.sm));
     let enough = passes::run(&mut kernel.code, machine, options, (times, log))?;
