@@ -257,8 +257,7 @@ impl Writer<'_> {
             (AttrCode::BINDLESS_SURFACE_BANK, surfaces || !images.is_empty() && machine.uniform_handles),
         ];
         attrs.extend(banks.iter().filter(|(_, used)| *used).map(|(code, _)| Attr::byte(*code, 0)));
-        let is_part = options.relocatable || options.tools_patch;
-        if is_part && !kernel.entry && kernel.barriers > 0 {
+        if options.is_called() && !kernel.entry && kernel.barriers > 0 {
             attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
         }
         let convention = Convention::own(&kernel.code).unwrap_or_default();

@@ -88,7 +88,7 @@ pub struct Options {
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
     /// Compile functions for tools that put them into the kernels of others. A module is a whole program then, without
-    /// kernels ([`not_for_patches`]), and what is for the linker is for no one.
+    /// kernels ([`not_for_patches`]). If it is `relocatable`, too, an object for the linker has the same code.
     pub tools_patch: bool,
     /// Limits that the command line sets.
     pub launch: Bounds,
@@ -120,6 +120,11 @@ pub enum DebugInfo {
 }
 
 impl Options {
+    /// Is there code elsewhere that calls functions of the module?
+    fn is_called(&self) -> bool {
+        self.relocatable || self.tools_patch
+    }
+
     /// Does another level make the same code?
     pub fn is_same_level(&self, level: u8) -> bool {
         (self.level > 0) == (level > 0) && passes::are_same(self.level, level)
@@ -274,6 +279,7 @@ fn cubin(
     let machine = machine.ok_or_else(|| unsupported_target(options.target))?;
     limits::check_module(module, machine, options, &mut output.diagnostics)?;
     if output.diagnostics.iter().any(|d| d.severity >= Severity::Error) {
+        output.diagnostics.push(remark(&(Severity::Fatal, "Ptx assembly aborted due to errors".into())));
         return Ok(None);
     }
     let lines = lower::Lines::new(source);
@@ -284,11 +290,16 @@ fn cubin(
     let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
     let mut functions = functions(module);
     if options.tools_patch {
-        // ptxas compiles patches from first to last, and everything else the other way.
+        // ptxas compiles patches from first to last, those that tools can name first, and everything else the other way.
+        functions.sort_by_key(|f| data::binding(f.linkage) == ::cubin::Binding::LOCAL);
         functions.reverse();
     }
     let launch = match options.tools_patch {
-        true => Bounds { max_registers: Some(launch::LEAST), ..options.launch.clone() },
+        true => Bounds {
+            max_registers: Some(launch::LEAST),
+            max_function_registers: None,
+            ..options.launch.clone()
+        },
         false => options.launch.clone(),
     };
     // What a linker adds may have other kernels.
@@ -299,7 +310,7 @@ fn cubin(
     let Bounds { max_registers, max_function_registers, .. } = launch;
     let of_options = max_registers.into_iter().chain(max_function_registers);
     let registers = of_options.chain(limits.values().copied()).min().unwrap_or(launch::MOST);
-    let limit = pragmas::Limit { registers, relocatable: options.relocatable };
+    let limit = pragmas::Limit { registers, relocatable: options.is_called() };
     let remarks = preserve::check(module, source, &lines, limit);
     let is_wrong = remarks.iter().any(|d| d.severity >= Severity::Error);
     output.diagnostics.extend(remarks);
@@ -343,7 +354,7 @@ fn cubin(
     }
     // ptxas compiles from last to first.
     for c in compiled.iter().rev() {
-        let warnings = pragmas::warnings(module, c.source, options.relocatable);
+        let warnings = pragmas::warnings(module, c.source, options.is_called());
         output.diagnostics.extend(warnings.iter().map(remark));
         output.notes.extend(c.kernel.launch.notes.iter().map(remark));
     }

@@ -74,8 +74,8 @@ pub fn check_module(
 ) -> Result<(), Failure> {
     check_address_size(module, machine, out)?;
     if options.tools_patch {
-        let errors = not_for_patches(module).into_iter().chain(instructions_not_for_patches(module)?);
-        out.extend(errors.map(|text| plain(Severity::Error, text)));
+        out.extend(not_for_patches(module).into_iter().map(|text| plain(Severity::Error, text)));
+        check_instructions(module, out)?;
     }
     if !options.relocatable {
         check_functions(module)?;
@@ -111,9 +111,8 @@ pub fn not_for_patches(module: &Module) -> Vec<String> {
     memory.map(|(what, _)| not_in_patches(&format!("Allocating additional {what}"))).chain(kernels).collect()
 }
 
-/// One error for each instruction; a reduction of a warp is the end.
-fn instructions_not_for_patches(module: &Module) -> Result<Vec<String>, Failure> {
-    let mut errors = Vec::new();
+/// One error for each instruction that patches may not have; a reduction of a warp is the end.
+fn check_instructions(module: &Module, out: &mut Vec<Diagnostic>) -> Result<(), Failure> {
     for body in bodies(module) {
         for stmt in &body.stmts {
             let Stmt::Inst(inst) = stmt else { continue };
@@ -122,10 +121,11 @@ fn instructions_not_for_patches(module: &Module) -> Result<Vec<String>, Failure>
                 return Err(fatal(not_in_patches("Instruction 'redux'")));
             }
             let family = NOT_IN_PATCHES.iter().find(|(_, mnemonics)| mnemonics.contains(&mnemonic));
-            errors.extend(family.map(|(name, _)| not_in_patches(&format!("Instruction '{name}'"))));
+            let message = family.map(|(name, _)| not_in_patches(&format!("Instruction '{name}'")));
+            out.extend(message.map(|text| plain(Severity::Error, text)));
         }
     }
-    Ok(errors)
+    Ok(())
 }
 
 /// The bodies of functions.
@@ -222,7 +222,11 @@ pub fn check_uniform(code: &Function, lines: &Lines) -> Result<(), Failure> {
         if data.results.iter().any(|v| is_uniform(code.values[*v].file)) || data.args.iter().any(uses) {
             let message = "An instruction that takes uniform registers is not supported with \
                            '--compile-as-tools-patch': they belong to the kernel that is patched";
-            return Err(Failure { line: lines.line(data.at), span: Span::default(), message: message.into() });
+            return Err(Failure {
+                line: lines.line(data.at),
+                span: Span::default(),
+                message: message.into(),
+            });
         }
     }
     Ok(())

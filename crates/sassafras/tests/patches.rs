@@ -14,6 +14,8 @@ const PATCHES: [&str; 4] = ["Count", "Record", "Heavy", "Warp"];
 const MACHINES: [&str; 9] =
     ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120"];
 const LEVELS: [u8; 3] = [0, 1, 3];
+/// The variable of `functions.ptx`.
+const VARIABLE: &str = "of_module";
 /// A patch has 24 registers, of which two belong to the system.
 const LAST_REGISTER: u32 = 21;
 
@@ -33,7 +35,8 @@ fn texts(object: &Object) -> impl Iterator<Item = (&str, &[u8])> {
 
 /// The numbers behind a letter, as in `R17`.
 fn numbers<'a>(text: &'a str, file: &'a str) -> impl Iterator<Item = u32> + 'a {
-    let names = text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(move |word| word.strip_prefix(file));
+    let names =
+        text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(move |word| word.strip_prefix(file));
     names.filter_map(|number| number.parse().ok())
 }
 
@@ -60,28 +63,46 @@ fn patches_use_what_they_may() {
     }
 }
 
-/// The attributes of functions and the sections that are not by function, but for what depends on the code.
+/// What the file says that does not depend on the code: its kind, sections, symbols, attributes of functions, and how
+/// the addresses of variables get into the code.
 fn essence(cubin: &[u8]) -> BTreeSet<String> {
+    use cubin::attr::Code;
+    const OF_CODE: [Code; 5] = [
+        Code::ANNOTATIONS,
+        Code::COOP_GROUP_INSTR_OFFSETS,
+        Code::COOP_GROUP_MASK_REGIDS,
+        Code::CRS_STACK_SIZE,
+        Code::INT_WARP_WIDE_INSTR_OFFSETS,
+    ];
     let object = Object::read(cubin).expect("a cubin");
     let report = cubin::inspect::CubinReport::new(&object);
-    let mut all: BTreeSet<String> = BTreeSet::new();
-    all.insert(format!("{:?} {:?}", object.header.file_type, object.header.flags));
-    let own = |name: &str| PATCHES.iter().any(|patch| name.ends_with(patch));
+    let mut all = BTreeSet::from([format!("{:?}", object.header.file_type)]);
+    let is_patch = |name: &str| PATCHES.iter().any(|patch| name.ends_with(patch));
     for section in &object.sections {
-        let of_function = [".text.", ".nv.info.", ".rel"].iter().any(|start| section.name.starts_with(start));
-        // ptxas's copy for other machines, and what it has from sm_100 on beside it.
-        if (!of_function || own(&section.name)) && !section.name.starts_with(".nv.merc") {
-            all.insert(format!("{} {:?}", section.name, section.kind));
+        let of_function = [".text.", ".nv.info."].iter().any(|start| section.name.starts_with(start));
+        // Relocations are those of calls, too; ptxas has a second form of the code from sm_100 on.
+        let is_other = |start: &&str| section.name.starts_with(*start);
+        if [".rel", ".nv.merc", ".nv.capmerc"].iter().any(is_other) || of_function && !is_patch(&section.name)
+        {
+            continue;
+        }
+        all.insert(format!("{} {:?}", section.name, section.kind));
+        if let (Body::Info(attrs), true) = (&section.body, of_function) {
+            let attrs = attrs.iter().filter(|attr| !OF_CODE.contains(&attr.code));
+            all.extend(attrs.map(|attr| format!("{} {attr:?}", section.name)));
         }
     }
-    for symbol in report.symbols.iter().filter(|s| own(&s.name) || s.name.contains("Smem") || s.name == "of_module") {
-        let size = if symbol.kind.contains("FUNC") { 0 } else { symbol.size };
+    let is_known = |name: &str| is_patch(name) || name.contains("Smem") || name == VARIABLE;
+    for symbol in report.symbols.iter().filter(|symbol| is_known(&symbol.name)) {
+        let size = if is_patch(&symbol.name) { 0 } else { symbol.size };
         all.insert(format!("{} {} {} {size}", symbol.name, symbol.kind, symbol.binding));
     }
+    let is_of_code = |reloc: &&cubin::inspect::RelocReport| reloc.section.starts_with(".text");
+    let of_variable = report.relocs.iter().filter(is_of_code).filter(|reloc| reloc.symbol == VARIABLE);
+    all.extend(of_variable.map(|reloc| format!("{VARIABLE} {}", reloc.kind)));
     all
 }
 
-/// As ptxas's, but for sections that have to do with the code itself.
 #[test]
 fn the_file_is_as_ptxas_makes_it() {
     let scratch = Scratch::new("patches");
@@ -91,7 +112,8 @@ fn the_file_is_as_ptxas_makes_it() {
         run("ptxas", &["-astoolspatch", "-arch", machine, &source, "-o", &path]);
         let theirs = essence(&std::fs::read(&path).expect("a cubin"));
         let ours = essence(&patch(machine, 3));
-        let (more, less): (Vec<_>, Vec<_>) = (ours.difference(&theirs).collect(), theirs.difference(&ours).collect());
+        let (more, less): (Vec<_>, Vec<_>) =
+            (ours.difference(&theirs).collect(), theirs.difference(&ours).collect());
         assert!(more.is_empty() && less.is_empty(), "{machine}: more {more:#?} less {less:#?}");
     }
 }
