@@ -56,7 +56,7 @@ pub fn module(
     }
     let start = Instant::now();
     let externals = callgraph::externals(&compiled, &data.functions);
-    let graph = CallGraph::new(&compiled, &words, &data.functions, options.relocatable);
+    let graph = CallGraph::new(&compiled, &words, &data.functions, options.is_called());
     let writer = Writer { module: input.module, words: &words, graph: &graph, data: &data, machine, options };
     let mut functions: Vec<Function> =
         compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();

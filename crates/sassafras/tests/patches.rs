@@ -63,6 +63,15 @@ fn patches_use_what_they_may() {
     }
 }
 
+/// A function that needs a barrier, the third coordinate of its block and a function of the driver's, and one that calls it.
+const CALLS: &str = ".version 8.0\n.target sm_75\n.address_size 64\n\
+    .extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n\
+    .visible .func Count(.param .b64 p) { .reg .b64 %p; .reg .b32 %x; .reg .pred %q; .param .b64 a, b; .param .b32 r; \
+    ld.param.b64 %p, [p]; bar.sync 3; mov.u32 %x, %ctaid.z; st.param.b64 [a], %p; st.param.b64 [b], %p; \
+    call (r), vprintf, (a, b); st.global.u32 [%p], %x; setp.eq.u32 %q, %x, 3; @%q exit; ret; }\n\
+    .visible .func Record(.param .b64 p) { .reg .b64 %p; .param .b64 a; ld.param.b64 %p, [p]; st.param.b64 [a], %p; \
+    call Count, (a); st.global.u32 [%p], 1; ret; }\n";
+
 /// What the file says that does not depend on the code: its kind, sections, symbols, attributes of functions, and how
 /// the addresses of variables get into the code.
 fn essence(cubin: &[u8]) -> BTreeSet<String> {
@@ -74,6 +83,7 @@ fn essence(cubin: &[u8]) -> BTreeSet<String> {
         Code::CRS_STACK_SIZE,
         Code::INT_WARP_WIDE_INSTR_OFFSETS,
     ];
+    const NUMBERED: [Code; 2] = [Code::EXIT_INSTR_OFFSETS, Code::EXTERNS];
     let object = Object::read(cubin).expect("a cubin");
     let report = cubin::inspect::CubinReport::new(&object);
     let mut all = BTreeSet::from([format!("{:?}", object.header.file_type)]);
@@ -89,7 +99,10 @@ fn essence(cubin: &[u8]) -> BTreeSet<String> {
         all.insert(format!("{} {:?}", section.name, section.kind));
         if let (Body::Info(attrs), true) = (&section.body, of_function) {
             let attrs = attrs.iter().filter(|attr| !OF_CODE.contains(&attr.code));
-            all.extend(attrs.map(|attr| format!("{} {attr:?}", section.name)));
+            all.extend(attrs.map(|attr| match NUMBERED.contains(&attr.code) {
+                true => format!("{} {:?}", section.name, attr.code),
+                false => format!("{} {attr:?}", section.name),
+            }));
         }
     }
     let is_known = |name: &str| is_patch(name) || name.contains("Smem") || name == VARIABLE;
@@ -106,14 +119,13 @@ fn essence(cubin: &[u8]) -> BTreeSet<String> {
 #[test]
 fn the_file_is_as_ptxas_makes_it() {
     let scratch = Scratch::new("patches");
-    let source = scratch.write("functions.ptx", FUNCTIONS.as_bytes());
-    for machine in MACHINES {
-        let path = scratch.path("theirs.cubin");
-        run("ptxas", &["-astoolspatch", "-arch", machine, &source, "-o", &path]);
+    for (source, machine) in [FUNCTIONS, CALLS].iter().flat_map(|s| MACHINES.map(|machine| (*s, machine))) {
+        let (file, path) = (scratch.write("functions.ptx", source.as_bytes()), scratch.path("theirs.cubin"));
+        run("ptxas", &["-astoolspatch", "-arch", machine, &file, "-o", &path]);
         let theirs = essence(&std::fs::read(&path).expect("a cubin"));
-        let ours = essence(&patch(machine, 3));
-        let (more, less): (Vec<_>, Vec<_>) =
-            (ours.difference(&theirs).collect(), theirs.difference(&ours).collect());
+        let ours = essence(&compile(source, machine, |options| options.tools_patch = true));
+        let (more, less) = (ours.difference(&theirs), theirs.difference(&ours));
+        let [more, less] = [more.collect::<Vec<_>>(), less.collect()];
         assert!(more.is_empty() && less.is_empty(), "{machine}: more {more:#?} less {less:#?}");
     }
 }
