@@ -24,7 +24,8 @@ pub fn defined<'s>(module: &Module<'s>) -> Vec<Option<Defined<'s>>> {
     module.items.iter().map(of).collect()
 }
 
-/// `-e`: other kernels are dropped. A patch for tools has none, and any of its functions may be named. ptxas compiles functions from last to first, and these in the order of the list.
+/// `-e`: other kernels are dropped. ptxas compiles functions from last to first, and these in the order of the list. A patch
+/// for tools has no kernels, and any of its functions may be named.
 pub fn select(given: &Given, module: &mut Module, log: &mut Log) -> Result<(), Stop> {
     let wanted = given.list(Id::Entry);
     if wanted.is_empty() {

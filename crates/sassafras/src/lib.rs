@@ -38,6 +38,7 @@ mod moves;
 mod order;
 mod parallel;
 mod passes;
+mod patches;
 mod pragmas;
 mod preserve;
 mod progress;
@@ -58,8 +59,8 @@ mod variables;
 mod zones;
 
 pub use launch::Bounds;
-pub use limits::not_for_patches;
 pub use lower::CacheRule;
+pub use patches::not_for_patches;
 pub use ptx;
 pub use times::Times;
 pub use usage::Usage;
@@ -285,12 +286,13 @@ fn cubin(
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     if options.tools_patch {
-        limits::check_pointers(module, &data)?;
+        patches::check_pointers(module, &data)?;
     }
     let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
     let mut functions = functions(module);
     if options.tools_patch {
-        // ptxas compiles patches from first to last, those that tools can name first, and everything else the other way.
+        // ptxas compiles patches from first to last, but those that tools can name before others; everything else the
+        // other way.
         functions.sort_by_key(|f| data::binding(f.linkage) == ::cubin::Binding::LOCAL);
         functions.reverse();
     }
@@ -435,7 +437,7 @@ fn overlapping<'a>(
     let start = Instant::now();
     let mut kernel = times.of(Times::LOWER, || lower::function(env, function))?;
     if !env.machine.uniform_registers {
-        limits::check_uniform(&kernel.code, env.lines)?;
+        patches::check_uniform(&kernel.code, env.lines)?;
     }
     let registers = kernel.registers();
     let machine = (env.machine, registers, kernel.launch.occupancy(env.machine.sm));
