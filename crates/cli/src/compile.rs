@@ -131,6 +131,8 @@ fn warn_of_what_is_left_out(given: &Given, log: &mut Log) {
     for row in OPTIONS {
         if let Effect::WarnedFor(value, reason) = row.effect
             && given.word(row.id) == Some(value)
+            // The sanitizer is none for patches, which was said before.
+            && !given.has(Id::ToolsPatch)
         {
             log.warning(&format!("Option '--{}={value}' has no effect: {reason}", row.long));
         }
@@ -156,6 +158,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         command_line: given.note(),
         level: if is_debugged { 0 } else { given.level() },
         relocatable: given.relocatable(),
+        tools_patch: given.has(Id::ToolsPatch),
         debug_info: match () {
             _ if given.has(Id::NoDebugSections) => DebugInfo::None,
             _ if is_debugged => DebugInfo::Full,
@@ -164,7 +167,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         },
         debug_code: is_debugged,
         errors_at_exit: given.has(Id::ErrorsAtExit),
-        steer_threads: given.word(Id::Sanitize) == Some("threadsteer"),
+        steer_threads: given.word(Id::Sanitize) == Some("threadsteer") && !given.has(Id::ToolsPatch),
         launch: given.bounds(),
         load_cache: given.cache_rule(Id::DefaultLoad, Id::ForceLoad),
         store_cache: given.cache_rule(Id::DefaultStore, Id::ForceStore),

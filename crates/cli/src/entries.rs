@@ -24,7 +24,8 @@ pub fn defined<'s>(module: &Module<'s>) -> Vec<Option<Defined<'s>>> {
     module.items.iter().map(of).collect()
 }
 
-/// `-e`: other kernels are dropped. ptxas compiles functions from last to first, and these in the order of the list.
+/// `-e`: other kernels are dropped. ptxas compiles functions from last to first, and these in the order of the list. A patch
+/// for tools has no kernels, and any of its functions may be named.
 pub fn select(given: &Given, module: &mut Module, log: &mut Log) -> Result<(), Stop> {
     let wanted = given.list(Id::Entry);
     if wanted.is_empty() {
@@ -34,7 +35,9 @@ pub fn select(given: &Given, module: &mut Module, log: &mut Log) -> Result<(), S
     for name in wanted {
         match defined.iter().flatten().find(|function| function.name == name) {
             None => return Err(log.fatal(&format!("Unknown function {name}"))),
-            Some(function) if !function.is_entry => log.error(&format!("Entry function '{name}' not found")),
+            Some(function) if !function.is_entry && !given.has(Id::ToolsPatch) => {
+                log.error(&format!("Entry function '{name}' not found"))
+            }
             Some(_) => {}
         }
     }

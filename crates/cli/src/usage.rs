@@ -49,7 +49,7 @@ fn spills(function: &Usage) -> String {
 }
 
 /// `-v`. ptxas prints kernels from last to first. Behind a kernel it has the functions that it can call; in an object
-/// for the linker each function stands for itself, before the kernels.
+/// for the linker each function stands for itself, before the kernels; so it does in a patch for tools, which has none.
 pub struct Report<'a> {
     pub given: &'a Given,
     pub functions: &'a [Usage],
@@ -63,7 +63,7 @@ impl Report<'_> {
         let sm = given.arch().target.sm();
         let global = sections.size(".nv.global") + sections.size(".nv.global.init");
         log.info(&format!("{global} bytes gmem{}", sections.constant_banks(sm, "")));
-        if given.relocatable() {
+        if given.relocatable() || given.has(Id::ToolsPatch) {
             for function in functions.iter().rev().filter(|function| !function.entry) {
                 self.properties(function);
                 self.time(function);

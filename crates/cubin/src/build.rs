@@ -149,7 +149,7 @@ impl<'a> Builder<'a> {
         let cuinfo = u8::try_from(self.index(Part::CudaNote)).unwrap_or(0);
         let header = Header {
             file_type: match self.module.linkage {
-                Linkage::Executable => FileType::EXECUTABLE,
+                Linkage::Executable | Linkage::ToolsPatch => FileType::EXECUTABLE,
                 Linkage::Relocatable => FileType::RELOCATABLE,
             },
             abi: Abi::CURRENT,
@@ -157,7 +157,7 @@ impl<'a> Builder<'a> {
             flags: Flags::new(Flags::SASS, self.module.target.sm, cuinfo),
             section_names: 1,
             segment_header_size: match self.module.linkage {
-                Linkage::Executable => PHDR_SIZE as u16,
+                Linkage::Executable | Linkage::ToolsPatch => PHDR_SIZE as u16,
                 Linkage::Relocatable => self.generation.unused_segment_header_size,
             },
         };
@@ -264,7 +264,7 @@ impl<'a> Builder<'a> {
         parts.extend(module.shared.iter().any(is_module_shared).then_some(Part::ModuleShared));
         let has_reserved = match module.linkage {
             Linkage::Executable => self.generation.has_reserved_shared,
-            Linkage::Relocatable => !self.reserved.is_empty(),
+            Linkage::Relocatable | Linkage::ToolsPatch => !self.reserved.is_empty(),
         };
         parts.extend(has_reserved.then_some(Part::ReservedShared));
         let with_shared = module.kernels().filter(|(_, _, kernel)| kernel.shared.is_some());

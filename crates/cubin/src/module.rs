@@ -72,6 +72,8 @@ pub enum Linkage {
     Executable,
     /// `ptxas -c`
     Relocatable,
+    /// `ptxas -astoolspatch`: an executable of functions alone, which tools put into the kernels of others.
+    ToolsPatch,
 }
 
 /// Who calls whom beyond the bounds of a section. All are names of functions; a prototype is a text such as `#ii`:

@@ -90,6 +90,7 @@ const UP_TO_89: Generation = Generation {
         Code::SW_WAR,
         Code::CUDA_API_VERSION,
         Code::SW2861232_WAR,
+        Code::TOOLS_PATCH_FUNC,
         Code::PARAM_CBANK,
         Code::CBANK_PARAM_SIZE,
         Code::KPARAM_INFO,
@@ -125,6 +126,7 @@ const SINCE_90: Generation = Generation {
     has_sparse_mma_mask: true,
     attr_order: &[
         Code::CUDA_API_VERSION,
+        Code::TOOLS_PATCH_FUNC,
         Code::EXPLICIT_CLUSTER,
         Code::BLOCKS_ARE_CLUSTERS,
         Code::CTA_PER_CLUSTER,

@@ -13,8 +13,10 @@ pub struct Machine {
     /// Offset of the kernel's parameters in bank 0, and that of many parameters.
     params: u32,
     many_params: u32,
-    /// Offset of the descriptor of global memory; machines before sm_80 have none.
+    /// Offset of the descriptor of global memory; machines before sm_80 have none, and patches use none.
     pub descriptor: Option<u32>,
+    /// May code use uniform registers? In a kernel that is patched they belong to the kernel.
+    pub uniform_registers: bool,
     /// Offset of the stack pointer's first value.
     pub stack: u32,
     /// First byte of shared memory that a kernel may use.
@@ -65,7 +67,17 @@ pub enum ParamWindow {
     Range { first: u32, last: u32 },
 }
 
-const fn row(sm: u16, isa: Isa) -> Machine {
+/// Whose code it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Code {
+    Kernels,
+    /// Functions that tools put into kernels (`-astoolspatch`). ptxas's code for them has no uniform register, and
+    /// accesses of memory without a descriptor; bank 0 is where it is, and is read.
+    Patches,
+}
+
+const fn row(sm: u16, isa: Isa, code: Code) -> Machine {
+    let patches = matches!(code, Code::Patches);
     let (params, descriptor) = match sm {
         75 => (0x160, None),
         80..90 => (0x160, Some(0x118)),
@@ -81,7 +93,8 @@ const fn row(sm: u16, isa: Isa) -> Machine {
         isa,
         params,
         many_params: if sm >= 90 { params } else { 0x1a80 },
-        descriptor,
+        descriptor: if patches { None } else { descriptor },
+        uniform_registers: !patches,
         stack,
         shared,
         call_reloc,
@@ -121,20 +134,25 @@ const fn windows(sm: u16) -> Windows {
 }
 
 /// The machines that this compiler makes code for.
-static MACHINES: &[Machine] = &[
-    row(75, Isa::Sm75),
-    row(80, Isa::Sm80),
-    row(86, Isa::Sm86),
-    row(87, Isa::Sm86),
-    row(88, Isa::Sm86),
-    row(89, Isa::Sm89),
-    row(90, Isa::Sm90),
-    row(100, Isa::Sm100),
-    row(103, Isa::Sm103),
-    row(110, Isa::Sm110),
-    row(120, Isa::Sm120),
-    row(121, Isa::Sm120),
-];
+static MACHINES: [Machine; 12] = rows(Code::Kernels);
+static PATCHED_MACHINES: [Machine; 12] = rows(Code::Patches);
+
+const fn rows(code: Code) -> [Machine; 12] {
+    [
+        row(75, Isa::Sm75, code),
+        row(80, Isa::Sm80, code),
+        row(86, Isa::Sm86, code),
+        row(87, Isa::Sm86, code),
+        row(88, Isa::Sm86, code),
+        row(89, Isa::Sm89, code),
+        row(90, Isa::Sm90, code),
+        row(100, Isa::Sm100, code),
+        row(103, Isa::Sm103, code),
+        row(110, Isa::Sm110, code),
+        row(120, Isa::Sm120, code),
+        row(121, Isa::Sm120, code),
+    ]
+}
 
 /// More bytes of parameters than this are many: ptxas 13.0 changes over between 4352 and 4360.
 const FEW_PARAM_BYTES: u32 = 0x1100;
@@ -212,5 +230,10 @@ impl Machine {
 
     pub fn of(target: ptx::Target) -> Option<&'static Machine> {
         MACHINES.iter().find(|m| m.sm == target.sm())
+    }
+
+    /// What code may use of the machine that tools put into the kernels of others.
+    pub fn for_patches(target: ptx::Target) -> Option<&'static Machine> {
+        PATCHED_MACHINES.iter().find(|m| m.sm == target.sm())
     }
 }

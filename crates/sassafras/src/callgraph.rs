@@ -2,7 +2,8 @@
 //!
 //! In an executable a kernel has the registers, barriers and stack of everything that it can call, and names all functions
 //! of the driver that may be reached. In a relocatable file each function says what it needs itself; the linker adds it
-//! up over the lists of [`calls`]. An executable of ptxas's has these lists too if its functions are no clones (`-g`).
+//! up over the lists of [`calls`]. So each does in a patch for tools. An executable of ptxas's has these lists too if its
+//! functions are no clones (`-g`).
 
 use crate::container::Compiled;
 use crate::data::{Data, name};

@@ -56,7 +56,7 @@ pub fn module(
     }
     let start = Instant::now();
     let externals = callgraph::externals(&compiled, &data.functions);
-    let graph = CallGraph::new(&compiled, &words, &data.functions, options.relocatable);
+    let graph = CallGraph::new(&compiled, &words, &data.functions, options.is_called());
     let writer = Writer { module: input.module, words: &words, graph: &graph, data: &data, machine, options };
     let mut functions: Vec<Function> =
         compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
@@ -72,7 +72,11 @@ pub fn module(
     let tool =
         Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
     let module = Module {
-        linkage: if options.relocatable { Linkage::Relocatable } else { Linkage::Executable },
+        linkage: match (options.relocatable, options.tools_patch) {
+            (true, _) => Linkage::Relocatable,
+            (_, true) => Linkage::ToolsPatch,
+            _ => Linkage::Executable,
+        },
         tool,
         functions,
         shared: shared_variables(&compiled, &data),
@@ -253,7 +257,7 @@ impl Writer<'_> {
             (AttrCode::BINDLESS_SURFACE_BANK, surfaces || !images.is_empty() && machine.uniform_handles),
         ];
         attrs.extend(banks.iter().filter(|(_, used)| *used).map(|(code, _)| Attr::byte(*code, 0)));
-        if options.relocatable && !kernel.entry && kernel.barriers > 0 {
+        if options.is_called() && !kernel.entry && kernel.barriers > 0 {
             attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
         }
         let convention = Convention::own(&kernel.code).unwrap_or_default();

@@ -38,6 +38,7 @@ mod moves;
 mod order;
 mod parallel;
 mod passes;
+mod patches;
 mod pragmas;
 mod preserve;
 mod progress;
@@ -59,6 +60,7 @@ mod zones;
 
 pub use launch::Bounds;
 pub use lower::CacheRule;
+pub use patches::not_for_patches;
 pub use ptx;
 pub use times::Times;
 pub use usage::Usage;
@@ -86,6 +88,9 @@ pub struct Options {
     pub steer_threads: bool,
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
+    /// Compile functions for tools that put them into the kernels of others. A module is a whole program then, without
+    /// kernels ([`not_for_patches`]). If it is `relocatable`, too, an object for the linker has the same code.
+    pub tools_patch: bool,
     /// Limits that the command line sets.
     pub launch: Bounds,
     /// How global loads and stores are cached that don't say, or all of them.
@@ -116,6 +121,11 @@ pub enum DebugInfo {
 }
 
 impl Options {
+    /// Is there code elsewhere that calls functions of the module?
+    fn is_called(&self) -> bool {
+        self.relocatable || self.tools_patch
+    }
+
     /// Does another level make the same code?
     pub fn is_same_level(&self, level: u8) -> bool {
         (self.level > 0) == (level > 0) && passes::are_same(self.level, level)
@@ -132,6 +142,7 @@ impl Options {
             errors_at_exit: false,
             steer_threads: false,
             relocatable: false,
+            tools_patch: false,
             launch: Bounds::NONE,
             load_cache: None,
             store_cache: None,
@@ -262,21 +273,46 @@ fn cubin(
     output: &mut Output,
 ) -> Result<Option<Vec<u8>>, Failure> {
     let start = Instant::now();
-    let machine = bank0::Machine::of(options.target).ok_or_else(|| unsupported_target(options.target))?;
+    let machine = match options.tools_patch {
+        true => bank0::Machine::for_patches(options.target),
+        false => bank0::Machine::of(options.target),
+    };
+    let machine = machine.ok_or_else(|| unsupported_target(options.target))?;
     limits::check_module(module, machine, options, &mut output.diagnostics)?;
+    if output.diagnostics.iter().any(|d| d.severity >= Severity::Error) {
+        output.diagnostics.push(remark(&(Severity::Fatal, "Ptx assembly aborted due to errors".into())));
+        return Ok(None);
+    }
     let lines = lower::Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
+    if options.tools_patch {
+        patches::check_pointers(module, &data)?;
+    }
     let watched = if options.debug_code { debug::watched(module) } else { Vec::new() };
-    let functions = functions(module);
+    let mut functions = functions(module);
+    if options.tools_patch {
+        // ptxas compiles patches from first to last, but those that tools can name before others; everything else the
+        // other way.
+        functions.sort_by_key(|f| data::binding(f.linkage) == ::cubin::Binding::LOCAL);
+        functions.reverse();
+    }
+    let launch = match options.tools_patch {
+        true => Bounds {
+            max_registers: Some(launch::LEAST),
+            max_function_registers: None,
+            ..options.launch.clone()
+        },
+        false => options.launch.clone(),
+    };
     // What a linker adds may have other kernels.
     let limits = match options.relocatable {
         true => Default::default(),
-        false => callgraph::limits(&functions, module, &options.launch, machine.sm),
+        false => callgraph::limits(&functions, module, &launch, machine.sm),
     };
-    let Bounds { max_registers, max_function_registers, .. } = options.launch;
+    let Bounds { max_registers, max_function_registers, .. } = launch;
     let of_options = max_registers.into_iter().chain(max_function_registers);
     let registers = of_options.chain(limits.values().copied()).min().unwrap_or(launch::MOST);
-    let limit = pragmas::Limit { registers, relocatable: options.relocatable };
+    let limit = pragmas::Limit { registers, relocatable: options.is_called() };
     let remarks = preserve::check(module, source, &lines, limit);
     let is_wrong = remarks.iter().any(|d| d.severity >= Severity::Error);
     output.diagnostics.extend(remarks);
@@ -296,7 +332,7 @@ fn cubin(
         machine,
         lines: &lines,
         data: &data,
-        bounds: &options.launch,
+        bounds: &launch,
         limits: &limits,
         serial: None,
         debug: options.debug_code,
@@ -320,7 +356,7 @@ fn cubin(
     }
     // ptxas compiles from last to first.
     for c in compiled.iter().rev() {
-        let warnings = pragmas::warnings(module, c.source, options.relocatable);
+        let warnings = pragmas::warnings(module, c.source, options.is_called());
         output.diagnostics.extend(warnings.iter().map(remark));
         output.notes.extend(c.kernel.launch.notes.iter().map(remark));
     }
@@ -400,6 +436,9 @@ fn overlapping<'a>(
 ) -> Result<Option<container::Compiled<'a>>, Failure> {
     let start = Instant::now();
     let mut kernel = times.of(Times::LOWER, || lower::function(env, function))?;
+    if !env.machine.uniform_registers {
+        patches::check_uniform(&kernel.code, env.lines)?;
+    }
     let registers = kernel.registers();
     let machine = (env.machine, registers, kernel.launch.occupancy(env.machine.sm));
     let enough = passes::run(&mut kernel.code, machine, options, (times, log))?;

@@ -4,7 +4,7 @@
 use crate::bank0::Machine;
 use crate::container::Compiled;
 use crate::data::{self, Data};
-use crate::{Failure, Options};
+use crate::{Failure, Options, patches};
 use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
 use ptx::diag::{Diagnostic, Severity, Span};
 use ptx::{Module, ast};
@@ -30,11 +30,11 @@ const DRIVER_FUNCTIONS: [&str; 11] = [
 const DRIVER_PREFIX: &str = "__cuda_syscall";
 
 /// A message about the whole module.
-fn plain(severity: Severity, message: String) -> Diagnostic {
+pub fn plain(severity: Severity, message: String) -> Diagnostic {
     Diagnostic { severity, file: None, line: None, span: Span::default(), message }
 }
 
-fn fatal(message: String) -> Failure {
+pub fn fatal(message: String) -> Failure {
     Failure { line: 0, span: Span::default(), message }
 }
 
@@ -46,11 +46,19 @@ pub fn check_module(
     out: &mut Vec<Diagnostic>,
 ) -> Result<(), Failure> {
     check_address_size(module, machine, out)?;
+    if options.tools_patch {
+        patches::check_module(module, out)?;
+    }
     if !options.relocatable {
         check_functions(module)?;
         out.extend(outside_variables(module));
     }
     Ok(())
+}
+
+/// The bodies of functions.
+pub fn bodies<'a>(module: &'a Module<'a>) -> impl Iterator<Item = &'a ast::Body<'a>> {
+    module.items.iter().filter_map(|i| if let Item::Function(f) = i { f.body.as_ref() } else { None })
 }
 
 fn check_address_size(module: &Module, machine: &Machine, out: &mut Vec<Diagnostic>) -> Result<(), Failure> {
@@ -83,9 +91,7 @@ fn check_functions(module: &Module) -> Result<(), Failure> {
         }
         _ => None,
     };
-    for body in
-        module.items.iter().filter_map(|i| if let Item::Function(f) = i { f.body.as_ref() } else { None })
-    {
+    for body in bodies(module) {
         for stmt in &body.stmts {
             let Stmt::Inst(inst) = stmt else { continue };
             let mut names = body.list(inst.operands).iter().filter_map(missing);

@@ -7,7 +7,7 @@ use super::number;
 use super::parse::{Given, Value};
 use super::table::Id;
 use crate::log::{Log, Stop};
-use ptx::ast::{Item, Module, SymbolInfo, SymbolKind};
+use ptx::ast::{Item, Module};
 use ptx::target::Suffix;
 use sassafras::Bounds;
 use std::path::Path;
@@ -36,6 +36,7 @@ const RULES: &[Rule] = &[
     cloning_and_debug,
     fast_compile_and_debug,
     abi_and_debug,
+    tools_patch_and_sanitizer,
     cache_modifiers,
     forced_caches,
     workarounds,
@@ -210,6 +211,15 @@ fn tools_patch_and_linkage(given: &Given, log: &mut Log) -> Result<(), Stop> {
         _ => return Ok(()),
     };
     Err(log.fatal(&format!("Conflicting options '{other}' and --compile-as-tools-patch specified")))
+}
+
+fn tools_patch_and_sanitizer(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    if given.has(Id::ToolsPatch) && given.word(Id::Sanitize).is_some() {
+        log.warning(
+            "Conflicting options '--sanitize' and '--compile-as-tools-patch' specified, ignoring '--sanitize' option",
+        );
+    }
+    Ok(())
 }
 
 fn optimized_debugging(given: &Given, log: &mut Log) -> Result<(), Stop> {
@@ -544,13 +554,8 @@ fn debug_sections_without_debug(given: &Given, log: &mut Log) {
 }
 
 fn tools_patch(given: &Given, module: &Module, log: &mut Log) {
-    // A module that was only checked has no items, but it has symbols.
-    let is_entry = |symbol: &SymbolInfo| symbol.kind == SymbolKind::Function { entry: true };
-    let has_entry = || module.symbols.iter().any(is_entry);
-    if given.has(Id::ToolsPatch) && has_entry() {
-        // The blank at the end is ptxas's.
-        let option = "command line option '--compile-as-tools-patch' is specified ";
-        log.error(&format!("Entry function is not allowed when {option}"));
+    if given.has(Id::ToolsPatch) {
+        sassafras::not_for_patches(module).iter().for_each(|message| log.error(message));
     }
 }
 

@@ -136,7 +136,7 @@ options! {
     Machine "machine" "m" Kind::NumberOf(&[64]), Files, Done, "64", "the address size";
     WarningsAreErrors "warning-as-error" "Werror" Kind::Flag, Messages, Done, "", "a warning is an error";
     NoWarnings "disable-warnings" "w" Kind::Flag, Messages, Done, "", "no warnings";
-    ToolsPatch "compile-as-tools-patch" "astoolspatch" Kind::Flag, Code, Missing, "", "code for NVIDIA's tools to patch in";
+    ToolsPatch "compile-as-tools-patch" "astoolspatch" Kind::Flag, Code, Done, "", "functions for NVIDIA's tools to put into kernels";
     Relocatable "compile-only" "c" Kind::Flag, Files, Done, "", "write an object for the linker";
     FloatAtomics "optimize-float-atomics" "opt-fp-atomics" Kind::Flag, Code, Nothing(UNOPTIMISED), "", "faster atomics on floats, in another order";
     PreserveRelocs "preserve-relocs" "preserve-relocs" Kind::Flag, Code, Nothing("relocations of variables are always kept"), "", "keep relocations of variables";

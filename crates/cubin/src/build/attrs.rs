@@ -5,7 +5,7 @@ use crate::attr::{Attr, Code, MAX_V1_PARAM_BYTES, PARAM_BANK_UNSPECIFIED};
 use crate::attr::{ParamBank, ParamInfo, ParamInfoV2, Value};
 use crate::compat::{Compat, CompatCode, CompatValue};
 use crate::error::WriteError;
-use crate::module::{Function, ImageKind, Kernel, Params};
+use crate::module::{Function, ImageKind, Kernel, Linkage, Params};
 use crate::note::{CudaInfo, Note, ToolInfo};
 
 /// The version of the CUDA API that a kernel is for, and the toolkit in `.note.nv.cuinfo`: 13.0.
@@ -86,7 +86,11 @@ impl Builder<'_> {
         let mut attrs = vec![Attr::words(Code::CUDA_API_VERSION, [API_VERSION])];
         attrs.extend(traits.sw_war.map(|war| Attr::words(Code::SW_WAR, [war])));
         attrs.extend(traits.sw2861232_war.then(|| Attr::flag(Code::SW2861232_WAR)));
-        attrs.extend(traits.reserved_variable.map(|_| Attr::flag(Code::RESERVED_SMEM_USED)));
+        if self.module.linkage == Linkage::ToolsPatch {
+            attrs.push(Attr::flag(Code::TOOLS_PATCH_FUNC));
+        } else if traits.reserved_variable.is_some() {
+            attrs.push(Attr::flag(Code::RESERVED_SMEM_USED));
+        }
         attrs.extend(self.generation.has_sparse_mma_mask.then(|| Attr::half(Code::SPARSE_MMA_MASK, 0)));
         attrs.extend(traits.vrc_cta_init_count.then(|| Attr::byte(Code::VRC_CTA_INIT_COUNT, 0)));
         attrs.push(Attr::half(Code::MERCURY_ISA_VERSION, self.generation.mercury_isa));

@@ -128,7 +128,7 @@ impl Builder<'_> {
         }
         let offset = self.traits.reserved_shared;
         symbols.push(weak(".nv.reservedSmem.offset0", offset, 4));
-        if !self.is_relocatable() {
+        if self.module.linkage == Linkage::Executable {
             symbols.push(Symbol {
                 kind: SymbolType::NONE,
                 other: SymbolOther::in_space(MemorySpace::RESERVED_SHARED),
@@ -273,9 +273,11 @@ impl Builder<'_> {
     }
 }
 
-/// The variables in the shared memory of the system: that of the target before those of the module.
+/// The variables in the shared memory of the system: that of the target before those of the module. Patches have the
+/// memory of the kernel that they are put into.
 pub(super) fn reserved_variables(module: &Module, traits: &Traits) -> Vec<(SharedVariable, u64)> {
-    let of_target = traits.reserved_variable.map(|variable| SharedVariable {
+    let has_own = module.linkage != Linkage::ToolsPatch;
+    let of_target = traits.reserved_variable.filter(|_| has_own).map(|variable| SharedVariable {
         name: variable.name.to_string(),
         binding: Binding::WEAK,
         home: SharedHome::System,
@@ -285,7 +287,7 @@ pub(super) fn reserved_variables(module: &Module, traits: &Traits) -> Vec<(Share
     });
     let of_module = module.shared.iter().filter(|variable| variable.home == SharedHome::System).cloned();
     let mut end = match module.linkage {
-        Linkage::Executable => traits.reserved_shared,
+        Linkage::Executable | Linkage::ToolsPatch => traits.reserved_shared,
         Linkage::Relocatable => 0,
     };
     let place = |variable: SharedVariable| {
