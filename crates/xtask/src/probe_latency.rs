@@ -1,12 +1,14 @@
 //! `probe-latency`: the machine model's distances, measured in code that ptxas emits.
 //!
-//! Random chains, some with too many predicates (`chains.rs`), programs for the asynchronous units (`units.rs`), the
-//! kernels in `crates/xtask/probes` and more real PTX go through ptxas for each target; `survey.rs` reads the cubins and
+//! Random chains, some with too many predicates (`chains.rs`), programs for the asynchronous units (`units.rs`), pairs
+//! that chance leaves apart (`pairs.rs`), the kernels in `crates/xtask/probes` and more real PTX go through ptxas for each
+//! target; `survey.rs` reads the cubins and
 //! prints the table. Without `--write` the table is compared with the one in the repository: the task fails where ptxas
 //! was seen closer than the model allows, which would make the verifier reject good code. With it, the closer of what
 //! was seen now and before is written down.
 
 mod chains;
+mod pairs;
 mod survey;
 mod units;
 
@@ -14,6 +16,7 @@ use crate::conformance::compile_ours;
 use crate::reference::{OPTIONS, Reference, retarget};
 use crate::tools::Tools;
 use crate::{Result, shell};
+use rayon::prelude::*;
 use std::path::PathBuf;
 
 /// The targets of the table's columns; sm_87 shares sm_86's encoding and alone has HFMA2.MMA with it.
@@ -113,24 +116,25 @@ fn compile(tools: &Tools, target: &str, request: &Request) -> Result<Vec<PathBuf
     let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
     let sm: u32 = digits.parse().map_err(|_| format!("'{target}' is no target: sm_75, sm_90a"))?;
     let reference = Reference { tools, target, option: "-O3" };
-    let mut cubins = Vec::new();
-    for seed in 0..request.programs {
-        let text = chains::program(target, sm, seed, LENGTH, seed % 4 == 3);
-        let cubin = reference.compile(&format!("chain-{seed}"), &text)?;
-        cubins.push(cubin.ok_or(format!("ptxas refuses random program {seed} for {target}"))?);
-    }
-    for seed in 0..request.programs / 4 {
-        let text = chains::crowded(target, sm, seed, LENGTH, seed % 4 == 3);
-        let cubin = reference.compile(&format!("crowd-{seed}"), &text)?;
-        cubins.push(cubin.ok_or(format!("ptxas refuses crowded program {seed} for {target}"))?);
-    }
-    for (name, text) in units::programs(target, sm) {
-        match reference.compile(&name, &text)? {
-            Some(cubin) => cubins.push(cubin),
-            // ptxas 13.0.88 crashes on one of them, for sm_86 and sm_89.
-            None => eprintln!("{target}: ptxas fails on {name}"),
+    let seeds = 0..request.programs;
+    let chain = |seed| (format!("chain-{seed}"), chains::program(target, sm, seed, LENGTH, seed % 4 == 3));
+    let crowd = |seed| (format!("crowd-{seed}"), chains::crowded(target, sm, seed, LENGTH, seed % 4 == 3));
+    let random: Vec<_> = seeds.map(chain).chain((0..request.programs / 4).map(crowd)).collect();
+    let refused = |name: &str| format!("ptxas refuses {name} for {target}");
+    let one = |(name, text): &(String, String)| {
+        reference.compile(name, text)?.ok_or_else(|| crate::Error::from(refused(name)))
+    };
+    let mut cubins = random.par_iter().map(one).collect::<Result<Vec<_>>>()?;
+    let rarer: Vec<_> = units::programs(target, sm).into_iter().chain(pairs::programs(target, sm)).collect();
+    let one = |(name, text): &(String, String)| {
+        let cubin = reference.compile(name, text)?;
+        // ptxas 13.0.88 crashes on one of them, for sm_86 and sm_89.
+        if cubin.is_none() {
+            eprintln!("{}", refused(name));
         }
-    }
+        Ok(cubin)
+    };
+    cubins.extend(rarer.par_iter().map(one).collect::<Result<Vec<_>>>()?.into_iter().flatten());
     for option in OPTIONS {
         let reference = Reference { tools, target, option };
         cubins.extend(reference.probes()?);

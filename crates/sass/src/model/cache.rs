@@ -29,7 +29,7 @@
 
 use super::Unit;
 use crate::control::Control;
-use crate::form::{Kind, Op};
+use crate::form::{Kind, M, Op};
 use crate::inst::{Inst, PT, RZ};
 use std::ops::Range;
 
@@ -80,7 +80,7 @@ impl Unit {
             Double => 4,
             Fp64 => 5,
             // Seen on sm_90 and sm_100 alone.
-            Tensor => 6,
+            TensorWide => 6,
             _ => return None,
         })
     }
@@ -89,7 +89,8 @@ impl Unit {
 /// What an instruction reads through the operand cache, by place.
 pub(super) fn reads(inst: &Inst, unit: Unit) -> impl Iterator<Item = Cached> + '_ {
     let never = inst.guard.predicate == PT && inst.guard.not;
-    let collector = unit.collector().filter(|_| !never);
+    // ptxas keeps no factor of HMMA.1688 for sm_90 and sm_100.
+    let collector = unit.collector().filter(|_| !never && !inst.has(M::_1688));
     let operands = inst.operands().enumerate().filter_map(move |(index, (slot, operand))| {
         let (collector, lane) = (collector?, slot.lane?);
         let is_register = operand.kind == Kind::R && operand.value != i64::from(RZ);

@@ -169,6 +169,8 @@ pub fn choose(forms: &[&'static str], count: usize, random: &mut Random) -> Vec<
 pub struct Chain {
     /// How many of the last predicates are taken as operands.
     pub predicates: u64,
+    /// Of each kind one operand is the last value, and the others are not: nothing else holds the instruction back.
+    pub tight: bool,
     /// In the module, and in the kernel.
     pub variables: &'static str,
     pub registers: &'static str,
@@ -179,7 +181,7 @@ pub struct Chain {
 
 impl Default for Chain {
     fn default() -> Chain {
-        Chain { predicates: REACH, variables: "", registers: "", begin: "", end: "" }
+        Chain { predicates: REACH, tight: false, variables: "", registers: "", begin: "", end: "" }
     }
 }
 
@@ -193,12 +195,24 @@ impl Chain {
         uniform: bool,
         random: &mut Random,
     ) -> String {
+        self.around(target, uniform, |values| {
+            let form = |_| {
+                let form = chosen[random.below(chosen.len() as u64) as usize];
+                values.line(form, self, random)
+            };
+            (0..length).map(form).collect()
+        })
+    }
+
+    /// A program around lines that take its values.
+    pub fn around(
+        &self,
+        target: &str,
+        uniform: bool,
+        lines: impl FnOnce(&mut Values) -> Vec<String>,
+    ) -> String {
         let mut values = Values { words: 4, longs: 3, predicates: 2 };
-        let mut body = String::new();
-        for _ in 0..length {
-            let form = chosen[random.below(chosen.len() as u64) as usize];
-            body += &format!("  {}\n", values.line(form, self.predicates, random));
-        }
+        let body: String = lines(&mut values).iter().map(|line| format!("  {line}\n")).collect();
         let inputs = if uniform {
             "ld.param.b32 r0,[n]; ld.param.b32 r1,[n+4]; ld.param.b32 r2,[n+8]; ld.param.b32 r3,[n+12];"
         } else {
@@ -223,25 +237,38 @@ impl Chain {
 }
 
 /// How many values of each kind there are.
-struct Values {
+pub struct Values {
     words: u64,
     longs: u64,
     predicates: u64,
 }
 
 impl Values {
+    pub fn last_predicate(&self) -> String {
+        format!("p{}", self.predicates - 1)
+    }
+
     /// A form with values in place of its letters.
-    fn line(&mut self, form: &str, predicates: u64, random: &mut Random) -> String {
-        let mut among = |reach: u64, next: u64| next - 1 - random.below(reach.min(next));
+    pub fn line(&mut self, form: &str, chain: &Chain, random: &mut Random) -> String {
+        let fresh = ["ABC", "XYZ", "QS"].map(|kind| {
+            let used: Vec<char> = kind.chars().filter(|letter| form.contains(*letter)).collect();
+            let one = (chain.tight && !used.is_empty()).then(|| random.below(used.len() as u64) as usize);
+            one.map(|one| used[one])
+        });
+        let mut operand = |letter: char, reach: u64, next: u64| {
+            let last = if !chain.tight || fresh.contains(&Some(letter)) { next } else { next - 1 };
+            let reach = if fresh.contains(&Some(letter)) { 1 } else { reach };
+            last - 1 - random.below(reach.min(last))
+        };
         let mut line = String::new();
         for letter in form.chars() {
             match letter {
                 'D' => line += &format!("r{}", self.words),
                 'L' => line += &format!("l{}", self.longs),
                 'P' => line += &format!("p{}", self.predicates),
-                'A' | 'B' | 'C' => line += &format!("r{}", among(REACH, self.words)),
-                'X' | 'Y' | 'Z' => line += &format!("l{}", among(REACH, self.longs)),
-                'Q' | 'S' => line += &format!("p{}", among(predicates, self.predicates)),
+                'A' | 'B' | 'C' => line += &format!("r{}", operand(letter, REACH, self.words)),
+                'X' | 'Y' | 'Z' => line += &format!("l{}", operand(letter, REACH, self.longs)),
+                'Q' | 'S' => line += &format!("p{}", operand(letter, chain.predicates, self.predicates)),
                 'T' => line += "t0",
                 'U' => line += "u0",
                 'G' => line += "base",

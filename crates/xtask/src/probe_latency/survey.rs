@@ -36,6 +36,8 @@ pub fn mixed(cubins: &[PathBuf]) -> Result<String> {
 const ENOUGH: u32 = 40;
 /// A fixed latency beyond this was never tight: the pair is rare, and other instructions lay between.
 const LOOSE: u8 = 24;
+/// The same for matrix products, whose longest latency is 29.
+const LOOSE_MATRIX: u8 = 36;
 
 /// Distances are followed so far.
 const HORIZON: u16 = 120;
@@ -200,7 +202,7 @@ impl Survey {
             for ((_, from, to), columns) in
                 self.pairs.iter().filter(|((r, from, _), _)| *r == relation && is_fixed(*from))
             {
-                let tight = |seen: &Seen| seen.least <= LOOSE || is_long(from.unit);
+                let tight = |seen: &Seen| seen.least <= loose(from.unit);
                 let columns = columns.map(|seen| if tight(&seen) { seen } else { Seen::default() });
                 if columns.iter().any(|seen| seen.times > 0) {
                     text += &row(&port(*from), &port(*to), &columns);
@@ -275,17 +277,13 @@ fn is_fixed(from: Port) -> bool {
     !from.is_late_result() || from.unit.delays_after_signal() || from.unit == Unit::Gmma
 }
 
-/// Units whose fixed latency is long.
-fn is_long(unit: Unit) -> bool {
-    matches!(
-        unit,
-        Unit::Tensor
-            | Unit::TensorInteger
-            | Unit::TensorSmall
-            | Unit::TensorMiddle
-            | Unit::TensorLate
-            | Unit::Fp64
-    )
+/// A distance beyond this was never tight.
+fn loose(unit: Unit) -> u8 {
+    match unit {
+        Unit::Fp64 | Unit::TensorLate => u8::MAX,
+        unit if unit.is_matrix() => LOOSE_MATRIX,
+        _ => LOOSE,
+    }
 }
 
 fn row(from: &str, to: &str, columns: &Columns) -> String {
@@ -304,8 +302,10 @@ fn name(port: Port) -> String {
 
 /// The operation with the modifiers that decide how much work it is.
 fn operation(inst: &Inst) -> String {
-    const TELLING: [&str; 12] =
-        ["WIDE", "HI", "MMA", "64", "128", "16816", "1688", "16832", "8816", "F16", "F32", "BF16_V2"];
+    const TELLING: [&str; 21] = [
+        "WIDE", "HI", "MMA", "64", "128", "16816", "1688", "1684", "16832", "16864", "168128", "168256",
+        "8816", "8832", "88128", "SP", "F16", "F32", "TF32", "BF16", "BF16_V2",
+    ];
     let telling = inst.modifiers().map(|m| m.name()).filter(|name| TELLING.contains(name));
     std::iter::once(inst.op().name()).chain(telling).collect::<Vec<_>>().join(".")
 }

@@ -10,10 +10,11 @@ const PROGRAMS: u64 = 200;
 /// Forms in one program: some are long.
 const LENGTH: u32 = 60;
 
-const CHAIN: Chain = Chain {
+pub const CHAIN: Chain = Chain {
     predicates: chains::REACH,
+    tight: false,
     variables: ".global .texref tx;\n",
-    registers: ".reg .b32 w<16>;\n.reg .f64 v<4>;\n.shared .align 8 .b8 bars[64];\n",
+    registers: ".reg .b32 w<16>;\n.reg .b64 v<4>;\n.shared .align 8 .b8 bars[64];\n",
     begin: "mov.b32 t1,sm; mov.u32 t0,%tid.x; mad.wide.u32 u0,t0,64,base;\n\
             ld.global.v4.b32 {w0,w1,w2,w3},[u0+16]; ld.global.v4.b32 {w4,w5,w6,w7},[u0+32];\n\
             ld.global.v2.f64 {v0,v1},[u0+16]; ld.global.v2.f64 {v2,v3},[u0+32];\n\
@@ -23,7 +24,7 @@ const CHAIN: Chain = Chain {
 };
 
 /// The forms that a target has.
-fn forms(sm: u32) -> Vec<&'static str> {
+pub fn forms(sm: u32) -> Vec<&'static str> {
     let lines = FORMS.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
     let has = |targets: &str| match targets.split_once('-') {
         Some((from, to)) => {
