@@ -179,6 +179,12 @@ fn waits_for_all(inst: &Inst) -> bool {
     orders_memory(inst) || changes_threads(inst) || releases_registers(inst)
 }
 
+/// Does it wait for groups of copies? Who has still to read its registers, a copy say, is no matter then: in ptxas's code
+/// of Triton's kernels copies are under way that will be waited for behind it.
+fn waits_for_groups(inst: &Inst) -> bool {
+    inst.form().op == Op::DEPBAR && inst.has(M::LE) && inst.name(0) == M::SB0
+}
+
 /// Cycles that must pass behind an instruction, whatever follows: seen behind every one of them in ptxas's code.
 fn pause(inst: &Inst) -> u16 {
     match inst.form().op {
@@ -415,7 +421,9 @@ impl<'a> Stretch<'a> {
             if let Some(arrived) = self.arrived.take_if(|_| is_product(&step.inst)) {
                 time = time.max(arrived + u32::from(ARRIVAL));
             }
-            if waits_for_all(&step.inst) {
+            if waits_for_groups(&step.inst) {
+                wait |= self.in_use() & self.telling_results();
+            } else if waits_for_all(&step.inst) {
                 wait |= self.in_use();
             }
             let last = i + 1 == steps.len();
@@ -562,6 +570,12 @@ impl<'a> Stretch<'a> {
         (0..sass::SCOREBOARDS)
             .filter(|s| !self.counting[usize::from(*s)].is_empty())
             .fold(0, |mask, s| mask | 1 << s)
+    }
+
+    /// The scoreboards that tell when results are there.
+    fn telling_results(&self) -> u8 {
+        let counting = self.counting.iter().flatten();
+        counting.fold(0, |mask, i| mask | bit(self.issued[*i].write))
     }
 
     fn waited(&mut self, mask: u8) {

@@ -53,6 +53,20 @@ fn groups_of_copies_have_a_scoreboard_of_their_own() {
     }
 }
 
+/// A wait for groups asks for results that are on their way; whether copies have read their addresses is asked by who
+/// writes these registers.
+#[test]
+fn waits_for_groups_let_copies_read_later() {
+    let body = "ld.param.b64 %rd1, [kp]; mov.u32 %r1, %tid.x; cp.async.cg.shared.global [%r1], [%rd1], 16;
+        cp.async.commit_group; cp.async.wait_group 1;";
+    for target in ["sm_80", "sm_90"] {
+        let code = code(target, body);
+        let at = |op: sass::Op| code.iter().find(|inst| inst.form().op == op).expect("an instruction");
+        let read = at(sass::Op::LDGSTS).control.read.expect("a scoreboard");
+        assert_eq!(at(sass::Op::DEPBAR).control.wait >> read & 1, 0, "{target}");
+    }
+}
+
 #[test]
 fn a_store_that_leaves_has_the_scoreboard_that_is_waited_for() {
     let body = "ld.global.b32 %r1, [%rd1]; ld.global.b32 %r2, [%rd1+4];
