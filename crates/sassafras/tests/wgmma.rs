@@ -242,6 +242,20 @@ fn products_have_other_work_between_them() {
     assert!(code[first..last].iter().filter(computes).count() > 4);
 }
 
+/// Scores are multiplied with a parameter of the kernel: it takes no general register.
+#[test]
+fn a_factor_that_stays_the_same_is_uniform() {
+    let (code, [_, first, _]) = end_of_attention_loop();
+    let product = code.iter().position(is_product).expect("a product");
+    let sums = code[product..first].iter().filter(|i| i.form().op == sass::Op::FFMA);
+    let uniform = |inst: &&sass::Inst| inst.registers().any(|r| r.file == sass::Kind::U);
+    assert_eq!(
+        sums.filter(uniform).count(),
+        32,
+        "a row of 64 columns has 16 in each thread, and there are two"
+    );
+}
+
 /// The machine takes the upper half of a quad of uniform registers for the descriptor of B.
 #[test]
 fn descriptors_are_in_quads() {
