@@ -66,9 +66,12 @@ fn twins(op: Op, modifiers: &[M], operands: &[Operand]) -> SmallVec<[Twin; 2]> {
         }
         (Op::IADD3, [M::X], &[to, a, b, c, carry, none]) if none == operands::pf() => {
             let mut terms = [a, b, c].into_iter().filter(|t| *t != zero);
-            match (terms.next(), terms.next()) {
-                (Some(term), None) if is_register(term) => {
+            match (terms.next(), terms.next(), terms.next()) {
+                (Some(term), None, None) if is_register(term) => {
                     smallvec![twin(Op::IMAD, &[M::X], &[to, zero, zero, term, carry])]
+                }
+                (Some(a), Some(b), None) if is_register(a) && is_register(b) => {
+                    smallvec![twin(Op::IMAD, &[M::X], &[to, a, operands::imm(1), b, carry])]
                 }
                 _ => smallvec![],
             }
@@ -110,7 +113,7 @@ mod tests {
     fn twins_compute_the_same() {
         let (to, a, b, zero) = (operands::r(9), operands::r(10), operands::r(11), operands::rz());
         let (carry, none) = (operands::p(1), operands::pf());
-        let cases: [(Op, &[M], Vec<Operand>); 7] = [
+        let cases: [(Op, &[M], Vec<Operand>); 9] = [
             (Op::MOV, &[], vec![to, a]),
             (Op::MOV, &[], vec![to, operands::imm(-5)]),
             (Op::IADD3, &[], vec![to, a, b, zero]),
@@ -118,6 +121,8 @@ mod tests {
             (Op::IADD3, &[M::X], vec![to, a, zero, zero, carry, none]),
             (Op::IADD3, &[M::X], vec![to, zero, a, zero, carry, none]),
             (Op::IADD3, &[M::X], vec![to, zero, zero, a, carry, none]),
+            (Op::IADD3, &[M::X], vec![to, a, b, zero, carry, none]),
+            (Op::IADD3, &[M::X], vec![to, zero, b, a, carry, none]),
         ];
         for (op, modifiers, operands) in cases {
             let twins = twins(op, modifiers, &operands);

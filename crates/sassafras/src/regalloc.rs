@@ -324,6 +324,7 @@ impl<'a> Allocator<'a> {
         self.hints.begin_block();
         self.uses_here.clear();
         self.enter(block)?;
+        self.find_refilled(block);
         let data = &self.function.blocks[block];
         let deaths = deaths(self.function, block, &self.live.live_out[block.index()]);
         for param in data.params.iter().filter(|p| deaths.unused.contains(p)) {

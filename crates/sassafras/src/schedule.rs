@@ -179,6 +179,12 @@ fn waits_for_all(inst: &Inst) -> bool {
     orders_memory(inst) || changes_threads(inst) || releases_registers(inst)
 }
 
+/// Does it wait for groups of copies? Who has still to read its registers, a copy say, is no matter then: in ptxas's code
+/// of Triton's kernels copies are under way that will be waited for behind it.
+fn waits_for_groups(inst: &Inst) -> bool {
+    inst.form().op == Op::DEPBAR && inst.has(M::LE) && inst.name(0) == M::SB0
+}
+
 /// Cycles that must pass behind an instruction, whatever follows: seen behind every one of them in ptxas's code.
 fn pause(inst: &Inst) -> u16 {
     match inst.form().op {
@@ -214,11 +220,12 @@ fn is_product(inst: &Inst) -> bool {
     inst.form().class == Class::Gmma
 }
 
-/// The columns of a product's result, 128 of `64x128x16`. ptxas keeps products of more than 64 an eighth of them, less
-/// four, of cycles apart, up to the longest stall (seen for every number of columns).
-fn columns(inst: &Inst) -> u16 {
-    let shape = |m: M| m.name().strip_prefix("64x")?.split('x').next()?.parse().ok();
-    inst.modifiers().find_map(shape).unwrap_or(0)
+/// Cycles from a product to the next one, by the columns of its result, 128 of `64x128x16`: ptxas keeps products of more
+/// than 64 an eighth of them, less four, of cycles apart, up to the longest stall (seen for every number of columns).
+pub fn to_next_product(modifiers: impl Iterator<Item = M>) -> u16 {
+    let columns = |m: M| m.name().strip_prefix("64x")?.split('x').next()?.parse::<u16>().ok();
+    let eighth = modifiers.filter_map(columns).next().unwrap_or(0) / 8;
+    eighth.saturating_sub(4).min(LONGEST)
 }
 
 /// Does it order what memory was asked for before? Then the answers must have come: ptxas waits for the load of an
@@ -415,7 +422,9 @@ impl<'a> Stretch<'a> {
             if let Some(arrived) = self.arrived.take_if(|_| is_product(&step.inst)) {
                 time = time.max(arrived + u32::from(ARRIVAL));
             }
-            if waits_for_all(&step.inst) {
+            if waits_for_groups(&step.inst) {
+                wait |= self.in_use() & self.telling_results();
+            } else if waits_for_all(&step.inst) {
                 wait |= self.in_use();
             }
             let last = i + 1 == steps.len();
@@ -429,9 +438,10 @@ impl<'a> Stretch<'a> {
                 wait |= bit(self.issued[before].write) | bit(self.issued[before].read);
             }
             if let Some(last) = self.last_of_unit[unit as usize] {
-                let product = steps[..i].iter().rev().map(|s| &s.inst).find(|inst| is_product(inst));
-                let busy = product.filter(|_| unit == Unit::Gmma).map_or(0, columns) / 8;
-                let interval = self.model.interval(unit).max(busy.saturating_sub(4).min(LONGEST));
+                let product = || steps[..i].iter().rev().map(|s| &s.inst).find(|inst| is_product(inst));
+                let product = if unit == Unit::Gmma { product() } else { None };
+                let busy = product.map_or(0, |p| to_next_product(p.modifiers()));
+                let interval = self.model.interval(unit).max(busy);
                 time = time.max(last + u32::from(interval));
             }
             let before =
@@ -562,6 +572,12 @@ impl<'a> Stretch<'a> {
         (0..sass::SCOREBOARDS)
             .filter(|s| !self.counting[usize::from(*s)].is_empty())
             .fold(0, |mask, s| mask | 1 << s)
+    }
+
+    /// The scoreboards that tell when results are there.
+    fn telling_results(&self) -> u8 {
+        let counting = self.counting.iter().flatten();
+        counting.fold(0, |mask, i| mask | bit(self.issued[*i].write))
     }
 
     fn waited(&mut self, mask: u8) {

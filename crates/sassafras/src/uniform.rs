@@ -18,6 +18,7 @@
 
 mod carried;
 mod early;
+mod factors;
 
 use crate::bank0::Machine;
 use crate::bits::Definitions;
@@ -103,6 +104,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
             done[block.index()] = true;
         }
         carried.finish(function);
+        factors::run(function, context.machine, (&cfg, &definitions), zone);
     }
     for &block in &cfg.order {
         if !done[block.index()] && has_product(function, block) {

@@ -53,6 +53,36 @@ fn groups_of_copies_have_a_scoreboard_of_their_own() {
     }
 }
 
+/// A wait for groups asks for results that are on their way; whether copies have read their addresses is asked by who
+/// writes these registers.
+#[test]
+fn waits_for_groups_let_copies_read_later() {
+    let body = "ld.param.b64 %rd1, [kp]; mov.u32 %r1, %tid.x; cp.async.cg.shared.global [%r1], [%rd1], 16;
+        cp.async.commit_group; cp.async.wait_group 1;";
+    for target in ["sm_80", "sm_90"] {
+        let code = code(target, body);
+        let at = |op: sass::Op| code.iter().find(|inst| inst.form().op == op).expect("an instruction");
+        let read = at(sass::Op::LDGSTS).control.read.expect("a scoreboard");
+        assert_eq!(at(sass::Op::DEPBAR).control.wait >> read & 1, 0, "{target}");
+    }
+}
+
+/// The address of a copy is not where the loop's pointer will be in the next round: the move would wait for the copy. The
+/// clock keeps the two apart.
+#[test]
+fn moves_at_the_end_of_a_loop_wait_for_no_copy() {
+    let body = "ld.param.b64 %rd1, [kp]; ld.param.b64 %rd3, [kp]; mov.u32 %r1, 0; mov.u32 %r2, %tid.x;
+        L: ld.shared.b32 %r3, [%r2]; mad.wide.u32 %rd2, %r2, 16, %rd1; add.u64 %rd1, %rd1, %rd3;
+        mov.u32 %r4, %clock; mad.lo.u32 %r5, %r3, %r4, %r2; cp.async.cg.shared.global [%r5], [%rd2], 16;
+        cp.async.commit_group; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, %r2; @%p1 bra L;";
+    let code = code("sm_90", body);
+    let copy = code.iter().position(|inst| inst.form().op == sass::Op::LDGSTS).expect("a copy");
+    let read = code[copy].control.read.expect("a scoreboard");
+    let moves = code[copy..].iter().filter(|inst| inst.to_string().contains("MOV"));
+    assert!(moves.clone().count() > 0, "the pointer is moved");
+    moves.for_each(|inst| assert_eq!(inst.control.wait >> read & 1, 0, "{inst}"));
+}
+
 #[test]
 fn a_store_that_leaves_has_the_scoreboard_that_is_waited_for() {
     let body = "ld.global.b32 %r1, [%rd1]; ld.global.b32 %r2, [%rd1+4];

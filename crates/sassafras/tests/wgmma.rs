@@ -215,6 +215,47 @@ fn the_main_loop_of_attention_moves_no_operand_of_a_product() {
     }
 }
 
+/// The main loop of attention: products, then powers, by which the accumulators are scaled, then products again.
+fn end_of_attention_loop() -> (Vec<sass::Inst>, [usize; 3]) {
+    let code = code(include_str!("regressions/attention_128_eight_warps.ptx"));
+    let last = code.iter().rposition(is_product).expect("a product");
+    let power = |inst: &sass::Inst| inst.form().op == sass::Op::MUFU;
+    let power = code[..last].iter().rposition(power).expect("a power");
+    let first = power + code[power..].iter().position(is_product).expect("a product");
+    (code, [power, first, last])
+}
+
+/// What many need of one power is done while the others are computed: behind the last one, hardly anything keeps the
+/// tensor cores waiting.
+#[test]
+fn accumulators_are_scaled_while_powers_come() {
+    let (code, [power, first, _]) = end_of_attention_loop();
+    let scales = |inst: &&sass::Inst| inst.form().op == sass::Op::FMUL;
+    assert_eq!(code[power..first].iter().find(scales).map(|i| i.to_string()), None);
+}
+
+/// Addresses of the next copies are computed while a product waits for the one before.
+#[test]
+fn products_have_other_work_between_them() {
+    let (code, [_, first, last]) = end_of_attention_loop();
+    let computes = |inst: &&sass::Inst| matches!(inst.form().op, sass::Op::IADD3 | sass::Op::IMAD);
+    assert!(code[first..last].iter().filter(computes).count() > 4);
+}
+
+/// Scores are multiplied with a parameter of the kernel: it takes no general register.
+#[test]
+fn a_factor_that_stays_the_same_is_uniform() {
+    let (code, [_, first, _]) = end_of_attention_loop();
+    let product = code.iter().position(is_product).expect("a product");
+    let sums = code[product..first].iter().filter(|i| i.form().op == sass::Op::FFMA);
+    let uniform = |inst: &&sass::Inst| inst.registers().any(|r| r.file == sass::Kind::U);
+    assert_eq!(
+        sums.filter(uniform).count(),
+        32,
+        "a row of 64 columns has 16 in each thread, and there are two"
+    );
+}
+
 /// The machine takes the upper half of a quad of uniform registers for the descriptor of B.
 #[test]
 fn descriptors_are_in_quads() {

@@ -315,20 +315,25 @@ impl Graph {
     }
 
     /// What touches the registers of products stays between the fences where it is. The rest may go behind a fence, and
-    /// before a wait; but before a product only what is done in uniform registers, so that no more is alive at it.
+    /// before a wait; but before the first of some products only what is done in uniform registers, so that no more is
+    /// alive at it. Between them it takes no time: the next one has to wait for the one before.
     fn fences(&mut self, function: &Function, kinds: &[Kind]) {
         if !kinds.contains(&Kind::Fence) {
             return;
         }
         let flying = Flying::new(function, &self.insts);
         let (mut last, mut begun, mut since): (Option<usize>, Option<usize>, Vec<usize>) = Default::default();
+        let mut follows_product = false;
         for (node, kind) in kinds.iter().enumerate() {
             let data = &function.insts[self.insts[node]];
             if *kind == Kind::Fence {
                 let cycles = if is_arrival(data) { ARRIVAL } else { 1 };
                 since.drain(..).for_each(|before| self.edges[before].push((node, cycles)));
                 last = Some(node);
-                begun = if is_wait(data) { begun } else { last };
+                let is_product = self.pipe[node] == Some(Unit::Gmma);
+                let goes_on = is_product && follows_product;
+                begun = if is_wait(data) || goes_on { begun } else { last };
+                follows_product = is_product;
                 continue;
             }
             let bound = flying.touches(data);
@@ -375,7 +380,8 @@ impl Graph {
 
     /// Heights are times of an order made backwards from the end of the block, with one instruction a cycle and no unit
     /// busier than it can be: where many wait for a slow unit, what leads to the first of them stands higher than what
-    /// leads to the last, though the ways are as long. What came later in the code is later here, if there is a choice.
+    /// leads to the last, though the ways are as long. What came later in the code is later here, if there is a choice,
+    /// and before that what has a slow unit's result for itself ([`Graph::sharers`]).
     fn heights(&mut self, function: &Function, block: Block) {
         let branch = match function.blocks[block].end {
             Terminator::Branch { predicate, .. } => Some(predicate),
@@ -389,13 +395,19 @@ impl Graph {
         }
         for (node, inst) in self.insts.iter().enumerate() {
             let decides = branch.is_some_and(|p| function.insts[*inst].results.contains(&p));
-            self.height[node] = if decides { TO_BRANCH } else { self.busy[node] };
+            self.height[node] = match self.pipe[node] {
+                _ if decides => TO_BRANCH,
+                // Whoever waits for it, here or in the next round.
+                Some(Unit::Gmma) => expected(Unit::Gmma),
+                _ => self.busy[node],
+            };
         }
         let (mut free, mut next) = ([0; Unit::COUNT], 0);
-        let at = |time: u32, node: usize| (Reverse(time), depth[node], node);
+        let sharers = self.sharers(&before);
+        let at = |time: u32, node: usize| (Reverse(time), Reverse(sharers[node]), depth[node], node);
         let ends = (0..self.insts.len()).filter(|node| users[*node] == 0);
         let mut open: BinaryHeap<_> = ends.map(|node| at(self.height[node], node)).collect();
-        while let Some((Reverse(time), _, node)) = open.pop() {
+        while let Some((Reverse(time), _, _, node)) = open.pop() {
             if let Some(pipe) = self.pipe[node] {
                 let begins = time.max(free[pipe as usize]).max(next);
                 if begins > time {
@@ -415,6 +427,20 @@ impl Graph {
         }
         self.lift_constants(function);
         self.lift_products(function);
+    }
+
+    /// How many there are that use the same result of the unit for functions as each does; none if it uses no such result.
+    /// These results come slowly. What many need of one can be done while the next ones come: so it had better not be
+    /// left for the end, as that to which each result leads by itself has to be. Only products are waited for there.
+    fn sharers(&self, before: &[SmallVec<[(usize, u32); 4]>]) -> Vec<u32> {
+        if !self.fence.contains(&true) {
+            return vec![0; self.insts.len()];
+        }
+        let of = |node: usize| {
+            let makers = before[node].iter().filter(|(from, _)| self.pipe[*from] == Some(Unit::Xu));
+            makers.map(|(from, _)| self.edges[*from].len() as u32).min().unwrap_or(0)
+        };
+        (0..self.insts.len()).map(of).collect()
     }
 
     fn waits_first(&mut self, kinds: &[Kind], ports: &[Ports]) {
@@ -599,7 +625,11 @@ impl Latencies {
             crate::legalize::operands(function, data, &mut |_, word| 2 + word).collect();
         let made = sass::Inst::new(self.isa, op, &data.modifiers, &operands).ok();
         let unit = made.map(|inst| self.model.unit(&inst));
-        let busy = unit.map_or(1, |u| u32::from(self.model.interval(u)));
+        let next = match unit {
+            Some(Unit::Gmma) => schedule::to_next_product(data.modifiers.iter().copied()),
+            _ => 0,
+        };
+        let busy = unit.map_or(1, |u| u32::from(self.model.interval(u).max(next)));
         let ports = Ports { unit, busy };
         self.known.insert(key, ports);
         ports

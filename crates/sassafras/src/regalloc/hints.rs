@@ -4,6 +4,8 @@ use super::Allocator;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, Op, Pseudo, Value};
+use sass::Class;
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// What a value will become.
@@ -21,6 +23,11 @@ pub struct Hints {
     meant: Vec<Option<u8>>,
     /// Those of the current block that are not there yet: others keep off, if they can.
     promised: Vec<(Value, Range<usize>)>,
+    /// Values that are read some time after the instruction has issued, by accesses to memory.
+    late: ValueSet,
+    /// Where the parameters are that get new values at the end of the current block. Who is read late keeps off, too: the
+    /// move would wait for that.
+    refilled: Vec<Range<usize>>,
 }
 
 impl Hints {
@@ -29,6 +36,8 @@ impl Hints {
             wants: vec![None; function.values.len()],
             meant: vec![None; function.values.len()],
             promised: Vec::new(),
+            late: read_late(function, cfg),
+            refilled: Vec::new(),
         };
         for &block in &cfg.order {
             let data = &function.blocks[block];
@@ -100,6 +109,11 @@ impl Hints {
 impl Hints {
     pub fn begin_block(&mut self) {
         self.promised.clear();
+        self.refilled.clear();
+    }
+
+    pub fn is_read_late(&self, value: Value) -> bool {
+        !self.refilled.is_empty() && self.late.contains(value)
     }
 
     /// A value has its place.
@@ -108,7 +122,42 @@ impl Hints {
     }
 }
 
+/// The general registers that memory accesses read.
+fn read_late(function: &Function, cfg: &Cfg) -> ValueSet {
+    let mut late = ValueSet::new(function.values.len());
+    for inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts).map(|i| &function.insts[*i]) {
+        let Op::Machine(op) = inst.op else { continue };
+        let class = sass::Form::of(op).first().map(|form| form.class);
+        if matches!(class, Some(Class::Load | Class::Store)) {
+            inst.uses().filter(|v| function.values[*v].file == File::R).for_each(|v| late.insert(v));
+        }
+    }
+    late
+}
+
 impl Allocator<'_> {
+    /// Finds out which places get new values at the end of a block: those of the parameters of a loop that goes on.
+    pub(super) fn find_refilled(&mut self, block: Block) {
+        for edge in self.function.blocks[block].end.edges() {
+            // The arguments of an edge that was split stand in the block between.
+            let between = &self.function.blocks[edge.to];
+            let split = if between.insts.is_empty() { between.end.edges() } else { SmallVec::new() };
+            for edge in split.into_iter().chain([edge]) {
+                for param in &self.function.blocks[edge.to].params {
+                    let data = self.function.values[*param];
+                    let born = self.born[param.index()].filter(|_| data.file == File::R);
+                    let place = born.map(|(_, _, place)| usize::from(place));
+                    let range = place.map(|place| place..place + usize::from(data.words));
+                    self.hints.refilled.extend(range);
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_refilled(&self, window: &Range<usize>) -> bool {
+        self.hints.refilled.iter().any(|w| w.start < window.end && window.start < w.end)
+    }
+
     /// Is a place meant for the result of a pack?
     pub(super) fn is_promised(&self, file: File, window: &Range<usize>) -> bool {
         let here = self.hints.promised.iter().filter(|(whole, _)| self.function.values[*whole].file == file);

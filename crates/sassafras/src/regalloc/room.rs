@@ -59,8 +59,14 @@ impl Allocator<'_> {
         let file = self.function.values[value].file;
         let mut lasting = self.free_places(value).filter(|w| !self.is_closed(value, w.clone()));
         let first = lasting.next()?;
-        let unpromised = std::iter::once(first.clone()).chain(lasting).find(|w| !self.is_promised(file, w));
-        Some(unpromised.unwrap_or(first).start as u8)
+        let all = std::iter::once(first.clone()).chain(lasting);
+        let mut unpromised = all.filter(|w| !self.is_promised(file, w)).peekable();
+        let usual = unpromised.peek().cloned().unwrap_or(first);
+        let aside = match self.hints.is_read_late(value) {
+            true => unpromised.find(|w| w.end <= self.code.registers as usize && !self.is_refilled(w)),
+            false => None,
+        };
+        Some(aside.unwrap_or(usual).start as u8)
     }
 
     pub(super) fn free_places(&self, value: Value) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {

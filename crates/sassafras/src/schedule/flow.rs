@@ -6,7 +6,7 @@
 //! the one before it the cycles, that are missing. Codes only become stricter on the way, so it ends.
 
 use super::{LONGEST, Step, Timed, announced, asks_for_tensor_loads, falls_through, fillers, is_arrival};
-use super::{touches, waits_for_all, yields};
+use super::{touches, waits_for_all, waits_for_groups, yields};
 use sass::model::{Model, Port, VISIBLE};
 use sass::{Guard, Role};
 use std::collections::BTreeSet;
@@ -230,7 +230,8 @@ impl<'a> Flow<'a> {
             obey(event, 0, true);
         }
         let everything = waits_for_all(inst) || self.drains[i];
-        for event in events.0.iter().filter(|_| everything) {
+        let results = waits_for_groups(inst);
+        for event in events.0.iter().filter(|e| everything && !(results && e.role == Role::Use)) {
             obey(event, if self.drains[i] { event.settles } else { 0 }, true);
         }
         // A scoreboard that was set just now doesn't hold anyone back yet.
