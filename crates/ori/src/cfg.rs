@@ -16,6 +16,8 @@ pub struct Cfg {
     pub succs: Vec<Blocks>,
     /// Reachable blocks in reverse post-order; the entry is first.
     pub order: Vec<Block>,
+    /// Where each block stands there; nowhere is behind all others. A block stands behind its dominators.
+    place: Vec<usize>,
     idom: Vec<Option<Block>>,
     /// Immediate post-dominators, once somebody asks; `None` is the end of the program.
     ipdom: OnceLock<Vec<Option<Block>>>,
@@ -36,8 +38,9 @@ impl Cfg {
                 preds[s.index()].push(b);
             }
         }
-        let idom = dominators(n, &order, &preds);
-        Cfg { preds, succs, order, idom, ipdom: OnceLock::new() }
+        let place = places(n, &order);
+        let idom = dominators(&place, &order, &preds);
+        Cfg { preds, succs, order, place, idom, ipdom: OnceLock::new() }
     }
 
     pub fn idom(&self, block: Block) -> Option<Block> {
@@ -109,36 +112,36 @@ impl Cfg {
     }
 
     /// The last block that every way to both passes.
-    pub fn common_dominator(&self, mut a: Block, b: Block) -> Block {
-        while !self.dominates(a, b) {
-            match self.idom(a) {
-                Some(up) => a = up,
-                None => return Function::ENTRY,
-            }
+    pub fn common_dominator(&self, a: Block, b: Block) -> Block {
+        match a == b || self.reachable(a) && self.reachable(b) {
+            true => meet(&self.idom, &self.place, a, b),
+            false => Function::ENTRY,
         }
-        a
     }
 
     /// Does every way from the entry to `b` pass `a`?
-    pub fn dominates(&self, a: Block, b: Block) -> bool {
-        climbs_to(&self.idom, b, a)
+    pub fn dominates(&self, a: Block, mut b: Block) -> bool {
+        while self.place[b.index()] > self.place[a.index()] {
+            match self.idom(b) {
+                Some(up) => b = up,
+                None => return false,
+            }
+        }
+        a == b
     }
 
     /// Does every way from `b` to the end pass `a`?
     pub fn post_dominates(&self, a: Block, b: Block) -> bool {
-        climbs_to(self.ipdoms(), b, a)
+        let up = |b: &Block| self.ipdom(*b);
+        std::iter::successors(Some(b), up).any(|b| b == a)
     }
 }
 
-fn climbs_to(parent: &[Option<Block>], from: Block, to: Block) -> bool {
-    let mut at = Some(from);
-    while let Some(b) = at {
-        if b == to {
-            return true;
-        }
-        at = parent[b.index()];
-    }
-    false
+/// Where each block stands in an order.
+fn places(n: usize, order: &[Block]) -> Vec<usize> {
+    let mut place = vec![usize::MAX; n];
+    order.iter().enumerate().for_each(|(i, b)| place[b.index()] = i);
+    place
 }
 
 fn reverse_post_order(n: usize, roots: &[Block], succs: &[Blocks]) -> Vec<Block> {
@@ -169,12 +172,8 @@ fn reverse_post_order(n: usize, roots: &[Block], succs: &[Blocks]) -> Vec<Block>
 }
 
 /// Immediate dominators by iteration over the order (Cooper, Harvey, Kennedy).
-fn dominators(n: usize, order: &[Block], preds: &[Blocks]) -> Vec<Option<Block>> {
-    let mut place = vec![usize::MAX; n];
-    for (i, b) in order.iter().enumerate() {
-        place[b.index()] = i;
-    }
-    let mut idom: Vec<Option<Block>> = vec![None; n];
+fn dominators(place: &[usize], order: &[Block], preds: &[Blocks]) -> Vec<Option<Block>> {
+    let mut idom: Vec<Option<Block>> = vec![None; place.len()];
     let mut changed = true;
     while changed {
         changed = false;
@@ -184,7 +183,7 @@ fn dominators(n: usize, order: &[Block], preds: &[Blocks]) -> Vec<Option<Block>>
                 if place[p.index()] == usize::MAX || (p != order[0] && idom[p.index()].is_none()) {
                     continue;
                 }
-                new = Some(new.map_or(p, |q| meet(&idom, &place, p, q)));
+                new = Some(new.map_or(p, |q| meet(&idom, place, p, q)));
             }
             if new.is_some() && new != idom[b.index()] {
                 idom[b.index()] = new;
@@ -231,7 +230,7 @@ fn post_dominators(n: usize, order: &[Block], succs: &[Blocks], preds: &[Blocks]
     for b in ends {
         forward[b.index()].push(end);
     }
-    let mut ipdom = dominators(n + 1, &reverse_order, &forward);
+    let mut ipdom = dominators(&places(n + 1, &reverse_order), &reverse_order, &forward);
     ipdom.truncate(n);
     ipdom.into_iter().map(|b| b.filter(|b| *b != end)).collect()
 }
@@ -273,6 +272,22 @@ mod tests {
         assert_eq!(cfg.ipdom(Block(4)), Some(Block(5)));
         assert!(cfg.dominates(Block(0), Block(5)) && !cfg.dominates(Block(2), Block(4)));
         assert!(cfg.post_dominates(Block(5), Block(2)));
+        let common = |a, b| cfg.common_dominator(Block(a), Block(b));
+        assert_eq!((common(2, 3), common(5, 2), common(4, 5)), (Block(1), Block(1), Block(4)));
+    }
+
+    #[test]
+    fn nothing_dominates_what_is_never_reached() {
+        let cfg = Cfg::new(&graph(&[&[1], &[], &[3], &[1]]));
+        let (never, nor) = (Block(2), Block(3));
+        assert!(
+            !cfg.dominates(Block(0), never) && !cfg.dominates(never, Block(1)) && !cfg.dominates(never, nor)
+        );
+        assert!(cfg.dominates(never, never) && cfg.common_dominator(never, never) == never);
+        assert_eq!(
+            (cfg.common_dominator(Block(1), never), cfg.common_dominator(never, nor)),
+            (Block(0), Block(0))
+        );
     }
 
     #[test]
