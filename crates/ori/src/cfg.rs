@@ -5,6 +5,7 @@
 use crate::entity::{Block, Entity};
 use crate::function::Function;
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// The neighbours of a block: seldom more than two.
@@ -16,9 +17,11 @@ pub struct Cfg {
     pub succs: Vec<Blocks>,
     /// Reachable blocks in reverse post-order; the entry is first.
     pub order: Vec<Block>,
-    /// Where each block stands there; nowhere is behind all others. A block stands behind its dominators.
+    /// Where each block stands there; nowhere is behind all others.
     place: Vec<usize>,
     idom: Vec<Option<Block>>,
+    /// Numbers of the blocks that each dominates, itself the first, once somebody asks: none where it is never reached.
+    below: OnceLock<Vec<Range<u32>>>,
     /// Immediate post-dominators, once somebody asks; `None` is the end of the program.
     ipdom: OnceLock<Vec<Option<Block>>>,
 }
@@ -40,7 +43,7 @@ impl Cfg {
         }
         let place = places(n, &order);
         let idom = dominators(&place, &order, &preds);
-        Cfg { preds, succs, order, place, idom, ipdom: OnceLock::new() }
+        Cfg { preds, succs, order, place, idom, below: OnceLock::new(), ipdom: OnceLock::new() }
     }
 
     pub fn idom(&self, block: Block) -> Option<Block> {
@@ -120,14 +123,9 @@ impl Cfg {
     }
 
     /// Does every way from the entry to `b` pass `a`?
-    pub fn dominates(&self, a: Block, mut b: Block) -> bool {
-        while self.place[b.index()] > self.place[a.index()] {
-            match self.idom(b) {
-                Some(up) => b = up,
-                None => return false,
-            }
-        }
-        a == b
+    pub fn dominates(&self, a: Block, b: Block) -> bool {
+        let below = self.below.get_or_init(|| below(&self.order, &self.idom));
+        a == b || below[a.index()].contains(&below[b.index()].start)
     }
 
     /// Does every way from `b` to the end pass `a`?
@@ -135,6 +133,30 @@ impl Cfg {
         let up = |b: &Block| self.ipdom(*b);
         std::iter::successors(Some(b), up).any(|b| b == a)
     }
+}
+
+/// Numbers blocks in such a way that those which a block dominates follow it; what an order doesn't have gets none.
+fn below(order: &[Block], idom: &[Option<Block>]) -> Vec<Range<u32>> {
+    let mut sizes = vec![0; idom.len()];
+    for b in order.iter().rev() {
+        sizes[b.index()] += 1;
+        if let Some(up) = idom[b.index()] {
+            sizes[up.index()] += sizes[b.index()];
+        }
+    }
+    // Where the next number that a block has to give away comes from: dominators stand first.
+    let mut next = vec![0; idom.len()];
+    let mut below = vec![u32::MAX..u32::MAX; idom.len()];
+    for b in order {
+        let mut first = 0;
+        if let Some(up) = idom[b.index()] {
+            first = next[up.index()];
+            next[up.index()] += sizes[b.index()];
+        }
+        next[b.index()] = first + 1;
+        below[b.index()] = first..first + sizes[b.index()];
+    }
+    below
 }
 
 /// Where each block stands in an order.
