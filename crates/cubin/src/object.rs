@@ -8,7 +8,7 @@
 //!   file by ptxas comes out as it was.
 //! * Nothing is lost: a section that has no typed form, or whose bytes the typed form can't say, is `Bytes`.
 
-use crate::attr::Attr;
+use crate::attr::{Attr, Value};
 use crate::callgraph::{CallGraph, Prototype};
 use crate::compat::Compat;
 use crate::elf::symbol_home;
@@ -249,6 +249,26 @@ impl Object {
     /// The first section of the name, with its index.
     pub fn section(&self, name: &str) -> Option<(usize, &Section)> {
         self.sections.iter().enumerate().find(|(_, section)| section.name == name)
+    }
+
+    /// The attributes of a section, such as `.nv.info.<kernel>`; none if the file has no such section.
+    pub fn attributes(&self, section: &str) -> &[Attr] {
+        match self.section(section).map(|(_, section)| &section.body) {
+            Some(Body::Info(attributes)) => attributes,
+            _ => &[],
+        }
+    }
+
+    /// Bytes before a kernel's first parameter: it lies at a multiple of its alignment in the bank, where all of them begin
+    /// at 0x210 on Hopper, which is none of 64.
+    pub fn first_parameter(&self, kernel: &str) -> usize {
+        let attributes = self.attributes(&format!(".nv.info.{kernel}")).iter();
+        let offsets = attributes.filter_map(|attribute| match &attribute.value {
+            Value::Param(parameter) => Some(usize::from(parameter.offset)),
+            Value::ParamV2(parameter) => Some(usize::from(parameter.offset)),
+            _ => None,
+        });
+        offsets.min().unwrap_or(0)
     }
 
     /// The symbols of `.symtab`; none if the file has no symbol table.

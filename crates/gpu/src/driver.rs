@@ -419,7 +419,7 @@ impl Kernel<'_> {
     /// Starts the kernel; `Device::synchronize` waits for its end. `parameters` are the bytes of all
     /// parameters as the kernel sees them in memory, from the first one on.
     pub fn launch(&self, launch: Launch, parameters: &[u8]) -> Result<(), Error> {
-        let parameters = [&vec![0; first_parameter(&self.module.object, &self.name)], parameters].concat();
+        let parameters = [&vec![0; self.module.object.first_parameter(&self.name)], parameters].concat();
         self.check_parameters(parameters.len())?;
         let calls = self.module.device.enter()?;
         self.allow_shared(calls, launch.shared)?;
@@ -581,27 +581,9 @@ fn whole_cubin(image: &[u8]) -> Result<cubin::Object, Error> {
     if outside { Err(Error::BadImage("a segment lies outside of the file".into())) } else { Ok(object) }
 }
 
-fn attributes<'o>(object: &'o cubin::Object, kernel: &str) -> &'o [cubin::attr::Attr] {
-    match object.section(&format!(".nv.info.{kernel}")) {
-        Some((_, cubin::Section { body: cubin::Body::Info(attributes), .. })) => attributes,
-        _ => &[],
-    }
-}
-
-/// Bytes before the first parameter: it lies at a multiple of its alignment in the bank, where all of them begin at 0x210
-/// on Hopper, which is none of 64.
-fn first_parameter(object: &cubin::Object, kernel: &str) -> usize {
-    let offsets = attributes(object, kernel).iter().filter_map(|attribute| match &attribute.value {
-        cubin::attr::Value::Param(parameter) => Some(usize::from(parameter.offset)),
-        cubin::attr::Value::ParamV2(parameter) => Some(usize::from(parameter.offset)),
-        _ => None,
-    });
-    offsets.min().unwrap_or(0)
-}
-
 /// How many bytes of parameters a kernel takes, as `EIATTR_CBANK_PARAM_SIZE` says.
 fn parameter_bytes(object: &cubin::Object, kernel: &str) -> Option<usize> {
-    attributes(object, kernel).iter().find_map(|attribute| match attribute {
+    object.attributes(&format!(".nv.info.{kernel}")).iter().find_map(|attribute| match attribute {
         cubin::attr::Attr {
             code: cubin::attr::Code::CBANK_PARAM_SIZE,
             value: cubin::attr::Value::Half(bytes),
@@ -673,8 +655,8 @@ mod tests {
             cubin::Body::Info(attributes),
         );
         let object = object(vec![info], vec![]);
-        assert_eq!((first_parameter(&object, "k"), parameter_bytes(&object, "k")), (48, Some(184)));
-        assert_eq!((first_parameter(&object, "other"), parameter_bytes(&object, "other")), (0, None));
+        assert_eq!((object.first_parameter("k"), parameter_bytes(&object, "k")), (48, Some(184)));
+        assert_eq!((object.first_parameter("other"), parameter_bytes(&object, "other")), (0, None));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`sass::tensor_map`] says where what lies.
 
 use crate::ptx::SHARED_LIMIT;
+use crate::ptx::memory::Space;
 use crate::swizzle::Swizzle;
 pub use sass::tensor_map::{AXES, BYTES};
 use sass::tensor_map::{
@@ -431,8 +432,18 @@ impl TensorMap {
     }
 }
 
+/// Where a map may not lie: an H200 stops with error 700 if it is in shared memory.
+pub(crate) fn readable(space: Space) -> Result<(), String> {
+    match space {
+        Space::Shared | Space::Local => {
+            Err("a tensor whose map is not in global, constant or parameter memory".into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What is written may reach beyond the end of a tensor, but an H200 stops with error 715 if it begins before the start
-/// (`.tile` copies and reductions of two axes, in ptxas's code and in ours). What is read may.
+/// (`.tile` copies and reductions of two axes, each in our code, both in one kernel in ptxas's). What is read may.
 pub fn writable(corner: &[i32]) -> Result<(), String> {
     match corner.iter().all(|at| *at >= 0) {
         true => Ok(()),

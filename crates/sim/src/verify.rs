@@ -43,7 +43,7 @@ pub(crate) use state::{Issue, State, cycles};
 
 pub use report::{Report, Short, Site};
 
-use cubin::attr::{Attr, Code as AttrCode, Value};
+use cubin::attr::{Code as AttrCode, Value};
 use cubin::{Body, Object};
 use flow::Flow;
 use report::Findings;
@@ -199,11 +199,7 @@ fn is_kernel(object: &Object, function: &str) -> bool {
 
 /// `INDIRECT_BRANCH_TARGETS`: for each branch its offset, a zero, the number of targets, the targets.
 fn indirect_branches(object: &Object, function: &str) -> BTreeMap<usize, Vec<usize>> {
-    let name = format!(".nv.info.{function}");
-    let attributes: &[Attr] = match object.section(&name).map(|(_, section)| &section.body) {
-        Some(Body::Info(attributes)) => attributes,
-        _ => &[],
-    };
+    let attributes = object.attributes(&format!(".nv.info.{function}"));
     let mut branches = BTreeMap::new();
     for attribute in attributes.iter().filter(|attribute| attribute.code == AttrCode::INDIRECT_BRANCH_TARGETS)
     {

@@ -13,7 +13,7 @@ mod parse;
 mod token;
 mod types;
 
-pub use types::Type;
+pub use types::{Type, splitmix64};
 
 /// One launch of a kernel with all that goes in and all that must come out.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@
 //! * A relocation of a kind that is not known here is an error, not a zero.
 
 use crate::ptx::memory::{FUNCTIONS, Global, Space};
-use cubin::attr::{Attr, Code as AttrCode, Value};
+use cubin::attr::{Code as AttrCode, Value};
 use cubin::{Body, Home, Object, Reloc, RelocType, Section, Symbol};
 use sass::{Inst, Isa, Op, Target, WORD_BYTES, decode};
 use std::fmt;
@@ -261,21 +261,9 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
     Some(Kernel { cluster, name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
 }
 
-fn attributes<'o>(object: &'o Object, section: &str) -> &'o [Attr] {
-    match object.section(section).map(|(_, section)| &section.body) {
-        Some(Body::Info(attributes)) => attributes,
-        _ => &[],
-    }
-}
-
 fn parameters(object: &Object, kernel: &str) -> Option<Parameters> {
-    let info = attributes(object, &format!(".nv.info.{kernel}"));
-    let offsets = info.iter().filter_map(|attribute| match &attribute.value {
-        Value::Param(param) => Some(usize::from(param.offset)),
-        Value::ParamV2(param) => Some(usize::from(param.offset)),
-        _ => None,
-    });
-    let lead = offsets.min().unwrap_or(0);
+    let info = object.attributes(&format!(".nv.info.{kernel}"));
+    let lead = object.first_parameter(kernel);
     info.iter().find_map(|attribute| match &attribute.value {
         Value::ParamBank(bank) => Some(Parameters { base: bank.base.into(), size: bank.size.into(), lead }),
         _ => None,
@@ -284,7 +272,7 @@ fn parameters(object: &Object, kernel: &str) -> Option<Parameters> {
 
 /// CTA_PER_CLUSTER: the blocks of a cluster along the axes.
 fn cluster(object: &Object, kernel: &str) -> Option<[u32; 3]> {
-    let info = attributes(object, &format!(".nv.info.{kernel}"));
+    let info = object.attributes(&format!(".nv.info.{kernel}"));
     let attribute = info.iter().find(|attribute| attribute.code == AttrCode::CTA_PER_CLUSTER)?;
     match &attribute.value {
         Value::Words(words) => <[u32; 3]>::try_from(&words[..]).ok().filter(|sizes| !sizes.contains(&0)),
@@ -312,7 +300,7 @@ const MOST_STACK: u32 = 512 << 10;
 /// MIN_STACK_SIZE of the kernel; `ptxas -g` writes the largest number where recursion makes it unknown.
 fn stack(object: &Object, symbol: &Symbol) -> u32 {
     let symbols = object.symbols();
-    let sizes = attributes(object, ".nv.info").iter().filter_map(|attribute| match attribute.value {
+    let sizes = object.attributes(".nv.info").iter().filter_map(|attribute| match attribute.value {
         Value::PerSymbol { symbol: index, value } if attribute.code == AttrCode::MIN_STACK_SIZE => {
             symbols.get(index as usize).filter(|s| s.name == symbol.name).map(|_| value)
         }

@@ -41,6 +41,13 @@ for usage in usages:
     print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 ";
 
+/// Says whether ptxas takes so many times more CPU time than we do; not enough is an error.
+pub fn judge(ratio: f64, bar: f64) -> Result<()> {
+    let met = ratio >= bar;
+    println!("CPU time: {ratio:.1} times less, bar {bar}: {}", if met { "ok" } else { "MISSED" });
+    if met { Ok(()) } else { Err("1 bar missed".into()) }
+}
+
 pub fn measure(program: &Path, arguments: &[&str]) -> Result<Usage> {
     let [usages] = measure_in_turn([(program, arguments)], 1)?;
     usages.into_iter().next().ok_or_else(|| "no measurement was printed".into())

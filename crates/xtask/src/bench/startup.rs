@@ -1,6 +1,6 @@
 //! `bench startup`: one small kernel from PTX to cubin, ptxas and sassafras in turn, many times.
 
-use super::measure::{Usage, measure_in_turn};
+use super::measure::{Usage, judge, measure_in_turn};
 use crate::tools::Tools;
 use crate::{Result, shell};
 
@@ -45,9 +45,7 @@ fn report(theirs: &Times, own: &Times) -> Result<()> {
     }
     let ratio = theirs.median / own.median;
     println!("best against best: {:.1} times less", theirs.best / own.best);
-    let met = ratio >= CPU_BAR;
-    println!("CPU time: {ratio:.1} times less, bar {CPU_BAR}: {}", if met { "ok" } else { "MISSED" });
-    if met { Ok(()) } else { Err("1 bar missed".into()) }
+    judge(ratio, CPU_BAR)
 }
 
 #[cfg(test)]

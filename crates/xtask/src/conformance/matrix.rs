@@ -11,6 +11,7 @@ use super::tensor_text::registers;
 use super::{Bar, Options, compile_ours, compile_theirs, list_differences};
 use crate::tools::Tools;
 use crate::{Result, shell};
+use gpu::runline::splitmix64;
 use rayon::prelude::*;
 use sim::Machine;
 use sim::ptx::Launch;
@@ -296,7 +297,7 @@ impl Form {
     /// The memory before the kernel.
     fn contents(&self, set: u32) -> Vec<u8> {
         let words = if self.has_memory() { MATRIX + 2 * TILE } else { MATRIX } / 4;
-        let word = |index: usize| (mixed(index as u64) >> 32) as u32;
+        let word = |index: usize| (splitmix64(0, index as u64) >> 32) as u32;
         let mut bytes: Vec<u8> = (0..words).flat_map(|index| (word(index) & set).to_le_bytes()).collect();
         let metadata = self.slots().into_iter().find(|(name, ..)| *name == METADATA);
         if let (Some((_, _, place)), "mma.sp") = (metadata, self.family) {
@@ -392,14 +393,6 @@ fn instruction(what: &str) -> String {
     }
 }
 
-/// SplitMix64: the same on every machine.
-fn mixed(index: u64) -> u64 {
-    let mut word = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -412,7 +405,7 @@ mod tests {
     fn metadata_names_two_of_four() {
         let pairs = |ptx: &str| -> Vec<(u32, u32)> {
             let form = form(ptx, "mma.sp");
-            let words = (0..64).map(|index| form.metadata(mixed(index) as u32));
+            let words = (0..64).map(|index| form.metadata(splitmix64(0, index) as u32));
             words
                 .flat_map(|word| (0..8).map(move |at| (word >> (4 * at) & 3, word >> (4 * at + 2) & 3)))
                 .collect()

@@ -160,12 +160,7 @@ impl Warp {
         for lane in lanes(now.mask) {
             let stop = |kind| (kind, lane);
             let undefined = |what: String| (FaultKind::Undefined { what: format!("a copy of {what}") }, lane);
-            // An H200 stops with error 700.
-            if let (Space::Shared | Space::Local, _) = tensor.map.space.locate(maps[lane]) {
-                return Err(undefined(
-                    "a tensor whose map is not in global, constant or parameter memory".into(),
-                ));
-            }
+            tensor_map::readable(tensor.map.space.locate(maps[lane]).0).map_err(undefined)?;
             let map = self.map_at(now, lane, (tensor.map.space, maps[lane])).map_err(stop)?;
             let map = TensorMap::read(&map).map_err(undefined)?;
             if map.rank != tensor.corner.len() {

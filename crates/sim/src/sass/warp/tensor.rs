@@ -6,7 +6,7 @@ use crate::ptx::decode::memory::atomic_function;
 use crate::ptx::memory::Space;
 use crate::sass::flight::{Combine, Flight, Origin, Piece, Place};
 use crate::sass::program::{TensorCopy, TensorWay};
-use crate::tensor_map::{AXES, BYTES, Cell, TensorMap, writable};
+use crate::tensor_map::{AXES, BYTES, Cell, TensorMap, readable, writable};
 use std::sync::Arc;
 
 impl Warp {
@@ -66,11 +66,7 @@ impl Warp {
 
     fn tensor_map(&mut self, now: &mut Now, lane: usize, address: u64) -> Result<TensorMap, Stop> {
         const PART: usize = 64;
-        // An H200 stops with error 700.
-        if let Space::Shared | Space::Local = Space::of_generic(address) {
-            let what = "a tensor whose map is not in global, constant or parameter memory".into();
-            return Err((FaultKind::Undefined { what }, lane));
-        }
+        readable(Space::of_generic(address)).map_err(|what| (FaultKind::Undefined { what }, lane))?;
         let mut bytes = [0; BYTES];
         for (part, place) in bytes.chunks_exact_mut(PART).enumerate() {
             let address = address.wrapping_add((part * PART) as u64);
