@@ -4,47 +4,19 @@
 //! needed for the code to be right ask for fuel first (`--fuel`), so that a wrong one is found by bisection: with less
 //! fuel than it takes to come to it, the code is right.
 
-use crate::bank0::Machine;
-use crate::launch::Occupancy;
-use crate::{
-    Failure, Options, Times, alone, bundles, combine, convergence, counters, edges, hoist, induction,
-    legalize, local, logic, order, progress, select, simplify, sink, uniform, unroll,
+use crate::codegen::{
+    convergence_barriers, critical_edges, legalize, remat_uniform, sched_prepass, wgmma_tuples,
+    yield_insertion,
+};
+use crate::context::target::Machine;
+use crate::context::{Context, Failure, Fuel, Options, Times};
+use crate::module::launch_bounds::Occupancy;
+use crate::opt::{
+    combine, elide_waterfall, if_convert, iv_elim, licm, narrow_iv, predicate_logic, simplify, sink, uniform,
+    unroll,
 };
 use ori::Function;
 use std::fmt::Write;
-
-/// What passes have beside the function.
-pub struct Context {
-    pub machine: &'static Machine,
-    /// General registers that a thread may have.
-    pub registers: u32,
-    /// How many blocks run at once, if their size is known.
-    pub occupancy: Option<Occupancy>,
-    /// Those that are enough for the code as it is ordered, and with more of which fewer threads run at once.
-    pub enough: Option<u32>,
-    pub fuel: Fuel,
-}
-
-/// How many rewrites are left; `None` is no limit.
-pub struct Fuel(Option<u32>);
-
-impl Fuel {
-    pub fn new(rewrites: Option<u32>) -> Fuel {
-        Fuel(rewrites)
-    }
-
-    /// May one more thing be rewritten?
-    pub fn burn(&mut self) -> bool {
-        match &mut self.0 {
-            None => true,
-            Some(0) => false,
-            Some(left) => {
-                *left -= 1;
-                true
-            }
-        }
-    }
-}
 
 struct Pass {
     name: &'static str,
@@ -56,22 +28,22 @@ struct Pass {
 const PASSES: &[Pass] = &[
     Pass { name: "simplify", level: 0, run: |f, _| simplify::run(f) },
     Pass { name: "combine", level: 1, run: combine::run },
-    Pass { name: "counters", level: 1, run: counters::run },
-    Pass { name: "induction", level: 1, run: induction::run },
-    Pass { name: "select", level: 1, run: select::run },
+    Pass { name: "narrow-iv", level: 1, run: narrow_iv::run },
+    Pass { name: "iv-elim", level: 1, run: iv_elim::run },
+    Pass { name: "if-convert", level: 1, run: if_convert::run },
     Pass { name: "unroll", level: 2, run: unroll::run },
-    Pass { name: "logic", level: 1, run: logic::run },
-    Pass { name: "alone", level: 1, run: |f, _| alone::run(f) },
-    Pass { name: "hoist", level: 1, run: hoist::run },
-    Pass { name: "progress", level: 0, run: |f, c| progress::run(f, c.machine) },
+    Pass { name: "predicate-logic", level: 1, run: predicate_logic::run },
+    Pass { name: "elide-waterfall", level: 1, run: |f, _| elide_waterfall::run(f) },
+    Pass { name: "licm", level: 1, run: licm::run },
+    Pass { name: "yield-insertion", level: 0, run: |f, c| yield_insertion::run(f, c.machine) },
     Pass { name: "uniform", level: 0, run: uniform::run },
     Pass { name: "sink", level: 1, run: sink::run },
-    Pass { name: "bundles", level: 0, run: |f, c| bundles::run(f, c.machine) },
-    Pass { name: "convergence", level: 0, run: |f, c| convergence::run(f, c.machine) },
-    Pass { name: "split-edges", level: 0, run: |f, c| edges::run(f, c.machine) },
+    Pass { name: "wgmma-tuples", level: 0, run: |f, c| wgmma_tuples::run(f, c.machine) },
+    Pass { name: "convergence-barriers", level: 0, run: |f, c| convergence_barriers::run(f, c.machine) },
+    Pass { name: "critical-edges", level: 0, run: |f, c| critical_edges::run(f, c.machine) },
     Pass { name: "legalize", level: 0, run: |f, c| legalize::run(f, c.machine) },
-    Pass { name: "local", level: 0, run: |f, _| local::run(f) },
-    Pass { name: "order", level: 1, run: order::run },
+    Pass { name: "remat-uniform", level: 0, run: |f, _| remat_uniform::run(f) },
+    Pass { name: "sched-prepass", level: 1, run: sched_prepass::run },
 ];
 
 /// Passes that code for a debugger does without: every write of a PTX register stays, whoever needs it.
@@ -80,33 +52,45 @@ const NOT_FOR_DEBUGGERS: &[&str] = &["simplify", "unroll"];
 #[cfg(test)]
 const ORDER: &[(&str, &str, &str)] = &[
     ("simplify", "combine", "a parameter that is always the same value is that value"),
-    ("combine", "counters", "it looks for the words of counts and bounds, and combines what is left of them"),
-    ("counters", "induction", "counters of one word may advance with others"),
-    ("combine", "induction", "constants and sums stand in the instructions that add them"),
-    ("combine", "select", "what is computed twice or not at all makes no side longer"),
-    ("counters", "unroll", "the test of a counter of one word is shorter"),
-    ("select", "unroll", "a branch around a few instructions is no further block"),
-    ("unroll", "alone", "it looks for the operands of copies where they were computed"),
-    ("unroll", "logic", "the tests of several iterations are joined"),
-    ("select", "logic", "conditions of branches that became selects are joined, too"),
-    ("logic", "uniform", "what is left of conditions is brought to uniform registers"),
-    ("select", "sink", "what both sides of a branch compute is used behind it"),
+    (
+        "combine",
+        "narrow-iv",
+        "it looks for the words of counts and bounds, and combines what is left of them",
+    ),
+    ("narrow-iv", "iv-elim", "counters of one word may advance with others"),
+    ("combine", "iv-elim", "constants and sums stand in the instructions that add them"),
+    ("combine", "if-convert", "what is computed twice or not at all makes no side longer"),
+    ("narrow-iv", "unroll", "the test of a counter of one word is shorter"),
+    ("if-convert", "unroll", "a branch around a few instructions is no further block"),
+    ("unroll", "elide-waterfall", "it looks for the operands of copies where they were computed"),
+    ("unroll", "predicate-logic", "the tests of several iterations are joined"),
+    ("if-convert", "predicate-logic", "conditions of branches that became selects are joined, too"),
+    ("predicate-logic", "uniform", "what is left of conditions is brought to uniform registers"),
+    ("if-convert", "sink", "what both sides of a branch compute is used behind it"),
     ("uniform", "sink", "descriptors that a block computes for itself are needed by fewer others"),
-    ("alone", "sink", "it looks for the operands of copies where they were computed"),
-    ("hoist", "uniform", "what is the same for a warp is brought to uniform registers where it is needed"),
-    ("alone", "uniform", "operands that come to a block of products are computed with theirs"),
-    ("alone", "convergence", "it looks where threads are made to meet"),
-    ("select", "convergence", "a branch that is gone needs no region"),
-    ("simplify", "bundles", "words are followed through values, not through copies of them"),
-    ("simplify", "convergence", "blocks that only follow another one need no region"),
-    ("progress", "uniform", "where threads let each other pass uniform registers don't last"),
-    ("progress", "convergence", "where threads must let others pass they need not meet again"),
-    ("bundles", "split-edges", "words that become one parameter are packed at the end of the predecessor"),
-    ("convergence", "split-edges", "regions add blocks and edges"),
-    ("convergence", "legalize", "regions add instructions"),
-    ("legalize", "local", "constants that got uniform registers are among what is brought"),
-    ("local", "order", "what a block computes again has a place in its order"),
-    ("legalize", "order", "constants that got registers have a place in the order, too"),
+    ("elide-waterfall", "sink", "it looks for the operands of copies where they were computed"),
+    ("licm", "uniform", "what is the same for a warp is brought to uniform registers where it is needed"),
+    ("elide-waterfall", "uniform", "operands that come to a block of products are computed with theirs"),
+    ("elide-waterfall", "convergence-barriers", "it looks where threads are made to meet"),
+    ("if-convert", "convergence-barriers", "a branch that is gone needs no region"),
+    ("simplify", "wgmma-tuples", "words are followed through values, not through copies of them"),
+    ("simplify", "convergence-barriers", "blocks that only follow another one need no region"),
+    ("yield-insertion", "uniform", "where threads let each other pass uniform registers don't last"),
+    (
+        "yield-insertion",
+        "convergence-barriers",
+        "where threads must let others pass they need not meet again",
+    ),
+    (
+        "wgmma-tuples",
+        "critical-edges",
+        "words that become one parameter are packed at the end of the predecessor",
+    ),
+    ("convergence-barriers", "critical-edges", "regions add blocks and edges"),
+    ("convergence-barriers", "legalize", "regions add instructions"),
+    ("legalize", "remat-uniform", "constants that got uniform registers are among what is brought"),
+    ("remat-uniform", "sched-prepass", "what a block computes again has a place in its order"),
+    ("legalize", "sched-prepass", "constants that got registers have a place in the order, too"),
 ];
 
 /// Do two levels turn on the same passes?

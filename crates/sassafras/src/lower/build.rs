@@ -4,7 +4,8 @@
 //! effect ([`Lower::effect`]) and the write of the result ([`Lower::set`]) obey it. A result keeps its register's old
 //! value where the guard is false.
 
-use super::{Lower, graph};
+use super::Lower;
+use super::control::cfg;
 use ori::entity::Entity;
 use ori::{Arg, Edge, File, InstData, Op, Pseudo, Terminator, Value};
 use ptx::Type;
@@ -19,7 +20,7 @@ pub const NOT_PT: Arg = Arg::True(false);
 /// Reading.
 impl Lower<'_, '_> {
     /// What a register holds here.
-    pub(super) fn read(&mut self, reg: ast::Reg) -> Value {
+    pub(crate) fn read(&mut self, reg: ast::Reg) -> Value {
         if let Some(value) = self.now.get(&reg) {
             return *value;
         }
@@ -30,7 +31,7 @@ impl Lower<'_, '_> {
     }
 
     /// An operand of up to 32 bits: a register, or a constant of type `ty`.
-    pub(super) fn word(&mut self, operand: &Operand, ty: Type) -> Option<Arg> {
+    pub(crate) fn word(&mut self, operand: &Operand, ty: Type) -> Option<Arg> {
         match operand {
             Operand::Reg(_) | Operand::Part { .. } => match self.whole(operand)? {
                 Arg::Use(u) => {
@@ -49,7 +50,7 @@ impl Lower<'_, '_> {
     }
 
     /// The two words of an operand of 64 bits.
-    pub(super) fn words(&mut self, operand: &Operand, ty: Type) -> Option<[Arg; 2]> {
+    pub(crate) fn words(&mut self, operand: &Operand, ty: Type) -> Option<[Arg; 2]> {
         if let Operand::Reg(_) | Operand::Part { .. } = operand {
             let Arg::Use(u) = self.whole(operand)? else { return None };
             let first = u.part.map_or(0, |p| p.first);
@@ -66,7 +67,7 @@ impl Lower<'_, '_> {
     }
 
     /// An operand of 64 bits as one value.
-    pub(super) fn wide(&mut self, operand: &Operand, ty: Type) -> Option<Value> {
+    pub(crate) fn wide(&mut self, operand: &Operand, ty: Type) -> Option<Value> {
         if let Operand::Reg(reg) = operand {
             let value = self.read(*reg);
             return (self.kernel.code.values[value].words == 2).then_some(value);
@@ -76,7 +77,7 @@ impl Lower<'_, '_> {
     }
 
     /// A register, or an element of a vector register, whatever its width.
-    pub(super) fn whole(&mut self, operand: &Operand) -> Option<Arg> {
+    pub(crate) fn whole(&mut self, operand: &Operand) -> Option<Arg> {
         match operand {
             Operand::Reg(reg) => Some(self.read(*reg).into()),
             Operand::Part { reg, part, negated: false } => {
@@ -98,7 +99,7 @@ impl Lower<'_, '_> {
     }
 
     /// A predicate operand: `%p`, `!%p`, or a constant.
-    pub(super) fn predicate(&mut self, operand: &Operand) -> Option<Arg> {
+    pub(crate) fn predicate(&mut self, operand: &Operand) -> Option<Arg> {
         match operand {
             Operand::Reg(reg) => Some(self.read(*reg).into()),
             Operand::Not(reg) => Some(Arg::not(self.read(*reg))),
@@ -108,7 +109,7 @@ impl Lower<'_, '_> {
     }
 
     /// The value that an argument names, in a register.
-    pub(super) fn in_register(&mut self, arg: Arg) -> Arg {
+    pub(crate) fn in_register(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Imm(_) | Arg::Const { .. } | Arg::Address { .. } => {
                 self.emit(sass::Op::MOV, &[], 1, &[arg]).into()
@@ -138,16 +139,16 @@ pub fn constant(operand: &Operand, ty: Type) -> Option<u64> {
 /// Appending.
 impl Lower<'_, '_> {
     /// Does the machine have this operation at all?
-    pub(super) fn has(&self, op: sass::Op) -> bool {
+    pub(crate) fn has(&self, op: sass::Op) -> bool {
         sass::Form::of(op).iter().any(|f| f.isas.contains(self.machine.isa))
     }
 
     /// Does the machine have a form with these modifiers and kinds of operands?
-    pub(super) fn takes(&self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> bool {
+    pub(crate) fn takes(&self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> bool {
         sass::legal(self.machine.isa, op, modifiers, operands)
     }
 
-    pub(super) fn data(&self, op: Op, modifiers: &[M], results: &[Value], args: &[Arg]) -> InstData {
+    pub(crate) fn data(&self, op: Op, modifiers: &[M], results: &[Value], args: &[Arg]) -> InstData {
         InstData {
             op,
             modifiers: modifiers.into(),
@@ -160,27 +161,27 @@ impl Lower<'_, '_> {
 
     /// A machine operation with one result of the R file. What the machine can't take (constants at the wrong
     /// place, two of them) is put right by legalization.
-    pub(super) fn emit(&mut self, op: sass::Op, modifiers: &[M], words: u8, args: &[Arg]) -> Value {
+    pub(crate) fn emit(&mut self, op: sass::Op, modifiers: &[M], words: u8, args: &[Arg]) -> Value {
         let result = self.kernel.code.value(File::R, words);
         self.emit_to(op, modifiers, &[result], args);
         result
     }
 
     /// A machine operation whose first result is a predicate; the machine's second predicate result is left out.
-    pub(super) fn emit_p(&mut self, op: sass::Op, modifiers: &[M], args: &[Arg]) -> Value {
+    pub(crate) fn emit_p(&mut self, op: sass::Op, modifiers: &[M], args: &[Arg]) -> Value {
         let result = self.kernel.code.value(File::P, 1);
         self.emit_to(op, modifiers, &[result], args);
         result
     }
 
-    pub(super) fn emit_to(&mut self, op: sass::Op, modifiers: &[M], results: &[Value], args: &[Arg]) {
+    pub(crate) fn emit_to(&mut self, op: sass::Op, modifiers: &[M], results: &[Value], args: &[Arg]) {
         let data = self.data(Op::Machine(op), modifiers, results, args);
         self.kernel.code.append(self.block, data);
     }
 
     /// A machine operation that does more than compute its results: it obeys the instruction's guard, and its
     /// results have any bits where that is false.
-    pub(super) fn effect(&mut self, op: sass::Op, modifiers: &[M], results: &[Value], args: &[Arg]) {
+    pub(crate) fn effect(&mut self, op: sass::Op, modifiers: &[M], results: &[Value], args: &[Arg]) {
         let mut data = self.data(Op::Machine(op), modifiers, results, args);
         if let Some((predicate, negated)) = self.guard {
             let kept = results.iter().map(|r| self.undefined_like(*r)).collect();
@@ -190,7 +191,7 @@ impl Lower<'_, '_> {
     }
 
     /// Effects that also depend on a condition.
-    pub(super) fn under(&mut self, condition: Arg, body: impl FnOnce(&mut Self)) {
+    pub(crate) fn under(&mut self, condition: Arg, body: impl FnOnce(&mut Self)) {
         let outer = self.guard;
         let both = match outer {
             None => condition,
@@ -208,7 +209,7 @@ impl Lower<'_, '_> {
     }
 
     /// Runs some code where a predicate holds, and returns what it makes of some values.
-    pub(super) fn where_true(
+    pub(crate) fn where_true(
         &mut self,
         predicate: Value,
         before: Vec<Value>,
@@ -232,7 +233,7 @@ impl Lower<'_, '_> {
     }
 
     /// Words side by side, as one value.
-    pub(super) fn pack(&mut self, words: &[Arg]) -> Value {
+    pub(crate) fn pack(&mut self, words: &[Arg]) -> Value {
         let mut registers: SmallVec<[Arg; 4]> = SmallVec::new();
         for word in words {
             // Words of a value are values themselves: zero gets a register, too.
@@ -248,7 +249,7 @@ impl Lower<'_, '_> {
     }
 
     /// A value of its own with the bits of an argument.
-    pub(super) fn copy(&mut self, arg: Arg) -> Value {
+    pub(crate) fn copy(&mut self, arg: Arg) -> Value {
         match arg {
             Arg::Use(u) if u.is_plain() => {
                 if u.part.is_none() {
@@ -265,7 +266,7 @@ impl Lower<'_, '_> {
     }
 
     /// How many words an argument has.
-    pub(super) fn count(&self, arg: &Arg) -> u8 {
+    pub(crate) fn count(&self, arg: &Arg) -> u8 {
         match arg {
             Arg::Use(u) => u.part.map_or(self.kernel.code.values[u.value].words, |p| p.count),
             _ => 1,
@@ -277,7 +278,7 @@ impl Lower<'_, '_> {
 impl Lower<'_, '_> {
     /// Gives a destination its value: a register, an element of one, a vector of registers, or nothing (`_`). The value
     /// is as wide as the destination.
-    pub(super) fn set(&mut self, operand: &Operand, value: Value) -> Option<()> {
+    pub(crate) fn set(&mut self, operand: &Operand, value: Value) -> Option<()> {
         let body = self.body;
         match operand {
             Operand::Reg(reg) => self.set_reg(*reg, value),
@@ -321,7 +322,7 @@ impl Lower<'_, '_> {
     }
 
     /// How many bits a destination holds; `None` for `_`.
-    pub(super) fn width(&self, operand: &Operand) -> Option<u32> {
+    pub(crate) fn width(&self, operand: &Operand) -> Option<u32> {
         match operand {
             Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.body.reg_decl(*reg).0.ty.bits()),
             _ => None,
@@ -336,7 +337,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    pub(super) fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
+    pub(crate) fn set_reg(&mut self, reg: ast::Reg, value: Value) -> Option<()> {
         let data = self.kernel.code.values[value];
         if self.shape(reg) != (data.file, data.words) {
             return None;
@@ -351,16 +352,16 @@ impl Lower<'_, '_> {
     }
 
     /// Carries the carry flag of `add.cc` and its kin.
-    pub(super) fn set_carry(&mut self, value: Value) -> Option<()> {
-        self.set_reg(graph::CARRY, value)
+    pub(crate) fn set_carry(&mut self, value: Value) -> Option<()> {
+        self.set_reg(cfg::CARRY, value)
     }
 
-    pub(super) fn carry(&mut self) -> Arg {
-        self.read(graph::CARRY).into()
+    pub(crate) fn carry(&mut self) -> Arg {
+        self.read(cfg::CARRY).into()
     }
 
     /// Lowers something in blocks of its own that only threads come to for which the guard holds.
-    pub(super) fn under_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+    pub(crate) fn under_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         let Some((predicate, negated)) = self.guard.take() else { return lower(self) };
         let (inside, after) = (self.kernel.code.block(), self.kernel.code.block());
         let before = self.now.clone();

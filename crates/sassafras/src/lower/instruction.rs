@@ -4,7 +4,8 @@
 //! understood, and the instruction is refused: nothing of it can get lost.
 
 use super::Lower;
-use crate::{Failure, reconfigure};
+use crate::context::Failure;
+use crate::module::setmaxnreg;
 use ori::Value;
 use ptx::Type;
 use ptx::ast::{self, Operand};
@@ -112,7 +113,7 @@ impl<'a> Ins<'a> {
 }
 
 impl<'a> Lower<'_, 'a> {
-    pub(super) fn inst(&mut self, inst: &ast::Inst) -> Result<(), Failure> {
+    pub(crate) fn inst(&mut self, inst: &ast::Inst) -> Result<(), Failure> {
         let (module, body): (&'a ast::Module, &'a ast::Body) = (self.module, self.body);
         let opcode = &module.opcodes[inst.opcode.0 as usize];
         let ins = Ins::new(opcode, body.list(inst.operands));
@@ -135,7 +136,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The predicate of a guard, and whether it is negated.
-    pub(super) fn guard(
+    pub(crate) fn guard(
         &mut self,
         guard: ast::Guard,
         span: ptx::diag::Span,
@@ -190,7 +191,7 @@ impl<'a> Lower<'_, 'a> {
             (name, _) if name.starts_with("createpolicy") => self.memory(ins),
             (name, _) if name.starts_with("multimem") => self.multimem(ins),
             ("activemask" | "elect" | "match" | "redux" | "shfl" | "vote", _) => self.warp(ins),
-            (reconfigure::INCREASE | reconfigure::DECREASE, _) => self.reconfigure(ins),
+            (setmaxnreg::INCREASE | setmaxnreg::DECREASE, _) => self.reconfigure(ins),
             ("nanosleep" | "pmevent" | "pmevent.mask" | "trap" | "brkpt" | "griddepcontrol", _) => {
                 self.warp(ins)
             }

@@ -1,14 +1,14 @@
-//! Instructions that become a routine: PTX of our own (`src/library/*.ptx`), put in at the place of use.
+//! Instructions that become a routine: PTX of our own (`src/lower/library/*.ptx`), put in at the place of use.
 //!
 //! A routine is a `.func` whose parameters and results are registers. Writing them in PTX keeps them readable, lets
 //! the interpreter run them, and makes them work on every target. A routine is read when it is needed.
 
-use super::call::ParamWords;
-use super::graph::End;
+use super::control::call::ParamWords;
+use super::control::cfg::End;
 use super::{Env, Lines, Lower};
-use crate::data::Data;
-use crate::launch::Bounds;
-use crate::pragmas::Conventions;
+use crate::module::data::Data;
+use crate::module::launch_bounds::Bounds;
+use crate::module::pragmas::Conventions;
 use ori::{Arg, Edge, Terminator, Value};
 use ptx::ast::{self, Item, ParamPlace, Reg};
 use rustc_hash::FxHashMap;
@@ -32,7 +32,7 @@ macro_rules! routines {
     ($($file:literal: $($name:literal)*;)*) => {
         [$($(Routine {
             name: $name,
-            file: include_str!(concat!("../library/", $file, ".ptx")),
+            file: include_str!(concat!("library/", $file, ".ptx")),
             text: OnceLock::new(),
             read: OnceLock::new(),
         }),*),*]
@@ -85,7 +85,7 @@ fn registers(params: &[ast::Param]) -> Vec<Reg> {
 impl Lower<'_, '_> {
     /// Puts a routine in here and returns its results. `None` if there is no such routine, or it can't be lowered
     /// for this machine.
-    pub(super) fn routine(&mut self, name: &str, args: &[Arg]) -> Option<Vec<Value>> {
+    pub(crate) fn routine(&mut self, name: &str, args: &[Arg]) -> Option<Vec<Value>> {
         let (module, function) = find(name)?;
         let body = function.body.as_ref()?;
         let values: Vec<Value> = args
@@ -151,7 +151,7 @@ impl Lower<'_, '_> {
     }
     /// A value that is worked out by `work` where a predicate holds (or doesn't, if negated), and is `otherwise`
     /// elsewhere.
-    pub(super) fn where_holds(
+    pub(crate) fn where_holds(
         &mut self,
         (predicate, negated): (Value, bool),
         otherwise: Value,

@@ -5,9 +5,9 @@
 //! predecessor. What the slots of the frame hold is followed through the whole function: where ways meet, a slot holds
 //! what it holds on all of them.
 
-use super::{Limits, ceilings, undefined};
-use crate::abi::Convention;
-use crate::mir::{Code, Line, Origin};
+use super::{Limits, reg_limits, undefined};
+use crate::mach::abi::Convention;
+use crate::mach::inst::{Code, Line, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
 use rustc_hash::FxHashMap;
@@ -28,7 +28,7 @@ pub struct Claims {
 }
 
 pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) -> Result<(), String> {
-    ceilings::check(function, code, limits, isa)?;
+    reg_limits::check(function, code, limits, isa)?;
     return_address(function, code)?;
     let checker = Checker::new(function, code, isa);
     for &block in &code.order {

@@ -1,6 +1,6 @@
 //! What is known of a function before any value has a place.
 
-use crate::abi::Convention;
+use crate::mach::abi::Convention;
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};

@@ -1,9 +1,9 @@
 //! What becomes of an instruction: its arguments come into registers, its results get places, and a line is written.
 
 use super::facts::accumulator;
-use super::{Allocator, Trouble, address, ceilings, early_writer, place_in};
-use crate::legalize;
-use crate::mir::{Line, Origin};
+use super::{Allocator, Trouble, address, early_writer, place_in, reg_limits};
+use crate::codegen::legalize;
+use crate::mach::inst::{Line, Origin};
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Op, Pseudo, Value};
 use smallvec::SmallVec;
@@ -75,7 +75,7 @@ impl Allocator<'_> {
     pub(super) fn lower_ceiling(&mut self, data: &InstData) -> Result<(), Trouble> {
         let file = self.file(File::R);
         let before = self.files[file].ceiling();
-        let there = self.limits.usable(ceilings::after(data, u32::from(u8::MAX)));
+        let there = self.limits.usable(reg_limits::after(data, u32::from(u8::MAX)));
         if usize::from(there) >= before {
             return Ok(());
         }

@@ -1,0 +1,4 @@
+//! Facts about a function that passes ask for. An analysis changes nothing.
+
+pub mod convergent_loops;
+pub mod known_bits;

@@ -1,0 +1,9 @@
+//! Passes that code needs before register allocation, and the scheduler.
+
+pub mod convergence_barriers;
+pub mod critical_edges;
+pub mod legalize;
+pub mod remat_uniform;
+pub mod sched_prepass;
+pub mod wgmma_tuples;
+pub mod yield_insertion;

@@ -1,0 +1,660 @@
+//! Calls, and the `.param` variables of device functions.
+//!
+//! A `.param` variable of a body, or a formal parameter of a device function, has no address: its words are registers
+//! like any other ([`ParamWords`]), which `ld.param` and `st.param` read and write. A call moves them where the
+//! convention wants them. Only a formal parameter whose address is taken has one: it is copied to the stack on entry,
+//! and stays there, as with ptxas.
+
+use crate::context::target::Machine;
+use crate::lower::Lower;
+use crate::lower::build::RZ;
+use crate::lower::instruction::Ins;
+use crate::lower::texture::gradient;
+use crate::mach::abi::{self, Asked, Convention, Shape, Signature, Slot};
+use crate::module::pragmas::Conventions;
+use ori::{Arg, File, Fixed, Op, Part, Pseudo, Use, Value};
+use ptx::Type;
+use ptx::ast::{self, Item, Operand, Param, ParamPlace, Reg, Space, Stmt, Symbol, SymbolKind};
+use rustc_hash::FxHashMap;
+use sass::M;
+
+/// The words of the `.param` variables that are not in memory: numbers behind those of the declared registers.
+#[derive(Clone, Debug, Default)]
+pub struct ParamWords {
+    first: u32,
+    words: FxHashMap<Symbol, (Reg, Shape)>,
+    /// The formal parameters that the body takes the address of: their words are what comes in, not what is read.
+    in_memory: Vec<Symbol>,
+}
+
+impl ParamWords {
+    pub fn new(module: &ast::Module, body: &ast::Body, function: Option<&ast::Function>) -> ParamWords {
+        let declared = |d: &ast::RegDecl| d.first.0 + d.range.unwrap_or(1);
+        let first = body.regs.iter().map(declared).max().unwrap_or(0);
+        let mut all = ParamWords { first, words: FxHashMap::default(), in_memory: Vec::new() };
+        let mut next = first;
+        for stmt in &body.stmts {
+            if let Stmt::Variable(v) = stmt
+                && v.space == Space::Param
+                && let SymbolKind::Variable { bytes, align, .. } = module.symbols[v.symbol.0 as usize].kind
+            {
+                for i in 0..v.range.unwrap_or(1) {
+                    let shape = Shape { bytes: bytes as u32, align: align as u32 };
+                    all.add(Symbol(v.symbol.0 + i), shape, &mut next);
+                }
+            }
+        }
+        if let Some(function) = function.filter(|f| !f.entry) {
+            for param in function.returns.iter().chain(&function.params) {
+                if let ParamPlace::Memory(symbol) = param.place {
+                    all.add(symbol, shape(param), &mut next);
+                }
+            }
+            all.in_memory = addresses_taken(module, body);
+            all.in_memory
+                .retain(|symbol| function.params.iter().any(|p| p.place == ParamPlace::Memory(*symbol)));
+        }
+        all
+    }
+
+    /// Does this address name a formal parameter that is on the stack?
+    pub fn is_in_memory(&self, body: &ast::Body, address: &Operand) -> bool {
+        let Operand::Address(range) = address else { return false };
+        let is_one = |o: &Operand| matches!(o, Operand::Symbol(s) if self.in_memory.contains(s));
+        body.list(*range).first().is_some_and(is_one)
+    }
+
+    fn add(&mut self, symbol: Symbol, shape: Shape, next: &mut u32) {
+        self.words.insert(symbol, (Reg(*next), shape));
+        *next += shape.words();
+    }
+
+    /// Is this register one of them?
+    pub fn contains(&self, reg: Reg) -> bool {
+        reg.0 >= self.first
+    }
+
+    pub fn all(&self, symbol: Symbol) -> impl Iterator<Item = Reg> + use<> {
+        let (first, words) = self.words.get(&symbol).map_or((0, 0), |(r, s)| (r.0, s.words()));
+        (first..first + words).map(Reg)
+    }
+
+    pub fn has(&self, symbol: Symbol) -> bool {
+        self.words.contains_key(&symbol) && !self.in_memory.contains(&symbol)
+    }
+
+    /// The variable, and the offset in it, that an address names.
+    pub fn find(&self, body: &ast::Body, address: &Operand) -> Option<(Symbol, u32)> {
+        let Operand::Address(range) = address else { return None };
+        let (symbol, offset) = match body.list(*range) {
+            [Operand::Symbol(s)] => (*s, 0),
+            [Operand::Symbol(s), Operand::Offset(n)] => (*s, u32::try_from(*n).ok()?),
+            _ => return None,
+        };
+        self.has(symbol).then_some((symbol, offset))
+    }
+}
+
+/// The symbols that a body has addresses of in registers.
+fn addresses_taken(module: &ast::Module, body: &ast::Body) -> Vec<Symbol> {
+    let mut taken = Vec::new();
+    for stmt in &body.stmts {
+        let Stmt::Inst(inst) = stmt else { continue };
+        if !matches!(module.opcodes[inst.opcode.0 as usize].mnemonic, "mov" | "cvta") {
+            continue;
+        }
+        for operand in body.list(inst.operands) {
+            match operand {
+                Operand::Symbol(symbol) => taken.push(*symbol),
+                Operand::Sum(range) => taken.extend(body.list(*range).iter().filter_map(|o| match o {
+                    Operand::Symbol(symbol) => Some(*symbol),
+                    _ => None,
+                })),
+                _ => {}
+            }
+        }
+    }
+    taken.sort_unstable();
+    taken.dedup();
+    taken
+}
+
+pub fn shape(param: &Param) -> Shape {
+    Shape { bytes: param.bytes() as u32, align: param.alignment() as u32 }
+}
+
+pub fn shapes(list: &[Param]) -> Vec<Shape> {
+    list.iter().map(shape).collect()
+}
+
+fn signature(asked: Asked, returns: &[Param], params: &[Param]) -> Signature {
+    Signature::new(asked, &shapes(returns), &shapes(params))
+}
+
+/// A function's type as `nvlink` compares it: the result and the parameters, each a letter for its scalar type, and how
+/// many there are in an array; then what is asked for. What ptxas writes, for all types that it takes.
+pub fn prototype_text(asked: Asked, returns: &[Param], params: &[Param]) -> String {
+    let letter = |param: &Param| match (param.ty.bits() * u32::from(param.vector.max(1)), param.ty.name()) {
+        (32, "f32") => 'f',
+        (64, "f64") => 'd',
+        (8, _) => 'b',
+        (16, _) => 'h',
+        (32, _) => 'i',
+        (64, _) => 'l',
+        _ => 'x',
+    };
+    let mut text = "#".to_string();
+    if returns.is_empty() {
+        text.push('v');
+    }
+    for param in returns.iter().chain(params) {
+        text.push(letter(param));
+        if !param.dims.is_empty() {
+            let count: u64 = param.dims.iter().map(|n| n.unwrap_or(0)).product();
+            text += &count.to_string();
+        }
+    }
+    text + &asked.text(&shapes(returns), &shapes(params))
+}
+
+/// What is called.
+struct Callee<'a> {
+    /// A function by name, or an address in a register.
+    symbol: Option<Symbol>,
+    address: Option<Value>,
+    asked: Asked,
+    prototype: Prototype<'a>,
+}
+
+/// The formal results and parameters of a function, and its directives.
+#[derive(Clone, Copy)]
+pub struct Prototype<'a> {
+    pub returns: &'a [Param],
+    pub params: &'a [Param],
+    pub directives: &'a [ast::FunctionDirective<'a>],
+}
+
+impl<'a> Prototype<'a> {
+    pub fn of(function: &'a ast::Function) -> Prototype<'a> {
+        let ast::Function { returns, params, directives, .. } = function;
+        Prototype { returns, params, directives }
+    }
+}
+
+/// The bytes of the stack that the calls of a body put parameters and results to.
+pub fn outgoing(module: &ast::Module, body: &ast::Body, machine: &Machine, conventions: &Conventions) -> u32 {
+    let mut most = 0;
+    for stmt in &body.stmts {
+        let Stmt::Inst(inst) = stmt else { continue };
+        let opcode = &module.opcodes[inst.opcode.0 as usize];
+        if machine.driver_has_gradients() && gradient::is_beyond(opcode, body.list(inst.operands)) {
+            most = most.max(gradient::STACK);
+        }
+        if opcode.mnemonic == "call"
+            && let Some(prototype) = prototype(module, body, body.list(inst.operands))
+        {
+            let asked = conventions.of_call(inst.span.start);
+            let signature = signature(asked, prototype.returns, prototype.params);
+            let results: u32 = prototype.returns.iter().map(|r| 4 * shape(r).words()).sum();
+            most = most.max(
+                signature.stack.next_multiple_of(16)
+                    + if signature.result_address.is_some() { results } else { 0 },
+            );
+        }
+    }
+    most
+}
+
+/// The prototype of the function that a call's operands name.
+pub fn prototype<'a>(
+    module: &'a ast::Module,
+    body: &'a ast::Body,
+    operands: &[Operand],
+) -> Option<Prototype<'a>> {
+    let named = |symbol: Symbol| {
+        let mut items = module.items.iter();
+        let found = items.find_map(|item| match item {
+            Item::Function(f) if f.symbol == symbol => Some(Prototype::of(f)),
+            _ => None,
+        });
+        found.or_else(|| {
+            body.stmts.iter().find_map(|s| match s {
+                Stmt::Function(f) if f.symbol == symbol => Some(Prototype::of(f)),
+                Stmt::Prototype(p) if p.label == symbol => {
+                    let ast::Prototype { returns, params, directives, .. } = &**p;
+                    Some(Prototype { returns, params, directives })
+                }
+                Stmt::Targets(t) if t.label == symbol => match body.list(t.targets).first() {
+                    Some(Operand::Symbol(first)) if *first != symbol => {
+                        prototype(module, body, &[Operand::Symbol(*first)])
+                    }
+                    _ => None,
+                },
+                _ => None,
+            })
+        })
+    };
+    // The last symbol: the function itself, or the prototype behind the address in a register.
+    operands
+        .iter()
+        .rev()
+        .find_map(|o| if let Operand::Symbol(s) = o { Some(*s) } else { None })
+        .and_then(named)
+}
+
+impl<'a> Lower<'_, 'a> {
+    /// `ld.param` and `st.param` of words that are not in memory.
+    pub(crate) fn param_access(&mut self, ins: &Ins<'a>) -> Option<()> {
+        ins.one_of(&["param", "param::func"]);
+        let count = match ins.one_of(&["v2", "v4", "v8"]) {
+            None => 1,
+            Some(v) => u32::from(v.as_bytes()[1] - b'0'),
+        };
+        let ty = ins.ty()?;
+        let load = ins.mnemonic() == "ld";
+        let (data, address) = if load { (ins.get(0)?, ins.get(1)?) } else { (ins.get(1)?, ins.get(0)?) };
+        let (symbol, offset) = self.params.find(self.body, address)?;
+        let body = self.body;
+        let elements = match data {
+            Operand::Vector(range) => body.list(*range),
+            other => std::slice::from_ref(other),
+        };
+        if elements.len() as u32 != count {
+            return None;
+        }
+        for (i, element) in elements.iter().enumerate() {
+            let at = offset + i as u32 * ty.bytes();
+            match load {
+                true => self.load_param(element, ty, symbol, at)?,
+                false => self.store_param(element, ty, symbol, at)?,
+            }
+        }
+        Some(())
+    }
+
+    fn param_word(&self, symbol: Symbol, offset: u32) -> Option<Reg> {
+        self.params.all(symbol).nth((offset / 4) as usize)
+    }
+
+    fn load_param(&mut self, to: &Operand, ty: Type, symbol: Symbol, at: u32) -> Option<()> {
+        let words = ty.bits().div_ceil(32);
+        let mut parts: Vec<Arg> = Vec::new();
+        for word in 0..words {
+            let reg = self.param_word(symbol, at + 4 * word)?;
+            parts.push(self.read(reg).into());
+        }
+        if ty.bits() < 32 {
+            parts[0] = self.extract(parts[0], at % 4, ty).into();
+        }
+        // A register may be wider than the type: then the value is extended.
+        let wanted = if let Operand::Reg(reg) = to { self.shape(*reg).1 } else { words as u8 };
+        if usize::from(wanted) > parts.len() {
+            let fill = match ty.is_signed() {
+                true => {
+                    self.emit(sass::Op::SHF, &[M::R, M::S32, M::HI], 1, &[RZ, Arg::Imm(31), parts[0]]).into()
+                }
+                false => RZ,
+            };
+            let fill = self.in_a_register(fill);
+            parts.resize(usize::from(wanted), fill);
+        }
+        let value = if parts.len() == 1 { self.copy(parts[0]) } else { self.pack(&parts) };
+        self.set(to, value)
+    }
+
+    /// A zero, too, gets a register of its own.
+    fn in_a_register(&mut self, arg: Arg) -> Arg {
+        match arg {
+            Arg::Zero(File::R) => self.emit(sass::Op::MOV, &[], 1, &[RZ]).into(),
+            other => self.in_register(other),
+        }
+    }
+
+    /// Bytes of a word, extended as their type says.
+    fn extract(&mut self, word: Arg, byte: u32, ty: Type) -> Value {
+        let sign = if ty.is_signed() { 8 } else { 0 };
+        let pick = |i: u32| -> i64 {
+            let bytes = ty.bits() / 8;
+            // Behind the value: the sign of its last byte, or zero (byte 4 is the first of RZ).
+            let nibble = match (i < bytes, ty.is_signed()) {
+                (true, _) => byte + i,
+                (false, true) => (byte + bytes - 1) | sign,
+                (false, false) => 4,
+            };
+            i64::from(nibble) << (4 * i)
+        };
+        let selector = (0..4).map(pick).sum();
+        self.emit(sass::Op::PRMT, &[], 1, &[word, Arg::Imm(selector), RZ])
+    }
+
+    fn store_param(&mut self, from: &Operand, ty: Type, symbol: Symbol, at: u32) -> Option<()> {
+        if ty.bits() == 64 {
+            let words = self.words(from, ty)?;
+            for (i, word) in words.into_iter().enumerate() {
+                let reg = self.param_word(symbol, at + 4 * i as u32)?;
+                let word = self.in_register(word);
+                let value = self.copy(word);
+                self.set_reg(reg, value)?;
+            }
+            return Some(());
+        }
+        if ty.bits() > 64 {
+            let Arg::Use(u) = self.whole(from)? else { return None };
+            for i in 0..ty.bits().div_ceil(32) {
+                let reg = self.param_word(symbol, at + 4 * i)?;
+                let first = u.part.map_or(0, |p| p.first) + i as u8;
+                let value = self.copy(Arg::Use(Use { part: Some(Part { first, count: 1 }), ..u }));
+                self.set_reg(reg, value)?;
+            }
+            return Some(());
+        }
+        let reg = self.param_word(symbol, at)?;
+        let word = self.word(from, ty)?;
+        let word = self.in_register(word);
+        let value = match ty.bits() {
+            32 => self.copy(word),
+            bits => {
+                let old = self.read(reg).into();
+                // Byte i of the result: of the new value, which is the second word, or of the old one.
+                let (at, bytes) = (at % 4, bits / 8);
+                let pick =
+                    |i: u32| i64::from(if (at..at + bytes).contains(&i) { 4 + i - at } else { i }) << (4 * i);
+                self.emit(sass::Op::PRMT, &[], 1, &[old, Arg::Imm((0..4).map(pick).sum()), word])
+            }
+        };
+        self.set_reg(reg, value)
+    }
+
+    /// What a device function gets.
+    pub(crate) fn receive(&mut self, function: &ast::Function) -> Option<()> {
+        let asked = self.conventions.of(function);
+        let signature = signature(asked, &function.returns, &function.params);
+        let mut results = Vec::new();
+        let mut fixed = signature.convention.fixed();
+        if let Some(register) = signature.result_address {
+            let value = self.kernel.code.value(File::R, 1);
+            self.result_address = Some(value);
+            results.push(value);
+            fixed.results.push(register);
+        }
+        let mut loads = Vec::new();
+        for (param, slot) in function.params.iter().zip(&signature.params) {
+            match *slot {
+                Slot::Register(first) => {
+                    for (i, reg) in self.words_of(param).into_iter().enumerate() {
+                        let words = self.shape(reg).1;
+                        let value = self.kernel.code.value(File::R, words);
+                        results.push(value);
+                        fixed.results.push(first + i as u8);
+                        self.incoming.push((reg, value));
+                    }
+                }
+                Slot::Stack(offset) => {
+                    let regs = self.words_of(param).into_iter().enumerate();
+                    loads.extend(regs.map(|(i, reg)| (reg, offset + 4 * i as u32)));
+                }
+            }
+        }
+        let data = self.data(Op::Pseudo(Pseudo::Entry), &[], &results, &[]);
+        let inst = self.kernel.code.append(ori::Function::ENTRY, data);
+        self.kernel.code.fixed.insert(inst, fixed);
+        for (reg, offset) in loads {
+            let (_, words) = self.shape(reg);
+            let size: &[M] = if words == 2 { &[M::_64] } else { &[] };
+            let value = self.kernel.code.value(File::R, words);
+            let data =
+                self.data(Op::Machine(sass::Op::LDL), size, &[value], &[Arg::Stack, Arg::Incoming(offset)]);
+            self.kernel.code.append(ori::Function::ENTRY, data);
+            self.incoming.push((reg, value));
+        }
+        self.copy_to_stack(function)
+    }
+
+    /// Puts the formal parameters that have an address where it says.
+    fn copy_to_stack(&mut self, function: &ast::Function) -> Option<()> {
+        for param in &function.params {
+            let ParamPlace::Memory(symbol) = param.place else { continue };
+            if self.params.has(symbol) {
+                continue;
+            }
+            let Shape { bytes, align } = shape(param);
+            let place = self.kernel.code.frame.next_multiple_of(align.max(4));
+            self.kernel.code.frame = place + bytes.next_multiple_of(4);
+            self.local.insert(symbol, place);
+            for (reg, offset) in self.params.all(symbol).zip((place..).step_by(4)) {
+                let (_, value) = *self.incoming.iter().find(|(incoming, _)| *incoming == reg)?;
+                let args = [Arg::Stack, Arg::Imm(offset.into()), value.into()];
+                let data = self.data(Op::Machine(sass::Op::STL), &[], &[], &args);
+                self.kernel.code.append(ori::Function::ENTRY, data);
+            }
+        }
+        Some(())
+    }
+
+    /// The registers that a formal parameter is: its words, or the register that it names.
+    fn words_of(&self, param: &Param) -> Vec<Reg> {
+        match param.place {
+            ParamPlace::Memory(symbol) => self.params.all(symbol).collect(),
+            ParamPlace::Register(reg) => vec![reg],
+        }
+    }
+
+    /// What a device function hands back, at the end of the current block.
+    pub(crate) fn hand_back(&mut self, values: &[Value]) {
+        if let Some(address) = self.result_address {
+            for (i, value) in values.iter().enumerate() {
+                self.emit_to(
+                    sass::Op::STL,
+                    &[],
+                    &[],
+                    &[address.into(), Arg::Imm(4 * i as i64), (*value).into()],
+                );
+            }
+            return;
+        }
+        let own = Convention::own(&self.kernel.code).unwrap_or_default();
+        let (mut fixed, mut next) = (own.fixed(), own.first());
+        for value in values {
+            fixed.args.push(next);
+            next += self.kernel.code.values[*value].words;
+        }
+        let args: Vec<Arg> = values.iter().map(|v| (*v).into()).collect();
+        let data = self.data(Op::Pseudo(Pseudo::Leave), &[], &[], &args);
+        let inst = self.kernel.code.append(self.block, data);
+        self.kernel.code.fixed.insert(inst, fixed);
+    }
+
+    pub(crate) fn call(&mut self, ins: &Ins<'a>) -> Option<()> {
+        // All threads of the warp call or none: nothing is made of it.
+        ins.flag("uni");
+        // A call takes control elsewhere: under a guard the threads must part first.
+        if self.guard.is_some() {
+            return self.under_branch(|l| l.call_plain(ins));
+        }
+        self.call_plain(ins)
+    }
+
+    fn call_plain(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let (module, body) = (self.module, self.body);
+        let operands: Vec<&Operand> = (0..ins.len()).filter_map(|i| ins.get(i)).collect();
+        let list = |o: &Operand| if let Operand::List(range) = o { Some(body.list(*range)) } else { None };
+        let at = operands.iter().position(|o| !matches!(o, Operand::List(_)))?;
+        let results = if at == 0 { &[][..] } else { list(operands[0])? };
+        let args = operands.get(at + 1).and_then(|o| list(o)).unwrap_or(&[]);
+        let copies: Vec<Operand> = operands.iter().map(|o| **o).collect();
+        let prototype = prototype(module, body, &copies)?;
+        let (symbol, address) = match operands[at] {
+            Operand::Symbol(s) => (Some(*s), None),
+            operand => (None, Some(self.wide(operand, Type::U64)?)),
+        };
+        let asked = self.conventions.of_call(self.at);
+        let callee = Callee { symbol, address, asked, prototype };
+        self.emit_call(&callee, results, args)
+    }
+
+    fn emit_call(&mut self, callee: &Callee<'a>, results: &[Operand], args: &[Operand]) -> Option<()> {
+        let Prototype { returns, params, .. } = callee.prototype;
+        if (results.len(), args.len()) != (returns.len(), params.len()) {
+            return None;
+        }
+        let signature = signature(callee.asked, returns, params);
+        let mut fixed = signature.convention.fixed();
+        let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
+        if let Some(register) = signature.result_address {
+            let place = i64::from(signature.stack.next_multiple_of(16));
+            let top = self.stack_top();
+            let address = self.emit(sass::Op::IADD3, &[], 1, &[top, Arg::Imm(place), RZ]);
+            operands.push(address.into());
+            fixed.args.push(register);
+        }
+        for ((arg, param), slot) in args.iter().zip(params).zip(&signature.params) {
+            let mut place = *slot;
+            for value in self.argument(arg, param)? {
+                let words = self.kernel.code.values[value].words;
+                match &mut place {
+                    Slot::Register(register) => {
+                        operands.push(value.into());
+                        fixed.args.push(*register);
+                        *register += words;
+                    }
+                    Slot::Stack(offset) => {
+                        let size: &[M] = if words == 2 { &[M::_64] } else { &[] };
+                        let to = Arg::Imm(i64::from(*offset));
+                        let top = self.stack_top();
+                        self.emit_to(sass::Op::STL, size, &[], &[top, to, value.into()]);
+                        *offset += 4 * u32::from(words);
+                    }
+                }
+            }
+        }
+        self.finish_call(&signature, callee, results, operands, fixed)
+    }
+
+    fn finish_call(
+        &mut self,
+        signature: &Signature,
+        callee: &Callee<'a>,
+        results: &[Operand],
+        operands: Vec<Arg>,
+        mut fixed: Fixed,
+    ) -> Option<()> {
+        let mut next = signature.convention.first();
+        let mut values: Vec<(Reg, Value)> = Vec::new();
+        for (result, param) in results.iter().zip(callee.prototype.returns) {
+            for reg in self.result_registers(result, param)? {
+                let words = self.shape(reg).1;
+                values.push((reg, self.kernel.code.value(File::R, words)));
+            }
+        }
+        let in_registers = signature.result_address.is_none();
+        if in_registers {
+            for (_, value) in &values {
+                fixed.results.push(next);
+                next += self.kernel.code.values[*value].words;
+            }
+        }
+        let defined: Vec<Value> = values.iter().filter(|_| in_registers).map(|(_, v)| *v).collect();
+        let data = self.data(Op::Pseudo(Pseudo::Call), &[], &defined, &operands);
+        let inst = self.kernel.code.append(self.block, data);
+        self.kernel.code.fixed.insert(inst, fixed);
+        let mut place = i64::from(signature.stack.next_multiple_of(16));
+        for (reg, value) in values {
+            if !in_registers {
+                let top = self.stack_top();
+                self.emit_to(sass::Op::LDL, &[], &[value], &[top, Arg::Imm(place)]);
+                place += 4;
+            }
+            self.now.insert(reg, value);
+        }
+        Some(())
+    }
+
+    fn callee(&mut self, callee: &Callee<'a>, fixed: &mut Fixed) -> Option<Arg> {
+        self.kernel.calls = true;
+        if let Some(address) = callee.address {
+            let text = prototype_text(callee.asked, callee.prototype.returns, callee.prototype.params);
+            self.kernel.pointer_calls.push(text);
+            fixed.args.push(Convention::of(fixed).callee(&self.kernel.code));
+            return Some(address.into());
+        }
+        let symbol = self.data.aliased(callee.symbol?);
+        let name = crate::module::data::name(self.module, symbol);
+        let defined = |i: &Item| matches!(i, Item::Function(f) if f.symbol == symbol && f.body.is_some());
+        let is_here = self.module.items.iter().any(defined);
+        Some(self.named_callee(name, is_here, fixed))
+    }
+
+    fn named_callee(&mut self, name: String, is_here: bool, fixed: &mut Fixed) -> Arg {
+        let symbol = self.kernel.code.symbol(&name);
+        let list = if is_here { &mut self.kernel.callees } else { &mut self.kernel.externs };
+        list.push(name);
+        fixed.args.push(u8::MAX);
+        Arg::Address { symbol, addend: 0, half: ori::Half::Low }
+    }
+
+    /// Calls a function of the driver's. Parameters are words, of which the last ones may be left out; so is the result.
+    pub(crate) fn call_driver(
+        &mut self,
+        name: &str,
+        params: &[(Shape, Vec<Arg>)],
+        result_words: u8,
+    ) -> Vec<Value> {
+        let shapes: Vec<Shape> = params.iter().map(|(shape, _)| *shape).collect();
+        let result = Shape { bytes: 4 * u32::from(result_words), align: 4 };
+        let signature = Signature::new(Asked::default(), &[result], &shapes);
+        let mut fixed = Fixed::default();
+        self.kernel.calls = true;
+        let mut operands = vec![self.named_callee(name.into(), false, &mut fixed)];
+        for ((_, words), slot) in params.iter().zip(&signature.params) {
+            for (i, word) in words.iter().enumerate() {
+                let word = self.in_a_register(*word);
+                let value = self.copy(word);
+                match slot {
+                    Slot::Register(first) => {
+                        operands.push(value.into());
+                        fixed.args.push(first + i as u8);
+                    }
+                    Slot::Stack(offset) => {
+                        let (top, to) = (self.stack_top(), Arg::Imm(i64::from(*offset) + 4 * i as i64));
+                        self.emit_to(sass::Op::STL, &[], &[], &[top, to, value.into()]);
+                    }
+                }
+            }
+        }
+        let results: Vec<Value> = (0..result_words).map(|_| self.kernel.code.value(File::R, 1)).collect();
+        fixed.results = (abi::FIRST..abi::FIRST + result_words).collect();
+        let data = self.data(Op::Pseudo(Pseudo::Call), &[], &results, &operands);
+        let inst = self.kernel.code.append(self.block, data);
+        self.kernel.code.fixed.insert(inst, fixed);
+        results
+    }
+
+    /// The values of an actual parameter: the words of a `.param` variable, or a register or constant.
+    fn argument(&mut self, arg: &Operand, param: &Param) -> Option<Vec<Value>> {
+        match arg {
+            Operand::Symbol(symbol) if self.params.has(*symbol) => {
+                let words: Vec<Reg> = self.params.all(*symbol).collect();
+                (words.len() as u32 == shape(param).words())
+                    .then(|| words.into_iter().map(|r| self.read(r)).collect())
+            }
+            Operand::Reg(reg) if self.shape(*reg).0 == File::R => Some(vec![self.read(*reg)]),
+            _ if param.ty.bits() <= 32 => {
+                let word = self.word(arg, param.ty)?;
+                let word = self.in_register(word);
+                Some(vec![self.copy(word)])
+            }
+            _ => Some(vec![self.wide(arg, param.ty)?]),
+        }
+    }
+
+    fn result_registers(&self, result: &Operand, param: &Param) -> Option<Vec<Reg>> {
+        match result {
+            Operand::Symbol(symbol) if self.params.has(*symbol) => {
+                let words: Vec<Reg> = self.params.all(*symbol).collect();
+                (words.len() as u32 == shape(param).words()).then_some(words)
+            }
+            Operand::Reg(reg) if self.shape(*reg).0 == File::R => Some(vec![*reg]),
+            _ => None,
+        }
+    }
+}

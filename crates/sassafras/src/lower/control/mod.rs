@@ -1,0 +1,3 @@
+pub mod call;
+pub mod cfg;
+pub mod special_registers;

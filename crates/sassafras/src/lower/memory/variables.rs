@@ -1,0 +1,226 @@
+//! Where variables lie.
+
+use crate::context::Failure;
+use crate::lower::build::RZ;
+use crate::lower::texture::handles::{self, Bank, ImageSlot};
+use crate::lower::{Linked, Lower};
+use crate::module::data::{self, Home};
+use cubin::module::{ImageKind, SharedHome, SharedVariable};
+use ori::{Arg, Half, Value};
+use ptx::ast;
+use sass::{M, Op};
+
+/// The place of a variable within its space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Bytes from the beginning of the kernel's shared memory, or the number of a symbol that the linker places there.
+    Shared(u64),
+    LinkedShared(u32),
+    /// Bytes from the stack pointer.
+    Local(u32),
+    /// Bytes from the first parameter.
+    Param(u32),
+    /// Bytes from the beginning of constant bank 3, or the number of a symbol that the linker places there.
+    Const(u32),
+    LinkedConst(u32),
+    /// The number of the symbol, as [`Arg::Address`] has it.
+    Global(u32),
+    /// A texture, sampler or surface: its name.
+    Image(String),
+}
+
+/// Bytes of the handle of a texture, sampler or surface.
+pub const IMAGE_HANDLE: u32 = 4;
+
+impl Lower<'_, '_> {
+    pub(crate) fn place(&mut self, symbol: ast::Symbol) -> Option<Place> {
+        if let Some(offset) = self.shared.get(&symbol) {
+            return Some(match self.data.relocatable {
+                true => {
+                    Place::LinkedShared(self.linked(&data::local_name(self.module, symbol), Linked::Shared))
+                }
+                false => Place::Shared(*offset),
+            });
+        }
+        if let Some(offset) = self.local.get(&symbol) {
+            return Some(Place::Local(*offset));
+        }
+        if let Some(param) = self.kernel.params.iter().find(|p| p.symbol == symbol && p.image.is_none()) {
+            return Some(Place::Param(param.offset));
+        }
+        if let ast::SymbolKind::Function { .. } = self.module.symbols[symbol.0 as usize].kind {
+            let name = data::name(self.module, self.data.aliased(symbol));
+            self.kernel.takes.push(name.clone());
+            let unified = self.data.relocatable && self.machine.unified_functions();
+            return Some(Place::Global(match unified {
+                true => self.linked(&name, Linked::UnifiedFunction),
+                false => self.kernel.code.symbol(&name),
+            }));
+        }
+        match self.data.home(symbol)? {
+            Home::Global(name) => Some(Place::Global(self.kernel.code.symbol(name))),
+            Home::Constant(offset) => Some(Place::Const(*offset)),
+            Home::LinkedConstant(name) => Some(Place::LinkedConst(self.linked(name, Linked::Constant))),
+            Home::LinkedShared(name) => Some(Place::LinkedShared(self.linked(name, Linked::Shared))),
+            Home::Shared(offset) => Some(Place::Shared(*offset)),
+            // Behind everything that is there without the launch's part; a device function can't know where that is.
+            Home::Dynamic(align) => {
+                let (size, _) = self.kernel.shared(self.data);
+                self.kernel.dynamic_shared = true;
+                self.kernel.entry.then(|| Place::Shared(size.next_multiple_of((*align).max(1))))
+            }
+            Home::Image(name) => Some(Place::Image(name.clone())),
+        }
+    }
+
+    /// The number of a symbol that is no place in global memory.
+    pub(crate) fn linked(&mut self, name: &str, linked: Linked) -> u32 {
+        let symbol = self.kernel.code.symbol(name);
+        self.kernel.linked.insert(symbol, linked);
+        symbol
+    }
+
+    /// Where the parameters of this kernel begin in bank 0.
+    pub(crate) fn params_start(&self) -> u32 {
+        self.machine.params(self.kernel.param_bytes)
+    }
+
+    /// The place in bank 0 of a handle, behind the parameters. Device functions don't know whose parameters: for them
+    /// all kernels of the module have the same slots at the same place.
+    pub(crate) fn image_slot(&mut self, slot: ImageSlot) -> Bank {
+        let images = match &self.data.common_slots {
+            Some(common) => {
+                let at = common.slots.iter().position(|known| *known == slot).unwrap_or(0);
+                return Bank::At(common.first + IMAGE_HANDLE * at as u32);
+            }
+            None if self.slots_are_linked() => {
+                let name = slot.image.or(slot.sampler).unwrap_or_default();
+                return Bank::Linked(self.kernel.code.symbol(&name));
+            }
+            None => &mut self.kernel.images,
+        };
+        let at = images.iter().position(|known| *known == slot).unwrap_or_else(|| {
+            images.push(slot);
+            images.len() - 1
+        });
+        Bank::At(self.kernel.first_image(self.machine) + IMAGE_HANDLE * at as u32)
+    }
+
+    /// Does the linker place the handles? Kernels of other files may call this function.
+    pub(crate) fn slots_are_linked(&self) -> bool {
+        self.data.relocatable && !self.kernel.entry
+    }
+
+    /// Gives the variables of the body their places.
+    pub(crate) fn variables(&mut self) -> Result<(), Failure> {
+        let body = self.body;
+        // The module's shared memory comes first, in kernels that name it or may call something that does.
+        let names_it = |o: &ast::Operand| match o {
+            ast::Operand::Symbol(s) => matches!(self.data.home(*s), Some(Home::Shared(_))),
+            _ => false,
+        };
+        let calls = |s: &ast::Stmt| match s {
+            ast::Stmt::Inst(i) => self.module.opcodes[i.opcode.0 as usize].mnemonic == "call",
+            _ => false,
+        };
+        self.kernel.module_shared =
+            self.data.shared.0 > 0 && (body.operands.iter().any(names_it) || body.stmts.iter().any(calls));
+        for stmt in &body.stmts {
+            let ast::Stmt::Variable(v) = stmt else { continue };
+            let ast::SymbolKind::Variable { bytes, align, .. } =
+                self.module.symbols[v.symbol.0 as usize].kind
+            else {
+                continue;
+            };
+            for symbol in (v.symbol.0..v.symbol.0 + v.range.unwrap_or(1)).map(ast::Symbol) {
+                match v.space {
+                    ast::Space::Shared if self.kernel.entry && !v.linkage.external => {
+                        self.own_shared(symbol, bytes, align.max(1));
+                    }
+                    ast::Space::Local => {
+                        let offset = self.kernel.code.frame.next_multiple_of(align.max(1) as u32);
+                        self.local.insert(symbol, offset);
+                        self.kernel.code.frame = offset + bytes as u32;
+                    }
+                    // Parameters of calls are words, and the rest is the module's.
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn own_shared(&mut self, symbol: ast::Symbol, bytes: u64, align: u64) {
+        self.kernel.shared_align = self.kernel.shared_align.max(align);
+        let offset = self.kernel.shared_bytes.next_multiple_of(align);
+        self.kernel.shared_bytes = offset + bytes;
+        self.own.push((symbol, offset));
+        if self.data.relocatable {
+            let name = data::local_name(self.module, symbol);
+            // The container knows which kernel this is.
+            let home = SharedHome::Kernel(0);
+            let binding = cubin::Binding::LOCAL;
+            let variable = SharedVariable { name, binding, home, align, size: bytes, address: 0 };
+            self.kernel.linked_shared.push(variable);
+        }
+        // The module's part may grow by alignment: all places are known when the last variable is.
+        let first = self.kernel.shared(self.data).0 - self.kernel.shared_bytes;
+        self.shared = self.own.iter().map(|(s, offset)| (*s, first + offset)).collect();
+    }
+
+    /// Bytes of `.const` variables: the module's, or what the linker makes of those of all files.
+    pub(crate) fn const_bytes(&mut self) -> Arg {
+        if !self.data.relocatable {
+            return Arg::Imm(i64::from(self.data.constant_bytes));
+        }
+        let symbol = self.linked(cubin::module::CONSTANT_SIZE, Linked::LoaderSize);
+        self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: 0, half: Half::Low }]).into()
+    }
+
+    /// The address of a variable within its own space plus some bytes, one word (two for `.global`).
+    pub(crate) fn variable_address(&mut self, symbol: ast::Symbol, plus: i64) -> Option<Value> {
+        match self.place(symbol)? {
+            Place::Shared(at) => {
+                let base = Arg::Imm(i64::from(self.machine.shared) + at as i64 + plus);
+                Some(self.shared_place(base))
+            }
+            // The linker counts from the first byte that is not the system's.
+            Place::LinkedShared(symbol) => {
+                let addend = i64::from(self.machine.shared) + plus;
+                Some(self.shared_place(Arg::Address { symbol, addend, half: Half::Low }))
+            }
+            Place::LinkedConst(symbol) => {
+                Some(self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: plus, half: Half::Low }]))
+            }
+            Place::Local(at) => {
+                Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(i64::from(at) + plus), RZ]))
+            }
+            Place::Param(at) | Place::Const(at) => {
+                Some(self.emit(Op::MOV, &[], 1, &[Arg::Imm(i64::from(at) + plus)]))
+            }
+            Place::Global(symbol) => {
+                let half = |half| Arg::Address { symbol, addend: plus, half };
+                Some(self.pack(&[half(Half::Low), half(Half::High)]))
+            }
+            Place::Image(name) => {
+                let tag = match self.data.image_kind(&name)? {
+                    ImageKind::Texture => handles::IS_TEXTURE,
+                    ImageKind::Sampler { .. } => handles::IS_SAMPLER,
+                    ImageKind::Surface => handles::IS_SURFACE,
+                };
+                (plus == 0).then(|| self.opaque(&name, tag))
+            }
+        }
+    }
+
+    /// The address of a place in the block's own shared memory.
+    pub(crate) fn shared_place(&mut self, base: Arg) -> Value {
+        if !self.machine.has_clusters() {
+            return self.copy(base);
+        }
+        // Each block of a cluster has its own window of 16 MiB.
+        let rank = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_CgaCtaId)]);
+        let base = self.in_register(base);
+        self.emit(Op::LEA, &[], 1, &[rank.into(), base, Arg::Imm(24)])
+    }
+}

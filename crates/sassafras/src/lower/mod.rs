@@ -1,0 +1,684 @@
+//! Lowering: one Ori function per PTX function.
+//!
+//! PTX registers become SSA values: a block with several predecessors has a parameter for each register that is
+//! live into it, any other block starts with what its predecessor ended with.
+//!
+//! | question | file |
+//! |---|---|
+//! | which blocks there are, and what is live into them | [`control::cfg`] |
+//! | which file lowers an instruction; nothing of it gets lost | [`instruction`] |
+//! | reading operands, appending operations, writing results | [`build`] |
+//! | calls and their parameters | [`control::call`] |
+//! | instructions that become a routine of several blocks | [`library`] |
+//! | everything else | the file of the instruction's family |
+//!
+//! A PTX register of 8 or 16 bits is a word whose upper bits mean nothing; one of 64 or 128 bits is a value of two
+//! or four words, a vector register one of as many words as its elements take.
+
+mod arith;
+mod build;
+mod control;
+mod instruction;
+mod library;
+mod memory;
+mod sync;
+mod tensor;
+mod texture;
+
+pub use control::call::{Prototype, prototype, prototype_text, shape, shapes};
+pub use memory::load_store::CacheRule;
+pub use memory::variables::IMAGE_HANDLE;
+pub use tensor::wgmma_stages::Reason;
+pub use texture::handles::ImageSlot;
+pub use texture::quad_gradient::withheld;
+
+use crate::context::Failure;
+use crate::context::target::Machine;
+use crate::module::data::{self, Data};
+use crate::module::launch_bounds::{Bounds, Launch};
+use crate::module::pragmas::{self, Conventions};
+use crate::module::setmaxnreg::Reconfiguration;
+use control::call::{self, ParamWords};
+use control::cfg::{self, End, Graph};
+use cubin::module::SharedVariable;
+use memory::stack;
+use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
+use ptx::ast;
+use rustc_hash::FxHashMap;
+use sync::fence;
+use tensor::wgmma;
+
+/// A kernel or device function, and what its container needs to know.
+pub struct Kernel {
+    pub code: Function,
+    /// Not a device function.
+    pub entry: bool,
+    pub binding: cubin::Binding,
+    pub params: Vec<KernelParam>,
+    pub param_bytes: u32,
+    /// Shared memory that is its own, behind the module's.
+    pub shared_bytes: u64,
+    pub shared_align: u64,
+    /// Does it name shared memory of the module, or what the launch adds?
+    pub module_shared: bool,
+    pub dynamic_shared: bool,
+    /// The handles of textures, samplers and surfaces that it has behind its parameters, in order.
+    pub images: Vec<ImageSlot>,
+    pub barriers: u8,
+    pub uses: Uses,
+    /// Where in the source something is that threads of a warp do together, and what asks for the others' state only, in
+    /// order.
+    pub collectives: Vec<u32>,
+    pub observers: Vec<u32>,
+    pub launch: Launch,
+    pub reconfiguration: Reconfiguration,
+    /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
+    pub calls: bool,
+    pub callees: Vec<String>,
+    pub externs: Vec<String>,
+    pub pointer_calls: Vec<String>,
+    /// Functions whose address it takes.
+    pub takes: Vec<String>,
+    /// The symbols of `code` that the linker knows as something else than a place in global memory.
+    pub linked: FxHashMap<u32, Linked>,
+    /// Shared variables of its own that the linker places.
+    pub linked_shared: Vec<SharedVariable>,
+    /// What ptxas tells the user about asynchronous products.
+    pub advice: Vec<String>,
+    /// Its own variables: bytes from the stack pointer, and from the beginning of its shared memory.
+    pub local: Vec<(ast::Symbol, u32)>,
+    pub shared: Vec<(ast::Symbol, u64)>,
+    /// What its registers are, if that was asked for, in the order of the blocks' instructions.
+    pub bindings: Vec<Binding>,
+}
+
+/// From a place on, a PTX register is this value.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    pub reg: ast::Reg,
+    pub value: Value,
+    pub block: Block,
+    /// The byte of the PTX text at which the instruction begins that writes it; 0: the block begins so.
+    pub at: u32,
+}
+
+/// What a symbol is for the linker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linked {
+    Shared,
+    Constant,
+    UnifiedFunction,
+    /// A number that the loader knows.
+    LoaderSize,
+}
+
+/// Units of the machine that a function uses and its container tells of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uses {
+    /// Copies of tensors, changes of their maps.
+    pub tensor_copies: bool,
+    pub map_changes: bool,
+    pub launch_control: bool,
+    /// Tensor memory, of a block or of a pair of blocks; and the books of its allocation.
+    pub tensor_memory: bool,
+    pub paired_tensor_memory: bool,
+    pub tensor_partition: bool,
+    /// More is done with it than giving up the right to allocate.
+    pub tensor_work: bool,
+}
+
+pub struct KernelParam {
+    pub symbol: ast::Symbol,
+    pub offset: u32,
+    pub size: u32,
+    /// A texture, sampler or surface: this one of the module's. It takes no bytes.
+    pub image: Option<usize>,
+}
+
+impl Kernel {
+    /// Where the handles of its images begin in bank 0.
+    pub fn first_image(&self, machine: &Machine) -> u32 {
+        first_image(self.param_bytes, machine)
+    }
+
+    /// General registers that a thread starts with, at the most.
+    pub fn registers(&self) -> u32 {
+        match self.reconfiguration {
+            Reconfiguration::From(start) => start,
+            _ => self.launch.registers(),
+        }
+    }
+
+    /// Bytes of static shared memory and their alignment: the module's first, then its own.
+    pub fn shared(&self, data: &Data) -> (u64, u64) {
+        let (bytes, align) = if self.module_shared { data.shared } else { (0, 1) };
+        match self.shared_bytes {
+            0 => (bytes, align),
+            own => (bytes.next_multiple_of(self.shared_align) + own, align.max(self.shared_align)),
+        }
+    }
+}
+
+/// Where handles begin in bank 0, behind so many bytes of parameters.
+pub fn first_image(param_bytes: u32, machine: &Machine) -> u32 {
+    machine.params(param_bytes) + param_bytes.next_multiple_of(machine.image_align)
+}
+
+/// The parameters of a kernel lie side by side in bank 0, each aligned there as its type wants. Returns their bytes, too.
+pub fn kernel_params(function: &ast::Function, data: &Data, machine: &Machine) -> (Vec<KernelParam>, u32) {
+    let few = params_from(function, data, machine.params(0));
+    // Where they begin depends on how many there are.
+    match machine.params(few.1) {
+        start if start != machine.params(0) => params_from(function, data, start),
+        _ => few,
+    }
+}
+
+fn params_from(function: &ast::Function, data: &Data, start: u32) -> (Vec<KernelParam>, u32) {
+    let (mut all, mut end) = (Vec::new(), 0u32);
+    for param in &function.params {
+        let ast::ParamPlace::Memory(symbol) = param.place else { continue };
+        if let Some(image) = data.image_of(symbol) {
+            let offset = u32::from(cubin::module::Param::NOWHERE);
+            all.push(KernelParam { symbol, offset, size: 0, image: Some(image) });
+            continue;
+        }
+        let size = param.bytes() as u32;
+        let offset = (start + end).next_multiple_of(param.alignment() as u32) - start;
+        all.push(KernelParam { symbol, offset, size, image: None });
+        end = offset + size;
+    }
+    (all, end)
+}
+
+/// Byte offsets of the lines of a source.
+pub struct Lines {
+    starts: Vec<u32>,
+}
+
+impl Lines {
+    pub fn new(source: &str) -> Lines {
+        let newlines = source.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1);
+        Lines { starts: std::iter::once(0).chain(newlines).collect() }
+    }
+
+    pub fn line(&self, offset: u32) -> u32 {
+        self.starts.partition_point(|s| *s <= offset) as u32
+    }
+}
+
+/// What all functions of a module share.
+#[derive(Clone, Copy)]
+pub struct Env<'a> {
+    pub module: &'a ast::Module<'a>,
+    pub machine: &'static Machine,
+    pub lines: &'a Lines,
+    pub data: &'a Data,
+    pub bounds: &'a Bounds,
+    /// The most registers that device functions may use.
+    pub limits: &'a FxHashMap<ast::Symbol, u32>,
+    /// Why each product of a warpgroup has to be waited for at once, if so.
+    pub serial: Option<Reason>,
+    /// Keep book of what each PTX register is.
+    pub debug: bool,
+    /// Registers that live until their function ends.
+    pub watched: &'a [String],
+    /// How global loads and stores are cached.
+    pub caches: Caches,
+    /// Sleep before what other threads can see ([`steer`]).
+    pub steered: bool,
+    /// See [`Function::withheld`].
+    pub withheld: &'a [(File, u8)],
+    /// How functions are called.
+    pub conventions: &'a Conventions,
+}
+
+/// What the command line says of the caches, for loads and for stores.
+pub type Caches = (Option<CacheRule>, Option<CacheRule>);
+
+pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
+    let Env { module, lines, .. } = env;
+    let refuse = |what: &str| Failure {
+        line: lines.line(function.span.start),
+        span: function.span,
+        message: format!("{what} is not supported yet"),
+    };
+    let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
+    let name = data::name(module, function.symbol);
+    let mut launch = Launch::new(function, &name, env.bounds, env.machine.sm)
+        .map_err(|d| refuse(&format!("Directive '{d}'")))?;
+    launch.limit(env.limits.get(&function.symbol).copied());
+    let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
+    let mut kernel = Kernel {
+        code: Function::new(&name),
+        entry: function.entry,
+        binding: match function.linkage {
+            ast::Linkage { weak: true, .. } => cubin::Binding::WEAK,
+            ast::Linkage { visible: false, .. } if !function.entry => cubin::Binding::LOCAL,
+            _ => cubin::Binding::GLOBAL,
+        },
+        params: Vec::new(),
+        param_bytes: 0,
+        shared_bytes: 0,
+        shared_align: 1,
+        module_shared: false,
+        dynamic_shared: false,
+        images: Vec::new(),
+        barriers: 0,
+        uses: Uses::default(),
+        collectives: Vec::new(),
+        observers: Vec::new(),
+        launch,
+        reconfiguration,
+        calls: false,
+        callees: Vec::new(),
+        externs: Vec::new(),
+        pointer_calls: Vec::new(),
+        takes: Vec::new(),
+        linked: FxHashMap::default(),
+        linked_shared: Vec::new(),
+        advice: Vec::new(),
+        local: Vec::new(),
+        shared: Vec::new(),
+        bindings: Vec::new(),
+    };
+    kernel.code.block();
+    kernel.code.withheld = env.withheld.to_vec();
+    kernel.code.frame = call::outgoing(module, body, env.machine, env.conventions);
+    kernel.code.moving_stack = stack::moves(module, body);
+    let params = ParamWords::new(module, body, Some(function));
+    let watched = watched(module, body, env.watched);
+    let returned = function.returns.iter().flat_map(|result| returned(&params, result));
+    let lasting: Vec<ast::Reg> = watched.iter().copied().chain(returned).collect();
+    let mut lower = Lower::new(&mut kernel, env, body, params, &lasting);
+    lower.watched = watched;
+    if function.entry {
+        (lower.kernel.params, lower.kernel.param_bytes) = kernel_params(function, env.data, env.machine);
+    } else {
+        lower.device = Some(function);
+        lower.receive(function).ok_or_else(|| refuse("A parameter of this kind"))?;
+    }
+    lower.variables()?;
+    lower.advise();
+    let (first, _) = lower.run()?;
+    let (local, shared) = (sorted(&lower.local), sorted(&lower.shared));
+    if lower.has(sass::Op::SYNCS) {
+        fence::after_barrier_unit(lower.kernel, env.data.relocatable);
+    }
+    (kernel.local, kernel.shared) = (local, shared);
+    kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
+    if pragmas::keep_rolled(module, function) {
+        kernel.code.rolled = kernel.code.blocks.keys().collect();
+    }
+    kernel.collectives.sort_unstable();
+    kernel.observers.sort_unstable();
+    Ok(kernel)
+}
+
+fn sorted<T: Copy>(places: &FxHashMap<ast::Symbol, T>) -> Vec<(ast::Symbol, T)> {
+    let mut all: Vec<(ast::Symbol, T)> = places.iter().map(|(symbol, place)| (*symbol, *place)).collect();
+    all.sort_by_key(|(symbol, _)| *symbol);
+    all
+}
+
+/// The registers of a body that have one of these names.
+fn watched(module: &ast::Module, body: &ast::Body, names: &[String]) -> Vec<ast::Reg> {
+    let mut regs = Vec::new();
+    for decl in &body.regs {
+        let base = module.names[decl.name.0 as usize];
+        for name in names {
+            let index = match decl.range {
+                None => (name == base).then_some(0),
+                Some(count) => {
+                    let number = name.strip_prefix(base).and_then(|number| number.parse().ok());
+                    number.filter(|number| *number < count)
+                }
+            };
+            regs.extend(index.map(|index| ast::Reg(decl.first.0 + index)));
+        }
+    }
+    regs.sort_unstable();
+    regs.dedup();
+    regs
+}
+
+/// The registers that a formal result is.
+fn returned(params: &ParamWords, result: &ast::Param) -> Vec<ast::Reg> {
+    match result.place {
+        ast::ParamPlace::Memory(symbol) => params.all(symbol).collect(),
+        ast::ParamPlace::Register(reg) => vec![reg],
+    }
+}
+
+/// One PTX body on its way into a function: a kernel's own, or that of a library routine at its place of use.
+struct Lower<'k, 'a> {
+    kernel: &'k mut Kernel,
+    module: &'a ast::Module<'a>,
+    body: &'a ast::Body<'a>,
+    machine: &'static Machine,
+    lines: &'a Lines,
+    data: &'a Data,
+    graph: Graph<'a>,
+    params: ParamWords,
+    /// The registers that returns hand back, and all that anything reads, once somebody has asked.
+    results: Vec<ast::Reg>,
+    read: Option<cfg::RegSet>,
+    /// The device function that this is, what it got from its caller, and where it has to write a large result.
+    device: Option<&'a ast::Function<'a>>,
+    incoming: Vec<(ast::Reg, Value)>,
+    result_address: Option<Value>,
+    conventions: &'a Conventions,
+    return_block: Option<Block>,
+    /// The library routine that this is the body of.
+    routine: Option<library::Inlined>,
+    /// The kernel's own shared variables, from the first of them on.
+    own: Vec<(ast::Symbol, u64)>,
+    /// Where each shared variable lies, from the beginning of the kernel's shared memory.
+    shared: FxHashMap<ast::Symbol, u64>,
+    /// Where each local variable lies, from the stack pointer.
+    local: FxHashMap<ast::Symbol, u32>,
+    /// What each PTX register is at the current place, and at the end of each lowered block.
+    now: FxHashMap<ast::Reg, Value>,
+    at_end: Vec<FxHashMap<ast::Reg, Value>>,
+    /// The Ori blocks in which each PTX block begins and ends.
+    first: Vec<Block>,
+    last: Vec<Block>,
+    block: Block,
+    /// Byte of the PTX text at which the instruction begins that is being lowered.
+    at: u32,
+    /// The guard of the instruction that is being lowered: its predicate, and whether it is negated.
+    guard: Option<(Value, bool)>,
+    /// Operations from this number on belong to that instruction and may still take its guard.
+    unguarded: usize,
+    /// The descriptor of global memory, loaded once.
+    descriptor: Option<Value>,
+    /// What products of a warpgroup have not finished yet.
+    flight: wgmma::Flight,
+    /// Keep book in [`Kernel::bindings`]; registers that live until the kernel ends.
+    debug: bool,
+    watched: Vec<ast::Reg>,
+    caches: Caches,
+    steered: bool,
+}
+
+impl<'k, 'a> Lower<'k, 'a> {
+    fn new(
+        kernel: &'k mut Kernel,
+        env: Env<'a>,
+        body: &'a ast::Body<'a>,
+        params: ParamWords,
+        results: &[ast::Reg],
+    ) -> Lower<'k, 'a> {
+        let graph = Graph::new(env.module, body, &params, results);
+        let blocks = graph.blocks.len();
+        let flight = wgmma::Flight::new(env.module, body, &params, &graph, env.serial);
+        Lower {
+            kernel,
+            module: env.module,
+            body,
+            machine: env.machine,
+            lines: env.lines,
+            data: env.data,
+            graph,
+            params,
+            results: results.to_vec(),
+            read: None,
+            device: None,
+            incoming: Vec::new(),
+            result_address: None,
+            conventions: env.conventions,
+            return_block: None,
+            routine: None,
+            own: Vec::new(),
+            shared: FxHashMap::default(),
+            local: FxHashMap::default(),
+            now: FxHashMap::default(),
+            at_end: vec![FxHashMap::default(); blocks],
+            first: Vec::new(),
+            last: vec![Function::ENTRY; blocks],
+            block: Function::ENTRY,
+            at: 0,
+            guard: None,
+            unguarded: 0,
+            descriptor: None,
+            flight,
+            debug: env.debug,
+            watched: Vec::new(),
+            caches: env.caches,
+            steered: env.steered,
+        }
+    }
+
+    fn unsupported_at(&self, span: ptx::diag::Span, what: &str) -> Failure {
+        let message = format!("{what} is not supported yet");
+        Failure { line: self.lines.line(span.start), span, message }
+    }
+
+    /// Lowers all blocks. Returns the edge into the first, and the blocks from which the body returns.
+    fn run(&mut self) -> Result<(Edge, Vec<usize>), Failure> {
+        self.first = self.graph.blocks.iter().map(|_| self.kernel.code.block()).collect();
+        let rolled = self.first.iter().zip(&self.graph.blocks).filter(|(_, block)| block.rolled);
+        self.kernel.code.rolled.extend(rolled.map(|(first, _)| *first));
+        for b in self.graph.order.clone() {
+            self.enter(b);
+            for i in 0..self.graph.blocks[b].insts.len() {
+                let inst = self.graph.blocks[b].insts[i];
+                self.come_to(inst.span);
+                if !self.before(inst) {
+                    self.inst(inst)?;
+                }
+            }
+            self.before_end(b);
+            self.last[b] = self.block;
+            self.at_end[b] = std::mem::take(&mut self.now);
+        }
+        let mut returns = Vec::new();
+        for b in self.graph.order.clone() {
+            self.leave(b)?;
+            if matches!(self.graph.blocks[b].end, End::Return) {
+                returns.push(b);
+            }
+        }
+        // Into the first block of a loop: what the body has not defined yet has any bits.
+        let params = self.kernel.code.blocks[self.first[0]].params.clone();
+        let known = self.at_entry();
+        let mut args = Vec::new();
+        if !self.graph.blocks[0].preds.is_empty() {
+            for (param, reg) in params.iter().zip(self.graph.blocks[0].live_in.clone()) {
+                args.push(known.get(&reg).copied().unwrap_or_else(|| self.undefined_like(*param)));
+            }
+        }
+        Ok((Edge { to: self.first[0], args }, returns))
+    }
+
+    /// What follows is for the instruction there; all of a routine is for the instruction that needs it.
+    fn come_to(&mut self, span: ptx::diag::Span) {
+        if self.routine.is_none() {
+            self.at = span.start;
+        }
+    }
+
+    /// The registers' values at the beginning of a block.
+    fn enter(&mut self, b: usize) {
+        self.block = self.first[b];
+        self.flight.enter(b);
+        match self.graph.blocks[b].preds[..] {
+            // Something else leads to block 0 as well.
+            [pred] if b != 0 => self.now = self.at_end[pred].clone(),
+            [] if b == 0 => self.now = self.at_entry(),
+            [] => self.now.clear(),
+            _ => {
+                self.now.clear();
+                for reg in self.graph.blocks[b].live_in.clone() {
+                    let (file, words) = self.shape(reg);
+                    let param = self.kernel.code.value(file, words);
+                    self.kernel.code.blocks[self.block].params.push(param);
+                    self.now.insert(reg, param);
+                    self.bind(reg, param, 0);
+                }
+            }
+        }
+    }
+
+    fn bind(&mut self, reg: ast::Reg, value: Value, at: u32) {
+        let is_named = reg != cfg::CARRY && !self.params.contains(reg);
+        if self.debug && is_named {
+            self.kernel.bindings.push(Binding { reg, value, block: self.block, at });
+        }
+    }
+
+    /// What the registers are before the first block: the parameters of a routine or a device function.
+    fn at_entry(&self) -> FxHashMap<ast::Reg, Value> {
+        match &self.routine {
+            Some(routine) => routine.params.clone(),
+            None => self.incoming.iter().copied().collect(),
+        }
+    }
+
+    fn undefined_like(&mut self, value: Value) -> Value {
+        let data = self.kernel.code.values[value];
+        self.undefined(data.file, data.words)
+    }
+
+    /// A value with any bits, defined in the entry.
+    fn undefined(&mut self, file: File, words: u8) -> Value {
+        let result = self.kernel.code.value(file, words);
+        let data = self.data(Op::Pseudo(Pseudo::Undef), &[], &[result], &[]);
+        self.kernel.code.append(Function::ENTRY, data);
+        result
+    }
+
+    fn leave(&mut self, b: usize) -> Result<(), Failure> {
+        self.block = self.last[b];
+        self.now = std::mem::take(&mut self.at_end[b]);
+        self.come_to(self.graph.blocks[b].span);
+        let end = match self.graph.blocks[b].end.clone() {
+            End::Exit => Terminator::Exit,
+            End::Return if self.routine.is_some() => Terminator::Return,
+            End::Return if self.device.is_some() || !self.watched.is_empty() => {
+                Terminator::Jump(self.last_edge())
+            }
+            // A kernel has no caller.
+            End::Return => Terminator::Exit,
+            End::Jump(to) => Terminator::Jump(self.edge(to)),
+            End::Branch { guard, uniform, yes, no } => {
+                let (predicate, negated) = self.guard(guard, self.graph.blocks[b].span)?;
+                let (yes, no) = (self.edge(yes), self.edge(no));
+                Terminator::Branch { predicate, negated, uniform, yes, no }
+            }
+            End::Switch { index, targets } => self.switch(index, &targets),
+        };
+        let block = &mut self.kernel.code.blocks[self.block];
+        (block.end, block.end_at) = (end, self.at);
+        self.at_end[b] = std::mem::take(&mut self.now);
+        Ok(())
+    }
+
+    /// The way to the one block in which a function ends: the threads of a device function meet there, and what a
+    /// debugger may ask for lives until there.
+    fn last_edge(&mut self) -> Edge {
+        let results = self.device.iter().flat_map(|f| &f.returns).flat_map(|r| returned(&self.params, r));
+        let results: Vec<ast::Reg> = results.collect();
+        let regs: Vec<ast::Reg> = results.iter().chain(&self.watched).copied().collect();
+        let args = regs.iter().map(|reg| self.read(*reg)).collect();
+        let to = match self.return_block {
+            Some(block) => block,
+            None => {
+                let block = self.kernel.code.block();
+                self.return_block = Some(block);
+                let here = std::mem::replace(&mut self.block, block);
+                let params: Vec<Value> = regs.iter().map(|reg| self.last_value(*reg)).collect();
+                self.kernel.code.blocks[block].params = params.clone();
+                let last = &mut self.kernel.code.blocks[block];
+                last.end_at = self.at;
+                if self.device.is_some() {
+                    last.end = Terminator::Return;
+                    self.hand_back(&params[..results.len()]);
+                }
+                self.block = here;
+                block
+            }
+        };
+        Edge { to, args }
+    }
+
+    /// What a register is in the last block.
+    fn last_value(&mut self, reg: ast::Reg) -> Value {
+        let (file, words) = self.shape(reg);
+        let value = self.kernel.code.value(file, words);
+        self.bind(reg, value, 0);
+        value
+    }
+
+    /// `brx.idx` as a tree of comparisons; an index outside the list is undefined behaviour.
+    fn switch(&mut self, index: ast::Reg, targets: &[usize]) -> Terminator {
+        if targets.len() == 1 {
+            return Terminator::Jump(self.edge(targets[0]));
+        }
+        let value = self.read(index);
+        let middle = targets.len() / 2;
+        let predicate = self.kernel.code.value(File::P, 1);
+        self.switch_step(value, 0, middle, predicate);
+        self.switch_half(value, 0, targets, middle, predicate)
+    }
+
+    fn switch_step(&mut self, value: Value, first: usize, middle: usize, predicate: Value) {
+        let bound = Arg::Imm((first + middle) as i64);
+        let modifiers = [sass::M::LT, sass::M::U32, sass::M::AND];
+        let args = [Arg::True(true), value.into(), bound, Arg::True(true)];
+        self.emit_to(sass::Op::ISETP, &modifiers, &[predicate], &args);
+    }
+
+    fn switch_half(
+        &mut self,
+        value: Value,
+        first: usize,
+        targets: &[usize],
+        middle: usize,
+        predicate: Value,
+    ) -> Terminator {
+        let (low, high) = targets.split_at(middle);
+        let yes = self.switch_edge(value, first, low);
+        let no = self.switch_edge(value, first + middle, high);
+        Terminator::Branch { predicate, negated: false, uniform: false, yes, no }
+    }
+
+    fn switch_edge(&mut self, value: Value, first: usize, targets: &[usize]) -> Edge {
+        if targets.len() == 1 {
+            return self.edge(targets[0]);
+        }
+        let (from, block) = (self.block, self.kernel.code.block());
+        self.block = block;
+        let middle = targets.len() / 2;
+        let predicate = self.kernel.code.value(File::P, 1);
+        self.switch_step(value, first, middle, predicate);
+        let end = self.switch_half(value, first, targets, middle, predicate);
+        self.kernel.code.blocks[block].end = end;
+        self.block = from;
+        Edge::to(block)
+    }
+
+    fn edge(&mut self, to: usize) -> Edge {
+        let target = self.first[to];
+        let mut args = Vec::new();
+        if !self.kernel.code.blocks[target].params.is_empty() {
+            args = self.graph.blocks[to].live_in.clone().into_iter().map(|reg| self.read(reg)).collect();
+        }
+        Edge { to: target, args }
+    }
+
+    /// The register file and words of a PTX register.
+    fn shape(&self, reg: ast::Reg) -> (File, u8) {
+        if reg == cfg::CARRY {
+            return (File::P, 1);
+        }
+        if self.params.contains(reg) {
+            return (File::R, 1);
+        }
+        let decl = self.body.reg_decl(reg).0;
+        match decl.ty == ptx::Type::PRED {
+            true => (File::P, 1),
+            false => (File::R, (decl.ty.bits() * u32::from(decl.vector.max(1))).div_ceil(32) as u8),
+        }
+    }
+}

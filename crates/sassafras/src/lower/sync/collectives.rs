@@ -1,0 +1,487 @@
+//! Votes, shuffles, matches and reductions over a warp; sleeping, traps and events.
+//!
+//! Before threads work together they must be together. With a mask of all threads `WARPSYNC.ALL` waits for everyone, as
+//! ptxas has it. With another mask the threads may come from different places of the program:
+//!
+//! * From sm_90 on `WARPSYNC.COLLECTIVE` gathers them, and all run the code of one of them up to `ENDCOLLECTIVE`. So
+//!   that it makes no difference whose, all such code has its operands in the same registers ([`Gathered`]), and
+//!   nothing of it is on its way when the threads come or go.
+//! * Before, a shuffle waits for the threads of the mask, and the other operations, which look at all active threads,
+//!   run where only those are active, between `WARPSYNC.EXCLUSIVE` and a convergence barrier.
+
+use crate::lower::Lower;
+use crate::lower::build::{NOT_PT, PT, RZ, constant};
+use crate::lower::instruction::Ins;
+use crate::module::setmaxnreg::{self, Reconfiguration};
+use ori::{Arg, Edge, File, Terminator, Value};
+use ptx::Type;
+use ptx::ast::Operand;
+use sass::{M, Op};
+
+/// How much must be arranged before threads work together, on machines that cannot gather them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Together {
+    /// All of the mask are there; others may be, too.
+    AtLeast,
+    /// Only those of the mask are there.
+    Exactly,
+}
+
+/// Where an operation of several threads has its operands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gathered {
+    /// Where the registers of values are: the threads are all here.
+    Here,
+    /// In registers that are the same everywhere in the program: R16 and on, P6, UR62. A call leaves R16 to R19 alone,
+    /// and every limit on registers leaves them in. The threads of this mask come together.
+    Anywhere(Arg),
+}
+
+const FIRST: u8 = 16;
+const MASK: Arg = Arg::Fixed { file: File::R, number: FIRST + 3 };
+pub(crate) const WORD: Arg = Arg::Fixed { file: File::R, number: FIRST };
+pub(crate) const TRUTH: Arg = Arg::Fixed { file: File::P, number: 6 };
+const UNIFORM: Arg = Arg::Fixed { file: File::UR, number: 62 };
+
+impl<'a> Lower<'_, 'a> {
+    pub(crate) fn warp(&mut self, ins: &Ins<'a>) -> Option<()> {
+        match ins.mnemonic() {
+            "shfl" => self.together(ins, ins.len() - 1, Together::AtLeast, Self::shuffle),
+            "vote" => self.vote(ins),
+            "match" => self.together(ins, ins.len() - 1, Together::Exactly, Self::match_),
+            "redux" => self.together(ins, ins.len() - 1, Together::Exactly, Self::redux),
+            "elect" => self.together(ins, ins.len() - 1, Together::Exactly, Self::elect),
+            "activemask" => {
+                ins.ty()?;
+                let value = self.ballot(PT);
+                self.set(ins.get(0)?, value)
+            }
+            "nanosleep" => {
+                let time = self.word(ins.get(0)?, ins.ty()?)?;
+                self.nanosleep(false, time);
+                Some(())
+            }
+            "pmevent" => {
+                let event = constant(ins.get(0)?, Type::U32)?;
+                self.effect(Op::PMTRIG, &[], &[], &[Arg::Imm(1 << (event & 15))]);
+                Some(())
+            }
+            "pmevent.mask" => {
+                let mask = constant(ins.get(0)?, Type::U32)?;
+                self.effect(Op::PMTRIG, &[], &[], &[Arg::Imm((mask & 0xffff) as i64)]);
+                Some(())
+            }
+            "griddepcontrol" => {
+                let op = if ins.one_of(&["wait", "launch_dependents"])? == "wait" {
+                    Op::ACQBULK
+                } else {
+                    Op::PREEXIT
+                };
+                self.effect(op, &[], &[], &[]);
+                Some(())
+            }
+            // ptxas makes no difference between them.
+            "trap" | "brkpt" => {
+                self.effect(Op::BPT, &[M::TRAP], &[], &[Arg::Imm(1)]);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// For so many nanoseconds, or for a random time that they bound.
+    pub(crate) fn nanosleep(&mut self, random: bool, time: Arg) {
+        let random: &[M] = if random { &[M::RAND] } else { &[] };
+        let warp: &[M] = if self.machine.sleeps_by_warp() { &[M::WARP] } else { &[] };
+        self.effect(Op::NANOSLEEP, &[random, warp].concat(), &[], &[time]);
+    }
+
+    /// `setmaxnreg`: registers to the pool of the block, or from it, which is asked until it has them.
+    pub(crate) fn reconfigure(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let _ = (ins.flag("sync"), ins.flag("aligned"), ins.ty()?);
+        let count = Arg::Imm(constant(ins.get(0)?, Type::U32)? as i64);
+        let Reconfiguration::From(_) = self.kernel.reconfiguration else { return Some(()) };
+        self.under_branch(|l| match ins.mnemonic() == setmaxnreg::DECREASE {
+            true => {
+                l.effect(Op::WARPSYNC, &[M::ALL], &[], &[]);
+                l.effect(Op::USETMAXREG, &[M::DEALLOC, M::CTAPOOL], &[], &[count]);
+                Some(())
+            }
+            false => {
+                let (again, after) = (l.kernel.code.block(), l.kernel.code.block());
+                l.kernel.code.blocks[l.block].end = Terminator::Jump(Edge::to(again));
+                l.block = again;
+                l.effect(Op::WARPSYNC, &[M::ALL], &[], &[]);
+                let granted = l.kernel.code.value(File::UP, 1);
+                l.effect(Op::USETMAXREG, &[M::TRY_ALLOC, M::CTAPOOL], &[granted], &[count]);
+                let granted = [PT, PT, PT, granted.into(), Arg::Imm(0x80), Arg::Imm(0)];
+                let predicate = l.emit_p(Op::PLOP3, &[M::LUT], &granted);
+                let (yes, no) = (Edge::to(after), Edge::to(again));
+                // All threads of the warp get the same answer.
+                l.kernel.code.blocks[again].end =
+                    Terminator::Branch { predicate, negated: false, uniform: true, yes, no };
+                l.block = after;
+                Some(())
+            }
+        })
+    }
+
+    /// Brings the threads of a mask together and lowers what they do.
+    fn together(
+        &mut self,
+        ins: &Ins<'a>,
+        mask: usize,
+        how: Together,
+        lower: impl FnOnce(&mut Self, &Ins<'a>, Gathered) -> Option<()>,
+    ) -> Option<()> {
+        ins.flag("sync");
+        let mask = *ins.get(mask)?;
+        // Threads that the guard holds back must not be waited for.
+        self.under_branch(|l| l.with_mask(&mask, how, |l, gathered| lower(l, ins, gathered)))
+    }
+
+    fn with_mask(
+        &mut self,
+        mask: &Operand,
+        how: Together,
+        lower: impl FnOnce(&mut Self, Gathered) -> Option<()>,
+    ) -> Option<()> {
+        let everyone = constant(mask, Type::U32).is_some_and(|m| m as u32 == u32::MAX);
+        if everyone {
+            self.wait_for_warp();
+            return lower(self, Gathered::Here);
+        }
+        let mask = self.word(mask, Type::U32)?;
+        if self.has(Op::ENDCOLLECTIVE) {
+            return lower(self, Gathered::Anywhere(mask));
+        }
+        let mask = self.in_register(mask);
+        if how == Together::AtLeast {
+            self.effect(Op::WARPSYNC, &[], &[], &[mask]);
+            return lower(self, Gathered::Here);
+        }
+        self.until_together(|l, _| {
+            let exclusive: &[M] =
+                if l.has_modifiers(Op::WARPSYNC, &[M::EXCLUSIVE]) { &[M::EXCLUSIVE] } else { &[] };
+            l.effect(Op::WARPSYNC, exclusive, &[], &[mask]);
+            lower(l, Gathered::Here)
+        })
+    }
+
+    /// All threads of the warp that are still there come together.
+    pub(crate) fn wait_for_warp(&mut self) {
+        match self.has_modifiers(Op::WARPSYNC, &[M::ALL]) {
+            true => self.effect(Op::WARPSYNC, &[M::ALL], &[], &[]),
+            false => self.effect(Op::WARPSYNC, &[], &[], &[Arg::Imm(0xffff_ffff)]),
+        }
+    }
+
+    /// Between `BSSY` and `BSYNC`; what stands between gets the block that begins with the latter.
+    fn until_together(&mut self, lower: impl FnOnce(&mut Self, ori::Block) -> Option<()>) -> Option<()> {
+        let after = self.kernel.code.block();
+        let barrier = self.kernel.code.value(File::B, 1);
+        self.emit_to(Op::BSSY, &[], &[barrier], &[Arg::Target(after)]);
+        lower(self, after)?;
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge::to(after));
+        self.block = after;
+        self.effect(Op::BSYNC, &[], &[], &[barrier.into()]);
+        Some(())
+    }
+
+    /// An operation of several threads, with a predicate and a word as results, in the order of the machine's text.
+    /// Some have the word in a uniform register first.
+    pub(crate) fn warp_wide(
+        &mut self,
+        gathered: Gathered,
+        op: Op,
+        modifiers: &[M],
+        results: &[Value],
+        args: &[Arg],
+    ) -> Option<()> {
+        let is_uniform = matches!(op, Op::REDUX | Op::CREDUX | Op::ELECT);
+        let is_word = |l: &Self, v: &Value| l.kernel.code.values[*v].file == File::R;
+        let Gathered::Anywhere(mask) = gathered else {
+            let uniform = self.kernel.code.value(File::UR, 1);
+            let first = |l: &Self, v: &Value| if is_uniform && is_word(l, v) { uniform } else { *v };
+            let written: Vec<Value> = results.iter().map(|v| first(self, v)).collect();
+            self.effect(op, modifiers, &written, args);
+            // At once, while the threads of the mask are alone.
+            if let Some(word) = results.iter().find(|v| is_uniform && is_word(self, v)) {
+                self.emit_to(Op::MOV, &[], &[*word], &[uniform.into()]);
+            }
+            return Some(());
+        };
+        let args = self.move_to_fixed(op, args);
+        let place = |l: &Self, v: &Value| match is_word(l, v) {
+            true if is_uniform => UNIFORM,
+            true => WORD,
+            false => TRUTH,
+        };
+        let written = results.iter().map(|v| place(self, v));
+        let operands: Vec<Arg> = written.chain(args).collect();
+        self.collect(mask, |l| {
+            l.emit_to(op, modifiers, &[], &operands);
+            if is_uniform {
+                l.emit_to(Op::MOV, &[], &[], &[WORD, UNIFORM]);
+            }
+        })?;
+        for result in results {
+            self.take_fixed(*result);
+        }
+        Some(())
+    }
+
+    /// Takes a result of gathered threads from its fixed register.
+    pub(crate) fn take_fixed(&mut self, result: Value) {
+        if self.kernel.code.values[result].file == File::R {
+            return self.emit_to(Op::MOV, &[], &[result], &[WORD]);
+        }
+        let logic = [PT, TRUTH, PT, PT, Arg::Imm(0x80), Arg::Imm(0)];
+        self.emit_to(Op::PLOP3, &[M::LUT], &[result], &logic);
+    }
+
+    /// Gathers the threads of a mask for some code. The mask is the last to go to its register: when it is there, what
+    /// went to others before has arrived, too, for whoever runs the code.
+    fn collect(&mut self, mask: Arg, code: impl FnOnce(&mut Self)) -> Option<()> {
+        self.until_together(|l, after| {
+            l.emit_to(Op::MOV, &[], &[], &[MASK, mask]);
+            l.effect(Op::WARPSYNC, &[M::COLLECTIVE], &[], &[MASK, Arg::Target(after)]);
+            code(l);
+            l.effect(Op::ENDCOLLECTIVE, &[], &[], &[]);
+            Some(())
+        })
+    }
+
+    /// Gathers all threads of the warp for an operation without results, and for what is to follow it at once.
+    /// Constants are taken to be the same wherever they come from.
+    pub(crate) fn collect_warp(
+        &mut self,
+        op: Op,
+        modifiers: &[M],
+        args: &[Arg],
+        then: impl FnOnce(&mut Self),
+    ) -> Option<()> {
+        let mut next = FIRST;
+        let mut known: Vec<(Arg, Arg)> = Vec::new();
+        let mut operands = Vec::new();
+        for arg in args {
+            let file = arg.value().map(|v| self.kernel.code.values[v].file);
+            let to = match (file, known.iter().find(|(from, _)| from == arg)) {
+                (_, Some((_, to))) => *to,
+                (None, _) if !matches!(arg, Arg::True(_)) => *arg,
+                (Some(File::R), _) => {
+                    let to = Arg::Fixed { file: File::R, number: next };
+                    self.emit_to(Op::MOV, &[], &[], &[to, *arg]);
+                    next += 1;
+                    to
+                }
+                _ => {
+                    let logic = [TRUTH, PT, *arg, PT, PT, Arg::Imm(0x80), Arg::Imm(0)];
+                    self.emit_to(Op::PLOP3, &[M::LUT], &[], &logic);
+                    TRUTH
+                }
+            };
+            known.push((*arg, to));
+            operands.push(to);
+        }
+        // Threads that come to this place one after the other go on together: an H200 has run the barrier twice where
+        // they were gathered only there (`collectives/trips.ptx`).
+        self.wait_for_warp();
+        self.until_together(|l, after| {
+            l.effect(Op::WARPSYNC, &[M::COLLECTIVE, M::ALL], &[], &[Arg::Target(after)]);
+            l.emit_to(op, modifiers, &[], &operands);
+            then(l);
+            l.effect(Op::ENDCOLLECTIVE, &[], &[], &[]);
+            Some(())
+        })
+    }
+
+    /// Arguments in fixed registers: words one after the other, and the predicate. Constants, too, since the threads
+    /// may come from places with others.
+    fn move_to_fixed(&mut self, op: Op, args: &[Arg]) -> Vec<Arg> {
+        let mut next = FIRST;
+        let mut fixed = Vec::new();
+        for (i, arg) in args.iter().enumerate() {
+            let file = arg.value().map(|v| self.kernel.code.values[v].file);
+            let is_truth = file == Some(File::P) || matches!(arg, Arg::True(_));
+            // A result that nobody wants stands before the predicate; and ELECT is always asked about all.
+            if is_truth && (i + 1 < args.len() || op == Op::ELECT) {
+                fixed.push(*arg);
+                continue;
+            }
+            if is_truth {
+                let logic = [TRUTH, PT, *arg, PT, PT, Arg::Imm(0x80), Arg::Imm(0)];
+                self.emit_to(Op::PLOP3, &[M::LUT], &[], &logic);
+                fixed.push(TRUTH);
+                continue;
+            }
+            fixed.push(Arg::Fixed { file: File::R, number: next });
+            let words = arg.value().map_or(1, |v| self.kernel.code.values[v].words);
+            for word in 0..words {
+                let from = if words == 1 { *arg } else { arg.value().map_or(*arg, |v| Arg::word(v, word)) };
+                let to = Arg::Fixed { file: File::R, number: next };
+                self.emit_to(Op::MOV, &[], &[], &[to, from]);
+                next += 1;
+            }
+        }
+        fixed
+    }
+
+    /// Does the machine have the operation with these modifiers, whatever its operands?
+    fn has_modifiers(&self, op: Op, modifiers: &[M]) -> bool {
+        let operands: [&[sass::Operand]; 2] = [&[], &[sass::operands::r(2)]];
+        operands.iter().any(|o| sass::legal(self.machine.isa, op, modifiers, o))
+    }
+
+    fn shuffle(&mut self, ins: &Ins<'a>, gathered: Gathered) -> Option<()> {
+        let mode = match ins.one_of(&["up", "down", "bfly", "idx"])? {
+            "up" => M::UP,
+            "down" => M::DOWN,
+            "bfly" => M::BFLY,
+            _ => M::IDX,
+        };
+        let ty = ins.ty()?;
+        let value = self.word(ins.get(1)?, ty)?;
+        let (lane, bounds) = (self.word(ins.get(2)?, ty)?, self.word(ins.get(3)?, ty)?);
+        // The fields of constants are narrow, and the machine looks at no more of a register.
+        let low = |arg: Arg, bits: i64| if let Arg::Imm(n) = arg { Arg::Imm(n & bits) } else { arg };
+        let (lane, bounds) = (low(lane, 0x1f), low(bounds, 0x1f1f));
+        let (got, inside) = (self.kernel.code.value(File::R, 1), self.kernel.code.value(File::P, 1));
+        let value = self.in_register(value);
+        self.warp_wide(gathered, Op::SHFL, &[mode], &[inside, got], &[value, lane, bounds])?;
+        self.set_pair(ins.get(0)?, got, inside)
+    }
+
+    /// `d|p`, or `d` alone.
+    fn set_pair(&mut self, operand: &Operand, value: Value, predicate: Value) -> Option<()> {
+        let Operand::Pair(range) = operand else { return self.set(operand, value) };
+        let [first, second] = self.body.list(*range) else { return None };
+        let (first, second) = (*first, *second);
+        self.set(&first, value)?;
+        self.set(&second, predicate)
+    }
+
+    fn vote(&mut self, ins: &Ins<'a>) -> Option<()> {
+        // Without `.sync` the instruction does not exist on these machines.
+        let last = ins.len() - 1;
+        self.together(ins, last, Together::Exactly, |l, ins, gathered| {
+            let mode = ins.one_of(&["all", "any", "uni", "ballot"])?;
+            ins.ty()?;
+            let predicate = l.predicate(ins.get(1)?)?;
+            let value = match mode {
+                "ballot" => {
+                    let result = l.kernel.code.value(File::R, 1);
+                    l.warp_wide(gathered, Op::VOTE, &[M::ANY], &[result], &[PT, predicate])?;
+                    result
+                }
+                _ => {
+                    let mode = match mode {
+                        "all" => M::ALL,
+                        "any" => M::ANY,
+                        _ => M::EQ,
+                    };
+                    let result = l.kernel.code.value(File::P, 1);
+                    l.warp_wide(gathered, Op::VOTE, &[mode], &[result], &[predicate])?;
+                    result
+                }
+            };
+            l.set(ins.get(0)?, value)
+        })
+    }
+
+    /// The active threads for which a predicate holds.
+    fn ballot(&mut self, predicate: Arg) -> Value {
+        let result = self.kernel.code.value(File::R, 1);
+        self.effect(Op::VOTE, &[M::ANY], &[result], &[PT, predicate]);
+        result
+    }
+
+    fn match_(&mut self, ins: &Ins<'a>, gathered: Gathered) -> Option<()> {
+        let all = ins.one_of(&["any", "all"])? == "all";
+        let ty = ins.ty()?;
+        let (value, size): (Arg, &[M]) = match ty.bits() {
+            64 => (self.wide(ins.get(1)?, ty)?.into(), &[M::U64]),
+            _ => {
+                let word = self.word(ins.get(1)?, ty)?;
+                (self.in_register(word), &[])
+            }
+        };
+        let mask = self.kernel.code.value(File::R, 1);
+        if !all {
+            self.warp_wide(gathered, Op::MATCH, &[&[M::ANY], size].concat(), &[mask], &[value])?;
+            return self.set(ins.get(0)?, mask);
+        }
+        let same = self.kernel.code.value(File::P, 1);
+        self.warp_wide(gathered, Op::MATCH, &[&[M::ALL], size].concat(), &[same, mask], &[value])?;
+        self.set_pair(ins.get(0)?, mask, same)
+    }
+
+    /// Some machines have a faster way to the least and the greatest value, which ptxas takes.
+    fn short_reduction(&self, operation: &str) -> Option<M> {
+        let op = match operation {
+            "min" => M::MIN,
+            "max" => M::MAX,
+            _ => return None,
+        };
+        let operands = [sass::operands::ur(2), sass::operands::r(2)];
+        self.takes(Op::CREDUX, &[op], &operands).then_some(op)
+    }
+
+    fn redux(&mut self, ins: &Ins<'a>, gathered: Gathered) -> Option<()> {
+        let operation = ins.one_of(&["add", "min", "max", "and", "or", "xor"])?;
+        let (absolute, nan) = (ins.flag("abs"), ins.flag("NaN"));
+        let ty = ins.ty()?;
+        let signed: &[M] = if ty.is_signed() { &[M::S32] } else { &[] };
+        let value = self.word(ins.get(1)?, ty)?;
+        let value = self.in_register(value);
+        let result = self.kernel.code.value(File::R, 1);
+        if ty == Type::F32 {
+            let op = match (operation, absolute) {
+                ("min", false) => M::MIN,
+                ("max", false) => M::MAX,
+                ("min", true) => M::MINABS,
+                ("max", true) => M::MAXABS,
+                _ => return None,
+            };
+            let modifiers: &[M] = if nan { &[op, M::F32, M::NAN] } else { &[op, M::F32] };
+            self.warp_wide(gathered, Op::CREDUX, modifiers, &[result], &[value])?;
+        } else if let Some(op) = self.short_reduction(operation) {
+            self.warp_wide(gathered, Op::CREDUX, &[&[op], signed].concat(), &[result], &[value])?;
+        } else {
+            let op: &[M] = match operation {
+                "add" => &[M::SUM],
+                "min" => &[M::MIN],
+                "max" => &[M::MAX],
+                "or" => &[M::OR],
+                "xor" => &[M::XOR],
+                // `and` is what the machine does when nothing is said.
+                _ => &[],
+            };
+            self.warp_wide(gathered, Op::REDUX, &[op, signed].concat(), &[result], &[value])?;
+        }
+        self.set(ins.get(0)?, result)
+    }
+
+    fn elect(&mut self, ins: &Ins<'a>, gathered: Gathered) -> Option<()> {
+        let (lane, elected) = (self.kernel.code.value(File::R, 1), self.kernel.code.value(File::P, 1));
+        self.warp_wide(gathered, Op::ELECT, &[], &[elected, lane], &[PT])?;
+        self.set_pair(ins.get(0)?, lane, elected)
+    }
+
+    /// `bar.warp.sync`
+    pub(crate) fn sync_warp(&mut self, ins: &Ins<'a>) -> Option<()> {
+        ins.flag("sync");
+        let mask = *ins.get(0)?;
+        self.under_branch(|l| {
+            l.with_mask(&mask, Together::AtLeast, |l, gathered| match gathered {
+                Gathered::Here => Some(()),
+                Gathered::Anywhere(mask) => l.collect(mask, |l| l.effect(Op::NOP, &[], &[], &[])),
+            })
+        })
+    }
+
+    /// Some bits of a word.
+    pub(crate) fn masked(&mut self, word: Arg, mask: i64) -> Value {
+        self.emit(Op::LOP3, &[M::LUT], 1, &[word, Arg::Imm(mask), RZ, Arg::Imm(0xc0), NOT_PT])
+    }
+}

@@ -1,0 +1,126 @@
+//! Operations of the warp: their operands must be in uniform registers, of which all its threads have one set.
+//!
+//! Threads may come with different operands, so that such an operation is done several times. Each turn is taken by
+//! some threads while the others wait:
+//!
+//! ```text
+//! again:   is it my turn?
+//!          if it is: operands to uniform registers, the operation
+//! meet:    if it was not, go to again
+//! ```
+//!
+//! Uniform registers hold no value between turns: which threads run first is up to the machine.
+
+use crate::lower::Lower;
+use crate::lower::build::PT;
+use ori::{Arg, Edge, File, Terminator, Value};
+use sass::{M, Op};
+
+/// How often an operation is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Turns {
+    /// Once for each thread.
+    Thread,
+    /// Once for all threads that have the same operands: where doing it again would change nothing, and where the
+    /// operation itself tells the threads apart.
+    Value,
+    /// The same for one word, which the operation reads in a general register.
+    Word(Arg),
+}
+
+impl Lower<'_, '_> {
+    /// Lowers an operation of the warp. `words` are its operands, which it gets in uniform registers.
+    pub(crate) fn by_warp(
+        &mut self,
+        turns: Turns,
+        words: &[Arg],
+        lower: impl FnOnce(&mut Self, &[Arg]) -> Option<()>,
+    ) -> Option<()> {
+        let words: Vec<Arg> = words.iter().map(|w| self.in_register(*w)).collect();
+        self.under_branch(|l| {
+            l.in_turns(turns, &words, &[], |l, uniform| lower(l, uniform).map(|()| Vec::new()))?;
+            Some(())
+        })
+    }
+
+    /// The same without a guard. The results are those of each thread's own turn, and begin as `results`.
+    pub(crate) fn in_turns(
+        &mut self,
+        turns: Turns,
+        words: &[Arg],
+        results: &[Value],
+        lower: impl FnOnce(&mut Self, &[Arg]) -> Option<Vec<Value>>,
+    ) -> Option<Vec<Value>> {
+        let [again, inside, meet, after] = [(); 4].map(|()| self.kernel.code.block());
+        let [before, behind] = [again, meet].map(|block| {
+            let params: Vec<Value> = results.iter().map(|r| self.like(*r)).collect();
+            self.kernel.code.blocks[block].params = params.clone();
+            params
+        });
+        let enter = Edge { to: again, args: results.to_vec() };
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(enter);
+        self.block = again;
+        let predicate = match turns {
+            Turns::Thread => self.elected(),
+            Turns::Value => self.like_first(words),
+            Turns::Word(word) => self.like_first(&[word]),
+        };
+        let branch = |yes, no| Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
+        let wait = Edge { to: meet, args: before };
+        self.kernel.code.blocks[again].end = branch(Edge::to(inside), wait);
+        self.block = inside;
+        let uniform: Vec<Arg> = words.iter().map(|w| self.in_uniform(*w)).collect();
+        let args = lower(self, &uniform)?;
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: meet, args });
+        let next = Edge { to: again, args: behind.clone() };
+        self.kernel.code.blocks[meet].end = branch(Edge::to(after), next);
+        self.block = after;
+        Some(behind)
+    }
+
+    /// A value of the same shape.
+    fn like(&mut self, value: Value) -> Value {
+        let data = self.kernel.code.values[value];
+        self.kernel.code.value(data.file, data.words)
+    }
+
+    /// Holds for one of the threads that are here.
+    pub(crate) fn elected(&mut self) -> Value {
+        let (leader, elected) = (self.kernel.code.value(File::UR, 1), self.kernel.code.value(File::P, 1));
+        self.effect(Op::ELECT, &[], &[elected, leader], &[PT]);
+        elected
+    }
+
+    /// Holds for the threads that have the same words as some thread.
+    fn like_first(&mut self, words: &[Arg]) -> Value {
+        let mut same = PT;
+        for word in words {
+            let first = self.in_uniform(*word);
+            same = self.emit_p(Op::ISETP, &[M::EQ, M::U32, M::AND], &[PT, *word, first, same]).into();
+        }
+        match same {
+            Arg::Use(u) => u.value,
+            _ => self.emit_p(Op::PLOP3, &[M::LUT], &[PT, PT, PT, PT, Arg::Imm(0x80), Arg::Imm(0)]),
+        }
+    }
+
+    /// A constant in a uniform register.
+    pub(crate) fn uniform_constant(&mut self, value: i64) -> Arg {
+        if value == 0 {
+            return Arg::Zero(File::UR);
+        }
+        let result = self.kernel.code.value(File::UR, 1);
+        self.emit_to(Op::UMOV, &[], &[result], &[Arg::Imm(value)]);
+        result.into()
+    }
+
+    /// Some thread's word in a uniform register. Zero is one already.
+    pub(crate) fn in_uniform(&mut self, word: Arg) -> Arg {
+        if let Arg::Zero(_) = word {
+            return Arg::Zero(File::UR);
+        }
+        let result = self.kernel.code.value(File::UR, 1);
+        self.effect(Op::R2UR, &[], &[result], &[word]);
+        result.into()
+    }
+}

@@ -1,0 +1,10 @@
+pub mod mma;
+pub mod mma_m8n8k4;
+pub mod mma_sparse;
+pub mod tcgen05;
+pub mod tcgen05_alloc;
+pub mod tensormap;
+pub mod tensormap_replace;
+pub mod wgmma;
+pub mod wgmma_stages;
+pub mod wmma;

@@ -1,0 +1,396 @@
+//! What asynchronous products (`wgmma`) of a PTX body have in flight, and what has to be put in because of it.
+//!
+//! PTX leaves undefined what happens to code that touches registers in flight or forgets `wgmma.fence`. ptxas mends it
+//! and says so; we do the same, so that such code computes what its author meant:
+//!
+//! | the PTX does | what we do, as ptxas | told as |
+//! |---|---|---|
+//! | a product's registers are written behind the last fence | `WARPGROUP.ARRIVE` before the product | C7519 |
+//! | an accumulator in flight is read, or the kernel ends | a wait before it | C7517 |
+//! | it is read between two products that add to it, within one group | each product is waited for | C7514 |
+//! | a product reads as A what another one in flight writes | the same | C7513 |
+//! | there is a call of an unknown function in the kernel | the same | C7509, or C7520 before the commit |
+//! | a call of a known function while something is in flight | the same | C7510 |
+//! | registers don't suffice to leave the operands where they are | the same | C7511 |
+//!
+//! The texts are ptxas's (13.0.88), found by probing: `tests/wgmma_messages.rs` has the probes. ptxas prints them to
+//! stderr as `info`, arrivals before waits before the reason for serial code, with or without `-v`.
+//!
+//! A fragment of A that is written between the fence and the first product is no reason for a message: the arrival
+//! simply comes later. ptxas inlines known functions, so it has C7510 for other code than we.
+
+use crate::lower::control::call::ParamWords;
+use crate::lower::control::cfg::{End, Graph, effects};
+use ptx::ast::{Body, Inst, Item, Module, Operand, Reg};
+use std::collections::BTreeSet;
+
+/// More groups than a wait can tell apart.
+const GROUPS: usize = 8;
+
+/// Why products can't overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    UnknownCall,
+    CallInFlight,
+    Registers,
+    InputDefined,
+    AccumulatorRead,
+    CallInStage,
+}
+
+impl Reason {
+    pub fn message(self, function: &str) -> String {
+        let (code, why) = match self {
+            Reason::UnknownCall => (7509, "the presence of Extern calls"),
+            Reason::CallInFlight => (7510, "wgmma pipeline crossing function boundary at a function call"),
+            Reason::Registers => (7511, "insufficient register resources for the wgmma pipeline"),
+            Reason::InputDefined => (
+                7513,
+                "non wgmma instructions defining input registers of a wgmma between start and end of the pipeline stage",
+            ),
+            // Two blanks, as ptxas has them.
+            Reason::AccumulatorRead => (
+                7514,
+                "non wgmma instructions reading accumulator registers of  a wgmma between start and end of the pipeline stage",
+            ),
+            Reason::CallInStage => (7520, "program dependence on compiler-inserted WG.AR in divergent path"),
+        };
+        let what = "Potential Performance Loss: wgmma.mma_async instructions are serialized due to";
+        format!("(C{code}) {what} {why} in the function '{function}'")
+    }
+}
+
+/// The registers of products, by what these do with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Group {
+    accumulators: BTreeSet<Reg>,
+    /// Parts of A.
+    sources: BTreeSet<Reg>,
+}
+
+impl Group {
+    fn add(&mut self, other: &Group) {
+        self.accumulators.extend(&other.accumulators);
+        self.sources.extend(&other.sources);
+    }
+}
+
+/// What may be in flight at a place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    open: Group,
+    /// The youngest first.
+    groups: [Group; GROUPS],
+    /// Operands of products that others have written since the last fence.
+    written: BTreeSet<Reg>,
+    /// No product stands between the last fence and here.
+    fenced: bool,
+}
+
+impl State {
+    fn join(&mut self, other: &State) {
+        self.open.add(&other.open);
+        self.groups.iter_mut().zip(&other.groups).for_each(|(a, b)| a.add(b));
+        self.written.extend(&other.written);
+        self.fenced &= other.fenced;
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Group> {
+        std::iter::once(&self.open).chain(&self.groups)
+    }
+
+    pub fn accumulators(&self) -> BTreeSet<Reg> {
+        self.all().flat_map(|g| g.accumulators.iter().copied()).collect()
+    }
+
+    pub fn sources(&self) -> BTreeSet<Reg> {
+        self.all().flat_map(|g| g.sources.iter().copied()).collect()
+    }
+
+    fn has(&self, reg: Reg) -> bool {
+        self.all().any(|g| g.accumulators.contains(&reg))
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open != Group::default()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all().all(|g| *g == Group::default())
+    }
+
+    pub fn product(&mut self, accumulator: &[Reg], a: &[Reg]) {
+        self.open.accumulators.extend(accumulator);
+        self.open.sources.extend(a);
+        self.fenced = false;
+    }
+
+    pub fn commit(&mut self) {
+        let oldest = std::mem::take(&mut self.groups[GROUPS - 1]);
+        self.groups.rotate_right(1);
+        self.groups[0] = std::mem::take(&mut self.open);
+        self.groups[GROUPS - 1].add(&oldest);
+    }
+
+    /// No more than so many groups are left.
+    pub fn wait(&mut self, most: u64) {
+        let most = usize::try_from(most).unwrap_or(GROUPS);
+        self.groups.iter_mut().skip(most).for_each(|g| *g = Group::default());
+    }
+
+    /// Everything has landed.
+    pub fn land(&mut self) {
+        self.commit();
+        self.wait(0);
+    }
+
+    /// A copy of an accumulator in flight is another name for it. Is it that?
+    pub fn rename(&mut self, copy: Option<(Reg, Reg)>) -> bool {
+        let Some((to, from)) = copy.filter(|(_, from)| self.has(*from)) else { return false };
+        self.overwrite(&[to]);
+        for group in std::iter::once(&mut self.open).chain(&mut self.groups) {
+            if group.accumulators.contains(&from) {
+                group.accumulators.insert(to);
+            }
+        }
+        true
+    }
+
+    /// Others write registers: what is in flight is no longer what the PTX knows by these names.
+    pub fn overwrite(&mut self, regs: &[Reg]) {
+        for group in std::iter::once(&mut self.open).chain(&mut self.groups) {
+            regs.iter().for_each(|r| {
+                group.accumulators.remove(r);
+                group.sources.remove(r);
+            });
+        }
+    }
+}
+
+/// What an instruction needs before it.
+#[derive(Default)]
+struct Needs {
+    arrival: bool,
+    wait: bool,
+    serial: Option<Reason>,
+}
+
+/// What is in flight at the beginning of each block, and what has to be put in.
+#[derive(Default)]
+pub struct Stages {
+    starts: Vec<State>,
+    /// By the place of the instruction in the text.
+    arrivals: BTreeSet<u32>,
+    waits: BTreeSet<u32>,
+    pub serial: Option<Reason>,
+}
+
+impl Stages {
+    pub fn new(module: &Module, body: &Body, params: &ParamWords, graph: &Graph) -> Stages {
+        let mnemonic = |inst: &&Inst| module.opcodes[inst.opcode.0 as usize].mnemonic;
+        let mut insts = graph.blocks.iter().flat_map(|b| b.insts.iter().copied());
+        if !insts.any(|inst| mnemonic(&inst) == "wgmma.mma_async") {
+            return Stages::default();
+        }
+        let mut walk = Walk { module, body, params, operands: BTreeSet::new() };
+        walk.operands = walk.operands_of_products(graph);
+        let mut stages = Stages { starts: walk.starts(graph), ..Stages::default() };
+        for &b in &graph.order {
+            let mut state = stages.starts[b].clone();
+            let block = &graph.blocks[b];
+            for (i, inst) in block.insts.iter().enumerate() {
+                let needs = walk.step(&mut state, inst, &block.insts[i + 1..]);
+                stages.take(needs, inst.span.start);
+            }
+            let ends = matches!(block.end, End::Exit | End::Return) && !state.is_empty();
+            stages.take(Needs { wait: ends, ..Needs::default() }, block.span.start);
+        }
+        stages
+    }
+
+    fn take(&mut self, needs: Needs, at: u32) {
+        if needs.arrival {
+            self.arrivals.insert(at);
+        }
+        if needs.wait {
+            self.waits.insert(at);
+        }
+        self.serial = self.serial.or(needs.serial);
+    }
+
+    pub fn start(&self, block: usize) -> State {
+        self.starts.get(block).cloned().unwrap_or_default()
+    }
+
+    pub fn arrives_before(&self, at: u32) -> bool {
+        self.arrivals.contains(&at)
+    }
+
+    pub fn waits_before(&self, at: u32) -> bool {
+        self.waits.contains(&at)
+    }
+
+    /// What ptxas would say about a function.
+    pub fn messages(&self, function: &str, line: impl Fn(u32) -> u32) -> Vec<String> {
+        let injected = |code: u32, what: &str, why: &str, at: &u32| {
+            let line = line(*at);
+            format!(
+                "(C{code}) warpgroup.{what} is injected in around line {line} by compiler to allow use of registers \
+                 {why} GMMA in function '{function}'"
+            )
+        };
+        let arrivals = self.arrivals.iter().map(|at| injected(7519, "arrive", "in", at));
+        let waits = self.waits.iter().filter(|_| self.serial.is_none());
+        let waits = waits.map(|at| injected(7517, "wait", "defined by", at));
+        arrivals.chain(waits).chain(self.serial.map(|reason| reason.message(function))).collect()
+    }
+}
+
+/// The registers of an accumulator, and those of A where that isn't in memory.
+pub fn operands(body: &Body, inst: &Inst) -> (Vec<Reg>, Vec<Reg>) {
+    let operands = body.list(inst.operands);
+    let of = |i: usize| operands.get(i).map_or_else(Vec::new, |o| elements(body, o));
+    (of(0), of(1))
+}
+
+/// The registers of a vector.
+pub fn elements(body: &Body, vector: &Operand) -> Vec<Reg> {
+    let elements = if let Operand::Vector(range) = vector { body.list(*range) } else { &[] };
+    elements.iter().filter_map(|e| if let Operand::Reg(reg) = e { Some(*reg) } else { None }).collect()
+}
+
+/// The registers of a copy that only gives another name to a word: what is written, and what it was.
+pub fn renaming(module: &Module, body: &Body, inst: &Inst) -> Option<(Reg, Reg)> {
+    let [Operand::Reg(to), Operand::Reg(from)] = body.list(inst.operands) else { return None };
+    let copy = module.opcodes[inst.opcode.0 as usize].mnemonic == "mov" && inst.guard.is_none();
+    copy.then_some((*to, *from))
+}
+
+struct Walk<'w, 'a> {
+    module: &'w Module<'a>,
+    body: &'w Body<'a>,
+    params: &'w ParamWords,
+    /// All registers that products read or write.
+    operands: BTreeSet<Reg>,
+}
+
+impl Walk<'_, '_> {
+    fn mnemonic(&self, inst: &Inst) -> &'static str {
+        self.module.opcodes[inst.opcode.0 as usize].mnemonic
+    }
+
+    fn operands_of_products(&self, graph: &Graph) -> BTreeSet<Reg> {
+        let insts = graph.blocks.iter().flat_map(|b| b.insts.iter());
+        let products = insts.filter(|inst| self.mnemonic(inst) == "wgmma.mma_async");
+        let registers = products.map(|inst| operands(self.body, inst));
+        registers.flat_map(|(accumulator, a)| accumulator.into_iter().chain(a)).collect()
+    }
+
+    /// The state at the beginning of each block. It only grows, so this ends.
+    fn starts(&self, graph: &Graph) -> Vec<State> {
+        let mut starts: Vec<Option<State>> = vec![None; graph.blocks.len()];
+        starts[0] = Some(State::default());
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &b in &graph.order {
+                let Some(mut state) = starts[b].clone() else { continue };
+                for inst in &graph.blocks[b].insts {
+                    self.step(&mut state, inst, &[]);
+                }
+                for to in crate::lower::control::cfg::successors(&graph.blocks[b].end) {
+                    let before = starts[to].clone();
+                    starts[to].get_or_insert_with(|| state.clone()).join(&state);
+                    changed |= before != starts[to];
+                }
+            }
+        }
+        starts.into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    /// What an instruction does to the state, and what it needs. `rest` is what follows in its block.
+    fn step(&self, state: &mut State, inst: &Inst, rest: &[&Inst]) -> Needs {
+        let first = self.body.list(inst.operands).first();
+        match (self.mnemonic(inst), first) {
+            ("wgmma.mma_async", _) => return self.product(state, inst),
+            ("wgmma.fence", _) => {
+                state.written.clear();
+                state.fenced = true;
+            }
+            ("wgmma.commit_group", _) => state.commit(),
+            ("wgmma.wait_group", Some(Operand::Int { value, .. })) if inst.guard.is_none() => {
+                // As ptxas has it, a wait ends the group before it.
+                if state.is_open() {
+                    state.commit();
+                }
+                state.wait(*value);
+            }
+            ("wgmma.wait_group", _) => {}
+            ("mov", _) if state.rename(renaming(self.module, self.body, inst)) => {}
+            _ => return self.other(state, inst, rest),
+        }
+        Needs::default()
+    }
+
+    fn product(&self, state: &mut State, inst: &Inst) -> Needs {
+        let (accumulator, a) = operands(self.body, inst);
+        let written = |regs: &[Reg]| regs.iter().any(|r| state.written.contains(r));
+        let (over, from) = (written(&accumulator), written(&a));
+        let arrival = over || from && !state.fenced;
+        let chained = a.iter().any(|r| state.has(*r));
+        if over || from {
+            state.written.clear();
+        }
+        state.product(&accumulator, &a);
+        Needs { arrival, serial: chained.then_some(Reason::InputDefined), ..Needs::default() }
+    }
+
+    fn other(&self, state: &mut State, inst: &Inst, rest: &[&Inst]) -> Needs {
+        let opcode = &self.module.opcodes[inst.opcode.0 as usize];
+        let (written, read) = effects(self.body, self.params, opcode, inst);
+        let mut needs = Needs { serial: self.call(state, inst), ..Needs::default() };
+        if let Some(reg) = read.iter().find(|r| state.has(**r)) {
+            needs.wait = true;
+            if state.open.accumulators.contains(reg) && !written.contains(reg) && self.goes_on(*reg, rest) {
+                needs.serial = needs.serial.or(Some(Reason::AccumulatorRead));
+            }
+            state.land();
+        }
+        state.overwrite(&written);
+        state.written.extend(written.iter().filter(|r| self.operands.contains(r)));
+        needs
+    }
+
+    /// Is the next thing that happens to an accumulator another product of the same group?
+    fn goes_on(&self, reg: Reg, rest: &[&Inst]) -> bool {
+        for inst in rest {
+            match self.mnemonic(inst) {
+                "wgmma.mma_async" if operands(self.body, inst).0.contains(&reg) => return true,
+                "wgmma.fence" | "wgmma.commit_group" | "wgmma.wait_group" => return false,
+                _ => {}
+            }
+            let opcode = &self.module.opcodes[inst.opcode.0 as usize];
+            if effects(self.body, self.params, opcode, inst).0.contains(&reg) {
+                return false;
+            }
+        }
+        false
+    }
+
+    fn call(&self, state: &State, inst: &Inst) -> Option<Reason> {
+        if self.mnemonic(inst) != "call" {
+            return None;
+        }
+        let defined = |name: &Operand| {
+            let Operand::Symbol(symbol) = name else { return false };
+            let mut functions = self.module.items.iter();
+            functions.any(|i| matches!(i, Item::Function(f) if f.symbol == *symbol && f.body.is_some()))
+        };
+        let known = self.body.list(inst.operands).iter().any(defined);
+        match known {
+            false if state.is_open() => Some(Reason::CallInStage),
+            false => Some(Reason::UnknownCall),
+            true => Some(Reason::CallInFlight).filter(|_| !state.is_empty()),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `tex.grad` where the machine has no operation for it: of three dimensions, of cubes, and with a comparison. From
+//! sm_90 on the driver has functions for that; before, quads of threads do it ([`crate::lower::texture::quad_gradient`]).
+//!
+//! Seen in ptxas's code: parameters are the opaque handles, then coordinates, both derivatives and offsets as four words
+//! each, and the value to compare with. The result is whether all of it is in memory, and the texel.
+
+use crate::lower::Lower;
+use crate::lower::build::{PT, RZ};
+use crate::lower::instruction::Ins;
+use crate::mach::abi::Shape;
+use ori::{Arg, Value};
+use ptx::Type;
+use ptx::ast::Operand;
+use ptx::table::Opcode;
+use sass::{M, Op};
+
+const HANDLE: Shape = Shape { bytes: 8, align: 8 };
+const VECTOR: Shape = Shape { bytes: 16, align: 16 };
+const NUMBER: Shape = Shape { bytes: 4, align: 4 };
+
+/// Bytes of the stack that a call may take.
+pub const STACK: u32 = 48;
+
+/// The operands behind the derivatives: offsets in braces, then a value to compare with.
+const FIRST_OPTION: usize = 4;
+
+/// Is this beyond the machine?
+pub fn is_beyond(opcode: &Opcode, operands: &[Operand]) -> bool {
+    let compares = || operands.iter().skip(FIRST_OPTION).any(|o| !matches!(o, Operand::Vector(_)));
+    opcode.mnemonic == "tex.grad" && (["3d", "cube", "acube"].iter().any(|g| opcode.has(g)) || compares())
+}
+
+impl<'a> Lower<'_, 'a> {
+    pub(crate) fn gradient_beyond(&mut self, ins: &Ins<'a>) -> Option<()> {
+        // It takes control elsewhere: under a guard the threads must part first.
+        if self.guard.is_some() {
+            return self.under_branch(|s| s.gradient_beyond(ins));
+        }
+        match self.machine.driver_has_gradients() {
+            true => self.gradient_by_driver(ins),
+            false => self.gradient_by_quad(ins),
+        }
+    }
+
+    fn gradient_by_driver(&mut self, ins: &Ins<'a>) -> Option<()> {
+        let geometry = ins.one_of(&["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"])?;
+        let count = match geometry {
+            "1d" | "a1d" => 1,
+            "2d" | "a2d" => 2,
+            _ => 3,
+        };
+        let (halves, floats) = self.texture_types(ins)?;
+        let result = match (halves, ins.result_type()) {
+            (true, _) => "f16",
+            (false, ty) => ty?.name(),
+        };
+        let (to, resident) = self.texel_and_residence(ins.get(0)?)?;
+        let mut name = "__cuda_syscall_tex_grad_".to_string();
+        name += if resident.is_some() { "pred_" } else { "" };
+        let coordinate = if floats { "f32" } else { "s32" };
+        name += &format!("{geometry}_v4_{result}_{coordinate}");
+        let mut params = self.handles(ins.get(1)?, count + usize::from(geometry.starts_with('a')))?;
+        name += if self.separate_samplers() { "_texmode_independent" } else { "" };
+        for derivative in [2, 3] {
+            let words = self.coordinates(std::slice::from_ref(ins.get(derivative)?), count)?;
+            params.push((VECTOR, words));
+        }
+        for option in FIRST_OPTION..ins.len() {
+            match ins.get(option)? {
+                offsets @ Operand::Vector(_) => {
+                    name += "_offset";
+                    params.push((VECTOR, self.coordinates(std::slice::from_ref(offsets), count)?));
+                }
+                compare => {
+                    name += "_depth_compare";
+                    params.push((NUMBER, vec![self.word(compare, Type::F32)?]));
+                }
+            }
+        }
+        let words = if halves { 3 } else { 5 };
+        let results = self.call_driver(&name, &params, words);
+        self.take_texel(to, resident, &results, halves)
+    }
+
+    /// The opaque handles, and the coordinates behind them.
+    fn handles(&mut self, operand: &'a Operand, count: usize) -> Option<Vec<(Shape, Vec<Arg>)>> {
+        let Operand::Address(range) = operand else { return None };
+        let body = self.body;
+        let samplers = usize::from(self.separate_samplers());
+        let (handles, rest) = body.list(*range).split_at_checked(1 + samplers)?;
+        let mut params = Vec::new();
+        for handle in handles {
+            let value = match handle {
+                Operand::Symbol(symbol) => self.variable_address(*symbol, 0)?,
+                other => self.wide(other, Type::U64)?,
+            };
+            params.push((HANDLE, vec![Arg::word(value, 0), Arg::word(value, 1)]));
+        }
+        params.push((VECTOR, self.coordinates(rest, count)?));
+        Some(params)
+    }
+
+    fn take_texel(
+        &mut self,
+        to: &Operand,
+        resident: Option<&Operand>,
+        results: &[Value],
+        halves: bool,
+    ) -> Option<()> {
+        let (there, texel) = results.split_first()?;
+        match (halves, texel) {
+            (true, [low, high]) => self.set_texel(to, *low, *high, true)?,
+            _ => {
+                let words: Vec<Arg> = texel.iter().map(|v| (*v).into()).collect();
+                let all = self.pack(&words);
+                self.set(to, all)?;
+            }
+        }
+        let Some(resident) = resident else { return Some(()) };
+        let args = [PT, (*there).into(), RZ, PT];
+        let there = self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &args);
+        self.set(resident, there)
+    }
+}

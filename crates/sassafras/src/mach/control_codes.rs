@@ -1,0 +1,681 @@
+//! Control codes: when each instruction may issue, and which scoreboards it sets and waits for.
+//!
+//! * [`serial`], at -O0: each instruction waits for all before it.
+//! * [`exact`], from -O1 on: the instructions keep their order, and each issues as soon as the machine model allows.
+//!
+//! Stretches of straight code are timed each by itself; what they leave under way flows to the next ones
+//! (`mach/control_codes/dataflow.rs`), which wait for as much of it as concerns them.
+
+mod dataflow;
+
+use sass::model::{Model, Port, Signal, Touch, Unit, VISIBLE};
+use sass::{Class, Control, Inst, Kind, M, Op, Role};
+use smallvec::SmallVec;
+
+/// The longest stall that a control code can say.
+const LONGEST: u16 = 15;
+/// Without yielding, no more than this.
+const LONGEST_STAY: u8 = 11;
+/// Scoreboards of results, and of sources that are read late.
+const RESULTS: std::ops::Range<u8> = 0..4;
+const SOURCES: std::ops::Range<u8> = 4..6;
+/// The scoreboard that counts groups of asynchronous copies, and on which `DEPBAR` waits for some of them. Functions
+/// that have such groups use it for nothing else: who waits for a scoreboard waits for all that count on it.
+const GROUPS: u8 = 0;
+/// The scoreboard that tells when a store has left that the thread does not wait for otherwise: the `DEPBAR` behind it
+/// names it (`lower/memory/st_async.rs`).
+const LEAVING: u8 = 5;
+
+/// `st.async` and `red.async` to global memory.
+fn is_leaving(inst: &Inst) -> bool {
+    matches!(inst.form().op, Op::USTGR | Op::UREDGR)
+}
+
+fn is_tensor_load(inst: &Inst) -> bool {
+    inst.form().op == Op::LDTM
+}
+
+/// `tcgen05.wait::ld` is an idle instruction, as it is in ptxas's code. It asks for the loads of tensor memory: who uses
+/// their results waits for them, and so does the first instruction that does more than compute. (In ptxas's code stores
+/// and fences go before the loads are done, even that of an `st.release`; barriers and branches wait.)
+fn asks_for_tensor_loads(inst: &Inst) -> bool {
+    inst.form().op == Op::NOP
+}
+
+fn only_computes(inst: &Inst) -> bool {
+    use Class::*;
+    let class = inst.form().class;
+    matches!(class, Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Xu | Uniform)
+        || asks_for_tensor_loads(inst)
+}
+
+/// Does it end a group? Copies from global memory count as a result, bulk copies as sources.
+fn ends_group(inst: &Inst) -> bool {
+    matches!(inst.form().op, Op::LDGDEPBAR | Op::UTMACMDFLUSH)
+}
+
+/// An instruction on its way to its control code.
+pub struct Step {
+    pub inst: Inst,
+    /// The step that a branch leads to.
+    pub target: Option<usize>,
+    /// Control can come here from elsewhere than the step before.
+    pub leads: bool,
+}
+
+/// A step with its control code, and how many cycles of idling must stand before it.
+pub struct Timed {
+    pub control: Control,
+    pub idle: SmallVec<[u8; 2]>,
+}
+
+/// The recipe of `ptxas -O0`: stall 15, wait for scoreboards 0 and 1; a variable-latency result counts on 0,
+/// sources that are read late on 1. Results that take longer than a stall are waited for by idling.
+pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
+    let mut idle = 0;
+    let mut all = Vec::with_capacity(steps.len());
+    for step in steps {
+        let needs = step.inst.form().class.scoreboards();
+        let awaited_read = matches!(is_awaited(&step.inst), Some(Signal::Read));
+        let awaited_write = matches!(is_awaited(&step.inst), Some(Signal::Write));
+        let control = Control {
+            stall: LONGEST as u8,
+            yields: true,
+            write: (is_counted(&step.inst, model) || awaited_write).then_some(0),
+            // Where no register is read, nvdisasm takes no scoreboard for it (CCTL.IVALL, FENCE, LDCU).
+            read: match step.inst.form().op {
+                Op::UTMACMDFLUSH => Some(GROUPS),
+                _ if is_leaving(&step.inst) => Some(LEAVING),
+                _ => (needs.read && reads_registers(&step.inst) || awaited_read).then_some(1),
+            },
+            // The machine has no form of `WARPGROUP.DEPBAR` that waits for scoreboards.
+            wait: if step.inst.form().op == Op::WARPGROUP && !is_arrival(&step.inst) { 0 } else { 0b11 },
+            reuse: 0,
+        };
+        all.push(Timed { control, idle: fillers(idle) });
+        let results = model.touches(&step.inst).filter(|t| t.role == Role::Def);
+        let settled = results.map(|t| model.settled(t.port)).max().unwrap_or(0);
+        idle = settled.saturating_sub(LONGEST);
+    }
+    all
+}
+
+/// Stalls of idle instructions that take so many cycles together.
+fn fillers(mut cycles: u16) -> SmallVec<[u8; 2]> {
+    let mut all = SmallVec::new();
+    while cycles > 0 {
+        let stall = cycles.min(LONGEST);
+        all.push(stall as u8);
+        cycles -= stall;
+    }
+    all
+}
+
+/// Loads from tensor memory read their address when they issue.
+fn reads_registers(inst: &Inst) -> bool {
+    if is_tensor_load(inst) {
+        return false;
+    }
+    inst.registers().any(|access| access.role == Role::Use && matches!(access.file, Kind::R | Kind::U))
+}
+
+/// What stands behind the program: the self-branch and the padding never run to completion.
+pub fn padding() -> Control {
+    Control { stall: 0, yields: true, write: None, read: None, wait: 0, reuse: 0 }
+}
+
+pub fn exact(steps: &[Step], model: &Model) -> Vec<Timed> {
+    let mut all: Vec<Timed> = Vec::with_capacity(steps.len());
+    let results = if steps.iter().any(|s| ends_group(&s.inst)) { GROUPS + 1..RESULTS.end } else { RESULTS };
+    let mut stretch = Stretch::new(model, results);
+    let mut stretches = Vec::new();
+    let drains = drains(steps);
+    let mut at = 0;
+    while at < steps.len() {
+        let mut end = at + 1;
+        while end < steps.len() && !steps[end].leads && !ends_stretch(&steps[end - 1].inst) {
+            end += 1;
+        }
+        stretch.begin(at, drains[end - 1]);
+        stretch.run(&steps[at..end], &mut all);
+        stretches.push(dataflow::Stretch { steps: at..end, leaves: stretch.leaves(&steps[at..end], &all) });
+        at = end;
+    }
+    dataflow::settle(steps, stretches, &drains, model, &mut all);
+    all
+}
+
+/// Does control not simply go on behind it?
+fn ends_stretch(inst: &Inst) -> bool {
+    matches!(inst.form().op, Op::BRA | Op::EXIT | Op::RET | Op::CALL | Op::BSYNC | Op::BRX | Op::JMP)
+        || changes_threads(inst)
+}
+
+/// The steps behind which control goes somewhere that is not known here: nothing may be under way then. That is so for
+/// meeting points, too, if anything stands before one where its region ends (a barrier that comes back, a store): as far
+/// as the code tells, threads could come there from the end of any other region that has the same barrier.
+fn drains(steps: &[Step]) -> Vec<bool> {
+    let late = steps.iter().any(|s| !s.leads && s.inst.form().op == Op::BSYNC);
+    let drains = |s: &Step| match s.inst.form().op {
+        Op::CALL | Op::RET | Op::BRX | Op::JMP => true,
+        Op::BSYNC => late,
+        _ => changes_threads(&s.inst),
+    };
+    steps.iter().map(drains).collect()
+}
+
+fn falls_through(inst: &Inst) -> bool {
+    let always = inst.guard == sass::Guard::ALWAYS;
+    !(always && matches!(inst.form().op, Op::BRA | Op::EXIT | Op::RET | Op::BRX | Op::JMP))
+}
+
+/// Do threads come or go that run the same code at another place, and know nothing of the scoreboards here?
+fn changes_threads(inst: &Inst) -> bool {
+    inst.op() == Op::ENDCOLLECTIVE || inst.has(sass::M::COLLECTIVE)
+}
+
+/// Must everything have come that a scoreboard tells of?
+fn waits_for_all(inst: &Inst) -> bool {
+    orders_memory(inst) || changes_threads(inst) || releases_registers(inst)
+}
+
+/// Does it wait for groups of copies? Who has still to read its registers, a copy say, is no matter then: in ptxas's code
+/// of Triton's kernels copies are under way that will be waited for behind it.
+fn waits_for_groups(inst: &Inst) -> bool {
+    inst.form().op == Op::DEPBAR && inst.has(M::LE) && inst.name(0) == M::SB0
+}
+
+/// Cycles that must pass behind an instruction, whatever follows: seen behind every one of them in ptxas's code.
+fn pause(inst: &Inst) -> u16 {
+    match inst.form().op {
+        Op::BRA | Op::EXIT | Op::BSYNC | Op::WARPSYNC | Op::CALL => 5,
+        Op::RET | Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => 6,
+        Op::CCTL | Op::DEPBAR => 4,
+        // Sooner behind the last product of a group, the wait for the group finds nothing (an H200 shows it).
+        _ if is_product(inst) => 3,
+        Op::WARPGROUP if !is_arrival(inst) => 2,
+        // Who runs is another matter from then on.
+        Op::BMOV if inst.name(0) == M::MACTIVE => 2,
+        _ => 1,
+    }
+}
+
+/// Cycles from an arrival to the first product, and to an arrival from what writes the registers of products: the least
+/// that ptxas's code has, in all 92 places of Triton's attention kernels.
+pub const ARRIVAL: u16 = 6;
+
+/// `WARPGROUP.ARRIVE`
+fn is_arrival(inst: &Inst) -> bool {
+    inst.form().op == Op::WARPGROUP && inst.has(M::ARRIVE)
+}
+
+/// Does a scoreboard tell when its results are there? That of some matrix products depends on the machine.
+fn is_counted(inst: &Inst, model: &Model) -> bool {
+    let class = inst.form().class;
+    class.scoreboards().write || class == Class::Tensor && model.unit(inst).writes_late()
+}
+
+/// A product that a warpgroup computes by itself.
+fn is_product(inst: &Inst) -> bool {
+    inst.form().class == Class::Gmma
+}
+
+/// Cycles from a product to the next one, by the columns of its result, 128 of `64x128x16`: ptxas keeps products of more
+/// than 64 an eighth of them, less four, of cycles apart, up to the longest stall (seen for every number of columns).
+pub fn to_next_product(modifiers: impl Iterator<Item = M>) -> u16 {
+    let columns = |m: M| m.name().strip_prefix("64x")?.split('x').next()?.parse::<u16>().ok();
+    let eighth = modifiers.filter_map(columns).next().unwrap_or(0) / 8;
+    eighth.saturating_sub(4).min(LONGEST)
+}
+
+/// Does it order what memory was asked for before? Then the answers must have come: ptxas waits for the load of an
+/// acquire before it drops the cache's lines.
+fn orders_memory(inst: &Inst) -> bool {
+    matches!(
+        inst.form().op,
+        Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::FENCE | Op::DEPBAR | Op::UTMACCTL
+    )
+}
+
+/// Does it give registers away? Nothing may still be on its way to one of them.
+fn releases_registers(inst: &Inst) -> bool {
+    inst.form().op == Op::USETMAXREG && inst.has(M::DEALLOC)
+}
+
+/// Does a scoreboard tell when it has been done, though nobody wants its result? ptxas's code has that for all 83 such
+/// atomics of the corpus, and for none in shared memory. `DEPBAR` waits for them before the map of a tensor is read that
+/// they write: without, the map that is read may be the one from before.
+fn signals_without_result(inst: &Inst) -> bool {
+    matches!(inst.form().op, Op::ATOM | Op::ATOMG)
+}
+
+/// Is it done only when a scoreboard says so, though it has no result? Whatever follows waits for that, as it does in
+/// ptxas's code.
+fn is_awaited(inst: &Inst) -> Option<Signal> {
+    match inst.form().op {
+        Op::MEMBAR if inst.has(M::CTA) => Some(Signal::Read),
+        Op::FENCE | Op::USETMAXREG => Some(Signal::Write),
+        Op::SYNCS if inst.has(M::CCTL) && inst.form().class == Class::Store => Some(Signal::Write),
+        _ => None,
+    }
+}
+
+/// Textures and surfaces read groups of up to four registers and write pairs; the rows name the first of each. Which
+/// are looked at depends on dimension and modifiers: all that may be are meant.
+fn whole_group(touch: Touch, inst: &Inst, unit: Unit) -> Touch {
+    let most = match (touch.file, touch.role) {
+        // The address of a tensor map is a pair.
+        (Kind::U, Role::Use) if inst.form().op == Op::UTMACCTL => 2,
+        _ if unit != Unit::Texture => return touch,
+        (Kind::R, Role::Use) => 4,
+        // A handle is a pair as well.
+        (Kind::R, Role::Def) | (Kind::U, _) => 2,
+        _ => return touch,
+    };
+    Touch { count: touch.count.max(most).min(255 - u16::from(touch.first)), ..touch }
+}
+
+/// The registers of an instruction.
+fn touches(inst: &Inst, model: &Model) -> SmallVec<[Touch; 8]> {
+    let unit = model.unit(inst);
+    model.touches(inst).map(|t| whole_group(t, inst, unit)).collect()
+}
+
+/// The registers of the products that an arrival stands for: they are read as it finds them.
+fn announced(behind: &[Step], model: &Model) -> Vec<Touch> {
+    let products = behind.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| is_product(&s.inst));
+    products.flat_map(|s| model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
+}
+
+/// The steps of a stretch that first touch what an instruction writes, and first overwrite what it reads.
+#[derive(Clone, Copy)]
+struct Wanted {
+    results: usize,
+    sources: usize,
+}
+
+/// Not in this stretch.
+const NEVER: usize = usize::MAX;
+
+fn wanted(touches: &[SmallVec<[Touch; 8]>]) -> Vec<Wanted> {
+    let (mut touched, mut written) = ([NEVER; sass::model::REGISTERS], [NEVER; sass::model::REGISTERS]);
+    let mut all = vec![Wanted { results: NEVER, sources: NEVER }; touches.len()];
+    for (i, touches) in touches.iter().enumerate().rev() {
+        for touch in touches {
+            for register in touch.registers() {
+                match touch.role {
+                    Role::Def => all[i].results = all[i].results.min(touched[register]),
+                    Role::Use => all[i].sources = all[i].sources.min(written[register]),
+                }
+            }
+        }
+        for touch in touches {
+            touch.registers().for_each(|register| touched[register] = i);
+            if touch.role == Role::Def {
+                touch.registers().for_each(|register| written[register] = i);
+            }
+        }
+    }
+    all
+}
+
+/// What has been issued: when, and which scoreboards tell of it.
+#[derive(Clone, Copy)]
+struct Issued {
+    time: u32,
+    write: Option<u8>,
+    read: Option<u8>,
+    /// Someone has waited for it.
+    written: bool,
+    taken: bool,
+}
+
+/// Who wrote a register last, and who has read it since. Of guarded writes nobody knows whether they happened: earlier
+/// ones still count.
+struct Touched {
+    register: usize,
+    writers: SmallVec<[(usize, Port); 1]>,
+    readers: SmallVec<[(usize, Port); 2]>,
+}
+
+/// Straight code.
+struct Stretch<'a> {
+    model: &'a Model,
+    /// The scoreboards of results.
+    results: std::ops::Range<u8>,
+    /// The first step's index.
+    first: usize,
+    /// Nothing may be under way at its end.
+    drains: bool,
+    issued: Vec<Issued>,
+    /// The registers that were touched, and for each register its place among them, counted from one.
+    touched: Vec<Touched>,
+    places: Vec<u16>,
+    /// Where something has to wait for the results of each, and for its sources, at the latest.
+    wanted: Vec<Wanted>,
+    /// The instructions that count on each scoreboard.
+    counting: [Vec<usize>; sass::SCOREBOARDS as usize],
+    last_of_unit: [Option<u32>; Unit::COUNT],
+    /// The scoreboards of tensor loads that were asked for, and that nobody has waited for since.
+    asked: u8,
+    /// When an arrival was issued whose products are still to come.
+    arrived: Option<u32>,
+    /// When everything of a fixed latency is done.
+    settled: u32,
+}
+
+impl<'a> Stretch<'a> {
+    fn new(model: &'a Model, results: std::ops::Range<u8>) -> Stretch<'a> {
+        Stretch {
+            model,
+            results,
+            first: 0,
+            drains: false,
+            issued: Vec::new(),
+            touched: Vec::new(),
+            places: vec![0; sass::model::REGISTERS],
+            wanted: Vec::new(),
+            counting: Default::default(),
+            last_of_unit: [None; Unit::COUNT],
+            asked: 0,
+            arrived: None,
+            settled: 0,
+        }
+    }
+
+    fn begin(&mut self, first: usize, drains: bool) {
+        for touched in self.touched.drain(..) {
+            self.places[touched.register] = 0;
+        }
+        (self.first, self.drains) = (first, drains);
+        self.issued.clear();
+        self.counting.iter_mut().for_each(Vec::clear);
+        self.last_of_unit = [None; Unit::COUNT];
+        self.asked = 0;
+        self.arrived = None;
+        self.settled = 0;
+    }
+
+    fn touched(&self, register: usize) -> Option<&Touched> {
+        let place = usize::from(self.places[register]).checked_sub(1)?;
+        self.touched.get(place)
+    }
+
+    fn touch(&mut self, register: usize) -> &mut Touched {
+        if self.places[register] == 0 {
+            let (writers, readers) = (SmallVec::new(), SmallVec::new());
+            self.touched.push(Touched { register, writers, readers });
+            self.places[register] = self.touched.len() as u16;
+        }
+        &mut self.touched[usize::from(self.places[register]) - 1]
+    }
+
+    fn run(&mut self, steps: &[Step], all: &mut Vec<Timed>) {
+        let all_touches: Vec<_> = steps.iter().map(|step| touches(&step.inst, self.model)).collect();
+        self.wanted = wanted(&all_touches);
+        for (i, (step, touches)) in steps.iter().zip(&all_touches).enumerate() {
+            let unit = self.model.unit(&step.inst);
+            let (mut time, mut wait) = match is_arrival(&step.inst) {
+                true => self.earliest(i, &announced(&steps[i + 1..], self.model), ARRIVAL),
+                false => self.earliest(i, touches, 0),
+            };
+            if let Some(arrived) = self.arrived.take_if(|_| is_product(&step.inst)) {
+                time = time.max(arrived + u32::from(ARRIVAL));
+            }
+            if waits_for_groups(&step.inst) {
+                wait |= self.in_use() & self.telling_results();
+            } else if waits_for_all(&step.inst) {
+                wait |= self.in_use();
+            }
+            let last = i + 1 == steps.len();
+            if asks_for_tensor_loads(&step.inst) {
+                self.asked = self.of_tensor_loads(steps);
+            }
+            if last || !only_computes(&step.inst) {
+                wait |= self.asked;
+            }
+            if let Some(before) = i.checked_sub(1).filter(|b| is_awaited(&steps[*b].inst).is_some()) {
+                wait |= bit(self.issued[before].write) | bit(self.issued[before].read);
+            }
+            if let Some(last) = self.last_of_unit[unit as usize] {
+                let product = || steps[..i].iter().rev().map(|s| &s.inst).find(|inst| is_product(inst));
+                let product = if unit == Unit::Gmma { product() } else { None };
+                let busy = product.map_or(0, |p| to_next_product(p.modifiers()));
+                let interval = self.model.interval(unit).max(busy);
+                time = time.max(last + u32::from(interval));
+            }
+            let before =
+                i.checked_sub(1).map_or(0, |b| self.issued[b].time + u32::from(pause(&steps[b].inst)));
+            time = time.max(before);
+            if last && self.drains {
+                // Whoever comes next knows nothing of this function.
+                wait = self.in_use();
+            }
+            if wait != 0 {
+                let newest = (0..sass::SCOREBOARDS).filter(|s| wait >> s & 1 != 0);
+                let newest = newest.filter_map(|s| self.counting[usize::from(s)].last()).max();
+                time = time.max(newest.map_or(0, |n| self.issued[*n].time + u32::from(VISIBLE)));
+                self.waited(wait);
+            }
+            // Whatever comes next begins a stall later at most: what is in flight must be done by then.
+            if last && self.drains {
+                time = time.max(self.settled.saturating_sub(u32::from(LONGEST)));
+            }
+            self.issue(i, time, &step.inst, touches, unit);
+            if is_arrival(&step.inst) {
+                self.arrived = Some(time);
+            }
+            self.emit(i, step.inst.form().op, (time, wait), all);
+        }
+        self.finish(steps, all);
+    }
+
+    /// When an instruction may issue at the earliest, and which scoreboards it has to wait for. It touches these registers
+    /// so many cycles later.
+    fn earliest(&self, i: usize, touches: &[Touch], later: u16) -> (u32, u8) {
+        let (mut time, mut wait) = (0, 0);
+        let mut obey = |first: usize, need: sass::model::Need| {
+            let of: &Issued = &self.issued[first];
+            let cycles = need.cycles.min(later).max(need.cycles.saturating_sub(later));
+            time = time.max(of.time + u32::from(cycles));
+            match need.signal {
+                Some(Signal::Write) if !of.written => wait |= bit(of.write),
+                // Whose results are waited for has read its sources.
+                Some(Signal::Read) if !of.taken && !of.written && wait & bit(of.write) == 0 => {
+                    wait |= bit(of.read.or(of.write));
+                }
+                _ => {}
+            }
+        };
+        for touch in touches {
+            for register in touch.registers() {
+                let writers = self.touched(register).map_or(&[][..], |t| &t.writers);
+                for (writer, port) in writers.iter().filter(|(w, _)| *w < i) {
+                    match touch.role {
+                        Role::Use => obey(*writer, self.model.raw(*port, touch.port)),
+                        Role::Def => obey(*writer, self.model.waw(*port, touch.port)),
+                    }
+                }
+            }
+        }
+        for touch in touches.iter().filter(|t| t.role == Role::Def) {
+            for register in touch.registers() {
+                for (reader, port) in self.touched(register).map_or(&[][..], |t| &t.readers) {
+                    obey(*reader, self.model.war(*port, touch.port));
+                }
+            }
+        }
+        (time, wait)
+    }
+
+    fn issue(&mut self, i: usize, time: u32, inst: &Inst, touches: &[Touch], unit: Unit) {
+        let needs = inst.form().class.scoreboards();
+        let late_result = touches.iter().any(|t| t.role == Role::Def && t.port.is_late_result());
+        let late_source = touches.iter().any(|t| t.role == Role::Use && t.port.is_late_source());
+        let signals = late_result && is_counted(inst, self.model) || signals_without_result(inst);
+        let write = signals.then(|| self.scoreboard(self.results.clone()));
+        let read = (needs.read && late_source && reads_registers(inst)).then(|| match is_leaving(inst) {
+            true => LEAVING,
+            false => self.scoreboard(SOURCES),
+        });
+        let (write, read) = match is_awaited(inst) {
+            Some(Signal::Write) => (write.or_else(|| Some(self.scoreboard(self.results.clone()))), read),
+            Some(Signal::Read) => (write, read.or_else(|| Some(self.scoreboard(SOURCES)))),
+            None => (write, read),
+        };
+        self.issued.push(Issued { time, write, read, written: false, taken: false });
+        for scoreboard in write.into_iter().chain(read) {
+            self.counting[usize::from(scoreboard)].push(i);
+        }
+        self.last_of_unit[unit as usize] = Some(time);
+        for touch in touches.iter().filter(|t| t.role == Role::Use) {
+            self.settled = self.settled.max(time + u32::from(Model::CONSUMED));
+            for register in touch.registers() {
+                self.touch(register).readers.push((i, touch.port));
+            }
+        }
+        for touch in touches.iter().filter(|t| t.role == Role::Def) {
+            self.settled = self.settled.max(time + u32::from(self.model.settled(touch.port)));
+            for register in touch.registers() {
+                let touched = self.touch(register);
+                if inst.guard == sass::Guard::ALWAYS {
+                    touched.writers.clear();
+                    touched.readers.clear();
+                }
+                touched.writers.push((i, touch.port));
+            }
+        }
+        if write.is_some() || read.is_some() {
+            self.settled = self.settled.max(time + u32::from(VISIBLE));
+        }
+    }
+
+    /// One that nothing counts on, or else the one that will be waited for last: who waits for a scoreboard waits for all
+    /// that count on it, and this one has just begun.
+    fn scoreboard(&self, among: std::ops::Range<u8>) -> u8 {
+        let waited = |s: u8, i: usize| match self.issued[i].write == Some(s) {
+            true => self.wanted[i].results,
+            false => self.wanted[i].sources,
+        };
+        let next = |s: u8| self.counting[usize::from(s)].iter().map(|i| waited(s, *i)).min();
+        let first = among.start;
+        among.rev().max_by_key(|s| (next(*s).unwrap_or(NEVER), next(*s).is_none())).unwrap_or(first)
+    }
+
+    /// The scoreboards on which loads of tensor memory count.
+    fn of_tensor_loads(&self, steps: &[Step]) -> u8 {
+        let some = |s: &u8| self.counting[usize::from(*s)].iter().any(|i| is_tensor_load(&steps[*i].inst));
+        (0..sass::SCOREBOARDS).filter(some).fold(0, |mask, s| mask | 1 << s)
+    }
+
+    fn in_use(&self) -> u8 {
+        (0..sass::SCOREBOARDS)
+            .filter(|s| !self.counting[usize::from(*s)].is_empty())
+            .fold(0, |mask, s| mask | 1 << s)
+    }
+
+    /// The scoreboards that tell when results are there.
+    fn telling_results(&self) -> u8 {
+        let counting = self.counting.iter().flatten();
+        counting.fold(0, |mask, i| mask | bit(self.issued[*i].write))
+    }
+
+    fn waited(&mut self, mask: u8) {
+        self.asked &= !mask;
+        for scoreboard in (0..sass::SCOREBOARDS).filter(|s| mask >> s & 1 != 0) {
+            for i in self.counting[usize::from(scoreboard)].drain(..) {
+                let issued = &mut self.issued[i];
+                issued.written |= issued.write == Some(scoreboard);
+                issued.taken |= issued.read == Some(scoreboard);
+            }
+        }
+    }
+
+    /// Gives the step its code, and the one before its stall.
+    fn emit(&mut self, i: usize, op: Op, (time, wait): (u32, u8), all: &mut Vec<Timed>) {
+        let mut idle = SmallVec::new();
+        if let Some(before) = i.checked_sub(1) {
+            idle = self.stall(before, time - self.issued[before].time, all);
+        }
+        let Issued { mut write, mut read, .. } = self.issued[i];
+        match op {
+            // Nobody waits for these but `DEPBAR`.
+            Op::LDGDEPBAR => write = Some(GROUPS),
+            Op::UTMACMDFLUSH => read = Some(GROUPS),
+            _ => {}
+        }
+        let control = Control { stall: 1, yields: false, write, read, wait, reuse: 0 };
+        all.push(Timed { control, idle });
+    }
+
+    /// Lets a step stall for so many cycles, and returns what doesn't fit as idling.
+    fn stall(&self, i: usize, cycles: u32, all: &mut [Timed]) -> SmallVec<[u8; 2]> {
+        let control = &mut all[self.first + i].control;
+        control.stall = cycles.clamp(1, u32::from(LONGEST)) as u8;
+        control.yields = yields(control);
+        fillers(cycles.saturating_sub(u32::from(LONGEST)) as u16)
+    }
+
+    /// The last stall: where control goes somewhere unknown, it covers what is still in flight.
+    fn finish(&mut self, steps: &[Step], all: &mut [Timed]) {
+        let last = steps.len() - 1;
+        let issued = self.issued[last].time;
+        let arrived = self.arrived.map_or(0, |time| (time + u32::from(ARRIVAL)).saturating_sub(issued));
+        let least = u32::from(pause(&steps[last].inst)).max(arrived);
+        let wanted = match self.drains {
+            true => self.settled.saturating_sub(issued).max(least),
+            false => least,
+        };
+        let rest = self.stall(last, wanted, all);
+        // Idling before the last one is as good: it has no results.
+        all[self.first + last].idle.extend(rest);
+    }
+
+    /// What is still under way at the end.
+    fn leaves(&self, steps: &[Step], all: &[Timed]) -> dataflow::Pending {
+        let last = steps.len() - 1;
+        if self.drains {
+            return dataflow::Pending::default();
+        }
+        let end = self.issued[last].time + u32::from(all[self.first + last].control.stall);
+        let age = |of: &Issued| u16::try_from(end - of.time).unwrap_or(u16::MAX);
+        let event = |register: usize, role: Role, (i, port): (usize, Port)| {
+            let of = &self.issued[i];
+            let (settles, by) = match role {
+                Role::Def => (self.model.settled(port), if of.written { 0 } else { bit(of.write) }),
+                Role::Use if of.taken || of.written => (Model::CONSUMED, 0),
+                Role::Use => (Model::CONSUMED, bit(of.read.or(of.write))),
+            };
+            let late = if role == Role::Def { port.is_late_result() } else { port.is_late_source() };
+            let by = if late { by } else { 0 };
+            dataflow::Event { register: register as u16, role, port, age: age(of), settles, by }
+        };
+        let touched = self.touched.iter().flat_map(|Touched { register, writers, readers }| {
+            let writers = writers.iter().map(move |w| event(*register, Role::Def, *w));
+            let readers = readers.iter().map(move |r| event(*register, Role::Use, *r));
+            writers.chain(readers)
+        });
+        let awaited = |register: u16, i: usize, by: u8| {
+            let port = Port { unit: self.model.unit(&steps[i].inst), part: sass::model::Part::R };
+            dataflow::Event::awaited(register, by, port, age(&self.issued[i]))
+        };
+        // What an instruction is waited for by whatever comes next.
+        let last = is_awaited(&steps[last].inst).map(|_| {
+            let of = &self.issued[last];
+            awaited(dataflow::ANY, last, bit(of.write) | bit(of.read))
+        });
+        let loads = self.issued.iter().enumerate().filter(|(i, _)| is_tensor_load(&steps[*i].inst));
+        let loads = loads.filter(|(_, of)| !of.written);
+        let loads = loads.map(|(i, of)| awaited(dataflow::TENSOR_LOADS, i, bit(of.write)));
+        dataflow::Pending::new(touched.chain(last).chain(loads))
+    }
+}
+
+/// Results that are waited for in vain let other warps go first.
+fn yields(control: &Control) -> bool {
+    control.stall > LONGEST_STAY || control.stall > 2 && control.write.is_none()
+}
+
+fn bit(scoreboard: Option<u8>) -> u8 {
+    scoreboard.map_or(0, |s| 1 << s)
+}

@@ -1,0 +1,28 @@
+//! The order in which blocks are laid out: that of register allocation, but what leads back to an earlier block stands
+//! right behind the one that goes there, so that a loop takes one branch each time around.
+
+use crate::mach::inst::Code;
+use ori::entity::Entity;
+use ori::{Block, Cfg, Function, Terminator};
+
+pub fn arrange(function: &Function, code: &mut Code) {
+    let cfg = Cfg::new(function);
+    let mut placed = vec![false; code.blocks.len()];
+    let mut order = Vec::with_capacity(code.order.len());
+    for &block in &code.order {
+        let mut next = Some(block).filter(|b| !placed[b.index()]);
+        while let Some(block) = next {
+            placed[block.index()] = true;
+            order.push(block);
+            let mut after = cfg.succs[block.index()].iter().copied();
+            next = after.find(|s| !placed[s.index()] && leads_back(function, &cfg, &placed, *s));
+        }
+    }
+    code.order = order;
+}
+
+/// Is it only a step on the way to a block that has been placed?
+fn leads_back(function: &Function, cfg: &Cfg, placed: &[bool], block: Block) -> bool {
+    let Terminator::Jump(edge) = &function.blocks[block].end else { return false };
+    placed[edge.to.index()] && cfg.preds[block.index()].len() == 1
+}

@@ -1,0 +1,11 @@
+//! Machine instructions with registers: ABI, hazards, block layout, control codes, emission.
+
+pub mod abi;
+pub mod control_codes;
+pub mod dead_predicates;
+pub mod emit;
+pub mod inst;
+pub mod layout;
+pub mod pipe_balance;
+pub mod reuse;
+pub mod wgmma_hazards;

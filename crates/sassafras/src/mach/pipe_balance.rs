@@ -1,0 +1,144 @@
+//! Moves and sums go to the unit that is free.
+//!
+//! The unit for integers and logic begins something every other cycle, that for multiplications every cycle. What would
+//! wait for the former, and is a multiplication by nothing as well, becomes one; so does ptxas. Afterwards every
+//! instruction computes what it did before.
+
+use crate::context::target::Machine;
+use crate::mach::inst::{Code, Line};
+use sass::{Class, Kind, M, Op, Operand, operands};
+use smallvec::{SmallVec, smallvec};
+
+pub fn run(code: &mut Code, machine: &Machine) {
+    for lines in &mut code.blocks {
+        let mut busy = false;
+        for line in lines {
+            if busy && line.address.is_none() {
+                become_twin(line, machine);
+            }
+            busy = is_integer(line.op);
+        }
+    }
+}
+
+/// Does it run on the unit for integers and logic?
+fn is_integer(op: Op) -> bool {
+    let elsewhere = matches!(op, Op::VIADD | Op::R2UR | Op::VOTE | Op::VOTEU | Op::ELECT | Op::BMOV);
+    !elsewhere && sass::Form::of(op).first().is_some_and(|form| form.class == Class::Alu)
+}
+
+/// Another instruction that does the same.
+struct Twin {
+    op: Op,
+    modifiers: SmallVec<[M; 4]>,
+    operands: SmallVec<[Operand; 8]>,
+}
+
+fn become_twin(line: &mut Line, machine: &Machine) {
+    let twins = twins(line.op, &line.modifiers, &line.operands);
+    let legal = |t: &Twin| sass::legal(machine.isa, t.op, &t.modifiers, &t.operands);
+    if let Some(twin) = twins.into_iter().find(legal) {
+        (line.op, line.modifiers, line.operands) = (twin.op, twin.modifiers, twin.operands);
+    }
+}
+
+/// What does the same elsewhere, the best first; not every machine has all of it.
+fn twins(op: Op, modifiers: &[M], operands: &[Operand]) -> SmallVec<[Twin; 2]> {
+    let zero = operands::rz();
+    let twin = |op: Op, modifiers: &[M], operands: &[Operand]| Twin {
+        op,
+        modifiers: modifiers.into(),
+        operands: operands.into(),
+    };
+    match (op, modifiers, operands) {
+        (Op::MOV, [], &[to, from]) if is_register(from) || is_number(from) => {
+            smallvec![twin(Op::IMAD, &[M::U32], &[to, zero, zero, from])]
+        }
+        (Op::IADD3, [], &[to, a, b, c]) if c == zero && is_register(a) => {
+            let mut all = SmallVec::new();
+            if is_register(b) || is_number(b) {
+                all.push(twin(Op::VIADD, &[], &[to, a, b]));
+            }
+            if is_register(b) {
+                all.push(twin(Op::IMAD, &[], &[to, a, operands::imm(1), b]));
+            }
+            all
+        }
+        (Op::IADD3, [M::X], &[to, a, b, c, carry, none]) if none == operands::pf() => {
+            let mut terms = [a, b, c].into_iter().filter(|t| *t != zero);
+            match (terms.next(), terms.next(), terms.next()) {
+                (Some(term), None, None) if is_register(term) => {
+                    smallvec![twin(Op::IMAD, &[M::X], &[to, zero, zero, term, carry])]
+                }
+                (Some(a), Some(b), None) if is_register(a) && is_register(b) => {
+                    smallvec![twin(Op::IMAD, &[M::X], &[to, a, operands::imm(1), b, carry])]
+                }
+                _ => smallvec![],
+            }
+        }
+        _ => smallvec![],
+    }
+}
+
+/// A general register with nothing done to it.
+fn is_register(operand: Operand) -> bool {
+    operand.kind == Kind::R && operand == operands::r(operand.value as u8)
+}
+
+fn is_number(operand: Operand) -> bool {
+    operand == operands::imm(operand.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ori::eval::{self, Arg};
+
+    const EDGES: [u32; 8] = [0, 1, 2, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, u32::MAX, 0x1234_5678];
+
+    /// The arguments of an instruction whose registers R10, R11 and P1 hold these.
+    fn arguments(operands: &[Operand], words: [u32; 2], carry: bool) -> Vec<Arg> {
+        let of = |operand: &Operand| match operand.kind {
+            Kind::R if *operand == operands::r(10) => Arg::word(words[0]),
+            Kind::R if *operand == operands::r(11) => Arg::word(words[1]),
+            Kind::R => Arg::word(0),
+            Kind::P if *operand == operands::p(1) => Arg::predicate(carry),
+            Kind::P => Arg::predicate(*operand == operands::pt()),
+            _ => Arg::word(operand.value as u32),
+        };
+        operands[1..].iter().map(of).collect()
+    }
+
+    #[test]
+    fn twins_compute_the_same() {
+        let (to, a, b, zero) = (operands::r(9), operands::r(10), operands::r(11), operands::rz());
+        let (carry, none) = (operands::p(1), operands::pf());
+        let cases: [(Op, &[M], Vec<Operand>); 9] = [
+            (Op::MOV, &[], vec![to, a]),
+            (Op::MOV, &[], vec![to, operands::imm(-5)]),
+            (Op::IADD3, &[], vec![to, a, b, zero]),
+            (Op::IADD3, &[], vec![to, a, operands::imm(0x7fff_fff0), zero]),
+            (Op::IADD3, &[M::X], vec![to, a, zero, zero, carry, none]),
+            (Op::IADD3, &[M::X], vec![to, zero, a, zero, carry, none]),
+            (Op::IADD3, &[M::X], vec![to, zero, zero, a, carry, none]),
+            (Op::IADD3, &[M::X], vec![to, a, b, zero, carry, none]),
+            (Op::IADD3, &[M::X], vec![to, zero, b, a, carry, none]),
+        ];
+        for (op, modifiers, operands) in cases {
+            let twins = twins(op, modifiers, &operands);
+            assert!(!twins.is_empty(), "{op:?} {modifiers:?}");
+            for (x, y, carry) in EDGES.iter().flat_map(|x| EDGES.map(|y| (*x, y, x ^ y & 4 == 0))) {
+                let bits = |op: Op, modifiers: &[M], operands: &[Operand]| {
+                    let results = eval::eval(op, modifiers, &arguments(operands, [x, y], carry));
+                    results.map(|r| r.bits() as u32)
+                };
+                let wanted = bits(op, modifiers, &operands);
+                assert!(wanted.is_some(), "{op:?} {modifiers:?}");
+                for twin in &twins {
+                    let got = bits(twin.op, &twin.modifiers, &twin.operands);
+                    assert_eq!(got, wanted, "{:?} for {op:?} of {x:x}, {y:x}, {carry}", twin.op);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Operands that the next reader takes from the operand cache: the `.reuse` flags.
+//!
+//! Afterwards every operand is kept that may be, by the rule in [`sass::model::cache`], within straight code. Looking
+//! from the end, what will be read next through each place is known before the instruction that might keep it.
+
+use crate::mach::control_codes::{Step, Timed};
+use sass::model::cache::{self, Cached, PLACES};
+use sass::{Kind, Model, Role};
+
+pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model) {
+    let mut ahead = Ahead::default();
+    // Nothing is known of what stands behind the last one.
+    let mut is_parted = true;
+    for (step, timed) in steps.iter().zip(timed).rev() {
+        let inst = &step.inst;
+        if is_parted || cache::empties(inst.op(), timed.control) {
+            ahead = Ahead::default();
+        }
+        for written in model.touches(inst).filter(|t| t.role == Role::Def && t.file == Kind::R) {
+            ahead.forget(written.registers());
+        }
+        timed.control.reuse = ahead.wanted(inst, model);
+        for read in model.cached(inst) {
+            ahead.next[read.place] = Some(Next { read, changes_beside: false });
+        }
+        is_parted = step.leads || !timed.idle.is_empty();
+    }
+}
+
+/// What is read next through each place, as long as the registers keep their values until then.
+struct Ahead {
+    next: [Option<Next>; PLACES],
+}
+
+#[derive(Clone, Copy)]
+struct Next {
+    read: Cached,
+    /// The other word of the pair changes before.
+    changes_beside: bool,
+}
+
+impl Default for Ahead {
+    fn default() -> Ahead {
+        Ahead { next: [None; PLACES] }
+    }
+}
+
+impl Ahead {
+    fn forget(&mut self, written: std::ops::Range<usize>) {
+        let overlaps = |start: usize, end: usize| start < written.end && written.start < end;
+        for next in &mut self.next {
+            let Some(Next { read, changes_beside }) = next else { continue };
+            let (start, end) = (read.registers().start, read.registers().end);
+            *changes_beside |= overlaps(start & !1, end.next_multiple_of(2));
+            if overlaps(start, end) {
+                *next = None;
+            }
+        }
+    }
+
+    /// The lanes of an instruction whose registers are all read next where they are kept. Of a pair, both words must last
+    /// until each of them is read.
+    fn wanted(&self, inst: &sass::Inst, model: &Model) -> u8 {
+        let (mut found, mut missed) = (0, 0);
+        for read in model.cached(inst) {
+            let is_pair = read.registers().len() > 1;
+            let lasts = |next: Next| next.read.finds(&read) && !(is_pair && next.changes_beside);
+            match self.next[read.place].is_some_and(lasts) {
+                true => found |= 1 << read.lane,
+                false => missed |= 1 << read.lane,
+            }
+        }
+        found & !missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sass::{Isa, parse};
+
+    /// The flags of each instruction, bit 0 for the first lane.
+    fn flags(lines: &[&str]) -> Vec<u8> {
+        let parsed = |line: &&str| {
+            let inst = parse(Isa::Sm90, line).unwrap_or_else(|e| panic!("{line}: {e:?}"));
+            let timed = Timed { control: inst.control, idle: Default::default() };
+            (Step { inst, target: None, leads: false }, timed)
+        };
+        let (steps, mut timed): (Vec<Step>, Vec<Timed>) = lines.iter().map(parsed).unzip();
+        run(&steps, &mut timed, Model::of(Isa::Sm90));
+        timed.iter().map(|t| t.control.reuse).collect()
+    }
+
+    const FIRST: &str = "--:-:-:-:02 FFMA R4, R5, R6, R7";
+
+    #[test]
+    fn the_next_reader_of_a_place_finds_what_is_kept() {
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 IADD3 R8, R5, R9, R10"]), [1, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:Y:04 FFMA R5, R5, R6, R7"]), [7, 0]);
+        assert_eq!(flags(&[FIRST, FIRST, FIRST]), [7, 7, 0]);
+        // Another lane (the second source of FADD is in the third), another group of units, another register of the bank
+        // in between, and of the other bank.
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 FADD R8, R9, R5"]), [0, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 HADD2 R8, R5, R9"]), [0, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 FADD R8, R7, R9", "--:-:-:-:02 FADD R8, R5, R9"]), [0, 4, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 FADD R8, R2, R9", "--:-:-:-:02 FADD R8, R5, R9"]), [1, 4, 0]);
+    }
+
+    #[test]
+    fn nothing_is_kept_that_changes_or_is_lost() {
+        let reader = "--:-:-:-:02 IADD3 R8, R5, R9, R10";
+        assert_eq!(flags(&["--:-:-:-:02 FFMA R5, R5, R6, R7", reader]), [0, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 MOV R5, 0x1", reader]), [0, 0, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 @P0 MOV R5, 0x1", reader]), [0, 0, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:-:02 MOV R20, 0x1", reader]), [1, 0, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:Y:02 MOV R20, 0x1", reader]), [0, 0, 0]);
+        assert_eq!(flags(&["--:-:-:Y:02 FFMA R4, R5, R6, R7", reader]), [0, 0]);
+        assert_eq!(flags(&[FIRST, "--:-:-:-:05 @P0 BRA 0x0", reader]), [0, 0, 0]);
+    }
+
+    #[test]
+    fn both_words_of_a_pair_must_be_found() {
+        let first = "--:-:-:-:02 IMAD.WIDE R2, R11, R4, R6";
+        assert_eq!(flags(&[first, "--:-:-:-:02 IMAD.WIDE R8, R13, R4, R6"]), [6, 0]);
+        assert_eq!(flags(&[first, "--:-:-:-:02 FFMA R8, R13, R10, R6"]), [0, 0]);
+        assert_eq!(flags(&["--:-:-:-:02 FFMA R8, R13, R14, R7", first]), [4, 0]);
+        // One word is found, and changes before the other is.
+        let (low, high) = ("--:-:-:-:02 FFMA R8, R13, R10, R6", "--:-:-:-:02 FFMA R8, R13, R10, R7");
+        assert_eq!(flags(&[first, low, high])[0], 4);
+        assert_eq!(flags(&[first, low, "--:-:-:-:02 MOV R6, 0x1", high])[0], 0);
+    }
+}

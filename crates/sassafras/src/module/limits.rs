@@ -1,0 +1,156 @@
+//! Limits, and input that no machine can run: what ptxas says of it, and in which order. All of it was seen with ptxas
+//! 13.0.88; what is wrong leaves no cubin.
+
+use crate::context::target::Machine;
+use crate::context::{Failure, Options};
+use crate::module::data::{self, Data};
+use crate::module::tools_patch;
+use crate::object::container::Compiled;
+use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
+use ptx::diag::{Diagnostic, Severity, Span};
+use ptx::{Module, ast};
+
+/// Static shared memory of a kernel, and constant bank 3, on every machine.
+const MOST_SHARED: u64 = 0xc000;
+const MOST_CONSTANT: u64 = 0x10000;
+
+/// The functions of the driver that code may call, and what the names of the others begin with.
+const DRIVER_FUNCTIONS: [&str; 11] = [
+    "__assertfail",
+    "cudaGraphKernelNodeSetEnabled",
+    "cudaGraphKernelNodeSetGridDim",
+    "cudaGraphKernelNodeSetParam",
+    "cudaGraphKernelNodeUpdatesApply",
+    "cudaGraphLaunch",
+    "cudaGraphSetConditional",
+    "free",
+    "malloc",
+    "vfprintf",
+    "vprintf",
+];
+const DRIVER_PREFIX: &str = "__cuda_syscall";
+
+/// A message about the whole module.
+pub fn plain(severity: Severity, message: String) -> Diagnostic {
+    Diagnostic { severity, file: None, line: None, span: Span::default(), message }
+}
+
+pub fn fatal(message: String) -> Failure {
+    Failure { line: 0, span: Span::default(), message }
+}
+
+/// What can be said before anything is compiled.
+pub fn check_module(
+    module: &Module,
+    machine: &Machine,
+    options: &Options,
+    out: &mut Vec<Diagnostic>,
+) -> Result<(), Failure> {
+    check_address_size(module, machine, out)?;
+    if options.tools_patch {
+        tools_patch::check_module(module, out)?;
+    }
+    if !options.relocatable {
+        check_functions(module)?;
+        out.extend(outside_variables(module));
+    }
+    Ok(())
+}
+
+/// The bodies of functions.
+pub fn bodies<'a>(module: &'a Module<'a>) -> impl Iterator<Item = &'a ast::Body<'a>> {
+    module.items.iter().filter_map(|i| if let Item::Function(f) = i { f.body.as_ref() } else { None })
+}
+
+fn check_address_size(module: &Module, machine: &Machine, out: &mut Vec<Diagnostic>) -> Result<(), Failure> {
+    if module.address_size != Some(32) {
+        return Ok(());
+    }
+    let host = " 64 Bit host architecture (--machine) being used mismatches with .address_size of 32 bits";
+    out.push(plain(Severity::Warning, host.into()));
+    let why = match machine.sm {
+        ..90 => " 32-Bit compilation is no longer supported",
+        _ => {
+            " 32-Bit ABI (--machine 32 or 32-Bit addressing) is not supported on sm_90 or higher architectures."
+        }
+    };
+    Err(fatal(why.into()))
+}
+
+/// An executable has all its functions, but for those of the driver.
+fn check_functions(module: &Module) -> Result<(), Failure> {
+    let is_defined = |symbol: ast::Symbol| {
+        let here = |item: &Item| matches!(item, Item::Function(f) if f.symbol == symbol && f.body.is_some());
+        let alias = |item: &Item| matches!(item, Item::Alias(a) if a.alias == symbol);
+        module.items.iter().any(|item| here(item) || alias(item))
+    };
+    let missing = |operand: &Operand| match operand {
+        Operand::Symbol(s) => {
+            let is_function = matches!(module.symbols.get(s.0 as usize)?.kind, SymbolKind::Function { .. });
+            let outside = is_function && !is_defined(*s);
+            outside.then(|| data::name(module, *s)).filter(|name| !is_drivers(name))
+        }
+        _ => None,
+    };
+    for body in bodies(module) {
+        for stmt in &body.stmts {
+            let Stmt::Inst(inst) = stmt else { continue };
+            let mut names = body.list(inst.operands).iter().filter_map(missing);
+            if let Some(name) = names.next() {
+                return Err(fatal(match module.opcodes[inst.opcode.0 as usize].mnemonic {
+                    "call" => format!("Unresolved extern function '{name}'"),
+                    _ => format!("Cannot take address of function '{name}' "),
+                }));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An instruction that takes more registers than the kernel may have.
+pub fn too_few_registers(function: &str, line: u32, there: u32, enough: u32) -> String {
+    format!(
+        "(C7602) Insufficient registers ({there}) to compile instruction at line {line} in function {function}. \
+         Try to compile with register target of {enough} or higher."
+    )
+}
+
+fn is_drivers(name: &str) -> bool {
+    DRIVER_FUNCTIONS.contains(&name) || name.starts_with(DRIVER_PREFIX)
+}
+
+/// A variable that is elsewhere is here after all: an executable is a whole program.
+fn outside_variables(module: &Module) -> Vec<Diagnostic> {
+    let outside = |item: &Item| match item {
+        Item::Variable(v) if v.linkage.external && v.space != Space::Shared => {
+            Some(data::name(module, v.symbol))
+        }
+        _ => None,
+    };
+    let text = |name: String| {
+        format!("Unresolved extern variable '{name}' in whole program compilation, ignoring extern qualifier")
+    };
+    module.items.iter().filter_map(outside).map(|name| plain(Severity::Warning, text(name))).collect()
+}
+
+/// What can be said when it is known what the kernels use.
+pub fn check_memory(compiled: &[Compiled], data: &Data, relocatable: bool) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
+    // In a relocatable file the linker counts.
+    for kernel in compiled.iter().rev().map(|c| &c.kernel).filter(|k| k.entry && !relocatable) {
+        let (bytes, _) = kernel.shared(data);
+        if bytes > MOST_SHARED {
+            let name = &kernel.code.name;
+            errors.push(format!(
+                "Entry function '{name}' uses too much shared data ({bytes:#x} bytes, {MOST_SHARED:#x} max)"
+            ));
+        }
+    }
+    let bytes = u64::from(data.constant_bytes);
+    if bytes > MOST_CONSTANT {
+        errors.push(format!(
+            "File uses too much global constant data ({bytes:#x} bytes, {MOST_CONSTANT:#x} max)"
+        ));
+    }
+    errors.into_iter().map(|text| plain(Severity::Error, text)).collect()
+}

@@ -1,0 +1,325 @@
+//! Pragmas: what ptxas 13.0.88 says of those that it doesn't know, and what those mean that change calls.
+//!
+//! * `nounroll` in a module or before a function's body: no loop is unrolled. In a body: none whose header it stands in,
+//!   wherever in that block; anywhere else it says nothing.
+//! * A module knows `nounroll` and `abi_param_reg`; any other is an error for each function that
+//!   is compiled, and there is no cubin.
+//! * In functions an unknown one is a warning.
+//! * `abi_param_reg N` or `abi_param_reg all`, in a module or a device function: there are N registers for parameters and
+//!   for results, or as many as it takes ([`Room`]). There must be words enough for all parameters, and for the result;
+//!   holes that alignment makes don't count, and what finds no place is on the stack as ever. `all` takes no more than
+//!   the function may use; what is too large then is where it usually is.
+//! * A call has the `call_abi_param_reg` that stands between it and the call before it in the text. The function that it
+//!   names must have the same; whom a pointer leads to must, too, and only `nvlink` can look.
+//! * In a file for no linker no one else calls: a number that a kernel leaves no registers for is lowered. ptxas does
+//!   the like unless debuggers look on; then it refuses.
+
+use crate::lower::{self, Prototype};
+use crate::mach::abi::{self, Asked, Convention, Room};
+use crate::module::abi_preserve;
+use crate::module::data::name;
+use ptx::ast::{Body, Function, FunctionDirective, Inst, Item, Module, Operand, Param, Stmt, Symbol};
+use ptx::diag::Severity;
+use rustc_hash::FxHashMap;
+
+type Remark = (Severity, String);
+
+const UNROLLING: &str = "nounroll";
+pub const PARAMETERS: &str = "abi_param_reg ";
+const PARAMETERS_OF_CALLS: &str = "call_abi_param_reg ";
+/// What functions may have besides.
+const OF_FUNCTIONS: [&str; 3] = ["enable_smem_spilling", "used_bytes_mask ", "frequency "];
+
+/// Behind the last register that ptxas takes for one of parameters.
+const PARAMETERS_END: u32 = 252;
+
+/// What the pragmas of a module say of calls, or what is wrong with them; then it has no cubin.
+pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Remark>> {
+    let strings: Vec<&str> = module
+        .items
+        .iter()
+        .filter_map(|item| if let Item::Pragma(strings) = item { Some(strings) } else { None })
+        .flatten()
+        .map(|s| s.trim_matches('"'))
+        .collect();
+    let is_unknown = |s: &&&str| **s != UNROLLING && !s.starts_with(PARAMETERS);
+    let unknown = || strings.iter().filter(is_unknown);
+    let message = |s: &&str| (Severity::Error, format!("Pragma '{s}' not supported"));
+    let compiled = functions(module).filter(|f| is_compiled(module, f, limit.relocatable));
+    let errors: Vec<Remark> = compiled.flat_map(|_| unknown().map(message)).collect();
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let reader = Reader { target: module.target, limit };
+    let conventions = Conventions::new(module, &strings, reader).map_err(|mut errors| {
+        errors.push((Severity::Fatal, "Ptx assembly aborted due to errors".to_string()));
+        errors
+    })?;
+    match functions(module).find_map(|caller| mismatch(module, caller, &conventions)) {
+        Some(mismatch) => Err(vec![mismatch]),
+        None => Ok(conventions.within(Convention::most_words(limit.registers))),
+    }
+}
+
+/// What a user should know of a function's pragmas.
+pub fn warnings(module: &Module, function: &Function, relocatable: bool) -> Vec<Remark> {
+    if !is_compiled(module, function, relocatable) {
+        return Vec::new();
+    }
+    let known = OF_FUNCTIONS.iter().chain(&[UNROLLING, PARAMETERS, PARAMETERS_OF_CALLS]);
+    let is_known = |s: &str| known.clone().any(|k| *k == s || k.ends_with(' ') && s.starts_with(*k));
+    let directives = function.directives.iter().flat_map(|d| &d.strings).map(|s| s.trim_matches('"'));
+    let all = directives.chain(function.body.iter().flat_map(of_body));
+    let unknown = all.filter(|s| !is_known(s));
+    unknown.map(|s| (Severity::Warning, format!("Pragma '{s}' unsupported"))).collect()
+}
+
+/// Do pragmas of a block keep the loop from being unrolled whose header that is?
+pub fn keeps_rolled(strings: &[&str]) -> bool {
+    strings.iter().any(|s| s.trim_matches('"') == UNROLLING)
+}
+
+/// Do pragmas keep all loops of a function from being unrolled?
+pub fn keep_rolled(module: &Module, function: &Function) -> bool {
+    let of_module = module.items.iter().any(|i| matches!(i, Item::Pragma(strings) if keeps_rolled(strings)));
+    of_module || function.directives.iter().any(|d| keeps_rolled(&d.strings))
+}
+
+fn functions<'m>(module: &'m Module<'m>) -> impl Iterator<Item = &'m Function<'m>> {
+    module.items.iter().filter_map(|i| if let Item::Function(f) = i { Some(&**f) } else { None })
+}
+
+/// The pragmas in a body.
+pub fn of_body<'b>(body: &'b Body) -> impl Iterator<Item = &'b str> {
+    let pragmas = body.stmts.iter().filter_map(|s| if let Stmt::Pragma(p) = s { Some(p) } else { None });
+    pragmas.flat_map(|strings| strings.iter()).map(|s| s.trim_matches('"'))
+}
+
+/// Without a linker, device functions that nothing names are left alone.
+fn is_compiled(module: &Module, function: &Function, relocatable: bool) -> bool {
+    let names_it = |body: &Body| body.operands.contains(&Operand::Symbol(function.symbol));
+    function.body.is_some()
+        && (function.entry || relocatable || functions(module).filter_map(|f| f.body.as_ref()).any(names_it))
+}
+
+/// How the functions of a module are called, where pragmas or directives ask for something else than the usual.
+#[derive(Default)]
+pub struct Conventions {
+    of_module: Option<Room>,
+    of_functions: FxHashMap<Symbol, Room>,
+    /// By where a call begins in the PTX text.
+    of_calls: FxHashMap<u32, Asked>,
+    /// Do directives count? In a file for no linker no one else calls.
+    relocatable: bool,
+}
+
+impl Conventions {
+    /// What a device function asks for.
+    pub fn of(&self, function: &Function) -> Asked {
+        let own = self.of_functions.get(&function.symbol).copied();
+        let room = own.or(self.of_module).filter(|_| !function.entry);
+        Asked { room, ..self.directed(&function.directives) }
+    }
+
+    /// What is asked for the call that begins at this byte of the PTX text.
+    pub fn of_call(&self, at: u32) -> Asked {
+        self.of_calls.get(&at).copied().unwrap_or_default()
+    }
+
+    fn directed(&self, directives: &[FunctionDirective]) -> Asked {
+        if self.relocatable { abi_preserve::asked(directives) } else { Asked::default() }
+    }
+
+    fn new(module: &Module, of_module: &[&str], reader: Reader) -> Result<Conventions, Vec<Remark>> {
+        let mut all = Conventions { relocatable: reader.limit.relocatable, ..Conventions::default() };
+        let mut errors = Vec::new();
+        let first = |strings: &[&str]| strings.iter().find_map(|s| reader.room(PARAMETERS, s));
+        all.of_module = keep(first(of_module), &mut errors);
+        for function in functions(module) {
+            let Some(body) = &function.body else { continue };
+            if !function.entry {
+                let own = keep(first(&of_body(body).collect::<Vec<_>>()), &mut errors);
+                all.of_functions.extend(own.map(|room| (function.symbol, room)));
+            }
+            all.add_calls(module, body, reader, &mut errors);
+        }
+        for function in functions(module) {
+            let words = words(&function.returns).max(words(&function.params));
+            let Asked { room, preserved, .. } = all.of(function);
+            let room = room.filter(|_| preserved.is_none());
+            errors.extend(room.and_then(|room| too_few(PARAMETERS, room, words)));
+        }
+        if abi_preserve::is_used(module) {
+            all.follow_directives(module);
+        }
+        if errors.is_empty() { Ok(all) } else { Err(errors) }
+    }
+
+    /// Whom directives say how to call is called like that, whatever a pragma asks for. Only a prototype that leaves
+    /// open where parameters are has those where the pragma has them.
+    fn follow_directives(&mut self, module: &Module) {
+        for body in functions(module).filter_map(|f| f.body.as_ref()) {
+            for stmt in &body.stmts {
+                let Stmt::Inst(inst) = stmt else { continue };
+                if !is_call(module, inst) {
+                    continue;
+                }
+                let (operands, at) = (body.list(inst.operands), inst.span.start);
+                let prototype = lower::prototype(module, body, operands);
+                let Some(Prototype { directives, .. }) =
+                    prototype.filter(|p| abi_preserve::is_asked(p.directives))
+                else {
+                    continue;
+                };
+                let room = match callee(operands) {
+                    Some(symbol) => self.of_functions.get(&symbol).copied().or(self.of_module),
+                    None => self.of_call(at).room,
+                };
+                self.of_calls.insert(at, Asked { room, ..self.directed(directives) });
+            }
+        }
+    }
+
+    /// With no more words than there may be: where no other file knows, both sides have fewer.
+    fn within(mut self, most: u8) -> Conventions {
+        let of_calls = self.of_calls.values_mut().filter_map(|asked| asked.room.as_mut());
+        let rooms = self.of_functions.values_mut().chain(of_calls);
+        for room in rooms.chain(&mut self.of_module) {
+            if let Room::Words(words) = room {
+                *words = most.min(*words);
+            }
+        }
+        self
+    }
+
+    /// A pragma is for the next call behind it in the text; of several the last one counts.
+    fn add_calls(&mut self, module: &Module, body: &Body, reader: Reader, errors: &mut Vec<Remark>) {
+        let mut pending = None;
+        for stmt in &body.stmts {
+            match stmt {
+                Stmt::Pragma(strings) => {
+                    let strings = strings.iter().map(|s| s.trim_matches('"'));
+                    let rooms = strings.filter_map(|s| reader.room(PARAMETERS_OF_CALLS, s));
+                    rooms.for_each(|room| pending = keep(Some(room), errors));
+                }
+                Stmt::Inst(inst) if is_call(module, inst) => {
+                    let Some(room) = pending.take() else { continue };
+                    self.of_calls.insert(inst.span.start, Asked { room: Some(room), ..Asked::default() });
+                    // For whom has a name it is enough that both agree.
+                    let operands = body.list(inst.operands);
+                    if callee(operands).is_none()
+                        && let Some(prototype) = lower::prototype(module, body, operands)
+                    {
+                        let words = words(prototype.returns).max(words(prototype.params));
+                        errors.extend(too_few(PARAMETERS_OF_CALLS, room, words));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn keep(room: Option<Result<Room, Vec<Remark>>>, errors: &mut Vec<Remark>) -> Option<Room> {
+    let wrong = |remarks| {
+        errors.extend(remarks);
+        None
+    };
+    room?.map_or_else(wrong, Some)
+}
+
+/// What the numbers in pragmas are measured by.
+#[derive(Clone, Copy)]
+struct Reader {
+    target: ptx::Target,
+    limit: Limit,
+}
+
+/// The registers that all device functions may have, and whether those of other files know what a pragma asks for.
+#[derive(Clone, Copy)]
+pub struct Limit {
+    pub registers: u32,
+    pub relocatable: bool,
+}
+
+impl Reader {
+    /// The room that a string asks for, if it is this pragma.
+    fn room(self, pragma: &str, text: &str) -> Option<Result<Room, Vec<Remark>>> {
+        let value = text.strip_prefix(pragma)?.trim();
+        if value == "all" {
+            return Some(Ok(Room::UpTo(Convention::most_words(self.limit.registers))));
+        }
+        let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+        // ptxas keeps 32 bits of the number.
+        let number = value[..digits]
+            .bytes()
+            .fold(0u32, |n, digit| n.wrapping_mul(10).wrapping_add(u32::from(digit - b'0')));
+        let invalid = (digits < value.len())
+            .then(|| (Severity::Error, format!("Invalid value '{value}' specified for .pragma '{text}'")));
+        let room = self.words(number);
+        Some(match room {
+            Ok(room) if invalid.is_none() => Ok(room),
+            room => Err(invalid.into_iter().chain(room.err()).collect()),
+        })
+    }
+
+    /// So many words.
+    fn words(self, number: u32) -> Result<Room, Remark> {
+        let name = self.target.name();
+        let error = |what: &str, number: u32| {
+            Err((Severity::Error, format!("{what} {number} is invalid for {name}")))
+        };
+        let Some(words) = u8::try_from(number).ok().filter(|words| *words > 0) else {
+            return error("abi_param_reg", number);
+        };
+        let end = number + u32::from(abi::FIRST);
+        if end > PARAMETERS_END {
+            return error("Parameter register", end);
+        }
+        let most = Convention::most_words(self.limit.registers);
+        if words > Convention::MOST_WORDS || words > most && self.limit.relocatable {
+            let text = "(C7005) With specified parameters, return address is";
+            let (address, most) = (end.next_multiple_of(4) + 2, self.limit.registers.saturating_sub(2));
+            let text = format!("{text} {address} registers and exceeds specified max reg ({most})");
+            return Err((Severity::Fatal, text));
+        }
+        Ok(Room::Words(words))
+    }
+}
+
+fn words(list: &[Param]) -> u32 {
+    list.iter().map(|p| lower::shape(p).words()).sum()
+}
+
+fn too_few(pragma: &str, room: Room, words: u32) -> Option<Remark> {
+    let text =
+        format!("Pragma {pragma}value should be atleast {words} to fit all the parameters in registers");
+    matches!(room, Room::Words(few) if u32::from(few) < words).then_some((Severity::Error, text))
+}
+
+fn is_call(module: &Module, inst: &Inst) -> bool {
+    module.opcodes[inst.opcode.0 as usize].mnemonic == "call"
+}
+
+/// The function that a call names.
+fn callee(operands: &[Operand]) -> Option<Symbol> {
+    match operands.iter().find(|o| !matches!(o, Operand::List(_))) {
+        Some(Operand::Symbol(symbol)) => Some(*symbol),
+        _ => None,
+    }
+}
+
+/// The fatal error of a function that calls another in a way that it isn't called in.
+fn mismatch(module: &Module, caller: &Function, conventions: &Conventions) -> Option<Remark> {
+    let body = caller.body.as_ref()?;
+    body.stmts.iter().find_map(|stmt| {
+        let Stmt::Inst(inst) = stmt else { return None };
+        let callee = callee(body.list(inst.operands)).filter(|_| is_call(module, inst))?;
+        let of_callee = conventions.of(functions(module).find(|f| f.symbol == callee)?);
+        (of_callee != conventions.of_call(inst.span.start)).then(|| {
+            let [caller, callee] = [caller.symbol, callee].map(|s| name(module, s));
+            let text = "number of registers used for parameter passing differ";
+            (Severity::Fatal, format!("ABI mismatch when '{caller}' calls '{callee}': {text}"))
+        })
+    })
+}

@@ -1,0 +1,93 @@
+//! Registers that the warps of a block hand to each other: `setmaxnreg`.
+//!
+//! A warp starts with the registers of the launch. `.dec` gives some back to the block's pool, `.inc` waits until the
+//! pool has enough. The registers at each place are known at compile time ([`crate::regalloc`] keeps to them), if those
+//! at the start are. All rules and messages here were measured on ptxas 13.0 for sm_90a to sm_120a:
+//!
+//! - Known are they from `.maxnreg`, from `.maxntid` or `.reqntid` together with `.minnctapersm`, and from
+//!   `-maxrregcount`; threads per block alone don't count. Otherwise all `setmaxnreg` of the kernel are left out.
+//! - No `.inc` can be to less than the start: a smaller one lowers the start.
+//! - The kernel's register count is the start's, whatever its code uses.
+//! - Where ways meet, the least of their counts holds.
+//!
+//! ptxas also follows calls within a module. We compile functions apart, with registers of their own choice, so that a
+//! kernel that calls keeps its registers; leaving out only some `setmaxnreg` could make an `.inc` wait forever.
+
+use crate::context::Failure;
+use crate::lower;
+use crate::module::launch_bounds::Launch;
+use ptx::ast::{Function, Inst, Operand, Stmt};
+
+/// What becomes of a function's `setmaxnreg`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reconfiguration {
+    /// There are none.
+    #[default]
+    Unused,
+    /// They are left out, and that is why.
+    Ignored(&'static str),
+    /// They are obeyed. A thread starts with so many registers.
+    From(u32),
+}
+
+const ACROSS_UNITS: &str = "(C7504) Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility across \
+                            compilation units.";
+const INTO_CALL: &str =
+    "(C7506) Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility into 'extern' call.";
+const UNKNOWN_START: &str =
+    "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.";
+
+impl Reconfiguration {
+    /// `Err` if a `.dec` is to more registers than a thread ever has.
+    pub fn plan(env: &lower::Env, function: &Function, launch: &Launch) -> Result<Reconfiguration, Failure> {
+        let (increases, decreases) = (counts(env, function, INCREASE), counts(env, function, DECREASE));
+        if increases.is_empty() && decreases.is_empty() {
+            return Ok(Reconfiguration::Unused);
+        }
+        let calls = instructions(env, function).any(|(name, _)| name == "call");
+        let start = launch.registers_at_start().filter(|_| function.entry);
+        let ignored = |why| Ok(Reconfiguration::Ignored(why));
+        let start = match start {
+            _ if env.data.relocatable => return ignored(ACROSS_UNITS),
+            _ if calls => return ignored(INTO_CALL),
+            None => return ignored(UNKNOWN_START),
+            Some(start) => increases.iter().map(|(n, _)| *n).fold(start, u32::min),
+        };
+        let most = increases.iter().map(|(n, _)| *n).fold(start, u32::max);
+        match decreases.iter().find(|(count, _)| *count > most) {
+            None => Ok(Reconfiguration::From(start)),
+            Some((count, inst)) => Err(Failure {
+                line: env.lines.line(inst.span.start),
+                span: inst.span,
+                message: format!(
+                    "(C7406) setmaxnreg.dec has register count ({count}) which is larger than the largest temporal \
+                     register count in the program ({most})"
+                ),
+            }),
+        }
+    }
+}
+
+pub const INCREASE: &str = "setmaxnreg.inc";
+pub const DECREASE: &str = "setmaxnreg.dec";
+
+fn instructions<'a>(
+    env: &'a lower::Env,
+    function: &'a Function,
+) -> impl Iterator<Item = (&'static str, &'a Inst)> {
+    let inst = |stmt: &'a Stmt| match stmt {
+        Stmt::Inst(inst) => Some((env.module.opcodes[inst.opcode.0 as usize].mnemonic, inst)),
+        _ => None,
+    };
+    function.body.iter().flat_map(|body| &body.stmts).filter_map(inst)
+}
+
+/// The register counts that instructions of this name ask for.
+fn counts<'a>(env: &'a lower::Env, function: &'a Function, name: &str) -> Vec<(u32, &'a Inst)> {
+    let count = |inst: &Inst| match function.body.as_ref()?.list(inst.operands).first()? {
+        Operand::Int { value, .. } => Some(*value as u32),
+        _ => None,
+    };
+    let named = instructions(env, function).filter(|(found, _)| *found == name);
+    named.filter_map(|(_, inst)| Some((count(inst)?, inst))).collect()
+}

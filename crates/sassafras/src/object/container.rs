@@ -1,0 +1,394 @@
+//! From compiled functions to a cubin, executable or for the linker: attributes, variables, what the loader needs.
+
+use super::Input;
+use super::resource_usage::Usage;
+use crate::context::target::Machine;
+use crate::context::{DebugInfo, Failure, Options, Times, parallel};
+use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
+use crate::mach::abi;
+use crate::mach::abi::Convention;
+use crate::mach::emit::{self, Words};
+use crate::mach::inst::Code;
+use crate::module::call_graph::{self, CallGraph};
+use crate::module::data::Data;
+use crate::module::setmaxnreg::Reconfiguration;
+use crate::object::debug_info;
+use crate::object::line_table::{self, Coded};
+use cubin::RelocType;
+use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
+use cubin::module::{
+    DebugSection, Features, Function, Image, ImageKind, Kernel as CubinKernel, Linkage, Module, Param,
+    Params, Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
+};
+use std::time::{Duration, Instant};
+
+/// What `SPARSE_MMA_MASK` is where products take sparse matrices.
+const SPARSE: u16 = 0x10;
+
+/// A function up to its words.
+pub struct Compiled<'a> {
+    pub source: &'a ptx::ast::Function<'a>,
+    pub kernel: Kernel,
+    pub code: Code,
+    /// When it was begun, and how long it took.
+    pub start: Instant,
+    pub time: Duration,
+    pub times: Times,
+}
+
+pub fn module(
+    mut compiled: Vec<Compiled>,
+    data: Data,
+    input: &Input,
+    machine: &'static Machine,
+    (threads, times): (usize, &mut Times),
+    options: &Options,
+) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
+    let emitted = parallel::map(&compiled, threads, |c| {
+        let start = Instant::now();
+        let words = emit::words(&c.kernel, &c.code, machine, options);
+        words
+            .map(|words| (words, start.elapsed()))
+            .map_err(|e| Failure::internal(Times::EMIT, &c.kernel.code.name, e))
+    });
+    let mut words = Vec::new();
+    for (emitted, function) in emitted.into_iter().zip(&mut compiled) {
+        let (emitted, took) = emitted?;
+        times.count(Times::EMIT, took);
+        function.times.count(Times::EMIT, took);
+        words.push(emitted);
+    }
+    let start = Instant::now();
+    let externals = call_graph::externals(&compiled, &data.functions);
+    let graph = CallGraph::new(&compiled, &words, &data.functions, options.is_called());
+    let writer = Writer { module: input.module, words: &words, graph: &graph, data: &data, machine, options };
+    let mut functions: Vec<Function> =
+        compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
+    let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i], &words[i])).collect();
+    // ptxas writes functions in reverse order of the source.
+    functions.reverse();
+    let debug =
+        times.of(Times::DEBUG, || debug_sections(&compiled, &words, &data, input, machine, options))?;
+    let target = cubin::Target {
+        sm: options.target.sm(),
+        accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
+    };
+    let tool =
+        Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
+    let module = Module {
+        linkage: match (options.relocatable, options.tools_patch) {
+            (true, _) => Linkage::Relocatable,
+            (_, true) => Linkage::ToolsPatch,
+            _ => Linkage::Executable,
+        },
+        tool,
+        functions,
+        shared: shared_variables(&compiled, &data),
+        external_functions: externals,
+        calls: call_graph::calls(&compiled, input.module, &data, input.conventions, options.relocatable),
+        variables: data.variables,
+        images: images_of_kernels(&compiled, data.images),
+        loader_sizes: loader_sizes(&compiled),
+        constant_size: options.relocatable.then_some(data.constant_bytes.into()),
+        attrs: module_attrs(input.module),
+        debug,
+        features: features(&compiled, &words),
+        ..Module::new(target, input.module.target.sm())
+    };
+    let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
+    let bytes = write(module).map_err(|e| Failure::internal(Times::CONTAINER, "module", e))?;
+    times.count(Times::CONTAINER, start.elapsed().saturating_sub(times.part(Times::DEBUG)));
+    Ok((bytes, usage))
+}
+
+/// Each image that is a parameter gets its kernel, by its place among the functions of the file.
+fn images_of_kernels(compiled: &[Compiled], mut images: Vec<Image>) -> Vec<Image> {
+    for (place, c) in compiled.iter().rev().enumerate() {
+        for image in c.kernel.params.iter().filter_map(|p| p.image) {
+            images[image].parameter_of = Some(place);
+        }
+    }
+    images
+}
+
+/// The sizes of the driver's descriptors that the code asks for.
+fn loader_sizes(compiled: &[Compiled]) -> Vec<String> {
+    let sizes = compiled.iter().flat_map(|c| {
+        let linked = c.kernel.linked.iter().filter(|(_, kind)| **kind == Linked::LoaderSize);
+        linked.map(|(symbol, _)| c.kernel.code.symbols[*symbol as usize].clone())
+    });
+    call_graph::sorted(sizes.collect())
+}
+
+fn module_attrs(module: &ptx::Module) -> Vec<Attr> {
+    let independent = module.target_options.contains(&"texmode_independent");
+    independent.then(|| Attr::flag(AttrCode::TEXMODE_INDEPENDENT)).into_iter().collect()
+}
+
+/// What the file says of the instructions in it.
+fn features(compiled: &[Compiled], words: &[Words]) -> Features {
+    let any = |used: fn(&Uses) -> bool| compiled.iter().any(|c| used(&c.kernel.uses));
+    let later = |u: &Uses| {
+        u.tensor_copies || u.map_changes || u.launch_control || u.tensor_memory || u.paired_tensor_memory
+    };
+    let code = words.iter().map(|w| w.isa_class).max().unwrap_or(0);
+    let maps = if any(|u| u.tensor_copies) { 1 } else { 0 };
+    Features {
+        isa_class: code.max(if any(later) { 2 } else { Features::default().isa_class }),
+        tensormap: if any(|u| u.map_changes) { 2 } else { maps },
+    }
+}
+
+/// What threads of a warp do together: for debuggers and checkers.
+fn warp_attrs(words: &Words) -> Vec<Attr> {
+    /// The number of the first general register in debug information, and what stands for a constant mask.
+    const R0: u32 = 0x0500_0000;
+    const CONSTANT: u32 = u32::MAX;
+    let mut attrs = Vec::new();
+    if !words.collectives.is_empty() {
+        let mask = |register: Option<u8>| register.map_or(CONSTANT, |r| R0 | u32::from(r));
+        let masks: Vec<u32> = words.collectives.iter().map(|(_, register)| mask(*register)).collect();
+        let offsets: Vec<u32> = words.collectives.iter().map(|(at, _)| *at).collect();
+        attrs.push(Attr::words(AttrCode::COOP_GROUP_MASK_REGIDS, masks));
+        attrs.push(Attr::words(AttrCode::COOP_GROUP_INSTR_OFFSETS, offsets));
+    }
+    if !words.warp_wide.is_empty() {
+        attrs.push(Attr::words(AttrCode::INT_WARP_WIDE_INSTR_OFFSETS, words.warp_wide.clone()));
+    }
+    attrs
+}
+
+/// What the driver does for tensor memory before the kernel starts.
+fn tensor_memory(uses: &Uses) -> Vec<Attr> {
+    let mut attrs = Vec::new();
+    if uses.tensor_partition {
+        // The books of a pair have a barrier.
+        let fragments = if uses.paired_tensor_memory { 7 } else { 6 };
+        attrs.push(Attr::words(AttrCode::AT_ENTRY_FRAGMENTS, [fragments]));
+        attrs.push(Attr::flag(AttrCode::RESERVED_SMEM_USED));
+    }
+    attrs.extend(uses.tensor_memory.then(|| Attr::flag(AttrCode::TCGEN05_1CTA_USED)));
+    attrs.extend(uses.paired_tensor_memory.then(|| Attr::flag(AttrCode::TCGEN05_2CTA_USED)));
+    attrs.extend(uses.tensor_work.then(|| Attr::byte(AttrCode::VRC_CTA_INIT_COUNT, 0x80)));
+    attrs
+}
+
+/// Variables in the shared memory of the system.
+fn system_variables(compiled: &[Compiled]) -> Vec<SharedVariable> {
+    let (name, size, align) = TCGEN05_PARTITION;
+    let variable = SharedVariable {
+        name: name.into(),
+        binding: cubin::Binding::WEAK,
+        home: SharedHome::System,
+        align,
+        size,
+        address: 0,
+    };
+    if compiled.iter().any(|c| c.kernel.uses.tensor_partition) { vec![variable] } else { Vec::new() }
+}
+
+fn debug_sections(
+    compiled: &[Compiled],
+    words: &[Words],
+    data: &Data,
+    input: &Input,
+    machine: &'static Machine,
+    options: &Options,
+) -> Result<Vec<DebugSection>, Failure> {
+    match options.debug_info {
+        DebugInfo::None => return Ok(Vec::new()),
+        DebugInfo::Locs if !line_table::has_locs(input.module) => return Ok(Vec::new()),
+        _ => {}
+    }
+    let functions: Vec<(&Compiled, &Words)> = compiled.iter().zip(words).rev().collect();
+    let coded = functions.iter().map(|(compiled, words)| Coded {
+        name: &compiled.kernel.code.name,
+        source: compiled.source,
+        words,
+    });
+    let mut all = line_table::sections(input, &coded.collect::<Vec<_>>(), options.relocatable)?;
+    if options.debug_info == DebugInfo::Full {
+        all.extend(debug_info::sections(&debug_info::Context { input, functions, data, machine, options })?);
+    }
+    Ok(all)
+}
+
+/// The shared variables of the system, and those that the linker places: the module's, then those of kernels.
+fn shared_variables(compiled: &[Compiled], data: &Data) -> Vec<SharedVariable> {
+    let mut all = system_variables(compiled);
+    all.extend(data.linked_shared.iter().cloned());
+    for (place, c) in compiled.iter().rev().enumerate() {
+        let home = SharedHome::Kernel(place);
+        all.extend(c.kernel.linked_shared.iter().map(|v| SharedVariable { home, ..v.clone() }));
+    }
+    all
+}
+
+/// What all functions of a cubin are written with.
+#[derive(Clone, Copy)]
+struct Writer<'a> {
+    module: &'a ptx::Module<'a>,
+    words: &'a [Words],
+    graph: &'a CallGraph,
+    data: &'a Data,
+    machine: &'static Machine,
+    options: &'a Options,
+}
+
+impl Writer<'_> {
+    fn function(&self, index: usize, compiled: &Compiled, words: &Words) -> Function {
+        let Writer { data, machine, options, .. } = *self;
+        let Compiled { kernel, .. } = compiled;
+        let mut attrs = kernel.launch.attrs();
+        if kernel.calls {
+            attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
+        }
+        attrs.extend(tensor_memory(&kernel.uses));
+        attrs.extend(warp_attrs(words));
+        // For whom it is, ptxas has a number: 1 is the checker of memory accesses.
+        attrs.extend(options.steer_threads.then(|| Attr::half(AttrCode::SANITIZE, 0)));
+        let sparse = words.sparse && machine.tells_sparse_products();
+        attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE)));
+        attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));
+        if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
+            attrs.push(Attr::flag(AttrCode::REG_RECONFIG));
+        }
+        let images = images(kernel, data, machine);
+        let surfaces = images.iter().any(|r| r.kind == RelocType::SURF_HEADER_INDEX);
+        let textures = images.iter().any(|r| r.kind != RelocType::SURF_HEADER_INDEX);
+        let banks = [
+            (AttrCode::BINDLESS_TEXTURE_BANK, textures || !images.is_empty() && machine.uniform_handles),
+            (AttrCode::BINDLESS_SURFACE_BANK, surfaces || !images.is_empty() && machine.uniform_handles),
+        ];
+        attrs.extend(banks.iter().filter(|(_, used)| *used).map(|(code, _)| Attr::byte(*code, 0)));
+        if options.is_called() && !kernel.entry && kernel.barriers > 0 {
+            attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
+        }
+        let convention = Convention::own(&kernel.code).unwrap_or_default();
+        let rules = options.debug_code.then(|| abi::register_rules(machine.sm, convention));
+        Function {
+            aliases: self.aliases(compiled.source.symbol),
+            registers: self.registers(index, kernel),
+            exits: words.exits.clone(),
+            errors_at_exit: options.debug_code || options.errors_at_exit,
+            frame_size: words.frame,
+            frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
+            frame_steps: words.frame_steps.clone(),
+            return_address: convention.return_address(),
+            register_rules: rules.unwrap_or_default(),
+            relocs: words.relocs.clone(),
+            constant0_relocs: images,
+            externs: self.graph.externs(index),
+            attrs,
+            kernel: kernel.entry.then(|| self.kernel(index, kernel)),
+            ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
+        }
+    }
+
+    fn aliases(&self, of: ptx::ast::Symbol) -> Vec<String> {
+        let names = self.data.aliases.iter().filter(|(_, target)| *target == of);
+        names.map(|(alias, _)| crate::module::data::name(self.module, *alias)).collect()
+    }
+
+    /// Two registers more than are named belong to the system. Whoever calls, or is called, uses those of the
+    /// convention.
+    fn registers(&self, index: usize, kernel: &Kernel) -> u8 {
+        if let Reconfiguration::From(start) = kernel.reconfiguration {
+            return start as u8;
+        }
+        let conventions = kernel.code.fixed.values().map(Convention::of);
+        let least = conventions.map(Convention::least_registers).max().unwrap_or(4);
+        (self.graph.registers(index) + 2).clamp(least, 255) as u8
+    }
+
+    fn usage(&self, index: usize, compiled: &Compiled, words: &Words) -> Usage {
+        let Compiled { kernel, code, start, time, times, .. } = compiled;
+        Usage {
+            name: kernel.code.name.clone(),
+            entry: kernel.entry,
+            registers: self.registers(index, kernel).into(),
+            max_registers: kernel.launch.registers(),
+            barriers: self.graph.barriers(index),
+            frame_bytes: words.frame,
+            stack_bytes: self.graph.stack(index),
+            spill_stores: code.spill_stores + words.saves,
+            spill_loads: code.spill_loads + words.restores,
+            shared_bytes: if kernel.entry { kernel.shared(self.data).0 } else { 0 },
+            callees: self.graph.reach(index).into_iter().filter(|f| *f != index).collect(),
+            start: *start,
+            time: *time,
+            times: times.clone(),
+        }
+    }
+
+    /// To sm_89 the driver is told which kernels ask for the third coordinate of their block.
+    fn ctaid_z(&self, index: usize) -> bool {
+        self.machine.tells_ctaid_z()
+            && self.graph.reach(index).into_iter().any(|f| self.words[f].reads_ctaid_z)
+    }
+
+    fn kernel(&self, index: usize, kernel: &Kernel) -> CubinKernel {
+        let Writer { graph, data, machine, options, .. } = *self;
+        let param = |p: &crate::lower::KernelParam| Param {
+            offset: p.offset as u16,
+            size: p.size as u16,
+            space: match p.image.and_then(|image| data.images.get(image)).map(|image| image.kind) {
+                None => PointerSpace::NONE,
+                Some(ImageKind::Texture) => PointerSpace::TEXTURE,
+                Some(ImageKind::Surface) => PointerSpace::SURFACE,
+                Some(ImageKind::Sampler { .. }) => PointerSpace::SAMPLER,
+            },
+            align: 1,
+            image: p.image,
+        };
+        let base = machine.params(kernel.param_bytes);
+        let (first, slots) = image_slots(kernel, data, machine);
+        let handles_end = if slots.is_empty() { 0 } else { first + IMAGE_HANDLE * slots.len() as u32 };
+        let params = Params {
+            base: base as u16,
+            size: kernel.param_bytes as u16,
+            list: kernel.params.iter().map(param).collect(),
+            handle_bytes: handles_end.saturating_sub(base + kernel.param_bytes),
+        };
+        let (size, align) = kernel.shared(data);
+        // The linker makes the place for what the launch adds.
+        let uses_shared = size > 0 || kernel.dynamic_shared && !options.relocatable;
+        CubinKernel {
+            params,
+            // ptxas has 0 where recursion makes it unknown.
+            min_stack_size: graph.stack(index).unwrap_or(0),
+            barriers: graph.barriers(index),
+            shared: uses_shared.then_some(Shared { size, align }),
+            max_registers: kernel.launch.registers() as u16,
+            max_threads: kernel.launch.max_threads,
+            required_threads: kernel.launch.required_threads,
+        }
+    }
+}
+
+/// The handles that a kernel has behind its parameters, and where they begin in bank 0.
+fn image_slots<'a>(kernel: &'a Kernel, data: &'a Data, machine: &Machine) -> (u32, &'a [ImageSlot]) {
+    match &data.common_slots {
+        _ if !kernel.entry => (0, &[]),
+        Some(common) => (common.first, &common.slots),
+        None => (kernel.first_image(machine), &kernel.images),
+    }
+}
+
+/// The loader writes the handles of images behind the parameters.
+fn images(kernel: &Kernel, data: &Data, machine: &Machine) -> Vec<SymbolicReloc> {
+    let (first, slots) = image_slots(kernel, data, machine);
+    let sampler =
+        if machine.uniform_handles { RelocType::SAMP_HEADER_INDEX_0 } else { RelocType::SAMP_HEADER_INDEX };
+    let mut relocs = Vec::new();
+    for (i, slot) in slots.iter().enumerate() {
+        let offset = u64::from(first + IMAGE_HANDLE * i as u32);
+        let reloc = |kind, name: &String| SymbolicReloc { offset, kind, symbol: name.clone(), addend: 0 };
+        relocs.extend(slot.image.as_ref().map(|name| match data.image_kind(name) {
+            Some(ImageKind::Surface) => reloc(RelocType::SURF_HEADER_INDEX, name),
+            _ => reloc(RelocType::TEX_HEADER_INDEX, name),
+        }));
+        relocs.extend(slot.sampler.as_ref().map(|name| reloc(sampler, name)));
+    }
+    relocs
+}

@@ -1,0 +1,192 @@
+//! Where a debugger finds the registers of the PTX text: in which register or frame slot, from where to where.
+//!
+//! A PTX register is a value from the instruction that writes it to the next that does ([`Binding`]); the value is
+//! wherever the register allocation, followed word by word, has it. Its register may be overwritten when no instruction
+//! needs the value any more: then there is no place, and the debugger says so. What is told is always true.
+
+use crate::lower::{Binding, Kernel};
+use crate::mach::emit::Words;
+use crate::mach::inst::{Code, Line};
+use crate::regalloc::Checker;
+use ori::entity::Entity;
+use ori::{Block, Cfg, File, Value};
+use ptx::ast::Reg;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+const WORD: u32 = sass::WORD_BYTES as u32;
+
+/// A place that a word of a register can have. The order is that of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    Predicate(u8),
+    Register(u8),
+    /// Bytes from the stack pointer.
+    Frame(u16),
+}
+
+/// A word of a register is in a place before each instruction from the first address to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Location {
+    pub place: Place,
+    pub first: u32,
+    pub last: u32,
+    pub reg: Reg,
+    pub word: u8,
+}
+
+/// All places of all registers of a function, sorted.
+pub fn locations(
+    kernel: &Kernel,
+    code: &Code,
+    words: &Words,
+    isa: sass::Isa,
+) -> Result<Vec<Location>, String> {
+    let cfg = Cfg::new(&kernel.code);
+    let checker = Checker::new(&kernel.code, code, isa);
+    let of_blocks = by_block(kernel);
+    let entries = values_at_entry(&cfg, &of_blocks);
+    let mut follower = Follower {
+        kernel,
+        checker: &checker,
+        slots: own_slots(code),
+        now: BTreeMap::new(),
+        open: BTreeMap::new(),
+        done: Vec::new(),
+    };
+    for (i, &block) in code.order.iter().enumerate() {
+        let lines = &words.lines[block.index()];
+        let next = code.order[i + 1..].iter().find_map(|b| words.lines[b.index()].first());
+        let end = next.copied().unwrap_or(words.bytes.len() as u32);
+        if let (Some(&start), Some(entry)) = (lines.first(), &entries[block.index()]) {
+            follower.now = entry.clone();
+            follower.block(block, &of_blocks[block.index()], &Span { start, lines, end })?;
+        }
+    }
+    let mut all = follower.finish();
+    all.sort_unstable();
+    Ok(all)
+}
+
+type Values = BTreeMap<Reg, Value>;
+
+fn by_block(kernel: &Kernel) -> Vec<Vec<Binding>> {
+    let mut all = vec![Vec::new(); kernel.code.blocks.len()];
+    kernel.bindings.iter().for_each(|binding| all[binding.block.index()].push(*binding));
+    all
+}
+
+/// What registers are when a block begins: what they are at the end of every predecessor. `None` where nobody comes.
+fn values_at_entry(cfg: &Cfg, bindings: &[Vec<Binding>]) -> Vec<Option<Values>> {
+    let mut ends: Vec<Option<Values>> = vec![None; bindings.len()];
+    let mut entries: Vec<Option<Values>> = vec![None; bindings.len()];
+    loop {
+        let mut changed = false;
+        for &block in &cfg.order {
+            let preds = &cfg.preds[block.index()];
+            // A loop's end counts when it is known: what it knows can only become less.
+            let mut known = preds.iter().filter_map(|p| ends[p.index()].as_ref());
+            let mut entry = known.next().cloned().unwrap_or_default();
+            known.for_each(|other| entry.retain(|reg, value| other.get(reg) == Some(value)));
+            let (begins, _): (Vec<&Binding>, Vec<&Binding>) =
+                bindings[block.index()].iter().partition(|binding| binding.at == 0);
+            entry.extend(begins.iter().map(|binding| (binding.reg, binding.value)));
+            let mut end = entry.clone();
+            end.extend(bindings[block.index()].iter().map(|binding| (binding.reg, binding.value)));
+            changed |= ends[block.index()].as_ref() != Some(&end);
+            entries[block.index()] = Some(entry);
+            ends[block.index()] = Some(end);
+        }
+        if !changed {
+            return entries;
+        }
+    }
+}
+
+/// The slots that belong to one value alone: it is there from its definition on.
+fn own_slots(code: &Code) -> FxHashMap<Value, u32> {
+    let mut owners: FxHashMap<u32, Vec<Value>> = FxHashMap::default();
+    for (index, slot) in code.claims.slots.iter().enumerate() {
+        slot.iter().for_each(|slot| owners.entry(*slot).or_default().push(Value::new(index)));
+    }
+    owners
+        .into_iter()
+        .filter_map(|(slot, values)| <[Value; 1]>::try_from(values).ok().map(|[v]| (v, slot)))
+        .collect()
+}
+
+/// The addresses of a block: of its first line, of each, and of what follows it.
+struct Span<'a> {
+    start: u32,
+    lines: &'a [u32],
+    end: u32,
+}
+
+struct Follower<'a> {
+    kernel: &'a Kernel,
+    checker: &'a Checker<'a>,
+    slots: FxHashMap<Value, u32>,
+    now: Values,
+    /// The last known place of each word, and since when.
+    open: BTreeMap<(Reg, u8), Location>,
+    done: Vec<Location>,
+}
+
+impl Follower<'_> {
+    fn block(&mut self, block: Block, bindings: &[Binding], span: &Span) -> Result<(), String> {
+        let checker = self.checker;
+        let mut written = bindings.iter().filter(|binding| binding.at > 0).peekable();
+        let mut from = span.start;
+        let mut index = 0;
+        checker.contents(block, |line: Option<&Line>, registers| {
+            // An instruction has written its register when another one's code begins.
+            let is_past = |binding: &&&Binding| line.is_none_or(|line| line.at > binding.at);
+            while let Some(binding) = written.next_if(|binding| is_past(&binding)) {
+                self.now.insert(binding.reg, binding.value);
+            }
+            let to = if line.is_some() { span.lines[index] } else { span.end.saturating_sub(WORD) };
+            if from <= to {
+                let mut places: FxHashMap<_, Place> = FxHashMap::default();
+                for (&(file, number), root) in registers {
+                    let place = match file {
+                        File::R => Place::Register(number),
+                        File::P => Place::Predicate(number),
+                        _ => continue,
+                    };
+                    places.entry(*root).and_modify(|known| *known = place.min(*known)).or_insert(place);
+                }
+                self.see(from, to, &|root| places.get(&root).copied());
+            }
+            from = to + WORD;
+            index += 1;
+        })
+    }
+
+    /// Before the instructions of these addresses, the words are in these places.
+    fn see(&mut self, first: u32, last: u32, place_of: &dyn Fn((Value, u8)) -> Option<Place>) {
+        let now = std::mem::take(&mut self.now);
+        for (&reg, &value) in &now {
+            for word in 0..self.kernel.code.values[value].words {
+                let root = self.checker.root(value, word);
+                let place = root.and_then(place_of).or_else(|| self.in_frame(value, word));
+                let Some(place) = root.and(place) else { continue };
+                let new = Location { place, first, last, reg, word };
+                match self.open.get_mut(&(reg, word)) {
+                    Some(old) if old.place == place && old.last + WORD == first => old.last = last,
+                    _ => self.done.extend(self.open.insert((reg, word), new)),
+                }
+            }
+        }
+        self.now = now;
+    }
+
+    fn in_frame(&self, value: Value, word: u8) -> Option<Place> {
+        let slot = self.slots.get(&value)? + 4 * u32::from(word);
+        u16::try_from(slot).ok().map(Place::Frame)
+    }
+
+    fn finish(mut self) -> Vec<Location> {
+        self.done.extend(self.open.into_values());
+        self.done
+    }
+}

@@ -1,0 +1,316 @@
+//! Line tables (`-lineinfo`): the line of the source, and that of the PTX text, that each word of the code is for.
+//!
+//! `.debug_line` has what `.loc` says, `.nv_debug_line_sass` the lines of the PTX text that `.nv_debug_ptx_txt` holds.
+//! A word that is for no instruction, or for one with `.loc` line 0, belongs to the row before it. The first word of a
+//! function, which is for none, gets the function's first `.loc`, and the PTX line of its `{`.
+//!
+//! Rows are as ptxas makes them, but for two things: it makes no row where only the file changes, and it takes the time
+//! and size of a source file from the disk where `.file` doesn't give them. A cubin of ours depends on its input alone.
+
+use super::Input;
+use crate::context::Failure;
+use crate::lower::Lines;
+use crate::mach::emit::Words;
+use cubin::RelocType;
+use cubin::line::{Inlined, LineTable, Row, Sequence, SourceFile};
+use cubin::module::{DebugSection, SymbolicReloc};
+use ptx::ast::{self, Item, SectionLine, Stmt};
+use rustc_hash::FxHashMap;
+
+/// A function of the PTX text and its words.
+pub struct Coded<'a> {
+    pub name: &'a str,
+    pub source: &'a ast::Function<'a>,
+    pub words: &'a Words,
+}
+
+/// The sections of the line tables, in ptxas's order. Functions come in the order of their sections.
+pub fn sections(input: &Input, functions: &[Coded], relocatable: bool) -> Result<Vec<DebugSection>, Failure> {
+    let Input { source, lines, module, .. } = *input;
+    let (names, labels) = names_of_functions(module)?;
+    let mut all = vec![source_table(module, &labels, functions)];
+    if !names.is_empty() {
+        all.push(DebugSection { name: ".debug_str".into(), bytes: names, relocs: Vec::new() });
+    }
+    all.push(ptx_table(source, lines, functions));
+    // In an object the text has a name of its own, so that the linker keeps it apart from others.
+    let suffix = if relocatable { format!(".{}", checksum(source)) } else { String::new() };
+    let name = format!(".nv_debug_ptx_txt{suffix}");
+    all.push(DebugSection { name, bytes: text_of_lines(source), relocs: Vec::new() });
+    Ok(all)
+}
+
+/// Adler's checksum.
+fn checksum(text: &str) -> u32 {
+    const MODULUS: u32 = 65521;
+    let step = |(low, high): (u32, u32), byte: u8| {
+        let low = (low + u32::from(byte)) % MODULUS;
+        (low, (high + low) % MODULUS)
+    };
+    let (low, high) = text.bytes().fold((1, 0), step);
+    high << 16 | low
+}
+
+/// Does any function say which lines its instructions are for?
+pub fn has_locs(module: &ast::Module) -> bool {
+    module.items.iter().any(|item| locs(item).next().is_some())
+}
+
+fn section(name: &str, table: LineTable, functions: Vec<&str>) -> DebugSection {
+    let (bytes, addresses) = table.write();
+    let reloc = |(offset, symbol): (u64, &str)| SymbolicReloc {
+        offset,
+        kind: RelocType::DATA_64,
+        symbol: symbol.to_string(),
+        addend: 0,
+    };
+    let relocs = addresses.into_iter().zip(functions).map(reloc).collect();
+    DebugSection { name: name.into(), bytes, relocs }
+}
+
+/// `.debug_line`; functions without `.loc` have no part in it.
+fn source_table(module: &ast::Module, labels: &Labels, functions: &[Coded]) -> DebugSection {
+    let mut table = LineTable::default();
+    let mut numbers = FxHashMap::default();
+    for item in &module.items {
+        if let Item::File(file) = item {
+            let source = source_file(file, &mut table.directories);
+            table.files.push(source);
+            numbers.insert(file.index, table.files.len() as u64);
+        }
+    }
+    let places = Places::new(module, labels, &numbers);
+    let mut named = Vec::new();
+    for function in functions {
+        let rows = places.rows(function);
+        if !rows.is_empty() {
+            table.sequences.push(sequence(rows, function.words));
+            named.push(function.name);
+        }
+    }
+    section(".debug_line", table, named)
+}
+
+fn sequence(rows: Vec<Row>, words: &Words) -> Sequence {
+    Sequence { rows, end: words.bytes.len() as u64, ..Sequence::default() }
+}
+
+/// A file whose path has a folder: what stands before its last separator, but for a separator that comes first.
+fn source_file(file: &ast::File, directories: &mut Vec<String>) -> SourceFile {
+    let path = file.path.trim_matches('"');
+    let (directory, name) = match path.rfind(['/', '\\']).filter(|at| *at > 0) {
+        Some(at) => (Some(&path[..at]), &path[at + 1..]),
+        None => (None, path),
+    };
+    let number = directory.map_or(0, |directory| {
+        let known = directories.iter().position(|d| d == directory);
+        known.unwrap_or_else(|| {
+            directories.push(directory.to_string());
+            directories.len() - 1
+        }) + 1
+    });
+    let stamp = |i: usize| file.stamp.get(i).copied().unwrap_or(0);
+    SourceFile { name: name.to_string(), directory: number as u64, modified: stamp(0), size: stamp(1) }
+}
+
+/// What a `.loc` says, without its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    file: u64,
+    line: u64,
+    inlined: Option<InlinedPlace>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct InlinedPlace {
+    /// The number of the place of the call.
+    caller: usize,
+    /// Offset of the function's name in `.debug_str`.
+    function: u64,
+}
+
+/// The places of a module, each once, and where in the text each comes into force.
+#[derive(Default)]
+struct Places {
+    all: Vec<Place>,
+    /// Byte of the text and number of the place, in the order of the text.
+    locs: Vec<(u32, usize)>,
+}
+
+impl Places {
+    /// `inlined_at` means the last `.loc` before it with the same three numbers.
+    fn new(module: &ast::Module, labels: &Labels, files: &FxHashMap<u32, u64>) -> Places {
+        let mut places = Places::default();
+        let mut numbers: FxHashMap<Place, usize> = FxHashMap::default();
+        let mut written: FxHashMap<(u32, u32, u32), usize> = FxHashMap::default();
+        for loc in module.items.iter().flat_map(locs) {
+            let inlined = loc.inlined.as_ref().and_then(|i| {
+                let caller = *written.get(&(i.file, i.line, i.column))?;
+                let label = labels.get(module.names[i.function.0 as usize])?;
+                Some(InlinedPlace { caller, function: label.wrapping_add_signed(i.offset) })
+            });
+            let file = files.get(&loc.file).copied().unwrap_or(0);
+            let place = Place { file, line: loc.line.into(), inlined };
+            let number = *numbers.entry(place).or_insert_with(|| {
+                places.all.push(place);
+                places.all.len() - 1
+            });
+            written.insert((loc.file, loc.line, loc.column), number);
+            places.locs.push((loc.span.start, number));
+        }
+        places
+    }
+
+    fn rows(&self, function: &Coded) -> Vec<Row> {
+        let Some(first) = body_locs(function.source).next() else { return Vec::new() };
+        let start = self.locs.partition_point(|(at, _)| *at < first.span.start);
+        let locs = &self.locs[start..start + body_locs(function.source).count()];
+        let is_line = |number: usize| self.all[number].line > 0;
+        let in_force = |at: u32| locs[..locs.partition_point(|(loc, _)| *loc < at)].last().map(|loc| loc.1);
+        let mut rows = Rows { places: &self.all, rows: Vec::new(), callers: FxHashMap::default() };
+        let mut now = None;
+        for (word, at) in function.words.at.iter().enumerate() {
+            let place = match word {
+                0 => locs.iter().map(|loc| loc.1).find(|number| is_line(*number)),
+                _ => in_force(*at).filter(|number| is_line(*number)),
+            };
+            if let Some(place) = place.filter(|place| now != Some(*place)) {
+                rows.push(place, address(word));
+                now = Some(place);
+            }
+        }
+        rows.rows
+    }
+}
+
+fn address(word: usize) -> u64 {
+    word as u64 * sass::WORD_BYTES
+}
+
+/// The rows of a function, as they are made.
+struct Rows<'a> {
+    places: &'a [Place],
+    rows: Vec<Row>,
+    /// By place, the numbers of the rows that inlined ones name, counted from 1.
+    callers: FxHashMap<usize, u64>,
+}
+
+impl Rows<'_> {
+    /// A row, after those of the calls that lead to it and have none yet.
+    fn push(&mut self, place: usize, address: u64) {
+        let caller = |place: usize| self.places[place].inlined.map(|inlined| inlined.caller);
+        // A place was written after that of its call, so the chain ends.
+        let callers = std::iter::successors(caller(place), |place| caller(*place));
+        let new: Vec<usize> = callers.take_while(|place| !self.callers.contains_key(place)).collect();
+        for place in new.into_iter().rev() {
+            self.push_one(place, address);
+            self.callers.insert(place, self.rows.len() as u64);
+        }
+        self.push_one(place, address);
+    }
+
+    fn push_one(&mut self, place: usize, address: u64) {
+        let Place { file, line, inlined } = self.places[place];
+        let inlined = inlined.map(|InlinedPlace { caller, function }| {
+            let call_row = self.callers.get(&caller).copied().unwrap_or(0);
+            Inlined { call_row, function }
+        });
+        self.rows.push(Row { address, file, line, inlined });
+    }
+}
+
+fn locs<'a>(item: &'a Item) -> impl Iterator<Item = &'a ast::Loc> {
+    let function = if let Item::Function(function) = item { Some(function) } else { None };
+    function.into_iter().flat_map(|function| body_locs(function))
+}
+
+fn body_locs<'a>(function: &'a ast::Function) -> impl Iterator<Item = &'a ast::Loc> {
+    let stmts = function.body.iter().flat_map(|body| &body.stmts);
+    stmts.filter_map(|stmt| if let Stmt::Loc(loc) = stmt { Some(&**loc) } else { None })
+}
+
+/// The offsets of the labels of `.debug_str`.
+type Labels<'a> = FxHashMap<&'a str, u64>;
+
+/// The bytes and labels of `.debug_str`.
+fn names_of_functions<'a>(module: &'a ast::Module) -> Result<(Vec<u8>, Labels<'a>), Failure> {
+    let (mut bytes, mut labels) = (Vec::new(), FxHashMap::default());
+    let is_names = |item: &&'a Item| matches!(item, Item::Section(section) if section.name == ".debug_str");
+    for item in module.items.iter().filter(is_names) {
+        let Item::Section(section) = item else { continue };
+        for line in &section.lines {
+            match line {
+                SectionLine::Label(label) => {
+                    labels.insert(*label, bytes.len() as u64);
+                }
+                SectionLine::Data(ty, values) => {
+                    for value in values {
+                        let number = integer(value).ok_or_else(|| not_a_name(value))?;
+                        bytes.extend(&number.to_le_bytes()[..(ty.bytes() as usize).min(8)]);
+                    }
+                }
+            }
+        }
+    }
+    Ok((bytes, labels))
+}
+
+fn integer(text: &str) -> Option<i64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(|bits| bits as i64),
+        None => text.parse().ok(),
+    }
+}
+
+fn not_a_name(value: &str) -> Failure {
+    Failure::of_module(format!("'{value}' in section '.debug_str' is not supported yet"))
+}
+
+/// `.nv_debug_line_sass`
+fn ptx_table(source: &str, lines: &Lines, functions: &[Coded]) -> DebugSection {
+    let rows = |function: &Coded| {
+        let mut rows: Vec<Row> = Vec::new();
+        for (word, at) in function.words.at.iter().enumerate() {
+            let at = if word == 0 { body_start(source, function.source.span.end) } else { *at };
+            let line = lines.line(at).into();
+            if at > 0 && rows.last().is_none_or(|row| row.line != line) {
+                rows.push(Row { address: address(word), file: 0, line, inlined: None });
+            }
+        }
+        sequence(rows, function.words)
+    };
+    let table = LineTable { sequences: functions.iter().map(rows).collect(), ..LineTable::default() };
+    section(".nv_debug_line_sass", table, functions.iter().map(|function| function.name).collect())
+}
+
+/// Where the first `{` is that stands in no comment or string.
+fn body_start(source: &str, from: u32) -> u32 {
+    let mut at = from as usize;
+    while let Some(rest) = source.get(at..).filter(|rest| !rest.is_empty() && !rest.starts_with('{')) {
+        let end_of = |open: &str, close: &str| {
+            let inside = rest.strip_prefix(open)?;
+            Some(open.len() + inside.find(close).map_or(inside.len(), |i| i + close.len()))
+        };
+        let skipped = end_of("//", "\n").or_else(|| end_of("/*", "*/")).or_else(|| end_of("\"", "\""));
+        at += skipped.unwrap_or_else(|| rest.chars().next().map_or(1, char::len_utf8));
+    }
+    at as u32
+}
+
+/// Lines that begin like this are empty in `.nv_debug_ptx_txt`; but `.local` variables stay.
+const LEFT_OUT: [&str; 6] = ["//", ".loc", ".file", ".b8", ".b32", ".b64"];
+
+/// `.nv_debug_ptx_txt`: the lines of the text, each with a zero behind it, up to the last that isn't empty.
+fn text_of_lines(source: &str) -> Vec<u8> {
+    let kept = |line: &&str| LEFT_OUT.iter().all(|w| !line.starts_with(w)) || line.starts_with(".local");
+    let mut text = Vec::with_capacity(source.len());
+    let mut end = 0;
+    for line in source.lines() {
+        let line = Some(line.trim_start()).filter(kept).unwrap_or("");
+        text.extend_from_slice(line.as_bytes());
+        text.push(0);
+        end = if line.is_empty() { end } else { text.len() };
+    }
+    text.truncate(end);
+    text
+}

@@ -1,0 +1,490 @@
+//! Predicates that are computed of other predicates: fewer operations for the same truth.
+//!
+//! Front ends write conditions as trees of `and` and `or` over comparisons. Three walks over the blocks make less of
+//! them, each on what the one before has left:
+//!
+//! 1. `cancel` follows each tree of a block down to at most [`LEAVES`] predicates. A predicate that the truth
+//!    doesn't depend on goes away; `x > y | nan(x) & !nan(y) | x == y | nan(x) & nan(y)` is a tree of three.
+//! 2. `absorb` lets a comparison do the last step of a tree: it combines its truth with a predicate for free.
+//! 3. `merge` makes one operation of two, if all that they look at is three predicates.
+
+use crate::codegen::legalize;
+use crate::context::target::Machine;
+use crate::context::{Context, Fuel};
+use crate::opt::simplify;
+use ori::entity::Entity;
+use ori::{Arg, Block, File, Function, Inst, InstData, Op, Use, Value};
+use rustc_hash::FxHashMap;
+use sass::M;
+use smallvec::{SmallVec, smallvec};
+
+/// Predicates of which truth is looked at together: its table has one bit for each way that they can be.
+const LEAVES: usize = 6;
+/// Instructions that a comparison may be moved down: its operands live as much longer.
+const FARTHEST: usize = 48;
+
+pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+    walk(function, context, |logic, block| logic.cancel(block))?;
+    walk(function, context, |logic, block| logic.absorb(block))?;
+    walk(function, context, |logic, block| logic.merge(block))
+}
+
+/// Does something to each block that combines predicates, and removes what is not needed any more.
+fn walk(
+    function: &mut Function,
+    context: &mut Context,
+    step: impl Fn(&mut Logic, Block),
+) -> Result<(), String> {
+    let is_logic = |i: &Inst| function.insts[*i].op == Op::Machine(sass::Op::PLOP3);
+    let blocks: Vec<Block> =
+        function.blocks.keys().filter(|b| function.blocks[*b].insts.iter().any(is_logic)).collect();
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    let mut logic = Logic::new(function, context);
+    for block in blocks {
+        logic.definition.clear();
+        step(&mut logic, block);
+    }
+    simplify::run(function)
+}
+
+/// The truth of a predicate, as a function of others.
+#[derive(Clone, Debug, PartialEq)]
+struct Truth {
+    /// In ascending order.
+    leaves: SmallVec<[Value; LEAVES]>,
+    /// Bit `n` says what it is where leaf `i` is bit `i` of `n`.
+    table: u64,
+}
+
+impl Truth {
+    fn constant(truth: bool) -> Truth {
+        Truth { leaves: smallvec![], table: if truth { 1 } else { 0 } }
+    }
+
+    fn leaf(value: Value) -> Truth {
+        Truth { leaves: smallvec![value], table: 0b10 }
+    }
+
+    fn rows(&self) -> u64 {
+        1 << self.leaves.len()
+    }
+
+    fn negated(mut self) -> Truth {
+        self.table = !self.table & (u64::MAX >> (64 - self.rows()));
+        self
+    }
+
+    /// What it is where the given leaves, of which these are some, are bits of `row`.
+    fn at(&self, leaves: &[Value], row: u64) -> bool {
+        let place = |leaf: &Value| leaves.iter().position(|l| l == leaf).unwrap_or(0);
+        let bits = self.leaves.iter().enumerate().map(|(i, leaf)| (row >> place(leaf) & 1) << i);
+        self.table >> bits.sum::<u64>() & 1 == 1
+    }
+
+    /// The truth that a table of `PLOP3` makes of three: `None` if they look at too many predicates.
+    fn of(inputs: &[Truth; 3], lut: i64) -> Option<Truth> {
+        let mut leaves: SmallVec<[Value; LEAVES]> =
+            inputs.iter().flat_map(|i| i.leaves.iter().copied()).collect();
+        leaves.sort();
+        leaves.dedup();
+        if leaves.len() > LEAVES {
+            return None;
+        }
+        let entry = |row| inputs.iter().fold(0, |n, input| n << 1 | u64::from(input.at(&leaves, row)));
+        let table = (0..1 << leaves.len()).map(|row| (lut as u64 >> entry(row) & 1) << row).sum();
+        Some(Truth { leaves, table })
+    }
+
+    /// The same without the predicates that don't matter.
+    fn reduced(self) -> Truth {
+        let matters = |leaf: usize| {
+            let differ = |row: u64| self.table >> row & 1 != self.table >> (row ^ 1 << leaf) & 1;
+            (0..self.rows()).any(differ)
+        };
+        let kept: Vec<usize> = (0..self.leaves.len()).filter(|leaf| matters(*leaf)).collect();
+        let spread = |row: u64| kept.iter().enumerate().map(|(i, leaf)| (row >> i & 1) << leaf).sum::<u64>();
+        let table = (0..1 << kept.len()).map(|row| (self.table >> spread(row) & 1) << row).sum();
+        Truth { leaves: kept.iter().map(|i| self.leaves[*i]).collect(), table }
+    }
+
+    /// The arguments of the `PLOP3` that computes it, if there is one.
+    fn args(&self) -> Option<SmallVec<[Arg; 6]>> {
+        let [a, b, c] = std::array::from_fn(|i| self.leaves.get(i).map_or(PT, |leaf| Arg::from(*leaf)));
+        let row = |n: u64| (n >> 2 & 1) | (n >> 1 & 1) << 1 | (n & 1) << 2;
+        let entry = |n: u64| (self.table >> (row(n) & (self.rows() - 1)) & 1) << n;
+        let lut: u64 = (0..8).map(entry).sum();
+        (self.leaves.len() <= 3).then(|| smallvec![PT, a, b, c, Arg::Imm(lut as i64), Arg::Imm(0)])
+    }
+
+    /// Two or three predicates, some of them negated, that are all joined by the same operation.
+    fn joined(&self) -> Option<(M, Vec<(Value, bool)>)> {
+        let count = self.leaves.len();
+        let ones = self.table.count_ones();
+        let literals = |row: u64, sense: u64| {
+            let literal = |(i, v): (usize, &Value)| (*v, row >> i & 1 != sense);
+            self.leaves.iter().enumerate().map(literal).collect::<Vec<_>>()
+        };
+        let zero = self.table.trailing_ones();
+        match (count, ones) {
+            (2 | 3, 1) => Some((M::AND, literals(self.table.trailing_zeros().into(), 1))),
+            (2 | 3, n) if u64::from(n) + 1 == self.rows() => Some((M::OR, literals(zero.into(), 0))),
+            (2, 2) if self.table == 0b0110 => Some((M::XOR, literals(0b11, 1))),
+            (2, 2) if self.table == 0b1001 => Some((M::XOR, literals(0b01, 1))),
+            _ => None,
+        }
+    }
+}
+
+const PT: Arg = Arg::True(true);
+
+/// Relations of integers and their opposites; of floats, which may be no numbers.
+const OF_INTEGERS: [(M, M); 3] = [(M::LT, M::GE), (M::LE, M::GT), (M::EQ, M::NE)];
+const OF_FLOATS: [(M, M); 7] = [
+    (M::LT, M::GEU),
+    (M::LE, M::GTU),
+    (M::GT, M::LEU),
+    (M::GE, M::LTU),
+    (M::EQ, M::NEU),
+    (M::NE, M::EQU),
+    (M::NUM, M::NAN),
+];
+
+/// The relation that holds where another one doesn't.
+fn opposite(op: sass::Op, relation: M) -> Option<M> {
+    let pairs: &[(M, M)] = if op == sass::Op::ISETP { &OF_INTEGERS } else { &OF_FLOATS };
+    pairs.iter().find_map(|(one, other)| match relation {
+        r if r == *one => Some(*other),
+        r if r == *other => Some(*one),
+        _ => None,
+    })
+}
+
+/// The operation of a comparison that nothing guards, with its relation.
+fn comparison(data: &InstData) -> Option<(sass::Op, M)> {
+    use sass::Op::{DSETP, FSETP, HSETP2, ISETP};
+    let Op::Machine(op @ (DSETP | FSETP | HSETP2 | ISETP)) = data.op else { return None };
+    let relation = *data.modifiers.first()?;
+    opposite(op, relation)?;
+    (data.guard.is_none() && !data.modifiers.contains(&M::EX)).then_some((op, relation))
+}
+
+/// What is compared how: operation, modifiers, operands, and how many results there are. Opposites have the same.
+type Compared = (sass::Op, SmallVec<[M; 4]>, SmallVec<[Arg; 6]>, usize);
+
+/// What a comparison compares, and which of the two opposites it is.
+fn compared(data: &InstData) -> Option<(Compared, M)> {
+    let (op, relation) = comparison(data).filter(|_| data.args.last() == Some(&PT))?;
+    let mut modifiers = data.modifiers.clone();
+    modifiers[0] = relation.min(opposite(op, relation)?);
+    Some(((op, modifiers, data.args.clone(), data.results.len()), relation))
+}
+
+/// A predicate, and whether it is negated.
+type Literal = (Value, bool);
+
+fn literal_arg((value, negated): Literal) -> Arg {
+    if negated { Arg::not(value) } else { value.into() }
+}
+
+struct Logic<'a> {
+    function: &'a mut Function,
+    machine: &'static Machine,
+    fuel: &'a mut Fuel,
+    uses: Vec<u32>,
+    /// Where each value of the block is defined: the instruction, and its place among the block's.
+    definition: FxHashMap<Value, (Inst, usize)>,
+}
+
+impl<'a> Logic<'a> {
+    fn new(function: &'a mut Function, context: &'a mut Context) -> Logic<'a> {
+        let (uses, definition) = (function.use_counts(function.blocks.keys()), FxHashMap::default());
+        Logic { function, machine: context.machine, fuel: &mut context.fuel, uses, definition }
+    }
+
+    /// The three inputs of an operation on predicates and its table.
+    fn logic(&self, inst: Inst) -> Option<([Arg; 3], i64)> {
+        let data = &self.function.insts[inst];
+        let ([PT, a, b, c, Arg::Imm(lut), _], [_], None) = (&data.args[..], &data.results[..], &data.guard)
+        else {
+            return None;
+        };
+        let whole = |arg: &Arg| match arg {
+            Arg::Use(u) => {
+                let plain = Use { negated: u.negated, ..Use::of(u.value) };
+                *u == plain && self.function.values[u.value].file == File::P
+            }
+            other => matches!(other, Arg::True(_)),
+        };
+        let fine = data.op == Op::Machine(sass::Op::PLOP3) && [a, b, c].into_iter().all(whole);
+        fine.then_some(([*a, *b, *c], *lut))
+    }
+
+    /// The truth of an operation, if that of what it looks at is known.
+    fn truth(&self, inst: Inst, known: impl Fn(Value) -> Truth) -> Option<Truth> {
+        let (args, lut) = self.logic(inst)?;
+        let input = |arg: Arg| match arg {
+            Arg::Use(u) if u.negated => known(u.value).negated(),
+            Arg::Use(u) => known(u.value),
+            other => Truth::constant(other == PT),
+        };
+        Truth::of(&args.map(input), lut)
+    }
+
+    /// Puts another instruction, with the same result, in the place of one.
+    fn replace(&mut self, inst: Inst, new: InstData) {
+        self.function.insts[inst].uses().for_each(|v| self.uses[v.index()] -= 1);
+        new.uses().for_each(|v| self.uses[v.index()] += 1);
+        self.function.insts[inst] = new;
+    }
+
+    fn compute(&mut self, inst: Inst, truth: &Truth) {
+        if let Some(args) = truth.args()
+            && self.fuel.burn()
+        {
+            let new = InstData { args, ..self.function.insts[inst].clone() };
+            self.replace(inst, new);
+        }
+    }
+
+    /// The first walk: predicates that a tree doesn't depend on.
+    fn cancel(&mut self, block: Block) {
+        let mut truths: FxHashMap<Value, Truth> = FxHashMap::default();
+        // Those of the block that only repeat or negate another one.
+        let mut copies: FxHashMap<Value, Truth> = FxHashMap::default();
+        let mut seen: FxHashMap<Compared, (Inst, M)> = FxHashMap::default();
+        for inst in self.function.blocks[block].insts.clone() {
+            if let Some((key, relation)) = compared(&self.function.insts[inst]) {
+                let (first, as_) = *seen.entry(key).or_insert((inst, relation));
+                let results = self.function.insts[inst].results.iter();
+                for (value, same) in results.zip(&self.function.insts[first].results) {
+                    let truth = Truth::leaf(*same);
+                    truths.insert(*value, if relation == as_ { truth } else { truth.negated() });
+                }
+                continue;
+            }
+            let known = |v: Value| truths.get(&v).cloned().unwrap_or(Truth::leaf(v));
+            let Some(all) = self.truth(inst, known) else { continue };
+            let truth = all.clone().reduced();
+            if truth.leaves.len() < all.leaves.len() {
+                self.compute(inst, &truth);
+            } else if let Some(direct) =
+                self.truth(inst, |v| copies.get(&v).cloned().unwrap_or(Truth::leaf(v)))
+                && self.function.insts[inst].uses().any(|v| copies.contains_key(&v))
+            {
+                self.compute(inst, &direct.reduced());
+            }
+            let result = self.function.insts[inst].results[0];
+            if truth.leaves.len() < 2 {
+                copies.insert(result, truth.clone());
+            }
+            truths.insert(result, truth);
+        }
+    }
+
+    /// The second walk: comparisons that do the work of what combines them.
+    fn absorb(&mut self, block: Block) {
+        let insts = self.function.blocks[block].insts.clone();
+        let mut done = Vec::new();
+        for (place, &inst) in insts.iter().enumerate() {
+            for value in self.function.insts[inst].results.clone() {
+                self.definition.insert(value, (inst, place));
+            }
+            let truth = self.truth(inst, Truth::leaf).map(Truth::reduced);
+            let Some((join, literals)) = truth.and_then(|truth| truth.joined()) else { continue };
+            if self.absorb_one(inst, join, literals) {
+                done.push(inst);
+            }
+        }
+        self.function.blocks[block].insts.retain(|i| !done.contains(i));
+    }
+
+    /// Does as much as it can of joining predicates where they are compared. Says if nothing is left.
+    fn absorb_one(&mut self, inst: Inst, join: M, mut literals: Vec<Literal>) -> bool {
+        let result = self.function.insts[inst].results[0];
+        // The last one stands where it can look at the others.
+        literals.sort_by_key(|(value, _)| self.place(*value));
+        while let [.., other, last] = literals[..] {
+            let Some(new) = self.joined(last, join, other) else { break };
+            if !self.fuel.burn() {
+                return false;
+            }
+            let (by, place) = self.definition[&last.0];
+            let value = if literals.len() == 2 { result } else { self.function.value(File::P, 1) };
+            self.uses.resize(self.function.values.len(), 1);
+            self.function.insts[by] = InstData { results: smallvec![value], ..new };
+            self.definition.insert(value, (by, place));
+            literals.truncate(literals.len() - 2);
+            if literals.is_empty() {
+                return true;
+            }
+            literals.push((value, false));
+            let args = two_of(join, literals[0], literals[1]);
+            self.function.insts[inst].args = args;
+        }
+        if let [first, last] = literals[..]
+            && self.place(first.0) + FARTHEST > self.place(result)
+            && let Some(new) = self.joined(first, join, last)
+            && self.fuel.burn()
+        {
+            let at = self.function.insts[inst].at;
+            self.function.insts[inst] = InstData { results: smallvec![result], at, ..new };
+            self.uses[first.0.index()] = 0;
+        }
+        false
+    }
+
+    /// Where a value is defined; all that comes from other blocks was before.
+    fn place(&self, value: Value) -> usize {
+        self.definition.get(&value).map_or(0, |(_, place)| *place + 1)
+    }
+
+    /// A comparison of the block that nobody else looks at, joined with another predicate.
+    fn joined(&self, (value, negated): Literal, join: M, other: Literal) -> Option<InstData> {
+        let (inst, _) = self.definition.get(&value).filter(|_| self.uses[value.index()] == 1)?;
+        let data = &self.function.insts[*inst];
+        let (op, relation) = comparison(data)?;
+        let ([PT, .., PT], [_], [_, .., M::AND]) = (&data.args[..], &data.results[..], &data.modifiers[..])
+        else {
+            return None;
+        };
+        let mut new = data.clone();
+        new.modifiers[0] = if negated { opposite(op, relation)? } else { relation };
+        *new.modifiers.last_mut()? = join;
+        *new.args.last_mut()? = literal_arg(other);
+        legalize::is_legal(self.function, self.machine, &new).then_some(new)
+    }
+
+    /// The third walk: two operations become one.
+    fn merge(&mut self, block: Block) {
+        for (place, inst) in self.function.blocks[block].insts.clone().into_iter().enumerate() {
+            let Some(truth) = self.truth(inst, Truth::leaf).map(Truth::reduced) else { continue };
+            self.definition.insert(self.function.insts[inst].results[0], (inst, place));
+            for &leaf in &truth.leaves {
+                let inner = self.definition.get(&leaf).filter(|_| self.uses[leaf.index()] == 1);
+                let Some(inner) = inner.and_then(|(inner, _)| self.truth(*inner, Truth::leaf)) else {
+                    continue;
+                };
+                let known = |v: Value| if v == leaf { inner.clone() } else { Truth::leaf(v) };
+                if let Some(both) = self.truth(inst, known).map(Truth::reduced)
+                    && both.leaves.len() <= 3
+                {
+                    self.compute(inst, &both);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The arguments of the operation that joins two predicates.
+fn two_of(join: M, a: Literal, b: Literal) -> SmallVec<[Arg; 6]> {
+    let lut = if join == M::AND { 0xc0 } else { 0xfc };
+    smallvec![PT, literal_arg(a), literal_arg(b), PT, Arg::Imm(lut), Arg::Imm(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opt::combine::tests::keep_meaning;
+    use crate::passes::code_after;
+
+    #[test]
+    fn programs_keep_their_meaning() {
+        // What only the logic shortens, not the removal of what nobody needs.
+        let clean = |function: &mut Function, context: &mut Context| {
+            simplify::run(function)?;
+            let before = function.blocks[Function::ENTRY].insts.len();
+            run(function, context)?;
+            let after = function.blocks[Function::ENTRY].insts.len();
+            if after > before { Err(format!("{after} instructions of {before}")) } else { Ok(()) }
+        };
+        assert!(keep_meaning(1..3000, clean) > 2000);
+    }
+
+    #[test]
+    fn opposites_are_opposite() {
+        use ori::eval::{Arg as Bits, eval};
+        let floats = [0.0, -0.0, 1.0, -2.5, f32::INFINITY, f32::NAN].map(f32::to_bits);
+        let relations = [
+            M::LT,
+            M::LE,
+            M::GT,
+            M::GE,
+            M::EQ,
+            M::NE,
+            M::LTU,
+            M::LEU,
+            M::GTU,
+            M::GEU,
+            M::EQU,
+            M::NEU,
+            M::NUM,
+            M::NAN,
+        ];
+        for (op, relation) in
+            [sass::Op::ISETP, sass::Op::FSETP].into_iter().flat_map(|o| relations.map(|r| (o, r)))
+        {
+            let holds = |relation, a: u32, b: u32| {
+                let args = [Bits::word(a), Bits::word(b), Bits::predicate(true)];
+                eval(op, &[relation, M::AND], &args).and_then(|r| r.predicate(0))
+            };
+            // Every relation that the operation has, and no other: integers are always numbers.
+            assert_eq!(
+                holds(relation, 0, 0).is_some(),
+                opposite(op, relation).is_some(),
+                "{op:?} {relation:?}"
+            );
+            let Some(other) = opposite(op, relation) else { continue };
+            for (a, b) in floats.into_iter().flat_map(|a| floats.map(|b| (a, b))) {
+                let truth = holds(relation, a, b).expect("a relation");
+                assert_eq!(holds(other, a, b), Some(!truth), "{op:?} {relation:?} {a:x} {b:x}");
+            }
+        }
+    }
+
+    fn logic(body: &str) -> Vec<String> {
+        let source = format!(
+            ".version 8.0\n.target sm_90\n.visible .entry k(.param .u64 p, .param .f32 x, .param .f32 y, .param .u32 n) {{ \
+             .reg .pred %p<9>; .reg .f32 %f<3>; .reg .b32 %r<9>; .reg .b64 %rd<2>; ld.param.u64 %rd1, [p]; \
+             ld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd1+4]; ld.global.u32 %r1, [%rd1+8]; \
+             ld.global.u32 %r2, [%rd1+12]; {body} selp.b32 %r8, %r1, %r2, %p8; st.global.u32 [%rd1], %r8; ret; }}"
+        );
+        let code = code_after("predicate-logic", &source);
+        code.lines().filter(|l| l.contains("SETP") || l.contains("PLOP3")).map(str::to_string).collect()
+    }
+
+    #[test]
+    fn the_larger_or_the_first_that_is_no_number() {
+        let code = logic(
+            "setp.gt.f32 %p1, %f1, %f2; setp.eq.f32 %p2, %f1, %f2; setp.nan.f32 %p3, %f1, %f1; \
+             setp.nan.f32 %p4, %f2, %f2; setp.num.f32 %p5, %f2, %f2; and.pred %p5, %p3, %p5; or.pred %p1, %p1, %p5; \
+             and.pred %p4, %p3, %p4; or.pred %p2, %p2, %p4; or.pred %p8, %p1, %p2;",
+        );
+        // Whether the second is a number makes no difference.
+        assert_eq!(code.len(), 3, "{code:#?}");
+        assert!(code.iter().all(|line| line.contains("FSETP")), "{code:#?}");
+    }
+
+    #[test]
+    fn a_comparison_joins() {
+        let code = logic(
+            "setp.lt.s32 %p1, %r1, 5; setp.lt.s32 %p2, %r2, 7; setp.eq.u32 %p3, %r1, %r2; \
+             and.pred %p4, %p1, %p2; not.pred %p3, %p3; or.pred %p8, %p4, %p3;",
+        );
+        assert_eq!(code.len(), 3, "{code:#?}");
+        assert!(code[2].contains("ISETP.NE.U32.OR"), "{code:#?}");
+    }
+
+    #[test]
+    fn two_operations_are_one() {
+        // The comparisons have other users, and can't do it.
+        let code = logic(
+            "setp.lt.s32 %p1, %r1, 5; setp.lt.s32 %p2, %r2, 7; setp.eq.u32 %p3, %r1, %r2; \
+             selp.b32 %r1, %r1, 1, %p1; selp.b32 %r2, %r2, 2, %p2; selp.b32 %r1, %r1, %r2, %p3; \
+             and.pred %p4, %p1, %p2; xor.pred %p8, %p4, %p3;",
+        );
+        assert_eq!(code.iter().filter(|line| line.contains("PLOP3")).count(), 1, "{code:#?}");
+    }
+}
