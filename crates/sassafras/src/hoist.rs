@@ -5,13 +5,13 @@
 //! of a warp come to one by one, the same threads take part there.
 
 use crate::passes::Context;
-use crate::{simplify, zones};
+use crate::{effects, zones};
 use ori::divergence::Divergence;
 use ori::{Block, Cfg, Function, Inst, InstData, Value};
 use rustc_hash::FxHashSet;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    let is_shuffle = |data: &InstData| simplify::is_shuffle(data) && data.guard.is_none();
+    let is_shuffle = |data: &InstData| effects::is_shuffle(data) && data.guard.is_none();
     if !function.insts.keys().any(|i| is_shuffle(&function.insts[i])) {
         return Ok(());
     }

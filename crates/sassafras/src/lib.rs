@@ -21,6 +21,7 @@ mod counters;
 mod data;
 mod debug;
 mod edges;
+mod effects;
 mod emit;
 mod flight;
 mod hoist;

@@ -16,7 +16,6 @@ use crate::passes::Context;
 use crate::regalloc::{self, Ceilings, Limits};
 use ahead::Ahead;
 use graph::{Graph, Latencies};
-pub use graph::{Touch, is_free};
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Block, Cfg, Divergence, File, Function, Inst, Op, Pseudo, Value};

@@ -5,7 +5,7 @@
 //! What it computes has no effect but its results, so that it may be done in vain.
 
 use crate::passes::Context;
-use crate::{combine, simplify};
+use crate::{combine, effects, simplify};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use sass::M;
@@ -163,5 +163,5 @@ fn is_free(data: &InstData) -> bool {
 
 /// May it be done where its results are not wanted? Only what a thread computes by itself, in general registers.
 fn only_computes(data: &InstData) -> bool {
-    is_free(data) || data.guard.is_none() && combine::is_function(data)
+    is_free(data) || data.guard.is_none() && effects::is_function(data)
 }

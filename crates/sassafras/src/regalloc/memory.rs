@@ -2,7 +2,7 @@
 
 use super::{Allocator, Trouble, address};
 use crate::mir::{Line, Origin};
-use crate::{legalize, simplify};
+use crate::{effects, legalize};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Inst, Op, Value};
 use sass::{M, operands as machine};
@@ -82,10 +82,10 @@ impl Allocator<'_> {
         let alone = data.guard.is_none() && data.results.len() == 1 && data.uses().next().is_none();
         let cheap = match data.op {
             Op::Machine(sass::Op::MOV | sass::Op::LDC | sass::Op::ULDC | sass::Op::LDCU) => {
-                simplify::is_pure(data)
+                effects::is_pure(data)
             }
             Op::Machine(sass::Op::S2R) => {
-                data.args.iter().all(|a| matches!(a, Arg::Name(m) if simplify::is_lasting(*m)))
+                data.args.iter().all(|a| matches!(a, Arg::Name(m) if effects::is_lasting(*m)))
             }
             _ => false,
         };

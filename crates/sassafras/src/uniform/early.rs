@@ -4,7 +4,7 @@
 //! stand behind that, and their descriptors with them; the first one would wait for its own once more.
 
 use super::is_product;
-use crate::order;
+use crate::effects::Effects;
 use crate::zones::Zone;
 use ori::entity::Entity;
 use ori::{Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
@@ -64,5 +64,5 @@ fn needed_first(function: &Function, block: Block) -> Vec<Inst> {
 fn is_uniform(function: &Function, data: &InstData) -> bool {
     let uniform = |v: &Value| matches!(function.values[*v].file, File::UR | File::UP);
     let computes = !matches!(data.op, Op::Pseudo(op) if op != Pseudo::Pack);
-    computes && data.guard.is_none() && data.results.iter().all(uniform) && order::is_free(function, data)
+    computes && data.guard.is_none() && data.results.iter().all(uniform) && Effects::of(data).is_free()
 }
