@@ -55,12 +55,15 @@ pub enum Pseudo {
     Call,
     /// What a device function hands back, in the registers of [`Function::fixed`].
     Leave,
+    /// Accesses to memory keep their order with it, and it becomes no instruction. Modifiers are the scope (`WARP`,
+    /// `CTA`, `GPU`, `SYS`) and, if it is for one state space only, `S` (shared) or `G` (global).
+    MemoryFence,
 }
 
 impl Pseudo {
-    pub const ALL: [Pseudo; 8] = {
+    pub const ALL: [Pseudo; 9] = {
         use Pseudo::*;
-        [Pack, Unpack, Copy, Undef, Landed, Entry, Call, Leave]
+        [Pack, Unpack, Copy, Undef, Landed, Entry, Call, Leave, MemoryFence]
     };
 
     pub fn name(self) -> &'static str {
@@ -73,6 +76,7 @@ impl Pseudo {
             Pseudo::Entry => "Entry",
             Pseudo::Call => "Call",
             Pseudo::Leave => "Leave",
+            Pseudo::MemoryFence => "MemoryFence",
         }
     }
 }

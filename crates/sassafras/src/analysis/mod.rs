@@ -1,4 +1,5 @@
 //! Facts about a function that passes ask for. An analysis changes nothing.
 
 pub mod convergent_loops;
+pub mod effects;
 pub mod known_bits;

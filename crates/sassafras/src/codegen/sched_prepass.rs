@@ -15,7 +15,6 @@ use crate::context::Context;
 use crate::module::launch_bounds::Occupancy;
 use crate::regalloc::{self, Ceilings, Limits};
 use dep_graph::{Graph, Latencies};
-pub use dep_graph::{Touch, is_free};
 use liveness_ahead::Ahead;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};

@@ -13,6 +13,7 @@ mod vectors;
 
 pub use constants::Known;
 
+use crate::analysis::effects::is_function;
 use crate::analysis::known_bits;
 use crate::codegen::legalize;
 use crate::context::target::Machine;
@@ -213,6 +214,10 @@ impl<'a> Combine<'a> {
         }
         let data = &mut self.function.insts[by];
         let before = std::mem::replace(&mut data.results, smallvec![result]);
+        if before.iter().any(|v| self.function.awaited.contains(v)) {
+            self.function.awaited.push(result);
+        }
+        let data = &mut self.function.insts[by];
         if let Some(guard) = &mut data.guard {
             guard.kept = smallvec![kept];
         }
@@ -353,26 +358,6 @@ impl<'a> Combine<'a> {
 
     fn is_legal(&self, data: &InstData) -> bool {
         legalize::is_legal(self.function, self.machine, data)
-    }
-}
-
-/// Are its results the same wherever it has the same arguments?
-pub fn is_function(data: &InstData) -> bool {
-    use sass::Op::*;
-    if !simplify::is_pure(data) {
-        return false;
-    }
-    let Op::Machine(op) = data.op else {
-        return matches!(data.op, Op::Pseudo(Pseudo::Pack | Pseudo::Unpack));
-    };
-    match op {
-        S2R => data.args.iter().all(|a| matches!(a, Arg::Name(m) if simplify::is_lasting(*m))),
-        LDC => data.args.iter().all(|a| matches!(a, Arg::Bank { bank: 0, index: None, .. })),
-        BMSK | BREV | FLO | IABS | IADD3 | IMAD | IMNMX | ISETP | LEA | LOP3 | MOV | PLOP3 | POPC | PRMT
-        | SEL | SGXT | SHF | VIADD | VIMNMX => true,
-        DADD | DFMA | DMUL | DSETP | FADD | FFMA | FMNMX | FMUL | FSEL | FSET | FSETP | MUFU => true,
-        HADD2 | HFMA2 | HMNMX2 | HMUL2 | HSET2 | HSETP2 | F2F | F2FP | F2I | FRND | I2F | I2FP => true,
-        _ => false,
     }
 }
 

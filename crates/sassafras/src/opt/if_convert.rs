@@ -4,6 +4,7 @@
 //! A side is a block that only the branch leads to, that goes on to where the other side goes, and that only computes.
 //! What it computes has no effect but its results, so that it may be done in vain.
 
+use crate::analysis::effects;
 use crate::context::Context;
 use crate::opt::{combine, simplify};
 use ori::entity::Entity;
@@ -163,5 +164,5 @@ fn is_free(data: &InstData) -> bool {
 
 /// May it be done where its results are not wanted? Only what a thread computes by itself, in general registers.
 fn only_computes(data: &InstData) -> bool {
-    is_free(data) || data.guard.is_none() && combine::is_function(data)
+    is_free(data) || data.guard.is_none() && effects::is_function(data)
 }

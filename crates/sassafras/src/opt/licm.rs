@@ -4,15 +4,14 @@
 //! and the tensor cores idle while a loop waits for it. If neither the loop nor the block before it is one that threads
 //! of a warp come to one by one, the same threads take part there.
 
-use crate::analysis::convergent_loops;
+use crate::analysis::{convergent_loops, effects};
 use crate::context::Context;
-use crate::opt::simplify;
 use ori::divergence::Divergence;
 use ori::{Block, Cfg, Function, Inst, InstData, Value};
 use rustc_hash::FxHashSet;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    let is_shuffle = |data: &InstData| simplify::is_shuffle(data) && data.guard.is_none();
+    let is_shuffle = |data: &InstData| effects::is_shuffle(data) && data.guard.is_none();
     if !function.insts.keys().any(|i| is_shuffle(&function.insts[i])) {
         return Ok(());
     }

@@ -4,10 +4,10 @@
 //! Lowering gives a block a parameter for every register that is live into it. One whose arguments are all the same
 //! value (or the parameter itself, around a loop) is that value: it dominates the block, since every way leads over it.
 
+use crate::analysis::effects::{is_pure, is_shuffle};
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
 use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
-use sass::Class;
 
 pub fn run(function: &mut Function) -> Result<(), String> {
     let mut same = Same { to: function.values.keys().collect(), any: false };
@@ -251,41 +251,4 @@ impl Arguments {
 
 fn has_effect(data: &InstData, needed: &ValueSet) -> bool {
     data.results.iter().any(|result| needed.contains(*result)) || !is_pure(data) && !is_shuffle(data)
-}
-
-/// Special registers that a thread always reads the same from.
-pub fn is_lasting(name: sass::M) -> bool {
-    use sass::M::*;
-    matches!(
-        name,
-        SRZ | SR_TID_X | SR_TID_Y | SR_TID_Z | SR_CTAID_X | SR_CTAID_Y | SR_CTAID_Z | SR_LANEID | SR_CgaCtaId
-    )
-}
-
-/// Is it a shuffle of threads that are there, not of a collective, which names its registers? Threads that don't take
-/// what they are given may as well not be given it. They still meet: that is an instruction of its own.
-pub fn is_shuffle(data: &InstData) -> bool {
-    let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }));
-    data.op == Op::Machine(sass::Op::SHFL) && !fixed && !data.results.is_empty()
-}
-
-/// Does it do nothing but compute its results?
-pub fn is_pure(data: &InstData) -> bool {
-    use sass::Op::*;
-    // These have something else in them at every place.
-    let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. } | Arg::StackTop));
-    if data.results.is_empty() || fixed {
-        return false;
-    }
-    match data.op {
-        Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
-        Op::Machine(LDC | ULDC | LDCU) => true,
-        Op::Machine(UIADD3 | UIMAD | UISETP | ULEA | ULOP3 | UMOV | USEL | USGXT | USHF) => true,
-        Op::Machine(op) => sass::Form::of(op).first().is_some_and(|form| {
-            matches!(
-                form.class,
-                Class::Alu | Class::Fma | Class::Wide | Class::Half | Class::Double | Class::Fp64 | Class::Xu
-            )
-        }),
-    }
 }

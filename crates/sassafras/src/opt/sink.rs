@@ -5,8 +5,8 @@
 //! no more registers in the loop than it gives back. Blocks and instructions are visited backwards, so that users find
 //! their place before what they use.
 
+use crate::analysis::effects;
 use crate::context::Context;
-use crate::opt::combine;
 use ori::divergence::Divergence;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
@@ -225,7 +225,7 @@ impl Sink<'_> {
         // Uniform registers are not what they were behind the next branch.
         let own = |v: Value| matches!(self.function.values[v].file, File::R | File::P);
         data.guard.is_none()
-            && (shares || combine::is_function(data))
+            && (shares || effects::is_function(data))
             && data.results.iter().all(ordinary)
             && data.uses().all(own)
     }

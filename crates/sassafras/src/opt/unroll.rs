@@ -18,6 +18,7 @@
 //! that this saves (3 of `body + 3`), or 350 (body 2: 1451, 8: 262, 16: 72, 64: 6). Of more, the most `f` with
 //! `(f + n mod f) × body ≤ 350`, if the body has at most 72. Where `n` is unknown four, if the body has at most 18.
 
+use crate::analysis::effects;
 use crate::context::Context;
 use crate::opt::combine::{self, Known};
 use crate::opt::simplify;
@@ -114,7 +115,8 @@ impl Loop {
             (false, true) => (no, yes, !*negated),
             _ => return None,
         };
-        if function.rolled.contains(&block) || !data.insts.iter().all(|i| is_repeatable(&function.insts[*i]))
+        if function.rolled.contains(&block)
+            || !data.insts.iter().all(|i| effects::is_duplicable(&function.insts[*i]))
         {
             return None;
         }
@@ -145,7 +147,7 @@ impl Loop {
             match (definitions[value.index()], place) {
                 (Some((block, inst)), _) if block == self.block => {
                     let is_new = !needed.contains(&inst);
-                    if !combine::is_function(&function.insts[inst]) || needed.len() > 16 {
+                    if !effects::is_function(&function.insts[inst]) || needed.len() > 16 {
                         return None;
                     }
                     if is_new {
@@ -216,7 +218,7 @@ fn plan_uncounted(function: &Function, l: &Loop) -> Option<Plan> {
     let insts = || function.blocks[l.block].insts.iter().map(|i| &function.insts[*i]);
     let strong = |data: &InstData| data.results.iter().any(|r| function.awaited.contains(r));
     let loads = insts().any(|data| sass_class(data) == Some(Class::Load));
-    let alone = insts().all(|data| is_of_one_thread(data) && !strong(data));
+    let alone = insts().all(|data| effects::is_of_one_thread(data) && !strong(data));
     (loads && alone && l.body <= LONGEST_UNCOUNTED && l.test.len() <= LONGEST_TEST)
         .then_some(Plan::Uncounted { together: TOGETHER })
 }
@@ -283,22 +285,6 @@ fn constant(function: &Function, definitions: &Definitions, value: Value) -> Opt
 fn sass_class(data: &InstData) -> Option<Class> {
     let Op::Machine(op) = data.op else { return None };
     Some(sass::Form::of(op).first()?.class)
-}
-
-/// Does it concern no other thread but through memory, and that not in order?
-fn is_of_one_thread(data: &InstData) -> bool {
-    use sass::Op::{LD, LDC, LDG, LDL, LDS, ST, STG, STL, STS, UMOV};
-    let memory = [LD, LDC, LDG, LDL, LDS, ST, STG, STL, STS, UMOV];
-    simplify::is_pure(data) || matches!(data.op, Op::Machine(op) if memory.contains(&op))
-}
-
-/// May it stand there more than once?
-fn is_repeatable(data: &InstData) -> bool {
-    use sass::Op::{ATOM, ATOMG, ATOMS, BAR, LDSM, RED, SHFL, STSM, VOTE, WARPSYNC};
-    let others = [ATOM, ATOMG, ATOMS, BAR, LDSM, RED, SHFL, STSM, VOTE, WARPSYNC];
-    let is_placed = |arg: &Arg| matches!(arg, Arg::Target(_) | Arg::Fixed { .. } | Arg::StackTop);
-    let is_known = is_of_one_thread(data) || matches!(data.op, Op::Machine(op) if others.contains(&op));
-    is_known && !data.args.iter().any(is_placed)
 }
 
 /// What ptxas counts: sums of two words once, and nothing that takes no time.

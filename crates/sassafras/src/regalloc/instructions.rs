@@ -23,7 +23,7 @@ impl Kind {
     pub(super) fn of(data: &InstData) -> Kind {
         use Pseudo::*;
         match data.op {
-            Op::Pseudo(Undef) => Kind::Nothing,
+            Op::Pseudo(Undef | MemoryFence) => Kind::Nothing,
             Op::Pseudo(Copy | Pack | Unpack | Landed) if data.guard.is_none() => Kind::Shuffle,
             Op::Pseudo(Call | Entry | Leave) => Kind::Convention,
             _ => Kind::Operation,

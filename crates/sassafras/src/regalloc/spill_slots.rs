@@ -1,9 +1,9 @@
 //! Values that are not in registers: where they are in the frame, and the ways there and back.
 
 use super::{Allocator, Trouble, address};
+use crate::analysis::effects;
 use crate::codegen::legalize;
 use crate::mach::inst::{Line, Origin};
-use crate::opt::simplify;
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Inst, Op, Value};
 use sass::{M, operands as machine};
@@ -83,10 +83,10 @@ impl Allocator<'_> {
         let alone = data.guard.is_none() && data.results.len() == 1 && data.uses().next().is_none();
         let cheap = match data.op {
             Op::Machine(sass::Op::MOV | sass::Op::LDC | sass::Op::ULDC | sass::Op::LDCU) => {
-                simplify::is_pure(data)
+                effects::is_pure(data)
             }
             Op::Machine(sass::Op::S2R) => {
-                data.args.iter().all(|a| matches!(a, Arg::Name(m) if simplify::is_lasting(*m)))
+                data.args.iter().all(|a| matches!(a, Arg::Name(m) if effects::is_lasting(*m)))
             }
             _ => false,
         };

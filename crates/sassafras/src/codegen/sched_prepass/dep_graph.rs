@@ -1,190 +1,20 @@
 //! What must stay in order within a window of a block, and how far apart it wants to be.
 //!
 //! * A value is used after it is defined.
-//! * Loads may pass each other, but not a store that may write what they read; nor do stores that may write the same
-//!   place. Two accesses are apart if they are to different memories, or to the same base at offsets that don't overlap.
-//! * What threads of a warp do together keeps its order; so do atomics and barriers, which no access passes.
+//! * Memory dependences, acquire and release, convergence and scheduling barriers are what `effects.rs` says
+//!   ([`Effects::stay_in_order`]).
 //! * Products of warpgroups, their arrivals and waits are fences: what has nothing to do with the registers that they
 //!   work on passes, so that it is done while they run.
-//! * Nothing at all passes what is not known here: calls, convergence, clocks.
 
+use crate::analysis::effects::{Convergence, Effects, Motion};
 use crate::mach::control_codes;
-use crate::opt::simplify;
-use ori::{Arg, Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
+use ori::{Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::model::{Model, Part, Port, Unit};
-use sass::{Class, Isa, M};
+use sass::{Isa, M};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// How an instruction is bound to its place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Free,
-    Load(Access),
-    Store(Access),
-    /// The threads of a warp do it together.
-    Warp,
-    /// The same, with their registers alone: it only stays where the threads have met.
-    Matrix,
-    /// No access to memory passes it.
-    Order,
-    /// The same, and the threads of a warp meet here.
-    Meet,
-    /// As `Order`; nor does anything pass that touches the registers of products: it is one of them, or has to do with
-    /// their flight.
-    Fence,
-    /// Nothing passes it.
-    Wall,
-}
-
-/// Which bytes are accessed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Access {
-    memory: Memory,
-    base: Option<Value>,
-    offset: i64,
-    bytes: i64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Memory {
-    Global,
-    /// Global, and not written while the kernel runs.
-    Constant,
-    Shared,
-    Local,
-    Any,
-}
-
-impl Access {
-    fn may_meet(&self, other: &Access) -> bool {
-        use Memory::{Any, Constant};
-        if self.memory == Constant || other.memory == Constant {
-            return false;
-        }
-        if self.memory != other.memory && self.memory != Any && other.memory != Any {
-            return false;
-        }
-        let same_base = self.base.is_some() && self.base == other.base;
-        let overlap = self.offset < other.offset + other.bytes && other.offset < self.offset + self.bytes;
-        !same_base || overlap
-    }
-}
-
-fn kind(function: &Function, data: &InstData) -> Kind {
-    let named = |a: &Arg| matches!(a, Arg::Fixed { .. } | Arg::StackTop);
-    if data.args.iter().any(named) {
-        return Kind::Wall;
-    }
-    // Strong reads of shared memory look like others.
-    if data.results.iter().any(|r| function.awaited.contains(r)) {
-        return Kind::Order;
-    }
-    let Op::Machine(op) = data.op else {
-        return match data.op {
-            Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef) => Kind::Free,
-            Op::Pseudo(Pseudo::Landed) => Kind::Fence,
-            _ => Kind::Wall,
-        };
-    };
-    use sass::Op::*;
-    let fixed = |a: &Arg| matches!(a, Arg::Name(m) if simplify::is_lasting(*m));
-    match op {
-        LDC | ULDC | LDCU => Kind::Free,
-        S2R | S2UR | CS2R if data.args.iter().all(fixed) => Kind::Free,
-        S2R | S2UR | CS2R | BMOV | LEPC | R2P | P2R => Kind::Wall,
-        ELECT | VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX => Kind::Warp,
-        WARPSYNC => Kind::Meet,
-        BAR | SYNCS | ATOM | ATOMG | ATOMS | RED => Kind::Order,
-        // Copies to shared memory, their groups, and the wait for these.
-        LDGSTS | LDGDEPBAR | DEPBAR => Kind::Order,
-        HGMMA | IGMMA | QGMMA | BGMMA | WARPGROUP => Kind::Fence,
-        LDG | LDS | LD | LDL | LDSM => access(data, op).map_or(Kind::Order, Kind::Load),
-        STG | STS | ST | STL | STSM => access(data, op).map_or(Kind::Order, Kind::Store),
-        _ => sass::Form::of(op).first().map_or(Kind::Wall, |form| of_class(form.class)),
-    }
-}
-
-fn of_class(class: Class) -> Kind {
-    use Class::*;
-    match class {
-        Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Xu | Uniform => Kind::Free,
-        Tensor => Kind::Matrix,
-        // Copies that the machine makes on its own, of tensors and in bulk.
-        UniformStore => Kind::Order,
-        _ => Kind::Wall,
-    }
-}
-
-/// The bytes of a plain load or store; `None` if its modifiers say more than how wide it is.
-fn access(data: &InstData, op: sass::Op) -> Option<Access> {
-    use sass::Op::{LDG, LDL, LDS, LDSM, STG, STL, STS, STSM};
-    let mut memory = match op {
-        LDG | STG => Memory::Global,
-        LDS | STS | LDSM | STSM => Memory::Shared,
-        LDL | STL => Memory::Local,
-        _ => Memory::Any,
-    };
-    let mut bytes = 4;
-    for modifier in &data.modifiers {
-        match modifier {
-            M::_64 => bytes = 8,
-            M::_128 => bytes = 16,
-            M::CONSTANT => memory = Memory::Constant,
-            M::E | M::U8 | M::S8 | M::U16 | M::S16 | M::EF | M::EL | M::_16 | M::M88 | M::_4 | M::_2 => {}
-            M::MT88 => {}
-            _ => return None,
-        }
-    }
-    let at = (0..data.args.len().checked_sub(1)?)
-        .find(|at| matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_)))?;
-    let (base, Arg::Imm(offset)) = (data.args[at].value(), data.args[at + 1]) else { return None };
-    // Threads of a warp name the rows of a matrix together.
-    let base = base.filter(|_| !matches!(op, LDSM | STSM));
-    Some(Access { memory, base, offset, bytes })
-}
-
-/// Must the second stay behind the first, whatever values they have?
-fn ordered(first: Kind, second: Kind) -> bool {
-    use Kind::*;
-    match (first, second) {
-        (Free, _) | (_, Free) | (Load(_), Load(_)) => false,
-        (Matrix, Meet | Wall) | (Meet | Wall, Matrix) => true,
-        (Matrix, _) | (_, Matrix) => false,
-        (Warp, Load(_) | Store(_) | Fence) | (Load(_) | Store(_) | Fence, Warp) => false,
-        (Load(a), Store(b)) | (Store(a), Load(b)) | (Store(a), Store(b)) => a.may_meet(&b),
-        _ => true,
-    }
-}
-
-/// What an instruction has to do with memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Touch {
-    Nothing,
-    /// It is a plain load of what may be written, and of what is not while the kernel runs.
-    Reads,
-    Constant,
-    /// It may write, or order what others write.
-    Writes,
-}
-
-impl Touch {
-    pub fn of(function: &Function, data: &InstData) -> Touch {
-        match kind(function, data) {
-            Kind::Free | Kind::Warp | Kind::Matrix => Touch::Nothing,
-            Kind::Load(Access { memory: Memory::Constant, .. }) => Touch::Constant,
-            Kind::Load(_) => Touch::Reads,
-            _ => Touch::Writes,
-        }
-    }
-}
-
-/// May it stand anywhere between what it needs and what needs it?
-pub fn is_free(function: &Function, data: &InstData) -> bool {
-    kind(function, data) == Kind::Free
-}
 
 /// What binds more around it than its effects say.
 pub enum Cut {
@@ -194,17 +24,17 @@ pub enum Cut {
     Wall,
 }
 
-pub fn cut(function: &Function, data: &InstData) -> Option<Cut> {
-    match kind(function, data) {
-        Kind::Fence => Some(Cut::Fence),
-        Kind::Wall => Some(Cut::Wall),
-        _ => None,
+pub fn cut(data: &InstData) -> Option<Cut> {
+    match Effects::of(data).motion {
+        Motion::Wgmma => Some(Cut::Fence),
+        Motion::Barrier => Some(Cut::Wall),
+        Motion::Free => None,
     }
 }
 
 /// The runs of instructions between walls, and the walls, cut to a length.
 pub fn windows<'a>(function: &Function, insts: &'a [Inst], most: usize) -> Vec<&'a [Inst]> {
-    let wall = |i: &Inst| kind(function, &function.insts[*i]) == Kind::Wall;
+    let wall = |i: &Inst| Effects::of(&function.insts[*i]).motion == Motion::Barrier;
     let runs = insts.chunk_by(|a, b| wall(a) == wall(b) && !wall(a));
     runs.flat_map(|run| run.chunks(most)).collect()
 }
@@ -237,27 +67,31 @@ impl Graph {
         latencies: &mut Latencies,
     ) -> Graph {
         let ports: Vec<Ports> = insts.iter().map(|i| latencies.of(function, *i)).collect();
-        let kind = |inst: &Inst| match kind(function, &function.insts[*inst]) {
-            Kind::Warp if together && votes(&function.insts[*inst]) => Kind::Matrix,
-            kind => kind,
+        let of = |inst: &Inst| {
+            let data = &function.insts[*inst];
+            let effects = Effects::of(data);
+            match together && votes(data) && effects.motion == Motion::Free {
+                true => Effects { convergence: Convergence::Matrix, ..effects },
+                false => effects,
+            }
         };
-        let kinds: Vec<Kind> = insts.iter().map(kind).collect();
+        let all: Vec<Effects> = insts.iter().map(of).collect();
         let mut graph = Graph {
             insts: insts.to_vec(),
             height: vec![0; insts.len()],
             pipe: ports.iter().map(|p| p.unit.map(pipe)).collect(),
             busy: ports.iter().map(|p| p.busy).collect(),
-            fence: kinds.iter().map(|kind| *kind == Kind::Fence).collect(),
+            fence: all.iter().map(|effects| effects.motion == Motion::Wgmma).collect(),
             is_wait: insts.iter().map(|i| is_wait(&function.insts[*i])).collect(),
             waits_first: vec![0; insts.len()],
             edges: vec![SmallVec::new(); insts.len()],
         };
         graph.values(function, &ports, latencies.model);
-        graph.effects(function, &kinds);
-        graph.fences(function, &kinds);
+        graph.effects(function, &all);
+        graph.fences(function);
         graph.replacements(function, block);
         graph.heights(function, block);
-        graph.waits_first(&kinds, &ports);
+        graph.waits_first(&all, &ports);
         graph
     }
 
@@ -287,16 +121,14 @@ impl Graph {
         }
     }
 
-    fn effects(&mut self, function: &Function, kinds: &[Kind]) {
-        let bound: Vec<(usize, Kind)> =
-            kinds.iter().copied().enumerate().filter(|(_, kind)| *kind != Kind::Free).collect();
+    fn effects(&mut self, function: &Function, all: &[Effects]) {
+        let bound: Vec<(usize, &Effects)> = all.iter().enumerate().filter(|(_, e)| !e.is_free()).collect();
         for (i, (node, second)) in bound.iter().enumerate() {
             for (before, first) in bound[..i].iter().rev() {
-                if ordered(*first, *second) {
+                if Effects::stay_in_order(first, second) {
                     let cycles = self.apart(function, *before, *node);
                     self.edges[*before].push((*node, cycles));
-                    // Who keeps its order with everything else has all before it behind itself.
-                    if *first == Kind::Order && *second != Kind::Meet {
+                    if Effects::closes(first, second) {
                         break;
                     }
                 }
@@ -318,16 +150,16 @@ impl Graph {
     /// What touches the registers of products stays between the fences where it is. The rest may go behind a fence, and
     /// before a wait; but before the first of some products only what is done in uniform registers, so that no more is
     /// alive at it. Between them it takes no time: the next one has to wait for the one before.
-    fn fences(&mut self, function: &Function, kinds: &[Kind]) {
-        if !kinds.contains(&Kind::Fence) {
+    fn fences(&mut self, function: &Function) {
+        if !self.fence.contains(&true) {
             return;
         }
         let flying = Flying::new(function, &self.insts);
         let (mut last, mut begun, mut since): (Option<usize>, Option<usize>, Vec<usize>) = Default::default();
         let mut follows_product = false;
-        for (node, kind) in kinds.iter().enumerate() {
+        for node in 0..self.insts.len() {
             let data = &function.insts[self.insts[node]];
-            if *kind == Kind::Fence {
+            if self.fence[node] {
                 let cycles = if is_arrival(data) { ARRIVAL } else { 1 };
                 since.drain(..).for_each(|before| self.edges[before].push((node, cycles)));
                 last = Some(node);
@@ -444,7 +276,7 @@ impl Graph {
         (0..self.insts.len()).map(of).collect()
     }
 
-    fn waits_first(&mut self, kinds: &[Kind], ports: &[Ports]) {
+    fn waits_first(&mut self, all: &[Effects], ports: &[Ports]) {
         let mut before = vec![0; self.insts.len()];
         for node in 0..self.insts.len() {
             let behind = before[node] + u32::from(self.is_wait[node]);
@@ -453,7 +285,7 @@ impl Graph {
         for node in (0..self.insts.len()).rev() {
             let first =
                 self.edges[node].iter().map(|(to, _)| self.waits_first[*to]).min().unwrap_or(u32::MAX);
-            let computes = kinds[node] == Kind::Free && !ports[node].unit.is_some_and(|u| u.writes_late());
+            let computes = all[node].is_free() && !ports[node].unit.is_some_and(|u| u.writes_late());
             self.waits_first[node] = if computes { first.max(before[node]) } else { before[node] };
         }
     }
@@ -522,7 +354,7 @@ impl Flying {
     pub fn new(function: &Function, insts: &[Inst]) -> Flying {
         let general = |v: &Value| function.values[*v].file == File::R;
         let all = || insts.iter().map(|i| &function.insts[*i]);
-        let fences = all().filter(|data| kind(function, data) == Kind::Fence);
+        let fences = all().filter(|data| Effects::of(data).motion == Motion::Wgmma);
         let touched = fences.flat_map(|data| data.uses().chain(data.results.iter().copied()));
         let whole: FxHashSet<Value> = touched.filter(general).collect();
         let mut flying = whole.clone();

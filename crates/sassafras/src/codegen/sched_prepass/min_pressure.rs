@@ -6,6 +6,7 @@
 //! touches the registers of products.
 
 use super::dep_graph;
+use crate::analysis::effects::Effects;
 use ori::entity::Entity;
 use ori::{File, Function, Inst, Value};
 
@@ -30,7 +31,7 @@ pub fn late(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept
     let (mut wall, mut fence) = (0, 0);
     for (place, &inst) in instructions.iter().enumerate() {
         let data = &function.insts[inst];
-        match dep_graph::cut(function, data) {
+        match dep_graph::cut(data) {
             Some(dep_graph::Cut::Wall) => {
                 instructions[wall..place].iter().for_each(|i| placing.place(*i));
                 (wall, fence) = (place + 1, place + 1);
@@ -65,7 +66,7 @@ fn bound(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept) -
         }
         alive += data.results.iter().map(|v| words(function, *v)).sum::<i32>();
         let decides = data.results.iter().any(|v| function.values[*v].file == File::P);
-        !dep_graph::is_free(function, data) || kept == Kept::Reductions && alive < 0 && !decides
+        !Effects::of(data).is_free() || kept == Kept::Reductions && alive < 0 && !decides
     };
     instructions.iter().map(keeps_order).collect()
 }

@@ -243,21 +243,36 @@ impl<'a> Lower<'_, 'a> {
         let manner = Manner::read(ins, self.caches.0.filter(|_| space.is_cached()))?;
         let data = Data::read(ins)?;
         let policy = self.cache_hint(ins, 2)?;
+        let is_strong = matches!(manner.order, Order::Strong(_) | Order::Mmio);
+        let is_unmarked = is_strong && space == Space::Shared;
+        self.fence_unmarked(is_unmarked);
         let raw = match space {
             Space::Const => self.load_bank(ins.get(1)?, space, 3, 0, data)?,
             Space::Param => self.load_bank(ins.get(1)?, space, 0, self.params_start(), data)?,
             _ => self.load_memory(ins.get(1)?, space, &manner, data, policy)?,
         };
-        if matches!(manner.order, Order::Strong(_) | Order::Mmio) {
+        if is_strong {
             self.kernel.code.awaited.push(raw);
         }
         self.unpack(ins.get(0)?, raw, data)?;
+        self.fence_unmarked(is_unmarked);
         // Without clusters no one outside the block writes to its shared memory.
         match manner.acquire {
-            Some(scope) if space != Space::Shared || self.machine.has_clusters() => self.after_acquire(scope),
-            _ => {}
+            Some(_) if space == Space::Shared && !self.machine.has_clusters() => {
+                self.after_acquire(Scope::Cta);
+            }
+            Some(scope) => self.after_acquire(scope),
+            None => {}
         }
         Some(())
+    }
+
+    /// Strong accesses to shared memory are instructions like weak ones: fences on both sides keep their order, and
+    /// keep them from becoming one.
+    fn fence_unmarked(&mut self, is_unmarked: bool) {
+        if is_unmarked {
+            self.compiler_fence(&[M::CTA, M::S]);
+        }
     }
 
     /// From a constant bank, at most 64 bits at a time.
@@ -411,7 +426,11 @@ impl<'a> Lower<'_, 'a> {
             }
         };
         args.push(value.into());
+        let is_strong = matches!(manner.order, Order::Strong(_) | Order::Mmio);
+        let is_unmarked = is_strong && space == Space::Shared;
+        self.fence_unmarked(is_unmarked);
         self.effect(op, &modifiers, &[], &args);
+        self.fence_unmarked(is_unmarked);
         Some(())
     }
 

@@ -472,11 +472,15 @@ impl<'a> Lower<'_, 'a> {
     pub(crate) fn sync_warp(&mut self, ins: &Ins<'a>) -> Option<()> {
         ins.flag("sync");
         let mask = *ins.get(0)?;
+        // What brings the threads together may go away where they are together; the fences stay.
         self.under_branch(|l| {
+            l.compiler_fence(&[M::WARP]);
             l.with_mask(&mask, Together::AtLeast, |l, gathered| match gathered {
                 Gathered::Here => Some(()),
                 Gathered::Anywhere(mask) => l.collect(mask, |l| l.effect(Op::NOP, &[], &[], &[])),
-            })
+            })?;
+            l.compiler_fence(&[M::WARP]);
+            Some(())
         })
     }
 

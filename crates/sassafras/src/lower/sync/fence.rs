@@ -56,10 +56,12 @@ impl<'a> Lower<'_, 'a> {
 
     fn plain_fence(&mut self, ins: &Ins<'a>) -> Option<()> {
         if ins.flag("mbarrier_init") {
-            // The barriers' words are written in order anyway.
+            // The barriers' words are written in order; nothing else goes by.
+            self.compiler_fence(&[M::GPU, M::S]);
             return (ins.flag("release") && ins.flag("cluster")).then_some(());
         }
         if ins.flag("sync_restrict::shared::cluster") {
+            self.compiler_fence(&[M::GPU]);
             return (ins.flag("acquire") && ins.flag("cluster")).then_some(());
         }
         if ins.flag("sync_restrict::shared::cta") {
@@ -91,9 +93,17 @@ impl<'a> Lower<'_, 'a> {
 
     /// What others released is not hidden by this multiprocessor's cache.
     pub(crate) fn after_acquire(&mut self, scope: Scope) {
-        if scope != Scope::Cta {
-            self.effect(Op::CCTL, &[M::IVALL], &[], &[]);
+        match scope {
+            Scope::Cta => self.compiler_fence(&[M::CTA]),
+            _ => self.effect(Op::CCTL, &[M::IVALL], &[], &[]),
         }
+    }
+
+    /// Keeps the order of accesses in the code, where the machine needs no instruction for it: see
+    /// [`ori::Pseudo::MemoryFence`].
+    pub(crate) fn compiler_fence(&mut self, words: &[M]) {
+        let data = self.data(ori::Op::Pseudo(ori::Pseudo::MemoryFence), words, &[], &[]);
+        self.kernel.code.append(self.block, data);
     }
 
     /// Beyond the block, errors of earlier accesses are collected too.
@@ -123,6 +133,7 @@ impl<'a> Lower<'_, 'a> {
                 self.shared_view();
                 return (fits && ins.flag("sync_restrict::shared::cta")).then_some(());
             }
+            self.compiler_fence(&[M::GPU]);
             return (fits && ins.flag("acquire") && ins.flag("sync_restrict::shared::cluster")).then_some(());
         }
         if ins.flag("tensormap::generic") {

@@ -253,7 +253,9 @@ impl<'a> Lower<'_, 'a> {
     /// Is the barrier's phase in memory not this one any more?
     fn other_phase(&mut self, place: Address, phase: Arg) -> Value {
         let word = self.kernel.code.value(File::R, 1);
+        self.compiler_fence(&[M::CTA]);
         self.effect(Op::LDS, &[], &[word], &[place.base, Arg::Imm(place.offset + 4)]);
+        self.compiler_fence(&[M::CTA]);
         // (word ^ phase) & sign
         let sign = Arg::Imm(i64::from(i32::MIN));
         let differs =

@@ -2,6 +2,7 @@
 //! there.
 
 use super::Combine;
+use crate::analysis::effects::is_function;
 use crate::codegen::legalize;
 use ori::{Arg, File, Function, InstData, Op, Part, Pseudo, Use, Value, entity::Entity, eval};
 use sass::M;
@@ -193,7 +194,7 @@ impl Known<'_> {
             let word = data.results.iter().find(|r| self.function.values[**r].file == File::R)?;
             return Some(vec![(*word, bits)]);
         }
-        if !super::is_function(data) || is_double_or_half(op) {
+        if !is_function(data) || is_double_or_half(op) {
             return None;
         }
         let sources = if has_second_predicate(op) && data.results.len() == 1 { 1 } else { 0 };

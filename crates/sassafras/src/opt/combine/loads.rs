@@ -1,19 +1,19 @@
 //! Loads of what was loaded before.
 //!
 //! A plain load from the same address as one before it in the block gives the same, if nothing in between can have
-//! written there: no store, atomic, barrier or call. What is not written while the kernel runs is the same anyway.
+//! written there, or lets what others wrote be seen: no store, atomic, fence, barrier or call. What is not written while the kernel runs is the same anyway.
 
 use super::{Combine, Key};
-use crate::codegen::sched_prepass::Touch;
+use crate::analysis::effects::{Effects, Touch};
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Op, Pseudo, Value};
 
 impl Combine<'_> {
     /// If the same was loaded before, that is taken.
     pub(super) fn find_loaded(&mut self, data: &InstData, inst: Inst) -> bool {
-        let since = match Touch::of(self.function, data) {
+        let since = match Effects::of(data).touch() {
             Touch::Nothing => return false,
-            Touch::Constant => self.begun,
+            Touch::ReadOnly => self.begun,
             Touch::Reads => self.written,
             Touch::Writes => {
                 self.written = self.now + 1;

@@ -3,6 +3,7 @@
 //! A rule may look at a definition only through `single` where the point is that the other instruction goes away.
 
 use super::{Combine, Rewrite};
+use crate::analysis::effects;
 use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
 use sass::M;
 use smallvec::{SmallVec, smallvec};
@@ -38,7 +39,7 @@ const RULES: &[(Op, Rule)] = &[
 
 /// The first rule that fits, if there is fuel for it.
 pub(super) fn apply(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    if accesses_memory(data.op) {
+    if effects::is_offset_access(data.op) {
         return offset_in_base(c, data).filter(|_| c.fuel.burn());
     }
     let rules = RULES.iter().filter(|(op, _)| *op == data.op);
@@ -559,11 +560,6 @@ fn always_adds(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 fn product(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [a, Arg::Imm(1), x] = terms(data)? else { return None };
     c.legal(data, sass::Op::IADD3, &[], &[a, x, RZ])
-}
-
-fn accesses_memory(op: Op) -> bool {
-    use sass::Op::*;
-    matches!(op, Op::Machine(LDG | STG | LD | ST | LDS | STS | LDSM | LDL | STL | LDGSTS))
 }
 
 /// The offsets that every access can have: see `lower::address`.

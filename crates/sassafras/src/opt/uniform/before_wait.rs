@@ -5,7 +5,7 @@
 
 use super::is_product;
 use crate::analysis::convergent_loops::Zone;
-use crate::codegen::sched_prepass;
+use crate::analysis::effects::Effects;
 use ori::entity::Entity;
 use ori::{Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::FxHashSet;
@@ -64,8 +64,5 @@ fn needed_first(function: &Function, block: Block) -> Vec<Inst> {
 fn is_uniform(function: &Function, data: &InstData) -> bool {
     let uniform = |v: &Value| matches!(function.values[*v].file, File::UR | File::UP);
     let computes = !matches!(data.op, Op::Pseudo(op) if op != Pseudo::Pack);
-    computes
-        && data.guard.is_none()
-        && data.results.iter().all(uniform)
-        && sched_prepass::is_free(function, data)
+    computes && data.guard.is_none() && data.results.iter().all(uniform) && Effects::of(data).is_free()
 }

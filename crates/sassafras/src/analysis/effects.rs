@@ -1,0 +1,470 @@
+//! What operations do besides computing their results: the one place for these properties.
+//!
+//! * **Memory**: which bytes an operation reads or writes ([`Access`]), and which accesses of others it orders, for
+//!   whom, in which direction and in which state spaces ([`Ordering`]).
+//! * **Convergence**: which threads of the warp take part ([`Convergence`]).
+//! * **Motion**: what no instruction may pass ([`Motion`]), what may be duplicated, removed or computed in vain
+//!   ([`is_pure`], [`is_function`], [`is_duplicable`]).
+//!
+//! Every pass that moves, removes, merges or duplicates operations asks here. Convergence and memory order are two
+//! things: `WARPSYNC` only brings threads together, and may be removed where they are; the order that `bar.warp.sync`
+//! makes is a [`Pseudo::MemoryFence`] of its own, which takes no instruction and stays until emission.
+//! What each PTX instruction orders, and becomes, is listed in `docs/memory-ordering.md`; a test compares the two.
+
+use ori::{Arg, InstData, Op, Pseudo, Use};
+use sass::{Class, M};
+
+/// The properties of one instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effects {
+    pub memory: Memory,
+    pub orders: Option<Ordering>,
+    pub convergence: Convergence,
+    pub motion: Motion,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memory {
+    None,
+    Read(Access),
+    Write(Access),
+    /// It reads and writes, now or later, what is not known here: atomics, asynchronous copies and their groups.
+    Unknown,
+}
+
+/// Which bytes are accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    pub space: Space,
+    /// The register of the address; `None` if it is not known.
+    pub base: Option<Use>,
+    pub offset: i64,
+    pub bytes: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Space {
+    Global,
+    /// Global memory that is not written while the kernel runs.
+    ReadOnly,
+    Shared,
+    Local,
+    /// Any of them: the address says which.
+    Generic,
+}
+
+/// The threads that see accesses in order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Scope {
+    Warp,
+    Cta,
+    Cluster,
+    Gpu,
+    System,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Later accesses don't move before it.
+    Acquire,
+    /// Earlier accesses don't move after it.
+    Release,
+    Both,
+}
+
+/// Which accesses an operation keeps in order. Local memory belongs to one thread, and is never among them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ordering {
+    pub scope: Scope,
+    pub direction: Direction,
+    pub shared: bool,
+    pub global: bool,
+}
+
+/// Which threads of a warp an operation is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Convergence {
+    Thread,
+    /// Those that run it together, who exchange values: it keeps its order with others of its kind.
+    Collective,
+    /// All of the warp, with their registers alone: it stays where the threads have met.
+    Matrix,
+    /// The threads of the warp meet here.
+    Meet,
+}
+
+/// What may pass an instruction, whatever its effects are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Motion {
+    Free,
+    /// Nothing that touches registers of asynchronous MMAs: it is one, waits for one, or lets one begin.
+    Wgmma,
+    /// A scheduling barrier: nothing at all. Calls, convergence barriers, clocks, and whatever is not known here.
+    Barrier,
+}
+
+impl Access {
+    pub fn may_alias(&self, other: &Access) -> bool {
+        use Space::{Generic, ReadOnly};
+        if self.space == ReadOnly || other.space == ReadOnly {
+            return false;
+        }
+        if self.space != other.space && self.space != Generic && other.space != Generic {
+            return false;
+        }
+        let same_base = self.base.is_some() && self.base == other.base;
+        let overlap = self.offset < other.offset + other.bytes && other.offset < self.offset + self.bytes;
+        !same_base || overlap
+    }
+}
+
+impl Ordering {
+    const fn all(scope: Scope, direction: Direction) -> Ordering {
+        Ordering { scope, direction, shared: true, global: true }
+    }
+
+    pub fn orders_all(&self) -> bool {
+        self.shared && self.global && self.direction == Direction::Both
+    }
+
+    /// Loads of read-only data stay as well: what an earlier grid writes is read-only no sooner than it is waited for.
+    fn covers(&self, space: Space) -> bool {
+        match space {
+            Space::Shared => self.shared,
+            Space::Global | Space::ReadOnly => self.global,
+            Space::Generic => self.shared || self.global,
+            Space::Local => false,
+        }
+    }
+
+    fn keeps_later(&self, access: &Access) -> bool {
+        self.direction != Direction::Release && self.covers(access.space)
+    }
+
+    fn keeps_earlier(&self, access: &Access) -> bool {
+        self.direction != Direction::Acquire && self.covers(access.space)
+    }
+}
+
+impl Memory {
+    /// May it be an access that this holds for?
+    fn is_any(&self, holds: impl Fn(&Access) -> bool) -> bool {
+        match self {
+            Memory::Read(access) | Memory::Write(access) => holds(access),
+            Memory::None => false,
+            Memory::Unknown => true,
+        }
+    }
+}
+
+impl Effects {
+    /// No effects: it may stand anywhere between what it needs and what needs it.
+    const NONE: Effects = Effects {
+        memory: Memory::None,
+        orders: None,
+        convergence: Convergence::Thread,
+        motion: Motion::Free,
+    };
+    const BARRIER: Effects = Effects { motion: Motion::Barrier, ..Effects::NONE };
+
+    pub fn of(data: &InstData) -> Effects {
+        let orders = ordering(data);
+        if data.args.iter().any(is_fixed) {
+            return Effects { orders, ..Effects::BARRIER };
+        }
+        let effects = match data.op {
+            Op::Pseudo(op) => of_pseudo(op),
+            Op::Machine(op) => of_machine(op, data),
+        };
+        Effects { orders, ..effects }
+    }
+
+    pub fn is_free(&self) -> bool {
+        *self == Effects::NONE
+    }
+
+    /// Must the second stay behind the first, whatever values they have?
+    pub fn stay_in_order(first: &Effects, second: &Effects) -> bool {
+        if first.is_free() || second.is_free() {
+            return false;
+        }
+        first.motion == Motion::Barrier
+            || second.motion == Motion::Barrier
+            || convergence_order(first, second)
+            || memory_order(first, second)
+    }
+
+    /// Of two that stay in order: does everything that must come before the second come before the first as well?
+    /// Local memory passes what orders others; threads that exchange values pass fences.
+    pub fn closes(first: &Effects, second: &Effects) -> bool {
+        let is_full = first.motion == Motion::Free && first.orders.is_some_and(|o| o.orders_all());
+        let is_fence = first.memory == Memory::None && first.convergence == Convergence::Thread;
+        let is_plain = second.orders.is_none() && second.motion == Motion::Free;
+        let may_be_local =
+            matches!(second.memory, Memory::Read(a) | Memory::Write(a) if a.space == Space::Generic);
+        is_full && second.convergence != Convergence::Meet && !may_be_local && (!is_fence || is_plain)
+    }
+
+    /// What it means to someone who knows the contents of memory.
+    pub fn touch(&self) -> Touch {
+        match self.memory {
+            _ if self.orders.is_some() || self.motion != Motion::Free => Touch::Writes,
+            Memory::None => Touch::Nothing,
+            Memory::Read(Access { space: Space::ReadOnly, .. }) => Touch::ReadOnly,
+            Memory::Read(_) => Touch::Reads,
+            Memory::Write(_) | Memory::Unknown => Touch::Writes,
+        }
+    }
+}
+
+fn convergence_order(first: &Effects, second: &Effects) -> bool {
+    use Convergence::{Collective, Matrix, Meet, Thread};
+    // Where threads meet stays between the fences around it.
+    let with_thread = |meets: bool, other: &Effects| match other.motion {
+        Motion::Wgmma => meets,
+        _ => other.memory == Memory::Unknown || meets && other.orders.is_some(),
+    };
+    match (first.convergence, second.convergence) {
+        (Thread, Thread) => false,
+        (Matrix, other) | (other, Matrix) => other == Meet,
+        (Collective | Meet, Collective | Meet) => true,
+        (one, Thread) => with_thread(one == Meet, second),
+        (Thread, one) => with_thread(one == Meet, first),
+    }
+}
+
+fn memory_order(first: &Effects, second: &Effects) -> bool {
+    match (&first.orders, &second.orders) {
+        (Some(_), Some(_)) => return true,
+        (Some(order), None) => return second.memory.is_any(|a| order.keeps_later(a)),
+        (None, Some(order)) => return first.memory.is_any(|a| order.keeps_earlier(a)),
+        (None, None) => {}
+    }
+    match (&first.memory, &second.memory) {
+        (Memory::None, _) | (_, Memory::None) | (Memory::Read(_), Memory::Read(_)) => false,
+        (Memory::Unknown, _) | (_, Memory::Unknown) => true,
+        (Memory::Read(a) | Memory::Write(a), Memory::Read(b) | Memory::Write(b)) => a.may_alias(b),
+    }
+}
+
+/// What an instruction means to someone who knows the contents of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touch {
+    Nothing,
+    Reads,
+    /// It reads what is not written while the kernel runs.
+    ReadOnly,
+    /// It may write, or order what others write: loads before it tell nothing about loads behind it.
+    Writes,
+}
+
+fn of_pseudo(op: Pseudo) -> Effects {
+    match op {
+        Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef | Pseudo::MemoryFence => Effects::NONE,
+        Pseudo::Landed => Effects { motion: Motion::Wgmma, ..Effects::NONE },
+        Pseudo::Entry | Pseudo::Call | Pseudo::Leave => Effects::BARRIER,
+    }
+}
+
+fn of_machine(op: sass::Op, data: &InstData) -> Effects {
+    use sass::Op::*;
+    let convergent = |convergence: Convergence| Effects { convergence, ..Effects::NONE };
+    let unknown = Effects { memory: Memory::Unknown, ..Effects::NONE };
+    let accesses = |kind: fn(Access) -> Memory| Effects {
+        memory: access(data, op).map_or(Memory::Unknown, kind),
+        ..Effects::NONE
+    };
+    match op {
+        LDC | ULDC | LDCU => Effects::NONE,
+        S2R | S2UR | CS2R if data.args.iter().all(|a| matches!(a, Arg::Name(m) if is_lasting(*m))) => {
+            Effects::NONE
+        }
+        S2R | S2UR | CS2R | BMOV | LEPC | R2P | P2R => Effects::BARRIER,
+        ELECT | VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX | BAR => convergent(Convergence::Collective),
+        WARPSYNC => convergent(Convergence::Meet),
+        SYNCS | ATOM | ATOMG | ATOMS | RED | LDGSTS | LDGDEPBAR | DEPBAR => unknown,
+        HGMMA | IGMMA | QGMMA | BGMMA | WARPGROUP => Effects { motion: Motion::Wgmma, ..Effects::NONE },
+        LDL | STL if access(data, op).is_none() => Effects::BARRIER,
+        LDG | LDS | LD | LDL => accesses(Memory::Read),
+        STG | STS | ST | STL => accesses(Memory::Write),
+        LDSM => Effects { convergence: Convergence::Matrix, ..accesses(Memory::Read) },
+        STSM => Effects { convergence: Convergence::Matrix, ..accesses(Memory::Write) },
+        _ => sass::Form::of(op).first().map_or(Effects::BARRIER, |form| of_class(form.class)),
+    }
+}
+
+fn of_class(class: Class) -> Effects {
+    use Class::*;
+    match class {
+        Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Xu | Uniform => Effects::NONE,
+        Tensor => Effects { convergence: Convergence::Matrix, ..Effects::NONE },
+        // Copies that the machine makes on its own, of tensors and in bulk.
+        UniformStore => Effects { memory: Memory::Unknown, ..Effects::NONE },
+        _ => Effects::BARRIER,
+    }
+}
+
+/// Which accesses an instruction keeps in order.
+///
+/// Where PTX asks for less than ptxas does, this is what ptxas does if programs may rely on it, or if it costs nothing:
+/// accesses with an order of their own (`.STRONG`), atomics and asynchronous copies order all that is around them.
+pub fn ordering(data: &InstData) -> Option<Ordering> {
+    use Direction::{Acquire, Both, Release};
+    use Scope::{Cluster, Cta, Gpu, System, Warp};
+    use sass::Op::*;
+    let has = |m: M| data.modifiers.contains(&m);
+    let scope = match () {
+        () if has(M::SYS) || has(M::STRONG_SYS) || has(M::MMIO_SYS) => System,
+        () if has(M::GPU) || has(M::STRONG_GPU) => Gpu,
+        () if has(M::WARP) => Warp,
+        () => Cta,
+    };
+    let one_space = |of: Ordering| Ordering { shared: !has(M::G), global: !has(M::S), ..of };
+    let all = |scope: Scope, direction: Direction| Some(Ordering::all(scope, direction));
+    let op = match data.op {
+        Op::Pseudo(Pseudo::MemoryFence) => return Some(one_space(Ordering::all(scope, Both))),
+        Op::Pseudo(Pseudo::Landed) => return all(Cta, Both),
+        Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => return all(System, Both),
+        Op::Pseudo(_) => return None,
+        Op::Machine(op) => op,
+    };
+    match op {
+        MEMBAR | ATOM | ATOMG | RED => all(scope, Both),
+        BAR | SYNCS | ATOMS | LDGSTS | LDGDEPBAR | DEPBAR | ARRIVES => all(Cta, Both),
+        HGMMA | IGMMA | QGMMA | BGMMA | WARPGROUP => all(Cta, Both),
+        FENCE => Some(one_space(Ordering::all(Gpu, Both))),
+        CCTL if has(M::IVALL) => all(Gpu, Acquire),
+        UCGABAR_ARV => all(Cluster, Release),
+        UCGABAR_WAIT => all(Cluster, Acquire),
+        ACQBULK => all(Gpu, Acquire),
+        PREEXIT => all(Gpu, Release),
+        NANOSLEEP => all(Warp, Both),
+        LDG | LDS | LD | LDSM | STG | STS | ST | STSM => {
+            access(data, op).is_none().then(|| Ordering::all(scope, Both))
+        }
+        _ => is_bulk(op).then(|| Ordering::all(Cluster, Both)),
+    }
+}
+
+fn is_bulk(op: sass::Op) -> bool {
+    sass::Form::of(op).first().is_some_and(|form| form.class == Class::UniformStore)
+}
+
+/// The bytes of a plain load or store; `None` if its modifiers say more than how wide it is.
+fn access(data: &InstData, op: sass::Op) -> Option<Access> {
+    use sass::Op::{LDG, LDL, LDS, LDSM, STG, STL, STS, STSM};
+    let mut space = match op {
+        LDG | STG => Space::Global,
+        LDS | STS | LDSM | STSM => Space::Shared,
+        LDL | STL => Space::Local,
+        _ => Space::Generic,
+    };
+    let mut bytes = 4;
+    for modifier in &data.modifiers {
+        match modifier {
+            M::_64 => bytes = 8,
+            M::_128 => bytes = 16,
+            M::CONSTANT => space = Space::ReadOnly,
+            M::E | M::U8 | M::S8 | M::U16 | M::S16 | M::EF | M::EL | M::_16 | M::M88 | M::_4 | M::_2 => {}
+            M::MT88 => {}
+            _ => return None,
+        }
+    }
+    let at = (0..data.args.len().checked_sub(1)?)
+        .find(|at| matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_)))?;
+    let (base, Arg::Imm(offset)) = (data.args[at], data.args[at + 1]) else { return None };
+    let base = match base {
+        // Threads of a warp name the rows of a matrix together.
+        Arg::Use(base) if !matches!(op, LDSM | STSM) => Some(base),
+        _ => None,
+    };
+    Some(Access { space, base, offset, bytes })
+}
+
+/// Has it an address of a register and an offset, which a sum may become part of?
+pub fn is_offset_access(op: Op) -> bool {
+    use sass::Op::*;
+    matches!(op, Op::Machine(LDG | STG | LD | ST | LDS | STS | LDSM | LDL | STL | LDGSTS))
+}
+
+/// Operands that have something else in them at every point of the program.
+fn is_fixed(arg: &Arg) -> bool {
+    matches!(arg, Arg::Fixed { .. } | Arg::StackTop)
+}
+
+/// Special registers that a thread always reads the same from.
+pub fn is_lasting(name: M) -> bool {
+    use sass::M::*;
+    matches!(
+        name,
+        SRZ | SR_TID_X | SR_TID_Y | SR_TID_Z | SR_CTAID_X | SR_CTAID_Y | SR_CTAID_Z | SR_LANEID | SR_CgaCtaId
+    )
+}
+
+/// Is it a shuffle of threads that are there, not of a collective, which names its registers? Threads that don't take
+/// what they are given may as well not be given it. They still meet: that is an instruction of its own.
+pub fn is_shuffle(data: &InstData) -> bool {
+    let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }));
+    data.op == Op::Machine(sass::Op::SHFL) && !fixed && !data.results.is_empty()
+}
+
+/// Does it do nothing but compute its results?
+pub fn is_pure(data: &InstData) -> bool {
+    use sass::Op::*;
+    if data.results.is_empty() || data.args.iter().any(is_fixed) {
+        return false;
+    }
+    match data.op {
+        Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
+        Op::Machine(LDC | ULDC | LDCU) => true,
+        Op::Machine(UIADD3 | UIMAD | UISETP | ULEA | ULOP3 | UMOV | USEL | USGXT | USHF) => true,
+        Op::Machine(op) => sass::Form::of(op).first().is_some_and(|form| {
+            matches!(
+                form.class,
+                Class::Alu | Class::Fma | Class::Wide | Class::Half | Class::Double | Class::Fp64 | Class::Xu
+            )
+        }),
+    }
+}
+
+/// Are its results the same wherever it has the same arguments?
+pub fn is_function(data: &InstData) -> bool {
+    use sass::Op::*;
+    if !is_pure(data) {
+        return false;
+    }
+    let Op::Machine(op) = data.op else {
+        return matches!(data.op, Op::Pseudo(Pseudo::Pack | Pseudo::Unpack));
+    };
+    match op {
+        S2R => data.args.iter().all(|a| matches!(a, Arg::Name(m) if is_lasting(*m))),
+        LDC => data.args.iter().all(|a| matches!(a, Arg::Bank { bank: 0, index: None, .. })),
+        BMSK | BREV | FLO | IABS | IADD3 | IMAD | IMNMX | ISETP | LEA | LOP3 | MOV | PLOP3 | POPC | PRMT
+        | SEL | SGXT | SHF | VIADD | VIMNMX => true,
+        DADD | DFMA | DMUL | DSETP | FADD | FFMA | FMNMX | FMUL | FSEL | FSET | FSETP | MUFU => true,
+        HADD2 | HFMA2 | HMNMX2 | HMUL2 | HSET2 | HSETP2 | F2F | F2FP | F2I | FRND | I2F | I2FP => true,
+        _ => false,
+    }
+}
+
+/// Does it concern no other thread but through memory, and that in no order?
+pub fn is_of_one_thread(data: &InstData) -> bool {
+    let effects = Effects::of(data);
+    let accesses = matches!(effects.memory, Memory::Read(_) | Memory::Write(_));
+    let plain = accesses && effects.orders.is_none() && effects.convergence == Convergence::Thread;
+    is_pure(data) || plain || matches!(data.op, Op::Machine(sass::Op::LDC | sass::Op::UMOV))
+}
+
+/// May there be a copy of it, for another iteration of a loop? Not of what holds registers or barriers beyond an
+/// instruction, or names a block.
+pub fn is_duplicable(data: &InstData) -> bool {
+    use sass::Op::*;
+    let is_known = match data.op {
+        Op::Pseudo(Pseudo::MemoryFence) => true,
+        Op::Machine(LD | LDG | LDL | LDS | LDSM | ST | STG | STL | STS | STSM) => true,
+        Op::Machine(ATOM | ATOMG | ATOMS | BAR | RED | SHFL | VOTE | WARPSYNC) => true,
+        _ => is_of_one_thread(data),
+    };
+    let is_placed = |arg: &Arg| matches!(arg, Arg::Target(_)) || is_fixed(arg);
+    is_known && !data.args.iter().any(is_placed)
+}
