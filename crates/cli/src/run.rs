@@ -28,6 +28,8 @@ lines expect: those of the PTX file, or those of a launch file. With --kernel it
   --memory NAME:TYPE=... a buffer that no parameter points to, for tensor maps and images: x:u16[64]=0
   --arg NAME:TYPE=...  a parameter, as in a run line: n:u32=4, x:f32[n]=random(1); once for each, in order
   --races              two accesses of shared memory without an order are an error (PTX files, without -O)
+  --weak[=SEED]        an adversary orders warps and lanes, stores become visible late and loads are early, unless the
+                       code orders them; the seed (0) chooses how. Seeds 0 to 7 try the extremes
   --show N             elements of each buffer that are shown (16)
 ";
 
@@ -43,6 +45,7 @@ struct Request {
     memory: Vec<String>,
     args: Vec<String>,
     races: bool,
+    weak: Option<u64>,
     show: usize,
 }
 
@@ -62,6 +65,11 @@ impl Request {
                 "--memory" => request.memory.push(value()?),
                 "--arg" => request.args.push(value()?),
                 "--races" => request.races = true,
+                "--weak" => request.weak = Some(0),
+                option if option.starts_with("--weak=") => {
+                    let seed = option["--weak=".len()..].parse();
+                    request.weak = Some(seed.map_err(|_| "--weak takes a number".to_string())?);
+                }
                 "--show" => {
                     request.show = value()?.parse().map_err(|_| "--show takes a number".to_string())?
                 }
@@ -125,7 +133,7 @@ pub fn run(words: &[String]) -> Result<Answer, String> {
     }
     let (mut text, mut failed) = (String::new(), false);
     for run in request.runs(&source)? {
-        let outcome = execute(&mut *programs.machine(), &run, request.races);
+        let outcome = execute(&mut *programs.machine(), &run, &request);
         let _ = write!(text, "{}: ", run.kernel);
         match outcome {
             Err(what) => {
@@ -169,11 +177,11 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
 }
 
 /// Runs one, and compares memory with what is expected of it: the buffers, or what is wrong.
-fn execute(machine: &mut dyn Machine, run: &Run, check_races: bool) -> Result<Vec<Vec<u8>>, String> {
+fn execute(machine: &mut dyn Machine, run: &Run, request: &Request) -> Result<Vec<Vec<u8>>, String> {
     let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
     let parameters = run.parameters(&addresses, |object, address| make(machine, object, address))?;
     let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
-    let launch = Launch { shared: run.shared, check_races, ..launch };
+    let launch = Launch { shared: run.shared, check_races: request.races, weak: request.weak, ..launch };
     machine.run(&launch).map_err(|fault| fault.to_string())?;
     let read = |(address, data): (&u64, &[u8])| {
         machine.read(*address, data.len()).map(<[u8]>::to_vec).unwrap_or_default()

@@ -21,7 +21,7 @@ mod build;
 mod class;
 pub mod pressure;
 mod print;
-mod random;
+pub(crate) mod random;
 mod reduce;
 mod templates;
 

@@ -8,6 +8,7 @@
 //! * [`product`], [`warpgroup`], [`descriptor`], [`swizzle`] and [`tensor_map`] are what both know about matrices and
 //!   tensors: who has which element, how sums are formed, where operands lie in shared memory, what a copy takes.
 //! * [`texture`] is what both know about images.
+//! * `weak` is memory that threads see in no certain order, and a scheduler that looks for the worst, for both.
 //! * [`verify`] proves that the control codes of a program cover every dependence between its registers, on every path.
 //!   It knows the machine from `sass::model`, and neither PTX nor our compiler: any cubin will do.
 
@@ -27,6 +28,7 @@ pub mod tensor_map;
 pub mod texture;
 pub mod verify;
 pub mod warpgroup;
+mod weak;
 
 /// What the interpreter and the simulator have in common: memory, and kernels that run on it.
 pub trait Machine {

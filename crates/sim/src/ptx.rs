@@ -65,6 +65,9 @@ pub struct Launch<'a> {
     pub check_schedule: bool,
     /// Two accesses of shared memory that have no order are a fault. The interpreter alone does it; it takes time.
     pub check_races: bool,
+    /// Threads see each other's stores as late as memory's rules allow, and run in an adverse order, which the seed
+    /// chooses. Code that orders its accesses leaves the same memory with every seed.
+    pub weak: Option<u64>,
 }
 
 impl<'a> Launch<'a> {
@@ -81,6 +84,7 @@ impl<'a> Launch<'a> {
             check_registers: true,
             check_schedule: true,
             check_races: false,
+            weak: None,
         }
     }
 

@@ -22,6 +22,7 @@
 //! | shared memory; blocks that run at the same time | [`cluster`] |
 //! | when do the bytes of a copy land? | [`flight`] |
 //! | barriers in shared memory | [`crate::mbarrier`] |
+//! | memory that warps see late, and a scheduler that looks for the worst | [`crate::weak`] |
 
 mod bank0;
 mod block;
@@ -39,6 +40,7 @@ pub use image::LoadError;
 use crate::ptx::memory::Global;
 use crate::ptx::{BLOCK_TURN, FaultKind, Launch, SHARED_LIMIT, Statistics, coordinates};
 use crate::verify::{Issue, Report};
+use crate::weak::{Bytes, Order, Weak};
 use cluster::Cluster;
 use fault::Hazards;
 use image::{Image, Kernel};
@@ -141,7 +143,10 @@ impl<'p> Machine<'p> {
     /// Runs a kernel to its end. Memory stays as it is then, or as it was when the run stopped.
     pub fn run(&mut self, launch: &Launch) -> Result<Statistics, Fault> {
         let mut hazards = Hazards::default();
+        self.global.weak = launch.weak.map(|seed| Box::new(Weak::new(seed)));
         let ran = self.run_blocks(launch, &mut hazards);
+        Bytes { global: &mut self.global, shared: &mut [] }.with(|weak, memory| weak.finish(memory));
+        self.global.weak = None;
         let reports: Vec<Report> = hazards.reports(self.program);
         match ran {
             Ok(statistics) if reports.is_empty() => Ok(statistics),
@@ -157,16 +162,21 @@ impl<'p> Machine<'p> {
         let count = clusters.iter().map(|n| u64::from(*n)).product::<u64>();
         let mut statistics = Statistics::default();
         let mut active: VecDeque<Cluster> = VecDeque::new();
+        let mut order = launch.weak.map(|seed| Order::new(seed, u64::MAX));
         let mut next = 0;
         loop {
             // A block that doesn't end in its turn may wait for one that hasn't begun.
-            if next < count {
+            if next < count && order.as_mut().is_none_or(|order| order.begins(active.len())) {
                 let place = coordinates(next, clusters);
-                active.push_front(Cluster::new(self.program, launch, kernel, size, place));
+                active.push_front(Cluster::new(self.program, launch, kernel, size, place, next as u32));
                 next += 1;
             }
+            if let Some(order) = &mut order {
+                active.rotate_left(order.any(active.len()));
+            }
             let Some(mut cluster) = active.pop_front() else { return Ok(statistics) };
-            let finished = cluster.run(&mut self.global, &mut statistics, hazards, BLOCK_TURN)?;
+            let turn = order.as_mut().map_or(BLOCK_TURN, |order| order.steps(BLOCK_TURN));
+            let finished = cluster.run(&mut self.global, &mut statistics, hazards, turn)?;
             if statistics.steps > launch.step_limit {
                 return Err(Fault::new(FaultKind::StepLimit { steps: statistics.steps }));
             }

@@ -1,6 +1,7 @@
 //! Random numbers that are the same on every machine.
 
 /// splitmix64.
+#[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {

@@ -7,6 +7,7 @@ use super::cluster::ClusterBarrier;
 use super::fault::FaultKind;
 use super::races::Races;
 use crate::texture::Image;
+use crate::weak::Weak;
 
 /// A state space, or generic addressing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +118,8 @@ pub struct Global {
     pub images: Vec<Image>,
     /// Addresses of allocations that are reached by `multimem`, too.
     multicast: Vec<u64>,
+    /// What threads see of each other's stores, where that is not simply memory.
+    pub weak: Option<Box<Weak>>,
 }
 
 impl Global {

@@ -10,9 +10,12 @@ use super::warp::{Arrival, State, Warp};
 use crate::barriers::{Barriers, Party};
 use crate::ptx::program::Reduction;
 use crate::ptx::{FaultKind, Launch, Thread, coordinates};
+use crate::weak::{Order, Scope, Who, turns};
 
 /// The 16 that a program can name.
 const BARRIERS: usize = 16;
+/// Warps of a block, at most.
+const WARPS: u32 = 32;
 /// How many steps a warp takes before the next one has a turn.
 const WARP_TURN: u64 = 4096;
 
@@ -24,6 +27,8 @@ pub struct Context<'p> {
     pub block: [u32; 3],
     /// The block's number in its cluster.
     pub rank: u32,
+    /// The block's number in the launch.
+    pub number: u32,
     /// Blocks of the cluster along the axes.
     pub cluster: [u32; 3],
     pub bank0: Vec<u8>,
@@ -35,6 +40,7 @@ pub struct Block<'p> {
     context: Context<'p>,
     warps: Vec<Warp>,
     barriers: Barriers,
+    order: Option<Order>,
 }
 
 impl<'p> Block<'p> {
@@ -44,19 +50,20 @@ impl<'p> Block<'p> {
         kernel: &'p Kernel,
         cluster: [u32; 3],
         place: [u32; 3],
-        rank: u32,
+        (rank, number): (u32, u32),
     ) -> Block<'p> {
         let local = coordinates(rank.into(), cluster);
         let block = std::array::from_fn(|axis| place[axis] * cluster[axis] + local[axis]);
         let bank0 = bank0::fill(program.image.target, kernel, launch, cluster);
         let arrivals = Vec::new();
-        let context = Context { program, launch, kernel, block, rank, cluster, bank0, arrivals };
+        let context = Context { program, launch, kernel, block, rank, number, cluster, bank0, arrivals };
         let threads = launch.block.iter().product::<u32>();
         let warps: Vec<Warp> = (0..threads.div_ceil(32))
             .map(|warp| Warp::new(&context, warp, u32::MAX >> (32 - (threads - 32 * warp).min(32))))
             .collect();
         let barriers = Barriers::new(BARRIERS, warps.len());
-        Block { context, warps, barriers }
+        let order = launch.weak.map(|seed| Order::new(seed, u64::from(number) << 8));
+        Block { context, warps, barriers, order }
     }
 
     pub fn is_done(&self) -> bool {
@@ -70,11 +77,12 @@ impl<'p> Block<'p> {
     /// A turn for each warp. Says whether a thread has exited.
     pub fn round(&mut self, run: &mut Run) -> Result<bool, Fault> {
         let mut exited = false;
-        for index in 0..self.warps.len() {
+        for index in turns(self.order.as_mut(), self.warps.len()) {
             let warp = &mut self.warps[index];
             if !warp.is_done() {
-                warp.run(&mut self.context, run, WARP_TURN)?;
-                exited |= self.meet(index)?;
+                let turn = self.order.as_mut().map_or(WARP_TURN, |order| order.steps(WARP_TURN));
+                warp.run(&mut self.context, run, turn)?;
+                exited |= self.meet(run, index)?;
             }
         }
         Ok(exited)
@@ -86,7 +94,7 @@ impl<'p> Block<'p> {
     }
 
     /// Counts who arrived at barriers, and lets go of those where all have. Says whether a thread has exited.
-    fn meet(&mut self, warp: usize) -> Result<bool, Fault> {
+    fn meet(&mut self, run: &mut Run, warp: usize) -> Result<bool, Fault> {
         let exited = self.warps[warp].take_exited();
         let arrivals = std::mem::take(&mut self.context.arrivals);
         let changed = exited || !arrivals.is_empty();
@@ -100,12 +108,12 @@ impl<'p> Block<'p> {
         }
         if changed {
             let alive = self.alive();
-            (0..self.barriers.count()).for_each(|number| self.release(number, &alive));
+            (0..self.barriers.count()).for_each(|number| self.release(run, number, &alive));
         }
         Ok(exited)
     }
 
-    fn release(&mut self, number: usize, alive: &[u32]) {
+    fn release(&mut self, run: &mut Run, number: usize, alive: &[u32]) {
         let Some(votes) = self.barriers.complete(number, alive) else { return };
         let result = |reduction: Reduction| match reduction {
             Reduction::None => (0, false),
@@ -114,7 +122,10 @@ impl<'p> Block<'p> {
             Reduction::Or => (u32::from(votes.held > 0), votes.held > 0),
         };
         for warp in &mut self.warps {
-            warp.release(&self.context, number as u32, result);
+            let released = warp.release(&self.context, number as u32, result);
+            if let Some(weak) = run.global.weak.as_mut().filter(|_| released) {
+                weak.acquire(self.context.who(warp.index), Scope::Block);
+            }
         }
     }
 
@@ -148,6 +159,11 @@ pub fn no_thread_can_go_on() -> Fault {
 }
 
 impl Context<'_> {
+    /// A warp of the block, for [`crate::weak`].
+    pub fn who(&self, warp: u32) -> Who {
+        Who { agent: self.number.wrapping_mul(WARPS).wrapping_add(warp), block: self.number }
+    }
+
     /// A warp of the block in the numbering of the cluster's.
     pub fn warp_in_cluster(&self, warp: u32) -> usize {
         let warps = self.launch.block.iter().product::<u32>().div_ceil(32);

@@ -11,6 +11,7 @@ use super::image::Kernel;
 use crate::barriers::{Barriers, Party};
 use crate::ptx::memory::Global;
 use crate::ptx::{Launch, Statistics};
+use crate::weak::{Bytes, Order, turns};
 
 /// What the blocks of a cluster share.
 pub struct Common {
@@ -20,11 +21,13 @@ pub struct Common {
     pub system: u64,
     pub flights: Flights,
     pub meeting: Meeting,
+    /// The cluster's number in the launch.
+    pub number: u32,
 }
 
 impl Common {
-    pub fn new(shared: Vec<Vec<u8>>, system: u64, warps: usize) -> Common {
-        Common { shared, system, flights: Flights::default(), meeting: Meeting::new(warps) }
+    pub fn new(shared: Vec<Vec<u8>>, system: u64, warps: usize, number: u32) -> Common {
+        Common { shared, system, flights: Flights::default(), meeting: Meeting::new(warps), number }
     }
 }
 
@@ -61,10 +64,18 @@ pub struct Run<'r> {
     pub hazards: &'r mut Hazards,
 }
 
+impl Run<'_> {
+    /// Memory as [`crate::weak`] takes it.
+    pub fn bytes(&mut self) -> Bytes<'_> {
+        Bytes { global: self.global, shared: &mut self.common.shared }
+    }
+}
+
 pub struct Cluster<'p> {
     common: Common,
     blocks: Vec<Block<'p>>,
     step_limit: u64,
+    order: Option<Order>,
 }
 
 impl<'p> Cluster<'p> {
@@ -75,15 +86,17 @@ impl<'p> Cluster<'p> {
         kernel: &'p Kernel,
         size: [u32; 3],
         place: [u32; 3],
+        number: u32,
     ) -> Cluster<'p> {
-        let ranks = 0..size.iter().product::<u32>();
-        let blocks: Vec<Block> =
-            ranks.map(|rank| Block::new(program, launch, kernel, size, place, rank)).collect();
+        let count = size.iter().product::<u32>();
+        let new = |rank| Block::new(program, launch, kernel, size, place, (rank, number * count + rank));
+        let blocks: Vec<Block> = (0..count).map(new).collect();
         let bytes = (kernel.shared.next_multiple_of(16) + launch.shared) as usize;
         let system = program.image.target.shared_base.into();
         let shared = vec![launch.shared_memory(bytes); blocks.len()];
-        let common = Common::new(shared, system, blocks.iter().map(Block::warp_count).sum());
-        Cluster { common, blocks, step_limit: launch.step_limit }
+        let common = Common::new(shared, system, blocks.iter().map(Block::warp_count).sum(), number);
+        let order = launch.weak.map(|seed| Order::new(seed, u64::from(number) << 40));
+        Cluster { common, blocks, step_limit: launch.step_limit, order }
     }
 
     /// Runs until all blocks are done (`true`) or the turn is used up.
@@ -99,13 +112,18 @@ impl<'p> Cluster<'p> {
             let before = statistics.steps;
             let mut run =
                 Run { global: &mut *global, common: &mut self.common, statistics, hazards: &mut *hazards };
-            for block in self.blocks.iter_mut().filter(|block| !block.is_done()) {
-                run.common.meeting.changed |= block.round(&mut run)?;
+            for turn in turns(self.order.as_mut(), self.blocks.len()) {
+                let block = &mut self.blocks[turn];
+                if !block.is_done() {
+                    run.common.meeting.changed |= block.round(&mut run)?;
+                }
             }
             let done = self.blocks.iter().all(Block::is_done);
             let stuck = !done && statistics.steps == before;
             let landed = self.common.land(global, done || stuck);
             if done {
+                let number = self.common.number;
+                global.weak.iter_mut().for_each(|weak| weak.forget_cluster(number));
                 return Ok(true);
             }
             let met = self.meet();

@@ -53,8 +53,8 @@ impl Decoder<'_> {
             Op::NOP | Op::PMTRIG | Op::ACQBULK | Op::PREEXIT => Action::Nothing,
             // The lanes that WARPSYNC.COLLECTIVE has brought together part at the next BSYNC.
             Op::ENDCOLLECTIVE => Action::Nothing,
-            // Memory is written at once and in order: nothing has to be waited for.
-            Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::CCTLL | Op::FENCE => Action::Nothing,
+            Op::ERRBAR | Op::CGAERRBAR | Op::CCTLL => Action::Nothing,
+            Op::MEMBAR | Op::CCTL | Op::FENCE => self.fence(),
             Op::LDGDEPBAR => self.close_group(Closing::Ldgdepbar),
             Op::UTMACMDFLUSH => self.close_group(Closing::Utmacmdflush),
             Op::DEPBAR => self.wait_for_groups()?,

@@ -10,10 +10,12 @@
 
 use super::POISON;
 use super::cluster::Common;
+use super::warp::ordering::put;
 use crate::mbarrier::Mbarrier;
 use crate::ptx::FaultKind;
 use crate::ptx::memory::{self, Global, RANK_SHIFT, Space, rank_and_offset};
 use crate::ptx::program::AtomicFunction;
+use crate::weak::{At, Strength, Who};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -56,6 +58,14 @@ impl Place {
         }
     }
 
+    /// In a cluster of the launch, for [`crate::weak`].
+    fn at(self, cluster: u32) -> At {
+        match self {
+            Place::Global(address) => At::global(address),
+            Place::Shared { rank, offset } => At::shared(cluster, rank, offset),
+        }
+    }
+
     fn bad(self, bytes: usize) -> FaultKind {
         let (space, address) = match self {
             Place::Global(address) => (Space::Global, address),
@@ -91,6 +101,8 @@ pub struct Flight {
     pub combine: Option<Arc<Combine>>,
     /// Barriers that are told about so many bytes.
     pub tells: Vec<(Place, u64)>,
+    /// LDGSTS: the warp's own, and not a unit's.
+    pub is_by_warp: bool,
 }
 
 /// Copies that tell barriers, with the rounds in which they land.
@@ -116,13 +128,19 @@ impl Common {
     }
 
     /// Begins a copy: its places must be there, and its destination has no value until it lands.
-    pub fn start(&mut self, global: &mut Global, flight: &Flight) -> Result<(), FaultKind> {
+    /// `who` is the warp whose own copy it is, and not a unit's.
+    pub fn start(&mut self, global: &mut Global, flight: &Flight, who: Option<Who>) -> Result<(), FaultKind> {
         for Piece { from, to, bytes } in flight.pieces.iter().copied() {
             if let Origin::Place(from) = from {
                 self.bytes(global, from, bytes).ok_or_else(|| from.bad(bytes))?;
             }
+            let weak = global.weak.is_some();
             let target = self.bytes(global, to, bytes).ok_or_else(|| to.bad(bytes))?;
-            if flight.combine.is_none() && matches!(to, Place::Shared { .. }) {
+            let poisons = flight.combine.is_none() && matches!(to, Place::Shared { .. });
+            if poisons && weak {
+                let poison: Vec<u8> = POISON.to_le_bytes().into_iter().cycle().take(bytes).collect();
+                put(self, global, who, to.at(self.number), &poison);
+            } else if poisons {
                 target.iter_mut().zip(POISON.to_le_bytes().into_iter().cycle()).for_each(|(t, p)| *t = p);
             }
         }
@@ -131,7 +149,7 @@ impl Common {
 
     /// A copy that lands in a later round.
     pub fn send(&mut self, global: &mut Global, flight: Flight) -> Result<(), FaultKind> {
-        self.start(global, &flight)?;
+        self.start(global, &flight, None)?;
         self.send_started(flight);
         Ok(())
     }
@@ -147,18 +165,34 @@ impl Common {
         let mut landed = false;
         while self.flights.under_way.front().is_some_and(|(due, _)| all || *due <= round) {
             if let Some((_, flight)) = self.flights.under_way.pop_front() {
-                self.arrive(global, &flight);
+                self.arrive_by_unit(global, &flight);
                 landed = true;
             }
         }
         landed
     }
 
+    /// A warp has waited for a copy. What it copied itself (LDGSTS) it has written itself.
+    pub fn arrive(&mut self, global: &mut Global, flight: &Flight, who: Who) {
+        self.finish(global, flight, if flight.is_by_warp { Some(who) } else { None });
+    }
+
+    /// A unit is done with a copy.
+    fn arrive_by_unit(&mut self, global: &mut Global, flight: &Flight) {
+        self.finish(global, flight, None);
+    }
+
     /// The bytes of a copy are there. Its places were checked when it began.
-    pub fn arrive(&mut self, global: &mut Global, flight: &Flight) {
+    fn finish(&mut self, global: &mut Global, flight: &Flight, who: Option<Who>) {
         for Piece { from, to, bytes } in flight.pieces.iter().copied() {
             let mut data = match from {
-                Origin::Place(from) => self.bytes(global, from, bytes).map(|bytes| bytes.to_vec()),
+                Origin::Place(from) => {
+                    let mut data = self.bytes(global, from, bytes).map(|bytes| bytes.to_vec());
+                    if let (Some(weak), Some(data), Some(who)) = (&mut global.weak, &mut data, who) {
+                        weak.load(who, from.at(self.number), data, Strength::Weak);
+                    }
+                    data
+                }
                 Origin::Data(data) => data.get(..bytes).map(<[u8]>::to_vec),
                 Origin::Zeros => None,
             }
@@ -172,12 +206,20 @@ impl Common {
                     memory::store(new, combined as u64);
                 }
             }
-            target.copy_from_slice(&data);
+            if global.weak.is_some() {
+                put(self, global, who, to.at(self.number), &data);
+            } else if let Some(target) = self.bytes(global, to, bytes) {
+                target.copy_from_slice(&data);
+            }
         }
         for (place, bytes) in &flight.tells {
             if let Some(barrier) = self.bytes(global, *place, 8) {
-                let told = Mbarrier::read(memory::load(barrier)).complete(*bytes);
-                memory::store(barrier, told.bits());
+                let told = Mbarrier::read(memory::load(barrier)).complete(*bytes).bits().to_le_bytes();
+                if global.weak.is_some() {
+                    put(self, global, None, place.at(self.number), &told);
+                } else if let Some(barrier) = self.bytes(global, *place, 8) {
+                    barrier.copy_from_slice(&told);
+                }
             }
         }
     }
@@ -251,11 +293,12 @@ mod tests {
     fn memory() -> (Common, Global, u64) {
         let mut global = Global::default();
         let address = global.allocate((0..64).collect());
-        (Common::new(vec![vec![0; 64]; 2], 16, 1), global, address)
+        (Common::new(vec![vec![0; 64]; 2], 16, 1, 0), global, address)
     }
 
     fn copy(from: Origin, to: Place) -> Flight {
-        Flight { pieces: vec![Piece { from, to, bytes: 16 }], combine: None, tells: Vec::new() }
+        let pieces = vec![Piece { from, to, bytes: 16 }];
+        Flight { pieces, combine: None, tells: Vec::new(), is_by_warp: false }
     }
 
     #[test]
@@ -279,7 +322,7 @@ mod tests {
         let system = Place::Shared { rank: 0, offset: 0 };
         let beyond = Place::Shared { rank: 2, offset: 32 };
         for to in [system, beyond, Place::Global(address + 56)] {
-            assert!(common.start(&mut global, &copy(Origin::Zeros, to)).is_err(), "{to:?}");
+            assert!(common.start(&mut global, &copy(Origin::Zeros, to), None).is_err(), "{to:?}");
         }
     }
 

@@ -5,6 +5,7 @@ use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation, WholeFunctio
 use crate::sass::flight::{Closing, Combine};
 use crate::texture::{Outside, Read};
 use crate::warpgroup::GroupProduct;
+use crate::weak::{Fence, Scope, Strength};
 use ori::eval::Meaning;
 use sass::{M, Op};
 use std::sync::Arc;
@@ -139,7 +140,10 @@ pub enum Action {
         bytes: u8,
         /// The first register.
         data: u8,
+        strength: Strength,
     },
+    /// MEMBAR, CCTL.IVALL and FENCE
+    Fence(Fence),
     Atomic(Box<Atomic>),
     /// To shared memory, from global memory.
     Copy {
@@ -312,6 +316,7 @@ pub struct Load {
     pub bytes: u8,
     pub signed: bool,
     pub dest: Dest,
+    pub strength: Strength,
 }
 
 pub struct Atomic {
@@ -330,6 +335,7 @@ pub struct Atomic {
     pub works_on_local: bool,
     /// Tells whether the memory is any that the operation works on.
     pub done: Truth,
+    pub scope: Scope,
 }
 
 /// An arrival at a barrier in shared memory.

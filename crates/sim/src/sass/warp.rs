@@ -21,11 +21,13 @@
 //! | barriers in shared memory, bulk copies, matrices | [`asynchronous`] |
 //! | products of a warpgroup | [`warpgroup`] |
 //! | copies of tensors | [`tensor`] |
+//! | what it sees of other warps' stores, where that may be late | [`ordering`] |
 //! | textures and surfaces | [`texture`] |
 
 mod access;
 mod asynchronous;
 mod control;
+pub(super) mod ordering;
 mod registers;
 mod tensor;
 mod texture;
@@ -41,6 +43,7 @@ use crate::ptx::FaultKind;
 use crate::ptx::memory::Global;
 use crate::ptx::program::Lanes;
 use crate::verify::{self, Dependence, Relation, Short};
+use crate::weak::Order;
 use registers::Registers;
 use sass::{Model, PT};
 use warpgroup::Products;
@@ -122,6 +125,10 @@ pub struct Warp {
     columns: Box<[Lanes; ARGUMENTS]>,
     values: Lanes,
     truths: [Lanes; 2],
+    /// Who runs next, if an adversary says so.
+    order: Option<Box<Order>>,
+    /// The turn ended between two branches: this group goes on before others of the warp.
+    interrupted: Option<u64>,
 }
 
 /// What a group does after a step.
@@ -173,6 +180,11 @@ impl Warp {
             columns: Box::new([[0; LANES]; ARGUMENTS]),
             values: [0; LANES],
             truths: [[0; LANES]; 2],
+            order: context
+                .launch
+                .weak
+                .map(|seed| Box::new(Order::new(seed, context.who(index).agent.into()))),
+            interrupted: None,
         }
     }
 
@@ -194,8 +206,7 @@ impl Warp {
         let end = run.statistics.steps + turn;
         let mut goes_on = true;
         while goes_on && run.statistics.steps < end {
-            let ready = self.groups.iter().enumerate().filter(|(_, group)| group.state == State::Ready);
-            let Some((index, _)) = ready.min_by_key(|(_, group)| group.stamp) else {
+            let Some(index) = self.next_group() else {
                 if self.forget_early() {
                     continue;
                 }
@@ -207,7 +218,22 @@ impl Warp {
         if self.is_done() && !self.copies.is_empty() {
             self.copies.wait_for_all().into_iter().for_each(|flight| run.common.send_started(flight));
         }
+        let (who, done) = (context.who(self.index), self.is_done());
+        run.bytes().with(|weak, memory| weak.age(memory, who, done));
         Ok(())
+    }
+
+    /// The group that has waited longest, or the one that the adversary chooses.
+    fn next_group(&mut self) -> Option<usize> {
+        let ready = self.groups.iter().enumerate().filter(|(_, group)| group.state == State::Ready);
+        let Some(order) = &mut self.order else {
+            return ready.min_by_key(|(_, group)| group.stamp).map(|(index, _)| index);
+        };
+        let mut ready: Vec<(u64, usize)> = ready.map(|(index, group)| (group.stamp, index)).collect();
+        ready.sort();
+        let interrupted = self.interrupted.take();
+        let same = ready.iter().find(|(stamp, _)| Some(*stamp) == interrupted);
+        same.or_else(|| ready.get(order.group(ready.len()))).map(|(_, index)| *index)
     }
 
     /// Runs one group until it waits, splits or has had its turn. Says whether the warp still has its own.
@@ -259,6 +285,11 @@ impl Warp {
             }
             patience = patience.saturating_sub(u32::from(!self.groups.is_empty()));
             let over = waits || patience == 0 || run.statistics.steps >= end;
+            if self.order.is_some() && run.statistics.steps >= end {
+                self.park(group);
+                self.interrupted = Some(self.stamp);
+                return Ok(true);
+            }
             if over && step.action.is_branch() {
                 let alone = self.groups.iter().all(|group| group.state != State::Ready);
                 self.park(group);
@@ -276,7 +307,7 @@ impl Warp {
     /// hold poison.
     fn issue(&mut self, context: &Context, run: &mut Run, group: &mut Group, step: &Step) {
         if !self.copies.is_empty() {
-            self.await_copies(run.global, run.common, step.waits);
+            self.await_copies(context.who(self.index), run.global, run.common, step.waits);
         }
         self.clock += u64::from(step.stall);
         if !context.launch.check_schedule {
@@ -315,7 +346,10 @@ impl Warp {
                 self.make_uniform(now, *dest, *source, *differs, *or)?;
             }
             Action::Load(load) => self.load(now, load)?,
-            Action::Store { address, bytes, data } => self.store(now, address, *bytes, *data)?,
+            Action::Store { address, bytes, data, strength } => {
+                self.store(now, address, *bytes, *data, *strength)?;
+            }
+            Action::Fence(fence) => self.fence(now, *fence),
             Action::Atomic(atomic) => self.atomic(now, atomic)?,
             Action::Copy { to, from, bytes, valid, fills } => {
                 let valid = self.registers.holds(*valid, mask);
@@ -332,10 +366,12 @@ impl Warp {
             Action::StoreRemote(store) => self.store_remote(now, store)?,
             Action::CloseGroup { closing, scoreboard } => self.copies.close(*closing, *scoreboard),
             Action::WaitGroups { scoreboard, left } => {
-                let landing = self.copies.wait(*scoreboard, usize::from(*left));
-                landing.iter().for_each(|flight| now.common.arrive(now.global, flight));
+                let (landing, who) = (self.copies.wait(*scoreboard, usize::from(*left)), self.who(now));
+                landing.iter().for_each(|flight| now.common.arrive(now.global, flight, who));
             }
-            Action::WaitScoreboards { mask } => self.await_copies(now.global, now.common, *mask),
+            Action::WaitScoreboards { mask } => {
+                self.await_copies(self.who(now), now.global, now.common, *mask);
+            }
             Action::ArriveAtCluster => self.arrive_at_cluster(now)?,
             Action::WaitForCluster => return Ok(self.wait_for_cluster(now, group)),
             Action::LoadMatrices { address, count, transposed, dest } => {

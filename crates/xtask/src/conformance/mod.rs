@@ -16,6 +16,7 @@ mod kernels;
 mod matrix;
 mod mistakes;
 mod mutants;
+mod ordering;
 mod reproducible;
 mod simulator;
 mod tensor_text;
@@ -26,7 +27,7 @@ pub use corpus::compile_at as compile_theirs;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
@@ -39,6 +40,7 @@ const PARTS: [Part; 12] = [
     ("tensor-text", tensor_text::run),
     ("verify", verify::run),
     ("mutants", mutants::run),
+    ("ordering-mutants", ordering::run),
 ];
 
 pub struct Options {

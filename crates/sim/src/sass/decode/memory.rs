@@ -4,6 +4,7 @@ use super::Decoder;
 use crate::ptx::decode::memory::atomic_function;
 use crate::ptx::memory::Space;
 use crate::sass::program::*;
+use crate::weak::{Fence, Scope, Strength};
 use ptx::Type;
 use sass::{Inst, Kind, M, Op, Operand, Role};
 
@@ -135,15 +136,61 @@ impl Decoder<'_> {
         }
     }
 
+    /// How an access is ordered: `.STRONG` and `.MMIO` with their scopes, one word or two.
+    fn strength(&self) -> Strength {
+        let has = |names: &[M]| names.iter().any(|name| self.inst.has(*name));
+        match () {
+            () if has(&[M::STRONG_SM, M::STRONG_SM_PRIVATE]) => Strength::Strong(Scope::Block),
+            () if has(&[M::STRONG, M::MMIO]) && has(&[M::CTA, M::SM]) => Strength::Strong(Scope::Block),
+            () if has(&[M::STRONG, M::MMIO, M::STRONG_GPU, M::STRONG_GPU_PRIVATE, M::STRONG_SYS])
+                || has(&[M::MMIO_GPU, M::MMIO_SYS]) =>
+            {
+                Strength::Strong(Scope::Device)
+            }
+            () => Strength::Weak,
+        }
+    }
+
+    /// An atomic operation is strong; of shared memory, in the block.
+    fn atomic_scope(&self) -> Scope {
+        match self.strength() {
+            Strength::Strong(scope) => scope,
+            Strength::Weak if self.space() == Space::Shared => Scope::Block,
+            Strength::Weak => Scope::Device,
+        }
+    }
+
+    /// MEMBAR orders what the warp did, and what it read in the block; CCTL.IVALL makes it forget what it has of the
+    /// device.
+    pub(super) fn fence(&self) -> Action {
+        let block = self.inst.has(M::CTA) || self.inst.has(M::SM);
+        let scope = if block { Scope::Block } else { Scope::Device };
+        match self.inst.op() {
+            Op::MEMBAR => Action::Fence(Fence { release: Some(scope), acquire: Some(Scope::Block) }),
+            Op::FENCE if self.inst.has(M::G) => {
+                Action::Fence(Fence { release: Some(Scope::Device), acquire: None })
+            }
+            Op::FENCE => Action::Fence(Fence { release: Some(Scope::Block), acquire: None }),
+            Op::CCTL if self.inst.has(M::IVALL) => {
+                Action::Fence(Fence { release: None, acquire: Some(Scope::Device) })
+            }
+            _ => Action::Nothing,
+        }
+    }
+
     pub(super) fn access(&self) -> Option<Action> {
         self.has_no_predicates().then_some(())?;
         let address = self.address(0, self.space())?;
         let (bytes, signed) = size(self.inst);
         Some(match self.inst.op() {
             Op::STG | Op::ST | Op::STS | Op::STL => {
-                Action::Store { address, bytes, data: *self.data(Role::Use).first()? }
+                let data = *self.data(Role::Use).first()?;
+                Action::Store { address, bytes, data, strength: self.strength() }
             }
-            _ => Action::Load(Box::new(Load { address, bytes, signed, dest: self.dest() })),
+            _ => {
+                let (dest, strength) = (self.dest(), self.strength());
+                Action::Load(Box::new(Load { address, bytes, signed, dest, strength }))
+            }
         })
     }
 
@@ -152,7 +199,8 @@ impl Decoder<'_> {
         let (result, _) = self.inst.operands().enumerate().find(|(_, (slot, _))| slot.role == Role::Def)?;
         let bytes = 4 * u8::try_from(self.inst.words(result)).ok()?;
         let address = self.address(0, Space::Multicast)?;
-        Some(Action::Load(Box::new(Load { address, bytes, signed: false, dest: self.dest() })))
+        let strength = Strength::Strong(Scope::Device);
+        Some(Action::Load(Box::new(Load { address, bytes, signed: false, dest: self.dest(), strength })))
     }
 
     pub(super) fn atomic(&self) -> Option<Action> {
@@ -183,6 +231,7 @@ impl Decoder<'_> {
             works_on_shared: operation == "cas" || matches!(name, "u32" | "s32"),
             works_on_local: matches!(name, "u32" | "s32"),
             done,
+            scope: self.atomic_scope(),
         })))
     }
 
@@ -200,6 +249,7 @@ impl Decoder<'_> {
             works_on_shared: true,
             works_on_local: false,
             done: Truth::None,
+            scope: self.atomic_scope(),
         })))
     }
 

@@ -6,6 +6,7 @@ use crate::ptx::memory::{self, Space, aligned, rank_and_offset};
 use crate::ptx::program::Lanes;
 use crate::sass::flight::{Closing, Flight, Origin, Piece, Place};
 use crate::sass::program::{Address, Atomic, Dest, Load, Truth};
+use crate::weak::{Scope, Strength};
 use ori::arith::Int;
 
 /// Bytes of the largest access.
@@ -83,9 +84,20 @@ impl Warp {
         let words = load.bytes.div_ceil(4);
         let int = Int { bits: 8 * u32::from(load.bytes.min(4)), signed: load.signed };
         let mut values = [[0; LANES]; LARGEST / 4];
+        let weak = now.is_weak();
         for lane in lanes_of(now.mask) {
             let place = (load.address.space, addresses[lane]);
             let data = self.bytes_to_read(now, lane, place, load.bytes).map_err(|kind| (kind, lane))?;
+            if weak {
+                let mut seen = [0; LARGEST];
+                let seen = &mut seen[..usize::from(load.bytes)];
+                seen.copy_from_slice(data);
+                self.see(now, place, seen, load.strength);
+                for (value, chunk) in values.iter_mut().zip(seen.chunks(4)) {
+                    value[lane] = int.extended(memory::load(chunk));
+                }
+                continue;
+            }
             for (value, chunk) in values.iter_mut().zip(data.chunks(4)) {
                 value[lane] = int.extended(memory::load(chunk));
             }
@@ -102,15 +114,28 @@ impl Warp {
         address: &Address,
         bytes: u8,
         data: u8,
+        strength: Strength,
     ) -> Result<(), Stop> {
         let addresses = self.addresses(now, address)?;
+        let weak = now.is_weak();
         for lane in lanes_of(now.mask) {
             let word = |word: usize| self.registers.general(data, word)[lane];
             let words = [word(0), if bytes > 4 { word(1) } else { 0 }];
             let more = if bytes > 8 { [word(2), word(3)] } else { [0; 2] };
             let space = address.space.stored(addresses[lane]);
+            let at = if weak { now.at(space, addresses[lane]) } else { None };
+            let who = self.who(now);
             let place = self.bytes(now, lane, (space, addresses[lane]), bytes);
             let place = place.map_err(|kind| (kind, lane))?;
+            if let Some(at) = at {
+                let mut data = [0; LARGEST];
+                for (chunk, word) in data.chunks_mut(4).zip(words.into_iter().chain(more)) {
+                    memory::store(chunk, word.into());
+                }
+                let data = &data[..usize::from(bytes)];
+                now.memory().with(|weak, memory| weak.store(memory, who, at, data, strength));
+                continue;
+            }
             for (chunk, word) in place.chunks_mut(4).zip(words.into_iter().chain(more)) {
                 memory::store(chunk, word.into());
             }
@@ -123,6 +148,7 @@ impl Warp {
         let words = atomic.bytes.div_ceil(4);
         let mut results = [[0; LANES]; LARGEST / 4];
         let mut done = [1; LANES];
+        let weak = now.is_weak();
         for lane in lanes_of(now.mask) {
             let address = addresses[lane];
             let length = atomic.bytes * atomic.elements;
@@ -151,6 +177,10 @@ impl Warp {
             }
             // All of a vector is there, or none of it is touched.
             self.bytes(now, lane, (reached, address), length).map_err(|kind| (kind, lane))?;
+            let update = match weak {
+                true => self.begin_update(now, (reached, address), length.into()),
+                false => None,
+            };
             for element in 0..atomic.elements {
                 let first = usize::from(element * words);
                 let mut operands = [0; 2];
@@ -172,6 +202,10 @@ impl Warp {
                     results[first + word][lane] = (result >> (32 * word)) as u32 as u64;
                 }
             }
+            self.end_update(now, update, atomic.scope);
+        }
+        if weak && atomic.dest != Dest::None {
+            self.order_acquire(now, Scope::Block);
         }
         self.registers.write_truth(now.mask, atomic.done, &done);
         for (word, values) in (0..words * atomic.elements).zip(&results) {
@@ -208,9 +242,10 @@ impl Warp {
                 pieces.push(Piece { from: Origin::Zeros, to: target.plus(copied), bytes: rest });
             }
         }
-        let flight = Flight { pieces, combine: None, tells: Vec::new() };
+        let flight = Flight { pieces, combine: None, tells: Vec::new(), is_by_warp: true };
         let first = now.mask.trailing_zeros() as usize & (LANES - 1);
-        now.common.start(now.global, &flight).map_err(|kind| (kind, first))?;
+        let who = self.who(now);
+        now.common.start(now.global, &flight, Some(who)).map_err(|kind| (kind, first))?;
         self.copies.add(Closing::Ldgdepbar, flight);
         Ok(())
     }
@@ -236,7 +271,7 @@ impl Warp {
 
 /// The block and the offset of an address of shared memory. A generic address names the block; one of LDS and its kin may
 /// leave the block's own number out.
-fn shared_place(asked: Space, address: u64, own: usize) -> (usize, u64) {
+pub(super) fn shared_place(asked: Space, address: u64, own: usize) -> (usize, u64) {
     match (asked, rank_and_offset(address)) {
         (Space::Shared, (0, offset)) => (own, offset),
         (_, place) => place,

@@ -9,6 +9,7 @@ use crate::ptx::program::Lanes;
 use crate::sass::cluster::Common;
 use crate::sass::flight::{Closing, Flight, Origin, Piece, Place};
 use crate::sass::program::{Address, Arrive, BulkCopy, Dest, Multiply, Source, StoreRemote, Truth};
+use crate::weak::{Scope, Strength, Who};
 
 impl Warp {
     /// The barrier at an address of shared memory, of whichever block.
@@ -29,9 +30,11 @@ impl Warp {
         let first = now.mask.trailing_zeros() as usize & (LANES - 1);
         let address = self.addresses(now, place)?[first];
         let data = self.registers.fetch_uniform(now.context, data)?;
+        let update = self.begin_update(now, (Space::Cluster, address), 8);
         let barrier = self.barrier(now, first, address)?;
         let old = memory::load(barrier);
         memory::store(barrier, data);
+        self.end_update(now, update, Scope::Device);
         self.registers.write(now.mask, dest, 2, &[old; LANES]);
         Ok(())
     }
@@ -43,10 +46,13 @@ impl Warp {
         if arrive.after_copies {
             self.land_copies(now);
         }
+        // The unit itself orders what the warp did before: ptxas writes no MEMBAR for the release of a block.
+        self.order_release(now, Scope::Block);
         let mut states: Lanes = [0; LANES];
         for lane in lanes_of(now.mask) {
             let bytes = i64::from(transactions[lane] as u32);
             let bytes = if arrive.completes { -bytes } else { bytes };
+            let update = self.begin_update(now, (Space::Cluster, addresses[lane]), 8);
             let barrier = self.barrier(now, lane, addresses[lane])?;
             let old = memory::load(barrier);
             let new = Mbarrier::read(old).update(arrivals[lane], bytes, arrive.drops).ok_or_else(|| {
@@ -54,6 +60,7 @@ impl Warp {
                 (FaultKind::Undefined { what }, lane)
             })?;
             memory::store(barrier, new.bits());
+            self.end_update(now, update, Scope::Device);
             states[lane] = old;
         }
         if arrive.together {
@@ -76,11 +83,15 @@ impl Warp {
         let phases = self.registers.fetch(now.context, phase)?;
         let mut over = [0; LANES];
         for lane in lanes_of(now.mask) {
+            self.begin_update(now, (Space::Cluster, addresses[lane]), 8);
             let barrier = memory::load(self.barrier(now, lane, addresses[lane])?);
             over[lane] = u64::from(barrier >> 63 != phases[lane] >> 31 & 1);
         }
         self.registers.write_truth(now.mask, truth, &over);
         let waits = lanes_of(now.mask).any(|lane| over[lane] == 0);
+        if lanes_of(now.mask).any(|lane| over[lane] != 0) {
+            self.order_acquire(now, Scope::Block);
+        }
         Ok(if waits { Next::Wait } else { Next::Go(next) })
     }
 
@@ -111,7 +122,7 @@ impl Warp {
             }
             (_, barrier) => (vec![piece(to)], barrier.map(|barrier| (barrier, bytes)).into_iter().collect()),
         };
-        let flight = Flight { pieces, combine: copy.combine.clone(), tells };
+        let flight = Flight { pieces, combine: copy.combine.clone(), tells, is_by_warp: false };
         self.send(now, flight).map_err(|kind| (kind, first))
     }
 
@@ -120,7 +131,7 @@ impl Warp {
         if !flight.tells.is_empty() {
             return now.common.send(now.global, flight);
         }
-        now.common.start(now.global, &flight)?;
+        now.common.start(now.global, &flight, None)?;
         self.copies.add(Closing::Utmacmdflush, flight);
         Ok(())
     }
@@ -140,6 +151,7 @@ impl Warp {
                 pieces: vec![Piece { from: Origin::Data(data), to, bytes }],
                 combine: store.combine.clone(),
                 tells: vec![(Place::shared(barriers[lane].into()), bytes as u64)],
+                is_by_warp: false,
             };
             now.common.send(now.global, flight).map_err(|kind| (kind, lane))?;
         }
@@ -147,17 +159,23 @@ impl Warp {
     }
 
     /// Scoreboards are zero: the groups that count on them are there.
-    pub(super) fn await_copies(&mut self, global: &mut Global, common: &mut Common, scoreboards: u8) {
+    pub(super) fn await_copies(
+        &mut self,
+        who: Who,
+        global: &mut Global,
+        common: &mut Common,
+        scoreboards: u8,
+    ) {
         for scoreboard in lanes_of(scoreboards.into()) {
             let landing = self.copies.wait(scoreboard as u8, 0);
-            landing.iter().for_each(|flight| common.arrive(global, flight));
+            landing.iter().for_each(|flight| common.arrive(global, flight, who));
         }
     }
 
     /// All copies of the warp are there.
     pub(super) fn land_copies(&mut self, now: &mut Now) {
-        let landing = self.copies.wait_for_all();
-        landing.iter().for_each(|flight| now.common.arrive(now.global, flight));
+        let (landing, who) = (self.copies.wait_for_all(), self.who(now));
+        landing.iter().for_each(|flight| now.common.arrive(now.global, flight, who));
     }
 
     /// A row of matrix m is at the address of lane 8m + row.
@@ -169,13 +187,16 @@ impl Warp {
         transposed: bool,
         dest: Dest,
     ) -> Result<(), Stop> {
-        let addresses = self.addresses(now, address)?;
+        let (addresses, weak) = (self.addresses(now, address)?, now.is_weak());
         for matrix in 0..count {
             let mut rows = [[0; 16]; 8];
             for (row, bytes) in rows.iter_mut().enumerate() {
                 let lane = 8 * usize::from(matrix) + row;
                 let place = self.bytes(now, lane, (Space::Shared, addresses[lane]), 16);
                 bytes.copy_from_slice(place.map_err(|kind| (kind, lane))?);
+                if weak {
+                    self.see(now, (Space::Shared, addresses[lane]), bytes, Strength::Weak);
+                }
             }
             let values = std::array::from_fn(|lane| {
                 words_of(lane, transposed, |row, column| {
@@ -195,7 +216,7 @@ impl Warp {
         transposed: bool,
         data: u8,
     ) -> Result<(), Stop> {
-        let addresses = self.addresses(now, address)?;
+        let (addresses, weak) = (self.addresses(now, address)?, now.is_weak());
         for matrix in 0..usize::from(count) {
             let words = *self.registers.general(data, matrix);
             for row in 0..8 {
@@ -204,8 +225,16 @@ impl Warp {
                     let (row, column) = if transposed { (column, row) } else { (row, column) };
                     (words[4 * row + column / 2] >> (16 * (column % 2))) as u16
                 });
+                let at = if weak { now.at(Space::Shared, addresses[lane]) } else { None };
+                let who = self.who(now);
                 let place = self.bytes(now, lane, (Space::Shared, addresses[lane]), 16);
                 let place = place.map_err(|kind| (kind, lane))?;
+                if let Some(at) = at {
+                    let data = halves.map(u16::to_le_bytes);
+                    let store = Strength::Weak;
+                    now.memory().with(|weak, memory| weak.store(memory, who, at, data.as_flattened(), store));
+                    continue;
+                }
                 for (place, half) in place.chunks_exact_mut(2).zip(halves) {
                     place.copy_from_slice(&half.to_le_bytes());
                 }

@@ -6,6 +6,7 @@ use crate::ptx::program::{Lanes, Reduction};
 use crate::sass::block::Context;
 use crate::sass::image::CODE;
 use crate::sass::program::{Action, Barrier, Dest};
+use crate::weak::Scope;
 use sass::WORD_BYTES;
 
 impl Warp {
@@ -15,12 +16,17 @@ impl Warp {
         if going == 0 {
             return Next::Go(group.pc + 1);
         }
-        if staying != 0 {
-            self.part(group, going, target);
-            group.mask = staying;
-            return Next::Go(group.pc + 1);
+        if staying == 0 {
+            return Next::Go(target);
         }
-        Next::Go(target)
+        if self.order.as_mut().is_some_and(|order| order.takes_branch()) {
+            self.part(group, staying, group.pc + 1);
+            group.mask = going;
+            return Next::Go(target);
+        }
+        self.part(group, going, target);
+        group.mask = staying;
+        Next::Go(group.pc + 1)
     }
 
     /// A group of its own for some lanes of another.
@@ -291,6 +297,7 @@ impl Warp {
         }
         let predicates = self.registers.holds(barrier.predicate, mask);
         let index = group.pc as usize;
+        self.order_release(now, Scope::Block);
         now.context.arrivals.push(Arrival { number, threads, mask, predicates, index });
         if !barrier.waits {
             return Ok(Next::Go(group.pc + 1));
@@ -330,8 +337,14 @@ impl Warp {
         }
     }
 
-    /// Lets go of the lanes at a barrier.
-    pub fn release(&mut self, context: &Context, number: u32, result: impl Fn(Reduction) -> (u32, bool)) {
+    /// Lets go of the lanes at a barrier. Says whether there are any.
+    pub fn release(
+        &mut self,
+        context: &Context,
+        number: u32,
+        result: impl Fn(Reduction) -> (u32, bool),
+    ) -> bool {
+        let mut released = false;
         for group in self.groups.iter_mut().filter(|group| group.state == State::AtBarrier(number)) {
             if let Some(Action::Barrier(barrier)) =
                 context.program.steps.get(group.pc as usize).map(|step| &step.action)
@@ -341,6 +354,8 @@ impl Warp {
             }
             group.pc += 1;
             group.state = State::Ready;
+            released = true;
         }
+        released
     }
 }

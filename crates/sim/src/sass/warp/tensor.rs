@@ -60,7 +60,7 @@ impl Warp {
                 tells = ranks.iter().map(|rank| (barrier.in_block(*rank), map.bytes())).collect();
             }
         }
-        let flight = Flight { pieces: all, combine: combine.map(Arc::new), tells };
+        let flight = Flight { pieces: all, combine: combine.map(Arc::new), tells, is_by_warp: false };
         self.send(now, flight).map_err(|kind| (kind, first))
     }
 
