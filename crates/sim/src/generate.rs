@@ -1,9 +1,9 @@
 //! Random PTX programs, and the way back from one that shows an error to the smallest that still does.
 //!
 //! What is guaranteed of a [`Program`], and of whatever [`reduce`](Program::reduce) makes of it:
-//! * The same seed gives the same program, everywhere.
+//! * The same kind and seed give the same program, everywhere.
 //! * It is well defined: every register is written before it is read, every address is in bounds, threads touch
-//!   memory of their own only or through operations that commute, every loop ends, every barrier and warp operation
+//!   memory of their own only, through operations that commute or in an order that they keep, every loop ends, every barrier and warp operation
 //!   is reached by all that must come. What PTX leaves open (payloads of NaNs, addresses) is never seen in memory.
 //!   So all that runs it must leave the same bytes.
 //! * Any statement may be taken out or changed within its template; what is left is a program again. That is why
@@ -14,25 +14,34 @@
 //! | which instructions occur, and how? | `generate/templates.tab` |
 //! | how is a program put together? | [`build`] |
 //! | what does it look like as PTX; where is its memory? | [`print`] |
+//! | how do threads exchange values without races? | [`exchange`] |
+//! | what stands in front of an operand? | [`derived`] |
 //! | how does it become smaller? | [`reduce`] |
 //! | which kernels have more values alive than registers? | [`pressure`] |
 
 mod build;
 mod class;
+mod derived;
+mod exchange;
+mod kind;
 pub mod pressure;
 mod print;
 pub(crate) mod random;
 mod reduce;
 mod templates;
 
+pub use kind::Kind;
 pub use print::{PARAMETERS, memory_bytes, module, parameters};
 
 use class::Class;
+use derived::Derived;
+use exchange::Access;
 use random::Random;
 
 /// A program: one kernel, and the functions that it calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
+    pub kind: Kind,
     pub seed: u64,
     /// Blocks.
     pub grid: u32,
@@ -51,8 +60,16 @@ enum Statement {
         template: usize,
         choices: Vec<Choice>,
     },
+    /// An access of memory that threads share.
+    Access(Access),
     If {
         condition: Guard,
+        then: Vec<Statement>,
+        otherwise: Vec<Statement>,
+    },
+    /// By a bit of the lane's number.
+    Split {
+        bit: u8,
         then: Vec<Statement>,
         otherwise: Vec<Statement>,
     },
@@ -111,6 +128,8 @@ enum Trips {
     Constant(u8),
     /// Three bits of a register.
     Register(u8),
+    /// Three bits of a word of the kernel's second parameter: the same for all threads.
+    Parameter(u8),
 }
 
 /// What stands in an open place of a template.
@@ -124,12 +143,14 @@ enum Choice {
     Text(u8),
     /// The counter of the innermost loop, for a 32-bit register; a constant outside of loops.
     Counter,
+    /// What is computed right before.
+    Derived(Derived),
 }
 
 impl Program {
     /// The kernel's name.
     pub fn name(&self) -> String {
-        format!("k{}", self.seed)
+        format!("{}{}", self.kind.letter(), self.seed)
     }
 
     pub fn threads(&self) -> u32 {
@@ -160,19 +181,23 @@ impl Statement {
     /// The statements inside.
     fn blocks(&self) -> Vec<&Vec<Statement>> {
         match self {
-            Statement::Row { .. } | Statement::Leave { .. } | Statement::Call { .. } => Vec::new(),
-            Statement::If { then, otherwise, .. } => vec![then, otherwise],
+            Statement::If { then, otherwise, .. } | Statement::Split { then, otherwise, .. } => {
+                vec![then, otherwise]
+            }
             Statement::Loop { body, .. } => vec![body],
             Statement::Switch { arms, .. } => arms.iter().collect(),
+            _ => Vec::new(),
         }
     }
 
     fn blocks_mut(&mut self) -> Vec<&mut Vec<Statement>> {
         match self {
-            Statement::Row { .. } | Statement::Leave { .. } | Statement::Call { .. } => Vec::new(),
-            Statement::If { then, otherwise, .. } => vec![then, otherwise],
+            Statement::If { then, otherwise, .. } | Statement::Split { then, otherwise, .. } => {
+                vec![then, otherwise]
+            }
             Statement::Loop { body, .. } => vec![body],
             Statement::Switch { arms, .. } => arms.iter_mut().collect(),
+            _ => Vec::new(),
         }
     }
 

@@ -72,9 +72,11 @@ cargo xtask <task>
       --seeds A..B               which programs (default 0..1000); --seeds A is one
       --jobs N                   how many at a time (default: the processors)
       --time-limit N             no more after this many seconds
+      --kinds NAME,NAME          mixed, exchange, modifiers, operands (default: mixed); a program of each for a seed
       --ways NAME,NAME           how to compile: O0, O1, O3, O3-32, g (default: all of them)
       --reference                with ptxas's code, too
       --keep DIR                 where reduced programs go (default target/fuzz)
+      --reduce N                 programs: how many failures of one stage are reduced (default 2)
       --simulator                gpu: the simulator in place of a GPU
   tuned                          this program built anew for `fuzz programs`, by what a small campaign was seen to do
   probe [SM...]                  opcodes and values that nvdisasm knows and the instruction table does not

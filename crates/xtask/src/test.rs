@@ -5,6 +5,7 @@
 
 use crate::tools::Tools;
 use crate::{Result, conformance, fuzz, shell};
+use sim::generate::Kind;
 use std::time::{Duration, Instant};
 
 /// How many files of the repository's corpus go through ptxas twice.
@@ -13,10 +14,11 @@ const PTXAS_SAME: usize = 12;
 /// The fixed-seed part of the fuzzing campaign.
 const FUZZ_TIME: Duration = Duration::from_secs(20);
 const FUZZ_PROGRAMS: u64 = 300;
+const FUZZ_OTHER_KINDS: u64 = 100;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -41,6 +43,10 @@ const STEPS: [Step; 15] = [
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
     ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
     ("fuzz: programs", || fuzz::programs::run(&fuzz::Campaign::of(0..FUZZ_PROGRAMS))),
+    ("fuzz: other kinds", || {
+        let kinds = [Kind::Exchange, Kind::Modifiers, Kind::Operands];
+        fuzz::programs::run(&fuzz::Campaign::of(0..FUZZ_OTHER_KINDS).with_kinds(&kinds))
+    }),
 ];
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {

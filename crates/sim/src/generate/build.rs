@@ -3,10 +3,13 @@
 //! A program takes its rows from some groups of the table only, so that each of them occurs in the company of
 //! different others, and often.
 
+mod patterns;
+
 use super::class::Class;
+use super::derived::Derived;
 use super::random::Random;
 use super::templates::{self, Piece};
-use super::{ARGUMENTS, Choice, Guard, Program, RESULTS, Statement, Style, Trips};
+use super::{ARGUMENTS, Choice, Guard, Kind, Program, RESULTS, Statement, Style, Trips};
 use std::ops::Range;
 
 /// Loops inside of each other.
@@ -21,17 +24,58 @@ const FUNCTION_STATEMENTS: usize = 15;
 /// Sizes of a block: whole warps, and some that aren't.
 const BLOCKS: [u32; 6] = [32, 32, 64, 64, 40, 33];
 
+/// Statements of a program of another kind than mixed ones, at most.
+const KIND_STATEMENTS: usize = 30;
+
+/// The groups that programs of a kind take from.
+const EXCHANGE_GROUPS: [&str; 7] = ["int32", "int64", "int16", "compare", "shared", "warp", "constant"];
+const MODIFIERS_GROUPS: [&str; 10] =
+    ["int32", "int64", "int16", "compare", "carry", "video", "f32", "f64", "half", "convert"];
+const OPERANDS_GROUPS: [&str; 15] = [
+    "int32", "int64", "int16", "compare", "carry", "video", "f32", "f64", "half", "convert", "global",
+    "shared", "local", "atomic", "warp",
+];
+/// What all programs with computed operands have.
+const APPROXIMATE: &str = "approx";
+
 impl Program {
+    /// The mixed program of a seed.
     pub fn new(seed: u64) -> Program {
+        Program::of(Kind::Mixed, seed)
+    }
+
+    pub fn of(kind: Kind, seed: u64) -> Program {
+        if kind != Kind::Mixed {
+            return Program::of_other_kind(kind, seed);
+        }
         let mut random = Random::new(seed);
         let rows = rows(&mut random);
         let (grid, block) = (1 + random.below(2) as u32, random.pick(&BLOCKS));
         let left = 5 + random.below(STATEMENTS - 4);
         let functions = if random.chance(30) { 1 + random.below(FUNCTIONS) as u8 } else { 0 };
-        let mut builder = Builder { random, rows, left, callable: 0..functions };
+        let mut builder = Builder { kind, random, rows, left, callable: 0..functions };
         let body = builder.block(usize::MAX, 0, 0);
         let functions = (0..functions).map(|i| builder.function(i + 1..functions)).collect();
-        Program { seed, grid, block, body, functions }
+        Program { kind, seed, grid, block, body, functions }
+    }
+
+    fn of_other_kind(kind: Kind, seed: u64) -> Program {
+        // Seeds of different kinds have nothing in common.
+        let mut random = Random::new(seed.wrapping_add((kind as u64) << 56));
+        let groups: &[&str] = match kind {
+            Kind::Mixed | Kind::Exchange => &EXCHANGE_GROUPS,
+            Kind::Modifiers => &MODIFIERS_GROUPS,
+            Kind::Operands => &OPERANDS_GROUPS,
+        };
+        let mut chosen: Vec<&str> = groups.iter().copied().filter(|_| random.chance(35)).collect();
+        chosen.push(if kind == Kind::Exchange { "int32" } else { APPROXIMATE });
+        let all = templates::table().iter().enumerate();
+        let rows = all.filter(|(_, template)| chosen.contains(&template.group)).map(|(i, _)| i).collect();
+        let (grid, block) = (1 + random.below(2) as u32, random.pick(&BLOCKS));
+        let left = 4 + random.below(KIND_STATEMENTS - 3);
+        let mut builder = Builder { kind, random, rows, left, callable: 0..0 };
+        let body = builder.block(usize::MAX, 0, 0);
+        Program { kind, seed, grid, block, body, functions: Vec::new() }
     }
 }
 
@@ -44,6 +88,7 @@ fn rows(random: &mut Random) -> Vec<usize> {
 }
 
 struct Builder {
+    kind: Kind,
     random: Random,
     rows: Vec<usize>,
     /// Statements that may still come.
@@ -57,7 +102,10 @@ impl Builder {
         let mut block = Vec::new();
         while self.left > 0 && block.len() < most {
             self.left -= 1;
-            block.push(self.statement(depth, loops));
+            match self.kind {
+                Kind::Exchange => self.exchange(depth, loops, &mut block),
+                _ => block.push(self.statement(depth, loops)),
+            }
         }
         block
     }
@@ -124,6 +172,15 @@ impl Builder {
     }
 
     fn choice(&mut self, piece: &Piece, in_loop: bool) -> Choice {
+        if let (Kind::Modifiers | Kind::Operands, Piece::Source(class) | Piece::SourceOrConstant(class)) =
+            (self.kind, piece)
+            && self.random.chance(55)
+        {
+            return Choice::Derived(match self.kind {
+                Kind::Operands => Derived::sum(*class, &mut self.random),
+                _ => Derived::modified(*class, &mut self.random),
+            });
+        }
         match piece {
             Piece::SourceOrConstant(class) if self.random.chance(35) => {
                 Choice::Constant(class.constant(&mut self.random))

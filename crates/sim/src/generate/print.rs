@@ -17,9 +17,11 @@
 //! Only registers that a program mentions are set up and written back.
 
 use super::class::{self, CLASSES, Class};
+use super::derived::{self, Base, bits_class};
+use super::exchange::{self, State, Tracker};
 use super::random::Random;
 use super::templates::{self, Piece, Template};
-use super::{ARGUMENTS, Choice, Guard, Program, RESULTS, Statement, Style, Trips};
+use super::{ARGUMENTS, Choice, Guard, Kind, Program, RESULTS, Statement, Style, Trips};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -64,20 +66,39 @@ impl Program {
         let whole_warps = self.block.is_multiple_of(32);
         let mask = if whole_warps { "-1" } else { "%all" };
         let mut printer = Printer::new(self);
-        printer.block(&self.body, &Here { mask: Some(mask.into()), full: whole_warps, block: true });
+        let here = Here {
+            mask: Some(mask.into()),
+            full: whole_warps,
+            block: true,
+            whole_warp: true,
+            xor_bits: 31,
+            number: 0,
+        };
+        printer.block(&self.body, &here);
+        printer.wait_for_copies();
         let (body, numbers) = (printer.text, printer.numbers);
-        let used = used(&self.body);
-        let mut text = self.function_texts(printer.called);
+        let (used, regions) = (used(&self.body), printer.tracker.used);
+        let mut text = exchange::global_variable(&self.name(), &regions, self.grid);
+        text.push_str(&self.function_texts(printer.called));
         let _ = writeln!(
             text,
             ".visible .entry {}(.param .u64 memory, .param .align 8 .b8 values[32])\n{{",
             self.name()
         );
-        declarations(&mut text, numbers);
+        declarations(&mut text, numbers, self.kind);
         let _ = writeln!(text, "\t.shared .align 16 .b8 slots[{}];", self.block * SLOT);
+        if self.kind == Kind::Exchange {
+            exchange::declarations(&mut text, &regions);
+        }
         self.prologue(&mut text, &used, &body);
+        if self.kind == Kind::Exchange {
+            exchange::prologue(&mut text, &self.name(), &regions, self.block);
+        }
         text.push_str(&body);
         epilogue(&mut text, &used);
+        if self.kind == Kind::Exchange {
+            exchange::epilogue(&mut text, &regions, SCRATCH);
+        }
         text.push_str("\tret;\n}\n");
         text
     }
@@ -93,12 +114,8 @@ impl Program {
             let mut printer = Printer { function: Some(index), ..Printer::new(self) };
             printer.block(block, &Here::UNKNOWN);
             called.append(&mut printer.called);
-            texts.push(function_text(
-                &function_name(self.seed, index),
-                block,
-                &printer.text,
-                printer.numbers,
-            ));
+            let name = function_name(self, index);
+            texts.push(function_text(&name, block, &printer.text, printer.numbers, self.kind));
         }
         texts.reverse();
         texts.concat()
@@ -114,7 +131,7 @@ impl Program {
         let own = 8 * class::registers().count();
         let derived = [
             ("%totals", format!("add.u64 %totals, %table, {TOTALS};")),
-            ("%mine", format!("add.u64 %mine, %record, {own};")),
+            (MINE, format!("add.u64 %mine, %record, {own};")),
             (
                 "%all",
                 format!(
@@ -133,7 +150,8 @@ impl Program {
         ];
         let shared = body.contains("%slot") || body.contains("%peer");
         for (register, code) in derived {
-            if body.contains(register) || register == "%slot" && shared {
+            let always = register == "%slot" && shared || register == MINE && self.kind == Kind::Exchange;
+            if always || body.contains(register) {
                 let _ = writeln!(text, "\t{code}");
             }
         }
@@ -145,6 +163,7 @@ impl Program {
         }
         for (at, class, number) in places(used) {
             let info = class.info();
+            let at = start(self.kind, class, number).unwrap_or(at);
             let _ = match class {
                 Class::Predicate => {
                     writeln!(text, "\tld.global.u8 %tr0, [%record+{at}];\n\tsetp.ne.u32 %p{number}, %tr0, 0;")
@@ -155,19 +174,43 @@ impl Program {
     }
 }
 
-fn function_name(seed: u64, index: u8) -> String {
-    format!("f{seed}_{index}")
+fn function_name(program: &Program, index: u8) -> String {
+    format!("f_{}_{index}", program.name())
 }
 
+/// Where integer registers start, if not with values of their own: many of those that are negated in other types hold
+/// floats.
+fn start(kind: Kind, class: Class, number: u8) -> Option<usize> {
+    let from = match (kind, class) {
+        (Kind::Mixed | Kind::Exchange, _) => return None,
+        (_, Class::Word) => [
+            None,
+            None,
+            Some(Class::Float),
+            Some(Class::Float),
+            Some(Class::HalfPair),
+            Some(Class::BrainPair),
+        ],
+        (_, Class::Long) => [None, Some(Class::Double), Some(Class::Double), None, None, None],
+        (_, Class::Short) => [None, Some(Class::Half), Some(Class::Brain), None, None, None],
+        _ => return None,
+    };
+    let from = (*from.get(usize::from(number))?)?;
+    let register = (from, number % from.info().count);
+    class::registers().position(|other| other == register).map(|i| 8 * i)
+}
+
+const MINE: &str = "%mine";
+
 /// A function begins with its arguments in the first registers of their classes, and constants in the others.
-fn function_text(name: &str, block: &[Statement], body: &str, numbers: u32) -> String {
+fn function_text(name: &str, block: &[Statement], body: &str, numbers: u32, kind: Kind) -> String {
     let mut text = format!(
         ".func (.param .align 8 .b8 results[16]) {name}(.param .b64 at, .param .b64 from, .param .b32 own,\n\t\
          .param .b32 a, .param .b64 b, .param .f32 c)\n{{\n"
     );
     let mut used = used(block);
     used.extend(RESULTS.map(|class| (class, 0)));
-    declarations(&mut text, numbers);
+    declarations(&mut text, numbers, kind);
     let _ = writeln!(
         text,
         "\tld.param.b64 %record, [at];\n\tld.param.b64 %table, [from];\n\tld.param.b32 %slot, [own];"
@@ -204,7 +247,7 @@ fn zeros(text: &mut String, space: &str, base: &str) {
     }
 }
 
-fn declarations(text: &mut String, numbers: u32) {
+fn declarations(text: &mut String, numbers: u32, kind: Kind) {
     for info in &CLASSES {
         let _ = writeln!(text, "\t.reg .{} %{}<{}>;", info.ty, info.name, info.count);
     }
@@ -212,6 +255,12 @@ fn declarations(text: &mut String, numbers: u32) {
         [("pred", "tp"), ("b16", "th"), ("b32", "tr"), ("b64", "td"), ("f32", "tf"), ("f64", "tg")]
     {
         let _ = writeln!(text, "\t.reg .{ty} %{name}<2>;");
+    }
+    if matches!(kind, Kind::Modifiers | Kind::Operands) {
+        for class in [Class::Predicate, Class::Short, Class::Word, Class::Long] {
+            let info = class.info();
+            let _ = writeln!(text, "\t.reg .{} %m{}<{}>;", info.ty, info.name, derived::REGISTERS);
+        }
     }
     text.push_str("\t.reg .b64 %table, %totals, %record, %mine;\n\t.reg .b32 %slot, %peer, %all;\n");
     if numbers > 0 {
@@ -279,7 +328,13 @@ fn used(block: &[Statement]) -> BTreeSet<(Class, u8)> {
                 used.extend(condition.as_ref().map(guard));
                 let template = &templates::table()[*template];
                 used.extend(registers(template, choices).into_iter().flatten());
+                used.extend(kept(template, choices));
             }
+            Statement::Access(access) => {
+                used.extend(access.guard.as_ref().map(guard));
+                used.extend(access.registers());
+            }
+            Statement::Split { .. } => {}
             Statement::If { condition, .. } | Statement::Leave { condition, .. } => {
                 used.insert(guard(condition));
             }
@@ -300,6 +355,16 @@ fn used(block: &[Statement]) -> BTreeSet<(Class, u8)> {
     used
 }
 
+/// The registers that get an operand's value as well.
+fn kept<'a>(template: &'a Template, choices: &'a [Choice]) -> impl Iterator<Item = (Class, u8)> + 'a {
+    let open = template.pieces.iter().filter(|piece| piece.is_open()).zip(choices);
+    open.filter_map(|(piece, choice)| {
+        let Choice::Derived(derived) = choice else { return None };
+        let class = bits_class(piece.class()?);
+        derived.keep.map(|number| (class, number % class.info().count))
+    })
+}
+
 /// For each open place of a template the register that stands there. Results of one row are different registers: what
 /// one instruction would leave in a register that it writes twice is not defined.
 fn registers(template: &Template, choices: &[Choice]) -> Vec<Option<(Class, u8)>> {
@@ -308,10 +373,15 @@ fn registers(template: &Template, choices: &[Choice]) -> Vec<Option<(Class, u8)>
     places
         .zip(choices)
         .map(|(piece, choice)| {
-            let class = piece.class()?;
+            let mut class = piece.class()?;
             let number = match choice {
                 Choice::Register(number) => *number,
                 Choice::Counter => 0,
+                Choice::Derived(derived) => {
+                    let Base::Register(number) = derived.base else { return None };
+                    class = if derived.own { class } else { bits_class(class) };
+                    number
+                }
                 _ => return None,
             };
             let count = class.info().count;
@@ -328,38 +398,56 @@ fn registers(template: &Template, choices: &[Choice]) -> Vec<Option<(Class, u8)>
 
 /// Which threads are known to come to a place together.
 #[derive(Clone)]
-struct Here {
+pub struct Here {
     /// The lanes of a warp, as an operand.
-    mask: Option<String>,
+    pub mask: Option<String>,
     /// All 32 of them.
-    full: bool,
+    pub full: bool,
     /// All threads of the block.
-    block: bool,
+    pub block: bool,
+    /// All threads of the warp.
+    pub whole_warp: bool,
+    /// With a lane also those are here whose numbers differ in these bits.
+    pub xor_bits: u32,
+    /// Different where other lanes are here.
+    pub number: u32,
 }
 
 impl Here {
-    const UNKNOWN: Here = Here { mask: None, full: false, block: false };
+    const UNKNOWN: Here =
+        Here { mask: None, full: false, block: false, whole_warp: false, xor_bits: 0, number: 0 };
 }
 
-struct Printer<'p> {
-    program: &'p Program,
+pub struct Printer<'p> {
+    pub program: &'p Program,
     /// The function that is printed; the kernel without one.
-    function: Option<u8>,
+    pub function: Option<u8>,
     called: BTreeSet<u8>,
     text: String,
     /// The numbers of the loops around.
-    loops: Vec<u32>,
+    pub loops: Vec<u32>,
+    /// Those that all threads here run as often as each other.
+    pub together: Vec<u32>,
+    pub tracker: Tracker,
     /// Numbers of statements with labels and registers of their own.
     numbers: u32,
 }
 
 impl<'p> Printer<'p> {
     fn new(program: &'p Program) -> Printer<'p> {
-        let (text, loops) = (String::new(), Vec::new());
-        Printer { program, function: None, called: BTreeSet::new(), text, loops, numbers: 0 }
+        Printer {
+            program,
+            function: None,
+            called: BTreeSet::new(),
+            text: String::new(),
+            loops: Vec::new(),
+            together: Vec::new(),
+            tracker: Tracker::default(),
+            numbers: 0,
+        }
     }
 
-    fn line(&mut self, line: impl AsRef<str>) {
+    pub fn line(&mut self, line: impl AsRef<str>) {
         self.text.push('\t');
         self.text.push_str(line.as_ref());
         self.text.push('\n');
@@ -369,22 +457,25 @@ impl<'p> Printer<'p> {
         let _ = writeln!(self.text, "{name}{number}:");
     }
 
-    fn number(&mut self) -> u32 {
+    pub fn number(&mut self) -> u32 {
         self.numbers += 1;
         self.numbers - 1
     }
 
-    fn block(&mut self, block: &[Statement], here: &Here) {
+    pub fn block(&mut self, block: &[Statement], here: &Here) {
         block.iter().for_each(|statement| self.statement(statement, here));
     }
 
     fn statement(&mut self, statement: &Statement, here: &Here) {
         match statement {
             Statement::Row { guard, template, choices } => self.row(*guard, *template, choices, here),
+            Statement::Access(access) => self.access(access, here),
             Statement::If { condition, then, otherwise } => self.choice(*condition, then, otherwise, here),
+            Statement::Split { bit, then, otherwise } => self.split(*bit, then, otherwise, here),
             Statement::Loop { style, trips, body } => self.repeat(*style, *trips, body, here),
-            Statement::Switch { index, arms } => self.switch(*index, arms),
+            Statement::Switch { index, arms } => self.switch(*index, arms, here),
             Statement::Leave { condition, level, again } => {
+                self.wait_for_copies();
                 let around = self.loops.len().checked_sub(1 + usize::from(*level));
                 let label = match around.map(|i| self.loops[i]) {
                     Some(number) if *again => format!("NEXT{number}"),
@@ -417,7 +508,7 @@ impl<'p> Printer<'p> {
         for (i, (ty, value)) in arguments.iter().enumerate() {
             self.line(format!(".param .{ty} p{i};\n\tst.param.{ty} [p{i}], {value};"));
         }
-        let name = function_name(self.program.seed, function);
+        let name = function_name(self.program, function);
         self.line(format!("call (q), {name}, (p0, p1, p2, p3, p4, p5);"));
         self.line(format!("ld.param.b32 %r{word}, [q];\n\tld.param.b64 %d{long}, [q+8];\n\t}}"));
     }
@@ -427,7 +518,8 @@ impl<'p> Printer<'p> {
         let template = &templates::table()[template];
         let mut text = String::new();
         let mut open = choices.iter().zip(registers(template, choices));
-        for piece in &template.pieces {
+        let (mut before, mut behind, mut derived) = (Vec::new(), Vec::new(), 0);
+        for (i, piece) in template.pieces.iter().enumerate() {
             match (piece, &here.mask) {
                 (Piece::Text(piece), _) => text.push_str(piece),
                 (Piece::Members, Some(mask)) => text.push_str(mask),
@@ -435,6 +527,29 @@ impl<'p> Printer<'p> {
                 (Piece::Block, _) if here.block => {}
                 (Piece::Members | Piece::Full | Piece::Block, _) => return,
                 (piece, _) => match open.next() {
+                    Some((Choice::Derived(choice), register)) => {
+                        let Some(class) = piece.class() else { return };
+                        let source = match (choice.base, register) {
+                            (Base::Register(_), Some((class, number))) => {
+                                format!("%{}{number}", class.info().name)
+                            }
+                            (Base::Constant(bits), _) => bits_class(class).literal(bits),
+                            _ => return,
+                        };
+                        let operand = choice.operand(class, &source, derived, &mut before);
+                        derived += 1;
+                        if let Some(number) = choice.keep {
+                            let info = bits_class(class).info();
+                            let number = number % info.count;
+                            behind.push(format!("mov.{} %{}{number}, {operand};", info.ty, info.name));
+                        }
+                        text.push_str(&operand);
+                        if let Some(number) = choice.plus().filter(|_| {
+                            class != Class::Predicate && takes_sum(&text, template.pieces.get(i + 1))
+                        }) {
+                            let _ = write!(text, "+{number}");
+                        }
+                    }
                     Some((choice, register)) => text.push_str(&self.open(piece, *choice, register)),
                     None => return,
                 },
@@ -445,9 +560,11 @@ impl<'p> Printer<'p> {
             return;
         }
         let guard = guard.filter(|_| !template.is_collective()).map(at).unwrap_or_default();
+        before.iter().for_each(|line| self.line(line));
         for instruction in text.split_inclusive(';') {
             self.line(format!("{guard}{}", instruction.trim()));
         }
+        behind.iter().for_each(|line| self.line(line));
     }
 
     fn open(&self, piece: &Piece, choice: Choice, register: Option<(Class, u8)>) -> String {
@@ -466,8 +583,10 @@ impl<'p> Printer<'p> {
     }
 
     fn choice(&mut self, condition: Guard, then: &[Statement], otherwise: &[Statement], here: &Here) {
+        self.part(here, &[then, otherwise]);
         let number = self.number();
         let (mut yes, mut no) = (Here::UNKNOWN, Here::UNKNOWN);
+        (yes.number, no.number) = (2 * number + 1, 2 * number + 2);
         if let (Some(mask), true) = (&here.mask, is_collective(then) || is_collective(otherwise)) {
             // The lanes that will be on either side.
             let not = if condition.negated { "!" } else { "" };
@@ -479,18 +598,62 @@ impl<'p> Printer<'p> {
         }
         let opposite = Guard { negated: !condition.negated, ..condition };
         self.line(format!("{}bra ELSE{number};", at(opposite)));
-        self.block(then, &yes);
+        self.sides(number, (then, &yes), (otherwise, &no));
+    }
+
+    /// What stands behind the branch to `ELSE`.
+    fn sides(&mut self, number: u32, (then, yes): (&[Statement], &Here), other: (&[Statement], &Here)) {
+        let (otherwise, no) = other;
+        let mut touched = self.side(then, yes);
         if !otherwise.is_empty() {
             self.line(format!("bra END{number};"));
         }
         self.label("ELSE", number);
         if !otherwise.is_empty() {
-            self.block(otherwise, &no);
+            touched.merge(&self.side(otherwise, no));
             self.label("END", number);
         }
+        self.tracker.state.merge(&touched);
+    }
+
+    /// Lanes with a bit of their number go one way, the others another.
+    fn split(&mut self, bit: u8, then: &[Statement], otherwise: &[Statement], here: &Here) {
+        self.part(here, &[then, otherwise]);
+        let (number, bit) = (self.number(), 1u32 << (bit % 5));
+        let lanes = (0..32).filter(|lane| lane & bit != 0).fold(0u32, |mask, lane| mask | 1 << lane);
+        let side = |lanes: u32, register: String, which: u32| {
+            let mask = match here.mask.as_deref() {
+                // A mask that is a number stays one.
+                Some("-1") => Some((format!("{lanes:#x}"), None)),
+                Some(mask) => {
+                    let outer = mask.strip_prefix("0x").and_then(|text| u32::from_str_radix(text, 16).ok());
+                    Some(match outer {
+                        Some(outer) => (format!("{:#x}", outer & lanes), None),
+                        None => (register.clone(), Some(format!("and.b32 {register}, {mask}, {lanes:#x};"))),
+                    })
+                }
+                None => None,
+            };
+            let (mask, line) = mask.unzip();
+            let xor_bits = here.xor_bits & !bit;
+            (Here { mask, xor_bits, number: 2 * number + which, ..Here::UNKNOWN }, line.flatten())
+        };
+        let (yes, first) = side(lanes, format!("%then{number}"), 1);
+        let (no, second) = side(!lanes, format!("%else{number}"), 2);
+        [first, second].into_iter().flatten().for_each(|line| self.line(line));
+        self.line(format!("mov.u32 %tr0, %laneid;\n\tand.b32 %tr0, %tr0, {bit};"));
+        self.line(format!("setp.eq.u32 %again{number}, %tr0, 0;\n\t@%again{number} bra ELSE{number};"));
+        self.sides(number, (then, &yes), (otherwise, &no));
     }
 
     fn repeat(&mut self, style: Style, trips: Trips, body: &[Statement], here: &Here) {
+        self.wait_for_copies();
+        // Threads that enter or leave at different times are not together.
+        let middle = if let Style::Middle(guard) = style { Some(guard) } else { None };
+        let together = !matches!(trips, Trips::Register(_)) && !has_exit(body) && middle.is_none();
+        if !together {
+            self.part(here, &[body]);
+        }
         let number = self.number();
         let trips = match trips {
             Trips::Constant(trips) => trips.to_string(),
@@ -501,11 +664,17 @@ impl<'p> Printer<'p> {
                 }
                 format!("%trips{number}")
             }
+            // A kernel's parameters are not a function's.
+            Trips::Parameter(word) if self.function.is_some() => (word % 4 + 1).to_string(),
+            Trips::Parameter(word) => {
+                self.line(format!("ld.param.u32 %trips{number}, [values+{}];", 4 * (word % 8)));
+                self.line(format!("and.b32 %trips{number}, %trips{number}, 7;"));
+                if style != Style::Top {
+                    self.line(format!("add.u32 %trips{number}, %trips{number}, 1;"));
+                }
+                format!("%trips{number}")
+            }
         };
-        // Threads that enter or leave at different times are not together.
-        let middle = if let Style::Middle(guard) = style { Some(guard) } else { None };
-        let together = !trips.starts_with('%') && !has_exit(body) && middle.is_none();
-        let inside = if together { here } else { &Here::UNKNOWN };
         let (count, again) = (format!("%count{number}"), format!("%again{number}"));
         let first = if style == Style::Down { &trips } else { "0" };
         self.line(format!("mov.u32 {count}, {first};"));
@@ -518,12 +687,17 @@ impl<'p> Printer<'p> {
             self.line(format!("@{again} bra DONE{number};"));
         }
         self.loops.push(number);
-        let (before, behind) = body.split_at(body.len() / 2);
-        self.block(before, inside);
-        if middle.is_some() {
-            self.label("MIDDLE", number);
+        if together {
+            self.iterate_together(number, body, here);
+        } else {
+            let (before, behind) = body.split_at(body.len() / 2);
+            let mut touched = self.side(before, &Here::UNKNOWN);
+            if middle.is_some() {
+                self.label("MIDDLE", number);
+            }
+            touched.merge(&self.side(behind, &Here::UNKNOWN));
+            self.tracker.state.merge(&touched);
         }
-        self.block(behind, inside);
         self.loops.pop();
         self.label("NEXT", number);
         match style {
@@ -545,7 +719,34 @@ impl<'p> Printer<'p> {
         self.label("DONE", number);
     }
 
-    fn switch(&mut self, index: u8, arms: &[Vec<Statement>]) {
+    /// The body of a loop whose iterations all threads here begin together. What is known at its beginning holds before
+    /// the loop and at the end of its body, so it is printed until that is so.
+    fn iterate_together(&mut self, number: u32, body: &[Statement], here: &Here) {
+        self.together.push(number);
+        let (length, numbers) = (self.text.len(), self.numbers);
+        self.tracker.blur();
+        let mut start: State = self.tracker.state.clone();
+        loop {
+            self.block(body, here);
+            self.wait_for_copies();
+            self.tracker.state.swap();
+            let mut both = start.clone();
+            both.merge(&self.tracker.state);
+            if both == start {
+                break;
+            }
+            start = both;
+            self.text.truncate(length);
+            (self.numbers, self.tracker.state) = (numbers, start.clone());
+        }
+        self.tracker.state = start;
+        self.tracker.blur();
+        self.together.pop();
+    }
+
+    fn switch(&mut self, index: u8, arms: &[Vec<Statement>], here: &Here) {
+        self.part(here, &arms.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let mut touched = State::default();
         let number = self.number();
         let labels: Vec<String> = (0..arms.len()).map(|i| format!("ARM{number}_{i}")).collect();
         self.line(format!("WAYS{number}: .branchtargets {};", labels.join(", ")));
@@ -553,20 +754,30 @@ impl<'p> Printer<'p> {
         self.line(format!("brx.idx %tr0, WAYS{number};"));
         for (arm, label) in arms.iter().zip(&labels) {
             let _ = writeln!(self.text, "{label}:");
-            self.block(arm, &Here::UNKNOWN);
+            touched.merge(&self.side(arm, &Here::UNKNOWN));
             self.line(format!("bra END{number};"));
         }
         self.label("END", number);
+        self.tracker.state.merge(&touched);
     }
 }
 
-fn at(guard: Guard) -> String {
+/// May the operand at the end of a text be a sum? Elements of vectors, parts of registers and addresses may not.
+fn takes_sum(text: &str, next: Option<&Piece>) -> bool {
+    let instruction = text.rsplit(';').next().unwrap_or(text);
+    let inside = |open: char, close: char| instruction.rfind(open) > instruction.rfind(close);
+    let part = matches!(next, Some(Piece::OneOf(texts)) if texts.iter().any(|text| text.starts_with('.')));
+    !inside('{', '}') && !inside('[', ']') && !part
+}
+
+pub fn at(guard: Guard) -> String {
     format!("@{}%p{} ", if guard.negated { "!" } else { "" }, guard.register)
 }
 
 fn is_collective(block: &[Statement]) -> bool {
     block.iter().any(|statement| match statement {
         Statement::Row { template, .. } => templates::table()[*template].is_collective(),
+        Statement::Access(_) => true,
         other => other.blocks().into_iter().any(|inner| is_collective(inner)),
     })
 }

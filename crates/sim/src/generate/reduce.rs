@@ -5,6 +5,7 @@
 //! inside of it, guards go, constants become small, registers the first of their class. All of that is repeated until
 //! nothing can be done, which takes a number of tries about proportional to the size of the result.
 
+use super::exchange::{Access, Action, Map};
 use super::{Choice, Program, Statement, Trips};
 
 impl Program {
@@ -154,6 +155,9 @@ fn simpler_parts(statement: &mut Statement, change: usize) -> Edit {
         (Statement::Leave { again, .. }, 3) => *again = false,
         (Statement::Loop { trips, .. }, 0..3) => *trips = Trips::Constant(change as u8 + 1),
         (Statement::Loop { style, .. }, 3) => *style = super::Style::Bottom,
+        (Statement::Split { otherwise, .. }, 0) => otherwise.clear(),
+        (Statement::Split { bit, .. }, 1) => *bit = 0,
+        (Statement::Access(access), change) => return simpler_access(access, change),
         (Statement::Switch { index, .. }, 0) => *index = 0,
         (Statement::Call { arguments, .. }, 0) => *arguments = [0; 3],
         (Statement::Call { results, .. }, 1) => *results = [0; 2],
@@ -162,8 +166,31 @@ fn simpler_parts(statement: &mut Statement, change: usize) -> Edit {
     Edit::Done
 }
 
+fn simpler_access(access: &mut Access, change: usize) -> Edit {
+    match change {
+        0 => access.guard = None,
+        1 => access.always = false,
+        2 => access.order = 0,
+        3 => access.form = 0,
+        4 => access.qualifier = 0,
+        5 => access.shape = 0,
+        6 => access.at = 0,
+        7 => access.field = 0,
+        8 => access.register = 0,
+        9 => access.action = if access.action == Action::Load { Action::Load } else { Action::Store },
+        10 => access.map = Map::Shift(1),
+        11 => access.region = 0,
+        _ => return Edit::NoMore,
+    }
+    Edit::Done
+}
+
 fn simplest(choice: Choice, other_way: bool) -> Choice {
     match choice {
+        Choice::Derived(derived) => match derived.simpler(other_way) {
+            Some(simpler) => Choice::Derived(simpler),
+            None => Choice::Register(u8::from(other_way)),
+        },
         Choice::Register(_) | Choice::Counter => Choice::Register(u8::from(other_way)),
         Choice::Constant(_) => Choice::Constant(u64::from(other_way)),
         // Numbers of a place go in steps from its first, of which only multiples are known here.

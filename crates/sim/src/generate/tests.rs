@@ -19,6 +19,7 @@ fn run(program: &Program) -> Result<Vec<u8>, String> {
     let address = machine.allocate(image(program.seed, program.threads()));
     let (name, parameters) = (program.name(), parameters(address));
     let launch = Launch::new(&name, [program.grid, 1, 1], [program.block, 1, 1], &parameters);
+    let launch = Launch { check_races: true, ..launch };
     machine.run(&launch).map_err(|fault| {
         let line = source.lines().nth((fault.line as usize).saturating_sub(1)).unwrap_or("");
         format!("seed {}: {fault}: {line}", program.seed)
@@ -31,6 +32,24 @@ fn programs_are_well_defined() {
     for seed in 0..300 {
         run(&Program::new(seed)).unwrap_or_else(|error| panic!("{error}"));
     }
+}
+
+/// No fault, and no race on shared memory.
+#[test]
+fn programs_of_all_kinds_are_well_defined() {
+    for kind in Kind::ALL {
+        for seed in 0..150 {
+            run(&Program::of(kind, seed)).unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
+        }
+    }
+}
+
+/// The row that patterns take for additions.
+#[test]
+fn the_first_row_adds() {
+    let pieces = &templates::table()[0].pieces;
+    assert!(matches!(pieces.first(), Some(Piece::Text("add."))));
+    assert!(matches!(pieces.get(1), Some(Piece::OneOf(types)) if types[1] == "u32"));
 }
 
 /// Every row of the table, with several choices, runs.
@@ -50,7 +69,14 @@ fn every_row_runs() {
             };
             let choices = template.pieces.iter().filter(|piece| piece.is_open()).map(choice).collect();
             let row = Statement::Row { guard: None, template: index, choices };
-            let program = Program { seed: 0, grid: 1, block: 32, body: vec![row], functions: Vec::new() };
+            let program = Program {
+                kind: Kind::Operands,
+                seed: 0,
+                grid: 1,
+                block: 32,
+                body: vec![row],
+                functions: Vec::new(),
+            };
             errors.extend(run(&program).err());
         }
     }

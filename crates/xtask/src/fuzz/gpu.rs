@@ -45,24 +45,25 @@ struct Tally {
     differences: BTreeMap<String, BTreeSet<u64>>,
 }
 
-/// Where a worker is in its chunk: the next run is that of a program in one of the ways.
+/// Where a worker is in its chunk: the next run is that of a program, by its number, in one of the ways.
 #[derive(Clone, Copy)]
 struct Place {
-    seed: u64,
+    number: u64,
     way: usize,
 }
 
 pub fn run(campaign: &Campaign, simulator: bool) -> Result<()> {
-    let (start, next) = (Instant::now(), AtomicU64::new(campaign.seeds.start));
+    let numbers = campaign.numbers();
+    let (start, next) = (Instant::now(), AtomicU64::new(numbers.start));
     let tally = Mutex::new(Tally::default());
     let lane = || -> Result<()> {
         let mut supervisor = Supervisor { campaign, simulator, process: None, tally: &tally };
         while start.elapsed() < campaign.time_limit {
             let first = next.fetch_add(CHUNK, Ordering::Relaxed);
-            if first >= campaign.seeds.end {
+            if first >= numbers.end {
                 break;
             }
-            supervisor.chunk(first, (first + CHUNK).min(campaign.seeds.end))?;
+            supervisor.chunk(first, (first + CHUNK).min(numbers.end))?;
         }
         Ok(())
     };
@@ -71,19 +72,19 @@ pub fn run(campaign: &Campaign, simulator: bool) -> Result<()> {
         lanes.into_iter().try_for_each(|lane| lane.join().map_err(|_| "a supervisor panicked")?)
     })?;
     let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let differences = summary(&tally, start.elapsed());
+    let differences = summary(&tally, campaign, start.elapsed());
     if differences == 0 { Ok(()) } else { Err("there are programs that fail".into()) }
 }
 
 /// Prints what happened; how many differences are ours.
-fn summary(tally: &Tally, took: Duration) -> usize {
+fn summary(tally: &Tally, campaign: &Campaign, took: Duration) -> usize {
     let mut ours = 0;
     for (way, runs) in &tally.runs {
         let differ = tally.differences.get(way).map_or(0, BTreeSet::len);
         println!("{way}: {} of {runs} runs equal", *runs as usize - differ);
     }
     for (way, seeds) in &tally.differences {
-        println!("{way} differs: {:?}", seeds.iter().take(SHOWN).collect::<Vec<_>>());
+        println!("{way} differs: {}", campaign.listed(seeds.iter().copied().take(SHOWN)));
         ours += if way == REFERENCE { 0 } else { seeds.len() };
     }
     println!("{:.1} s, {:.1} programs/s", took.as_secs_f32(), tally.programs as f32 / took.as_secs_f32());
@@ -101,13 +102,13 @@ struct Supervisor<'a> {
 impl Supervisor<'_> {
     /// Has these programs run in all ways.
     fn chunk(&mut self, first: u64, end: u64) -> Result<()> {
-        let mut next = Place { seed: first, way: 0 };
+        let mut next = Place { number: first, way: 0 };
         let mut false_starts = 0;
-        while next.seed < end {
+        while next.number < end {
             let before = next;
             let Some(what) = self.listen(&mut next, end)? else { break };
             // The run that the worker was at is accounted for, and so is a start that came to nothing.
-            if (next.seed, next.way) == (before.seed, before.way) {
+            if (next.number, next.way) == (before.number, before.way) {
                 false_starts += 1;
                 if false_starts == FALSE_STARTS {
                     return Err(format!("no worker starts: {what}").into());
@@ -123,7 +124,7 @@ impl Supervisor<'_> {
     fn listen(&mut self, next: &mut Place, end: u64) -> Result<Option<String>> {
         let patience = if self.process.is_some() { PATIENCE } else { PATIENCE + START };
         let mut process = self.process.take().map_or_else(|| self.start(), Ok)?;
-        process.tell(&format!("{} {} {end}", next.seed, next.way));
+        process.tell(&format!("{} {} {end}", next.number, next.way));
         let mut at = None;
         let mut patience = patience;
         loop {
@@ -140,10 +141,10 @@ impl Supervisor<'_> {
             let mut words = line.splitn(4, ' ');
             let (word, numbers) = (words.next(), (words.next(), words.next()));
             let place = match numbers {
-                (Some(seed), Some(way)) => seed.parse().ok().zip(way.parse().ok()),
+                (Some(number), Some(way)) => number.parse().ok().zip(way.parse().ok()),
                 _ => None,
             };
-            let place = place.map(|(seed, way)| Place { seed, way });
+            let place = place.map(|(number, way)| Place { number, way });
             match (word, place) {
                 (Some("begin"), Some(place)) => {
                     *self.tally().runs.entry(way_name(place.way).to_string()).or_default() += 1;
@@ -171,15 +172,17 @@ impl Supervisor<'_> {
             command.args(self.simulator.then_some("--simulator"));
             command.args(self.campaign.reference.then_some("--reference"));
             command.args(["--ways", &self.campaign.ways.join(",")]);
+            let kinds: Vec<_> = self.campaign.kinds.iter().map(|kind| kind.name()).collect();
+            command.args(["--kinds", &kinds.join(",")]);
         });
         Ok(process?)
     }
 
     fn differs(&self, place: Place, what: &str) {
         let way = way_name(place.way);
-        self.tally().differences.entry(way.to_string()).or_default().insert(place.seed);
+        self.tally().differences.entry(way.to_string()).or_default().insert(place.number);
         if way != REFERENCE {
-            println!("{way} seed {}: {what}", place.seed);
+            println!("{way} {}: {what}", self.campaign.listed([place.number]));
         }
     }
 

@@ -9,7 +9,8 @@ mod ptxas;
 mod subject;
 
 use crate::{Result, pressure, shell};
-use sim::generate::{self, Program};
+use sim::generate::{self, Kind, Program};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,11 +22,15 @@ const REFERENCE: &str = "ptxas";
 /// Which programs, how, and where to put those that fail.
 pub struct Campaign {
     seeds: Range<u64>,
+    /// The kinds of programs; each seed gives one of each.
+    kinds: Vec<Kind>,
     jobs: usize,
     time_limit: Duration,
     /// With ptxas's code, too.
     reference: bool,
     keep: PathBuf,
+    /// Failures of one stage that are reduced; of the others the seeds are enough.
+    reduce: usize,
     /// The names of the ways to compile.
     ways: Vec<String>,
 }
@@ -36,7 +41,41 @@ impl Campaign {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let keep = shell::target_dir().join("fuzz");
         let ways = WAYS.iter().map(|way| way.name.to_string()).collect();
-        Campaign { seeds, jobs, time_limit: Duration::MAX, reference: false, keep, ways }
+        let kinds = vec![Kind::Mixed];
+        Campaign { seeds, kinds, jobs, time_limit: Duration::MAX, reference: false, keep, reduce: 2, ways }
+    }
+
+    /// The same programs in other kinds.
+    pub fn with_kinds(self, kinds: &[Kind]) -> Campaign {
+        Campaign { kinds: kinds.to_vec(), ..self }
+    }
+
+    /// Numbers of all programs: those of a seed stand side by side.
+    fn numbers(&self) -> Range<u64> {
+        let kinds = self.kinds.len() as u64;
+        self.seeds.start.saturating_mul(kinds)..self.seeds.end.saturating_mul(kinds)
+    }
+
+    /// The program with a number.
+    fn program(&self, number: u64) -> Program {
+        let (kind, seed) = self.named(number);
+        Program::of(kind, seed)
+    }
+
+    fn named(&self, number: u64) -> (Kind, u64) {
+        let kinds = self.kinds.len().max(1) as u64;
+        let kind = self.kinds.get((number % kinds) as usize).copied().unwrap_or(Kind::Mixed);
+        (kind, number / kinds)
+    }
+
+    /// The programs with these numbers, as seeds by kind.
+    fn listed(&self, numbers: impl IntoIterator<Item = u64>) -> String {
+        let mut seeds: BTreeMap<Kind, BTreeSet<u64>> = BTreeMap::new();
+        for (kind, seed) in numbers.into_iter().map(|number| self.named(number)) {
+            seeds.entry(kind).or_default().insert(seed);
+        }
+        let lists: Vec<_> = seeds.iter().map(|(kind, seeds)| format!("{} {seeds:?}", kind.name())).collect();
+        lists.join(", ")
     }
 
     fn has(&self, way: &Way) -> bool {
@@ -63,7 +102,9 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             Long("time-limit") => campaign.time_limit = Duration::from_secs(arguments.value()?.parse()?),
             Long("reference") => campaign.reference = true,
             Long("keep") => campaign.keep = arguments.value()?.into(),
+            Long("kinds") => campaign.kinds = arguments.value()?.parse_with(kinds)?,
             Long("ways") => campaign.ways = arguments.value()?.parse_with(ways)?,
+            Long("reduce") => campaign.reduce = arguments.value()?.parse()?,
             Long("worker") => worker = true,
             Long("simulator") => simulator = true,
             other => return Err(other.unexpected().into()),
@@ -73,7 +114,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
         "disasm" => disasm(seconds, seed),
         "frontend" => frontend::run(Duration::from_secs(seconds), seed),
         "programs" => programs::run(&campaign),
-        "print" => print(campaign.seeds),
+        "print" => print(&campaign),
         "pressure" => pressure::fuzz(campaign.seeds.start, campaign.seeds.end - campaign.seeds.start),
         "gpu" if worker => gpu::work(&campaign, simulator),
         "gpu" => gpu::run(&campaign, simulator),
@@ -98,9 +139,15 @@ fn ways(text: &str) -> std::result::Result<Vec<String>, String> {
     }
 }
 
+/// Names with commas between them.
+fn kinds(text: &str) -> std::result::Result<Vec<Kind>, String> {
+    text.split(',').map(|name| Kind::find(name).ok_or(format!("no kind is called '{name}'"))).collect()
+}
+
 /// The text of generated programs, to look at or to compile in other ways.
-fn print(seeds: Range<u64>) -> Result<()> {
-    print!("{}", generate::module(&seeds.map(Program::new).collect::<Vec<_>>()));
+fn print(campaign: &Campaign) -> Result<()> {
+    let programs: Vec<Program> = campaign.numbers().map(|number| campaign.program(number)).collect();
+    print!("{}", generate::module(&programs));
     Ok(())
 }
 

@@ -20,9 +20,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Failures of one stage that are reduced; of the others the seeds are enough.
-const REDUCED: usize = 2;
-
 /// What has happened so far.
 #[derive(Default)]
 struct Tally {
@@ -30,7 +27,7 @@ struct Tally {
     /// Code that was run, by the way that it was made.
     runs: BTreeMap<&'static str, u64>,
     not_compared: BTreeMap<String, u64>,
-    /// Seeds of programs that failed, by stage.
+    /// Numbers of programs that failed, by stage.
     failed: BTreeMap<String, Vec<u64>>,
 }
 
@@ -45,7 +42,8 @@ struct Checked {
 /// Checks programs until all are done or time is up.
 pub fn run(campaign: &Campaign) -> Result<()> {
     let ptxas = if campaign.reference { Some(Ptxas::find()?) } else { None };
-    let (start, next) = (Instant::now(), AtomicU64::new(campaign.seeds.start));
+    let numbers = campaign.numbers();
+    let (start, next) = (Instant::now(), AtomicU64::new(numbers.start));
     let tally = Mutex::new(Tally::default());
     let quiet = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -53,11 +51,11 @@ pub fn run(campaign: &Campaign) -> Result<()> {
         for _ in 0..campaign.jobs {
             scope.spawn(|| {
                 while start.elapsed() < campaign.time_limit {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= campaign.seeds.end {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= numbers.end {
                         return;
                     }
-                    one(seed, campaign, ptxas.as_ref(), &tally);
+                    one(number, campaign, ptxas.as_ref(), &tally);
                 }
             });
         }
@@ -70,8 +68,8 @@ pub fn run(campaign: &Campaign) -> Result<()> {
 }
 
 /// Checks a program, and says what is wrong with it.
-fn one(seed: u64, campaign: &Campaign, ptxas: Option<&Ptxas>, tally: &Mutex<Tally>) {
-    let program = Program::new(seed);
+fn one(number: u64, campaign: &Campaign, ptxas: Option<&Ptxas>, tally: &Mutex<Tally>) {
+    let program = campaign.program(number);
     let outcome = check(&program, campaign, ptxas);
     let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
     tally.programs += 1;
@@ -83,11 +81,12 @@ fn one(seed: u64, campaign: &Campaign, ptxas: Option<&Ptxas>, tally: &Mutex<Tall
         }
         Err(failure) => failure,
     };
-    let seeds = tally.failed.entry(failure.stage.clone()).or_default();
-    seeds.push(seed);
-    let reduce = seeds.len() <= REDUCED;
+    let numbers = tally.failed.entry(failure.stage.clone()).or_default();
+    numbers.push(number);
+    let reduce = numbers.len() <= campaign.reduce;
     drop(tally);
-    println!("{}: {}\n    cargo xtask fuzz programs --seeds {seed}", failure.stage, failure.what);
+    let again = format!("fuzz programs --kinds {} --seeds {}", program.kind.name(), program.seed);
+    println!("{}: {}\n    cargo xtask {again}", failure.stage, failure.what);
     if reduce {
         match reduced(&program, &failure, campaign, ptxas) {
             Ok(text) => println!("    {text}"),
@@ -103,10 +102,8 @@ fn summary(tally: &Tally, campaign: &Campaign, seconds: f32) {
     for (why, count) in &tally.not_compared {
         println!("{count} runs not compared, because {why}");
     }
-    for (stage, seeds) in &tally.failed {
-        let mut seeds = seeds.clone();
-        seeds.sort_unstable();
-        println!("{stage}: {} failed: {seeds:?}", seeds.len());
+    for (stage, numbers) in &tally.failed {
+        println!("{stage}: {} failed: {}", numbers.len(), campaign.listed(numbers.iter().copied()));
     }
     let failed = tally.failed.values().map(Vec::len).sum::<usize>();
     let rate = tally.programs as f32 / seconds.max(0.001);

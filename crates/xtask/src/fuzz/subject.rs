@@ -110,6 +110,7 @@ impl Subject<'_> {
         &image[..self.program.memory_bytes().min(image.len())]
     }
 
+    /// What both executors run with. An order of lanes that is to be tried belongs here, so that it is the same for both.
     fn launch<T>(&self, memory: u64, run: impl FnOnce(&Launch) -> T) -> T {
         let (name, parameters) = (self.program.name(), generate::parameters(memory));
         let (grid, block) = ([self.program.grid, 1, 1], [self.program.block, 1, 1]);

@@ -1,13 +1,13 @@
 //! The side of `fuzz gpu` that touches the GPU.
 //!
-//! It reads `SEED WAY END` from its input, runs the programs from SEED to END, the first of them from a way on, and
+//! It reads `NUMBER WAY END` from its input, runs the programs from NUMBER to END, the first of them from a way on, and
 //! writes a line for each thing that its supervisor should know:
 //!
 //! | line | means |
 //! |---|---|
-//! | `begin SEED WAY` | now this runs |
-//! | `wrong SEED WAY what` | memory differs, or there was nothing to run |
-//! | `lost SEED WAY what` | the same, and this process can't use the GPU any more |
+//! | `begin NUMBER WAY` | now this runs |
+//! | `wrong NUMBER WAY what` | memory differs, or there was nothing to run |
+//! | `lost NUMBER WAY what` | the same, and this process can't use the GPU any more |
 //! | `reducing` | still at it |
 //! | `done` | the chunk is |
 
@@ -115,21 +115,27 @@ impl<'w> Worker<'w> {
 
     /// False if the GPU is lost.
     fn chunk(&mut self, first: u64, first_way: usize, end: u64) -> bool {
-        let programs: Vec<Program> = (first..end).map(Program::new).collect();
+        let programs: Vec<Program> = (first..end).map(|number| self.campaign.program(number)).collect();
         let reference = self.ptxas.as_ref().map(|ptxas| ptxas.compile(&generate::module(&programs)));
-        programs.iter().all(|program| {
-            let from = if program.seed == first { first_way } else { 0 };
-            self.program(program, from, reference.as_ref())
+        (first..end).zip(&programs).all(|(number, program)| {
+            let from = if number == first { first_way } else { 0 };
+            self.program(number, program, from, reference.as_ref())
         })
     }
 
-    fn program(&mut self, program: &Program, from: usize, reference: Option<&Result<Vec<u8>>>) -> bool {
+    fn program(
+        &mut self,
+        number: u64,
+        program: &Program,
+        from: usize,
+        reference: Option<&Result<Vec<u8>>>,
+    ) -> bool {
         let wanted = |way: &usize| WAYS.get(*way).is_none_or(|way| self.campaign.has(way));
         for way in (from..WAYS.len() + usize::from(reference.is_some())).filter(wanted) {
-            println!("begin {} {way}", program.seed);
+            println!("begin {number} {way}");
             let Err(trouble) = self.run(program, way, reference) else { continue };
             let (word, what) = (if trouble.lost { "lost" } else { "wrong" }, trouble.what.replace('\n', " "));
-            println!("{word} {} {way} {what}", program.seed);
+            println!("{word} {number} {way} {what}");
             if trouble.lost {
                 return false;
             }
