@@ -20,7 +20,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let divergence = Divergence::new(function, &cfg);
     for header in cfg.headers() {
         let Some(before) =
-            convergent_loops::before(function, &cfg, header).filter(|b| !divergence.is_parted(*b))
+            convergent_loops::preheader(function, &cfg, header).filter(|b| !divergence.is_parted(*b))
         else {
             continue;
         };
