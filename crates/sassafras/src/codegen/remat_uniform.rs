@@ -13,8 +13,8 @@
 //! b: LDG [v1 + u1]                b: u2 = ULDC c[0][x]; LDG [v1 + u2]
 //! ```
 //!
-//! Afterwards a rematerializable uniform value is read in its defining block or in its convergent loop only. Dead
-//! originals are removed. Linear in the code, but for divergence and convergent loops.
+//! Afterwards, in such functions, a rematerializable uniform value is read in its defining block or in its convergent
+//! loop only. Dead originals are removed. Linear in the code, but for divergence and convergent loops.
 
 use crate::analysis::convergent_loops;
 use ori::entity::Entity;

@@ -7,8 +7,9 @@
 //! predecessors'.
 //!
 //! If [`check`] returns `Ok`, every instruction reads the words that its values stand for, no access is wider than its
-//! value, register limits hold, and calls preserve what they must. Linear in the code; the dataflow over slots repeats
-//! until its fixed point, and only where there is a frame.
+//! value, register limits hold, and calls preserve what they must. Not checked: what rematerialized code computes, and
+//! that early clobbers don't overlap with operands. Linear in the code; the dataflow over slots repeats until its fixed
+//! point, and only where there is a frame.
 
 use super::{Limits, reg_limits, undefined};
 use crate::mach::abi::Convention;
