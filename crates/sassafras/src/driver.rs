@@ -215,9 +215,9 @@ fn allocate(
 ) -> Result<inst::Code, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
     let limits = regalloc::Limits::registers(kernel.registers());
-    let code = regalloc::run(&mut kernel.code, limits, enough).map_err(|refusal| match refusal {
-        regalloc::Refusal::Bug(what) => failed(&kernel.code, what),
-        regalloc::Refusal::TooFew { at, registers } => {
+    let code = regalloc::run(&mut kernel.code, limits, enough).map_err(|error| match error {
+        regalloc::Error::Internal(what) => failed(&kernel.code, what),
+        regalloc::Error::TooFewRegisters { at, registers } => {
             let (line, there) = (env.lines.line(at), kernel.registers());
             Failure::of_module(limits::too_few_registers(&kernel.code.name, line, there, registers))
         }

@@ -1,62 +1,64 @@
-//! Zones: blocks between which uniform registers keep what is in them.
+//! Convergent loops: regions in which uniform registers keep their contents from block to block.
 //!
-//! They belong to the warp, not to a thread: where threads have parted, those on one side write over what those on the
-//! other still need. A zone is a loop and the block before it, if
+//! Uniform registers belong to the warp, not to a thread: where threads have diverged, those on one side overwrite what
+//! those on the other still need. A convergent loop is a loop with its preheader, if
 //!
-//! * the threads of a warp that come there run all of it together, up to the last of them that leaves or exits;
+//! * the threads of a warp that reach it run all of it convergently, up to the last of them that leaves or exits;
 //! * those that went elsewhere for good write no uniform registers there;
-//! * nothing runs between the block before and the loop.
+//! * no block runs between the preheader and the loop.
 //!
-//! So a word that a thread has in the block before is what `R2UR` gives all through the loop, and a uniform register
-//! that is written in the zone holds up to where it is read in the zone, whatever the rest of the function does.
+//! So a word that a thread has in the preheader is what `R2UR` gives all through the loop, and a uniform register that
+//! is written in the region holds up to where it is read in the region, whatever the rest of the function does.
+//!
+//! One reachability search per divergent branch without a join.
 
 use ori::divergence::region;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Divergence, File, Function, Terminator};
 
-pub struct Zone {
-    /// The only way into the loop.
-    pub before: Block,
+pub struct ConvergentLoop {
+    /// The only edge into the loop comes from here.
+    pub preheader: Block,
     /// By block: is it in the loop?
-    pub inside: Vec<bool>,
+    pub body: Vec<bool>,
 }
 
-/// The zones of a function: of loops in each other, the outermost that is one.
-pub fn zones(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<Zone> {
-    let mut zones: Vec<Zone> = Vec::new();
-    let apart = apart(function, cfg, divergence);
-    let together = |b: Block| !divergence.is_parted(b) && !apart[b.index()];
+/// The convergent loops of a function: of nested ones the outermost.
+pub fn convergent_loops(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<ConvergentLoop> {
+    let mut convergent_loops: Vec<ConvergentLoop> = Vec::new();
+    let permanently_divergent = permanently_divergent(function, cfg, divergence);
+    let is_convergent = |b: Block| !divergence.is_parted(b) && !permanently_divergent[b.index()];
     for header in cfg.headers() {
-        if zones.iter().any(|z| z.inside[header.index()]) {
+        if convergent_loops.iter().any(|l| l.body[header.index()]) {
             continue;
         }
-        let Some(before) = before(function, cfg, header) else { continue };
-        if together(before) && cfg.natural_loop(header).all(together) {
-            let mut inside = vec![false; function.blocks.len()];
-            cfg.natural_loop(header).for_each(|b| inside[b.index()] = true);
-            zones.push(Zone { before, inside });
+        let Some(preheader) = preheader(function, cfg, header) else { continue };
+        if is_convergent(preheader) && cfg.natural_loop(header).all(is_convergent) {
+            let mut body = vec![false; function.blocks.len()];
+            cfg.natural_loop(header).for_each(|b| body[b.index()] = true);
+            convergent_loops.push(ConvergentLoop { preheader, body });
         }
     }
-    zones
+    convergent_loops
 }
 
-impl Zone {
+impl ConvergentLoop {
     pub fn contains(&self, block: Block) -> bool {
-        block == self.before || self.inside[block.index()]
+        block == self.preheader || self.body[block.index()]
     }
 }
 
-/// The block from which alone a loop is come to, and which leads nowhere else.
-pub fn before(function: &Function, cfg: &Cfg, header: Block) -> Option<Block> {
+/// The only predecessor of a loop from outside, if the loop is its only successor.
+pub fn preheader(function: &Function, cfg: &Cfg, header: Block) -> Option<Block> {
     let mut outside = cfg.preds[header.index()].iter().filter(|p| !cfg.dominates(header, **p));
-    let (before, None) = (*outside.next()?, outside.next()) else { return None };
-    matches!(function.blocks[before].end, Terminator::Jump(_)).then_some(before)
+    let (preheader, None) = (*outside.next()?, outside.next()) else { return None };
+    matches!(function.blocks[preheader].end, Terminator::Jump(_)).then_some(preheader)
 }
 
-/// The blocks that some threads of a warp run while others, whom they don't meet again, run what writes uniform
-/// registers, too.
-pub fn apart(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
-    let mut apart = vec![false; function.blocks.len()];
+/// The blocks that some threads of a warp run while others, with which they never reconverge, run code that writes
+/// uniform registers, too.
+pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
+    let mut permanently_divergent = vec![false; function.blocks.len()];
     for &branch in &cfg.order {
         let Terminator::Branch { predicate, uniform: false, .. } = function.blocks[branch].end else {
             continue;
@@ -69,10 +71,10 @@ pub fn apart(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<boo
             .map(|side| std::iter::once(*side).chain(cfg.reachable_from(*side, None)).collect())
             .collect();
         if sides.iter().all(|side: &Vec<Block>| side.iter().any(|b| writes_uniform(function, *b))) {
-            sides.iter().flatten().for_each(|b| apart[b.index()] = true);
+            sides.iter().flatten().for_each(|b| permanently_divergent[b.index()] = true);
         }
     }
-    apart
+    permanently_divergent
 }
 
 pub fn writes_uniform(function: &Function, block: Block) -> bool {

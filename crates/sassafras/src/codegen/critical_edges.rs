@@ -1,7 +1,12 @@
-//! Splits edges so that moves between blocks have a place.
+//! Critical-edge splitting.
 //!
-//! After this pass an edge that has arguments, or leads to a block with several predecessors, is the only edge out of
-//! its block.
+//! ```text
+//! branch p1, a(v1), b      ==>    branch p1, m, b      (or another block, if b has other predecessors, too)
+//!                                 m: jump a(v1)
+//! ```
+//!
+//! Afterwards an edge that has arguments, or whose target has several predecessors, is the only edge out of its block,
+//! so that moves of the edge can be placed at the end of that block. Linear in the edges.
 
 use crate::context::target::Machine;
 use ori::entity::Entity;

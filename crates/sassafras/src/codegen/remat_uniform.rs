@@ -1,11 +1,20 @@
-//! Uniform registers belong to the warp, not to a thread: where threads have parted, those on one side write over what
-//! those on the other still need.
+//! Rematerialization of uniform values in the block of each use.
 //!
-//! So uniform values don't live from block to block in code that parts of a warp may run, one after the other, while
-//! some of it, or a function that it calls, writes uniform registers, but for loops that the whole warp runs together
-//! (`analysis/convergent_loops.rs`). Constants and words of general registers are brought to the block that reads them, again behind each
-//! call. Within a block a group of threads is not interrupted: one that waits for others in the middle, and reads
-//! uniform registers behind that, becomes two.
+//! Uniform registers belong to the warp, not to a thread: where threads have diverged, those on one side overwrite what
+//! those on the other still need. So no uniform value is live across blocks in code that parts of a warp may run one
+//! after the other, if some of it, or a function that it calls, writes uniform registers; except in convergent loops
+//! (`analysis/convergent_loops.rs`). Constants and words of general registers are rematerialized in the block that
+//! reads them, and again after each call. Within a block a group of threads is not interrupted: a block with a wait
+//! that a uniform register would be live across is split there.
+//!
+//! ```text
+//! a: u1 = ULDC c[0][x]            a: …
+//! …                        ==>    …
+//! b: LDG [v1 + u1]                b: u2 = ULDC c[0][x]; LDG [v1 + u2]
+//! ```
+//!
+//! Afterwards, in such functions, a rematerializable uniform value is read in its defining block or in its convergent
+//! loop only. Dead originals are removed. Linear in the code, but for divergence and convergent loops.
 
 use crate::analysis::convergent_loops;
 use ori::entity::Entity;
@@ -16,64 +25,65 @@ use sass::{M, Op as Name};
 pub fn run(function: &mut Function) -> Result<(), String> {
     let mut cfg = Cfg::new(function);
     let mut divergence = Divergence::new(function, &cfg);
-    if !is_shared(function, &cfg, &divergence) {
+    if !may_be_clobbered(function, &cfg, &divergence) {
         return Ok(());
     }
-    if split(function, &cfg, &divergence) {
+    if split_at_waits(function, &cfg, &divergence) {
         cfg = Cfg::new(function);
         divergence = Divergence::new(function, &cfg);
     }
-    let lasting = Lasting::new(function, &cfg, &divergence);
+    let persistence = Persistence::new(function, &cfg, &divergence);
     let mut definitions: Vec<Option<Inst>> = vec![None; function.values.len()];
     for inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts) {
         let data = &function.insts[*inst];
-        // A word that threads have in common can be taken from any of them.
-        if comes_again(data) && !data.uses().any(|v| divergence.varies(v) || is_uniform(function, v)) {
+        // A word that is the same in all threads can be taken from any of them.
+        if is_rematerializable(data) && !data.uses().any(|v| divergence.varies(v) || is_uniform(function, v))
+        {
             definitions[data.results[0].index()] = Some(*inst);
         }
     }
     for &block in &cfg.order {
-        bring(function, &definitions, &lasting, block);
+        rematerialize(function, &definitions, &persistence, block);
     }
-    drop_unread(function, &cfg);
+    remove_dead(function, &cfg);
     Ok(())
 }
 
-/// Which uniform values last from one block to another.
-struct Lasting {
-    /// The zone that each block belongs to, and the block in which each value was defined.
-    zone: Vec<Option<usize>>,
-    home: Vec<Option<Block>>,
+/// Which uniform values persist from one block to another.
+struct Persistence {
+    /// The convergent loop of each block, and the defining block of each value.
+    region: Vec<Option<usize>>,
+    def_block: Vec<Option<Block>>,
 }
 
-impl Lasting {
-    fn new(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Lasting {
-        let zones = convergent_loops::zones(function, cfg, divergence);
-        let zone = |block: Block| zones.iter().position(|z| z.contains(block));
-        let mut home = vec![None; function.values.len()];
+impl Persistence {
+    fn new(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Persistence {
+        let loops = convergent_loops::convergent_loops(function, cfg, divergence);
+        let region = |block: Block| loops.iter().position(|l| l.contains(block));
+        let mut def_block = vec![None; function.values.len()];
         for &block in &cfg.order {
             let data = &function.blocks[block];
             let results = data.insts.iter().flat_map(|i| &function.insts[*i].results);
-            data.params.iter().chain(results).for_each(|v| home[v.index()] = Some(block));
+            data.params.iter().chain(results).for_each(|v| def_block[v.index()] = Some(block));
         }
-        Lasting { zone: function.blocks.keys().map(zone).collect(), home }
+        Persistence { region: function.blocks.keys().map(region).collect(), def_block }
     }
 
-    fn lasts(&self, value: Value, to: Block) -> bool {
-        let zone = |block: Block| self.zone[block.index()];
-        let home = self.home.get(value.index()).copied().flatten();
-        home.and_then(zone).is_some_and(|z| zone(to) == Some(z))
+    fn persists(&self, value: Value, to: Block) -> bool {
+        let region = |block: Block| self.region[block.index()];
+        let def_block = self.def_block.get(value.index()).copied().flatten();
+        def_block.and_then(region).is_some_and(|r| region(to) == Some(r))
     }
 }
 
-/// Ends blocks that a part of a warp may run where its threads wait for others, if uniform registers are read behind.
-/// Says whether there was one.
-fn split(function: &mut Function, cfg: &Cfg, divergence: &Divergence) -> bool {
-    let apart = convergent_loops::apart(function, cfg, divergence);
+/// Splits divergent blocks after instructions that wait for other threads, if uniform registers are read below. Returns
+/// whether there was one.
+fn split_at_waits(function: &mut Function, cfg: &Cfg, divergence: &Divergence) -> bool {
+    let permanently_divergent = convergent_loops::permanently_divergent(function, cfg, divergence);
     let mut found = false;
-    for &block in cfg.order.iter().filter(|b| divergence.is_parted(**b) || apart[b.index()]) {
+    for &block in cfg.order.iter().filter(|b| divergence.is_parted(**b) || permanently_divergent[b.index()]) {
         let mut block = block;
-        while let Some(at) = lasting_over_wait(function, block) {
+        while let Some(at) = live_across_wait(function, block) {
             let rest = function.block();
             function.blocks[rest].insts = function.blocks[block].insts.split_off(at);
             let jump = Terminator::Jump(Edge { to: rest, args: Vec::new() });
@@ -86,23 +96,23 @@ fn split(function: &mut Function, cfg: &Cfg, divergence: &Divergence) -> bool {
     found
 }
 
-/// The place behind the first wait of a block over which a uniform register would have to last.
-fn lasting_over_wait(function: &Function, block: Block) -> Option<usize> {
+/// The position after the first wait of a block that a uniform register may be live across.
+fn live_across_wait(function: &Function, block: Block) -> Option<usize> {
     let insts = &function.blocks[block].insts;
     let is = |at: usize, op: Name| insts.get(at).is_some_and(|i| function.insts[*i].op == Op::Machine(op));
     let reads = |i: &Inst| function.insts[*i].uses().any(|v| is_uniform(function, v));
     let last = insts.iter().rposition(reads)?;
-    (1..=last).find(|&behind| {
-        let at = behind - 1;
-        // A barrier that the warp comes to together, by the rules of PTX: who waits there meets all the others at this
-        // very place, with the same constants.
-        let aligned = is(at, Name::WARPSYNC) && is(behind, Name::BAR)
+    (1..=last).find(|&next| {
+        let at = next - 1;
+        // A barrier that the warp reaches convergently, by the rules of PTX: all its threads wait at this very
+        // instruction, with the same constants.
+        let aligned = is(at, Name::WARPSYNC) && is(next, Name::BAR)
             || is(at, Name::BAR) && at > 0 && is(at - 1, Name::WARPSYNC);
         !aligned && waits(&function.insts[insts[at]])
     })
 }
 
-/// Do threads wait there for others, who run something else meanwhile? Where threads yield nothing else stands before.
+/// Do threads wait there while others run other code? `YIELD` is not among them: it is the first of its block.
 fn waits(data: &InstData) -> bool {
     match data.op {
         Op::Machine(Name::BAR) => !data.modifiers.contains(&M::ARV),
@@ -111,62 +121,67 @@ fn waits(data: &InstData) -> bool {
     }
 }
 
-/// May uniform registers change between two blocks that threads run one after the other?
-fn is_shared(function: &Function, cfg: &Cfg, divergence: &Divergence) -> bool {
+/// May uniform registers be clobbered between two blocks that a thread runs one after the other?
+fn may_be_clobbered(function: &Function, cfg: &Cfg, divergence: &Divergence) -> bool {
     let writes = |inst: &Inst| function.insts[*inst].results.iter().any(|v| is_uniform(function, *v));
     let calls = |inst: &Inst| matches!(function.insts[*inst].op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
     cfg.order.iter().any(|b| {
         let insts = &function.blocks[*b].insts;
         insts.iter().any(calls) || divergence.is_parted(*b) && insts.iter().any(writes)
-    }) || convergent_loops::apart(function, cfg, divergence).contains(&true)
+    }) || convergent_loops::permanently_divergent(function, cfg, divergence).contains(&true)
 }
 
 fn is_uniform(function: &Function, value: Value) -> bool {
     function.values[value].file == File::UR
 }
 
-/// Can it be computed again wherever it is read?
-fn comes_again(data: &InstData) -> bool {
+/// Can it be recomputed wherever it is read?
+fn is_rematerializable(data: &InstData) -> bool {
     let op = matches!(data.op, Op::Machine(Name::ULDC | Name::LDCU | Name::UMOV | Name::R2UR));
     op && data.guard.is_none() && data.results.len() == 1
 }
 
-/// Computes what a block reads of others in the block itself. `definitions` has what can be computed again.
-fn bring(function: &mut Function, definitions: &[Option<Inst>], lasting: &Lasting, block: Block) {
-    // What the block has of its own or has brought, by what it was.
-    let mut here: FxHashMap<Value, Value> = FxHashMap::default();
+/// Rematerializes in a block the uniform values that it reads from others. `definitions` has the rematerializable ones.
+fn rematerialize(
+    function: &mut Function,
+    definitions: &[Option<Inst>],
+    persistence: &Persistence,
+    block: Block,
+) {
+    // The value in this block for each original one: defined here, or rematerialized.
+    let mut local: FxHashMap<Value, Value> = FxHashMap::default();
     let mut out = Vec::new();
     for inst in std::mem::take(&mut function.blocks[block].insts) {
         let read: Vec<Value> = function.insts[inst].uses().filter(|v| is_uniform(function, *v)).collect();
         for value in read {
-            let known = here.contains_key(&value) || lasting.lasts(value, block);
-            let Some(source) = definitions[value.index()].filter(|_| !known) else { continue };
+            let is_available = local.contains_key(&value) || persistence.persists(value, block);
+            let Some(source) = definitions[value.index()].filter(|_| !is_available) else { continue };
             let (shape, mut data) = (function.values[value], function.insts[source].clone());
             let copy = function.value(shape.file, shape.words);
             data.results[0] = copy;
             data.at = function.insts[inst].at;
             out.push(function.insts.push(data));
-            here.insert(value, copy);
+            local.insert(value, copy);
         }
         for arg in &mut function.insts[inst].args {
             match arg {
-                Arg::Use(u) => u.value = here.get(&u.value).copied().unwrap_or(u.value),
-                Arg::Bank { index: Some(index), .. } => *index = here.get(index).copied().unwrap_or(*index),
+                Arg::Use(u) => u.value = local.get(&u.value).copied().unwrap_or(u.value),
+                Arg::Bank { index: Some(index), .. } => *index = local.get(index).copied().unwrap_or(*index),
                 _ => {}
             }
         }
         if function.insts[inst].op == Op::Pseudo(Pseudo::Call) {
-            here.clear();
+            local.clear();
         }
         let results = function.insts[inst].results.clone();
-        here.extend(results.into_iter().map(|v| (v, v)));
+        local.extend(results.into_iter().map(|v| (v, v)));
         out.push(inst);
     }
     function.blocks[block].insts = out;
 }
 
-/// What was brought elsewhere and is read no more goes.
-fn drop_unread(function: &mut Function, cfg: &Cfg) {
+/// Removes rematerializable instructions without a use.
+fn remove_dead(function: &mut Function, cfg: &Cfg) {
     let mut read = vec![false; function.values.len()];
     for &block in &cfg.order {
         let data = &function.blocks[block];
@@ -177,8 +192,8 @@ fn drop_unread(function: &mut Function, cfg: &Cfg) {
         let mut insts = std::mem::take(&mut function.blocks[block].insts);
         insts.retain(|i| {
             let data = &function.insts[*i];
-            let brought = comes_again(data) && is_uniform(function, data.results[0]);
-            !brought || read[data.results[0].index()]
+            let is_remat = is_rematerializable(data) && is_uniform(function, data.results[0]);
+            !is_remat || read[data.results[0].index()]
         });
         function.blocks[block].insts = insts;
     }

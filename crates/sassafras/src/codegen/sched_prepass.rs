@@ -13,7 +13,7 @@ mod min_pressure;
 
 use crate::context::Context;
 use crate::module::launch_bounds::Occupancy;
-use crate::regalloc::{self, Ceilings, Limits};
+use crate::regalloc::{self, BlockLimits, Limits};
 use dep_graph::{Graph, Latencies};
 use liveness_ahead::Ahead;
 use ori::entity::Entity;
@@ -32,7 +32,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let mut latencies = Latencies::new(context.machine.isa);
     let mut pressure = Pressure::new(function, &cfg, context.occupancy);
     let limits = Limits::registers(context.registers);
-    let ceilings = Ceilings::new(function, &cfg, &limits);
+    let block_limits = BlockLimits::new(function, &cfg, &limits);
     let through = live_through::words(function, &cfg, &live);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     if !calls {
@@ -45,7 +45,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
             continue;
         }
-        let registers = i32::from(limits.usable(ceilings.least(block)));
+        let registers = i32::from(limits.usable(block_limits.min(block)));
         pressure.begin(function, &live, block);
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let insts = pressure.limit(function, insts, registers, through[block.index()]);

@@ -1,11 +1,18 @@
-//! Accumulators of asynchronous products stay together.
+//! Register tuples for wgmma accumulators: scalar words are replaced by one wide value.
 //!
-//! PTX has a register for each word of an accumulator, the machine a run of them that must not move while a product is
-//! in flight. After this pass an accumulator that goes from product to product, through waits and around a loop, is one
-//! value all the way: where words are taken apart only to be put together again, nothing is done, and words that are
-//! parameters of a block only to be put together in it are one parameter.
+//! PTX has a register for each word of an accumulator; the machine has a run of registers that must not move while a
+//! wgmma is in flight. Pack-of-unpack folding and widening of block parameters, iterated:
 //!
-//! Functions without asynchronous products are left alone.
+//! ```text
+//! loop(v1, v2):                            loop(v0):
+//!   v0 = Pack v1, v2; v3 = HGMMA …, v0  ==>  v3 = HGMMA …, v0
+//!   v4, v5 = Unpack v3                       jump loop(v3)
+//!   jump loop(v4, v5)
+//! ```
+//!
+//! Afterwards an accumulator that passes from wgmma to wgmma, through waits and around a loop, is one value all the
+//! way. Functions without wgmma are unchanged. Each iteration is linear, but for widening, which restarts after each
+//! tuple of parameters; a parameter is widened once.
 
 use crate::context::target::Machine;
 use crate::opt::simplify;
@@ -15,18 +22,18 @@ use smallvec::{SmallVec, smallvec};
 
 pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
     let tied = |function: &Function, i: &Inst| function.tied(&function.insts[*i]);
-    let used = |function: &Function| {
+    let accumulators = |function: &Function| {
         let blocks = function.blocks.keys().flat_map(|b| function.blocks[b].insts.iter());
         blocks.filter_map(|i| tied(function, i)).collect::<Vec<Value>>()
     };
-    if used(function).is_empty() {
+    if accumulators(function).is_empty() {
         return Ok(());
     }
-    // Each round brings whole values one step further; a parameter is widened once.
+    // Each iteration propagates wide values one step further; a parameter is widened once.
     loop {
-        whole_landings(function);
-        let folded = fold(function);
-        let widened = widen(function, &used(function));
+        widen_landed(function);
+        let folded = fold_packs(function);
+        let widened = widen(function, &accumulators(function));
         if !folded && !widened {
             break;
         }
@@ -35,14 +42,14 @@ pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
     Ok(())
 }
 
-/// Where a word comes from.
+/// The wide value and index that a word is unpacked from.
 type Origins = FxHashMap<Value, (Value, u8)>;
 
 fn insts(function: &Function) -> impl Iterator<Item = (Block, Inst)> + '_ {
     function.blocks.keys().flat_map(|b| function.blocks[b].insts.iter().map(move |i| (b, *i)))
 }
 
-/// The words that are taken from wider values.
+/// The words that are unpacked from wide values.
 fn origins(function: &Function) -> Origins {
     let mut all = Origins::default();
     for (_, inst) in insts(function) {
@@ -57,7 +64,7 @@ fn origins(function: &Function) -> Origins {
     all
 }
 
-/// The one-word values that arguments are, if all of them are such.
+/// The arguments as one-word values, if all of them are.
 fn words(function: &Function, args: &[Arg]) -> Option<Vec<Value>> {
     let word = |arg: &Arg| match arg {
         Arg::Use(u) if u.is_plain() && function.values[u.value].words == 1 => Some(u.value),
@@ -66,82 +73,82 @@ fn words(function: &Function, args: &[Arg]) -> Option<Vec<Value>> {
     args.iter().map(word).collect()
 }
 
-/// The value that words are all of, in order.
+/// The value whose words these are, all and in order.
 fn whole(function: &Function, origins: &Origins, words: &[Value]) -> Option<Value> {
     let (source, _) = *origins.get(words.first()?)?;
     let in_order = words.iter().enumerate().all(|(i, w)| origins.get(w) == Some(&(source, i as u8)));
     (in_order && usize::from(function.values[source].words) == words.len()).then_some(source)
 }
 
-/// What is put together of all words of a value is that value.
-fn fold(function: &mut Function) -> bool {
+/// A pack of all words of a value is that value.
+fn fold_packs(function: &mut Function) -> bool {
     let origins = origins(function);
-    let mut same: FxHashMap<Value, Value> = FxHashMap::default();
+    let mut replacement: FxHashMap<Value, Value> = FxHashMap::default();
     for (_, inst) in insts(function) {
         let data = &function.insts[inst];
         if data.op != Op::Pseudo(Pseudo::Pack) || data.guard.is_some() {
             continue;
         }
         if let Some(source) = words(function, &data.args).and_then(|w| whole(function, &origins, &w)) {
-            same.insert(data.results[0], source);
+            replacement.insert(data.results[0], source);
         }
     }
-    if same.is_empty() {
+    if replacement.is_empty() {
         return false;
     }
-    let gone = |function: &Function, i: &Inst| {
+    let is_folded = |function: &Function, i: &Inst| {
         let data = &function.insts[*i];
-        data.op == Op::Pseudo(Pseudo::Pack) && data.results.iter().all(|r| same.contains_key(r))
+        data.op == Op::Pseudo(Pseudo::Pack) && data.results.iter().all(|r| replacement.contains_key(r))
     };
-    let find = |mut value: Value| {
-        while let Some(next) = same.get(&value) {
+    let resolve = |mut value: Value| {
+        while let Some(next) = replacement.get(&value) {
             value = *next;
         }
         value
     };
     for block in function.blocks.keys() {
-        let kept: Vec<Inst> =
-            function.blocks[block].insts.iter().copied().filter(|i| !gone(function, i)).collect();
-        kept.iter().for_each(|i| rename(&mut function.insts[*i], &find));
-        function.blocks[block].insts = kept;
+        let rest: Vec<Inst> =
+            function.blocks[block].insts.iter().copied().filter(|i| !is_folded(function, i)).collect();
+        rest.iter().for_each(|i| rename(&mut function.insts[*i], &resolve));
+        function.blocks[block].insts = rest;
         for edge in function.blocks[block].end.edges_mut() {
-            edge.args.iter_mut().for_each(|a| *a = find(*a));
+            edge.args.iter_mut().for_each(|a| *a = resolve(*a));
         }
     }
     true
 }
 
-fn rename(data: &mut InstData, find: &impl Fn(Value) -> Value) {
+fn rename(data: &mut InstData, resolve: &impl Fn(Value) -> Value) {
     for arg in &mut data.args {
         if let Arg::Use(u) = arg {
-            u.value = find(u.value);
+            u.value = resolve(u.value);
         }
     }
     if let Some(guard) = &mut data.guard {
-        guard.kept.iter_mut().for_each(|k| *k = find(*k));
+        guard.kept.iter_mut().for_each(|k| *k = resolve(*k));
     }
 }
 
-/// What lands word by word, though it is all words of a value, lands as a whole.
-fn whole_landings(function: &mut Function) {
+/// A `Landed` of all words of a value, one by one, becomes one of the whole value.
+fn widen_landed(function: &mut Function) {
     let origins = origins(function);
     for block in function.blocks.keys() {
         let mut out = Vec::new();
         for inst in std::mem::take(&mut function.blocks[block].insts) {
             out.push(inst);
             if function.insts[inst].op == Op::Pseudo(Pseudo::Landed) {
-                out.extend(whole_landing(function, &origins, inst));
+                out.extend(widen_landed_inst(function, &origins, inst));
             }
         }
         function.blocks[block].insts = out;
     }
 }
 
-/// Returns the instructions that take the whole values apart again.
-fn whole_landing(function: &mut Function, origins: &Origins, inst: Inst) -> Vec<Inst> {
+/// Returns the instructions that unpack the wide values again.
+fn widen_landed_inst(function: &mut Function, origins: &Origins, inst: Inst) -> Vec<Inst> {
     let data = function.insts[inst].clone();
     let (mut results, mut args): (SmallVec<[Value; 2]>, SmallVec<[Arg; 6]>) = Default::default();
-    let mut apart = Vec::new();
+    let mut unpacks = Vec::new();
     let mut at = 0;
     while at < data.results.len() {
         let first = data.args[at].value().and_then(|v| origins.get(&v));
@@ -161,7 +168,7 @@ fn whole_landing(function: &mut Function, origins: &Origins, inst: Inst) -> Vec<
         let landed = function.value(function.values[source].file, function.values[source].words);
         results.push(landed);
         args.push(source.into());
-        apart.push(function.insts.push(InstData {
+        unpacks.push(function.insts.push(InstData {
             op: Op::Pseudo(Pseudo::Unpack),
             modifiers: smallvec![],
             results: data.results[at..at + count].into(),
@@ -173,21 +180,21 @@ fn whole_landing(function: &mut Function, origins: &Origins, inst: Inst) -> Vec<
     }
     args.extend(data.args[at..].iter().copied());
     (function.insts[inst].results, function.insts[inst].args) = (results, args);
-    apart
+    unpacks
 }
 
-/// Makes one parameter of those that belong together. Did it?
+/// Replaces a run of parameters by one wide parameter. Returns whether there was one.
 fn widen(function: &mut Function, accumulators: &[Value]) -> bool {
     let cfg = Cfg::new(function);
-    let found = handed_on(function, &cfg).or_else(|| put_together(function, &cfg, accumulators));
+    let found = params_of_unpacked(function, &cfg).or_else(|| params_of_pack(function, &cfg, accumulators));
     if let Some((block, words)) = &found {
         widen_params(function, &cfg, *block, words);
     }
     found.is_some()
 }
 
-/// Parameters that get all words of an accumulator from some predecessor.
-fn handed_on(function: &Function, cfg: &Cfg) -> Option<(Block, Vec<Value>)> {
+/// Parameters that get all words of a wide value from some predecessor.
+fn params_of_unpacked(function: &Function, cfg: &Cfg) -> Option<(Block, Vec<Value>)> {
     let origins = origins(function);
     for &block in &cfg.order {
         for edge in function.blocks[block].end.edges() {
@@ -204,8 +211,8 @@ fn handed_on(function: &Function, cfg: &Cfg) -> Option<(Block, Vec<Value>)> {
     None
 }
 
-/// Parameters that are put together to an accumulator, or to another parameter.
-fn put_together(function: &Function, cfg: &Cfg, accumulators: &[Value]) -> Option<(Block, Vec<Value>)> {
+/// Parameters that are packed to an accumulator, or to the argument of an edge.
+fn params_of_pack(function: &Function, cfg: &Cfg, accumulators: &[Value]) -> Option<(Block, Vec<Value>)> {
     for (_, inst) in insts(function) {
         let data = &function.insts[inst];
         let wanted = |r: &Value| accumulators.contains(r) || is_argument(function, *r);
@@ -222,7 +229,7 @@ fn put_together(function: &Function, cfg: &Cfg, accumulators: &[Value]) -> Optio
     None
 }
 
-/// Is it handed to a block?
+/// Is it an argument of an edge?
 fn is_argument(function: &Function, value: Value) -> bool {
     function.blocks.keys().any(|b| function.blocks[b].end.edges().iter().any(|e| e.args.contains(&value)))
 }
@@ -240,27 +247,27 @@ fn widen_params(function: &mut Function, cfg: &Cfg, block: Block, words: &[Value
         at: 0,
     };
     let params = function.blocks[block].params.clone();
-    let places: Vec<usize> = words.iter().filter_map(|w| params.iter().position(|p| p == w)).collect();
+    let indices: Vec<usize> = words.iter().filter_map(|w| params.iter().position(|p| p == w)).collect();
     for &pred in &cfg.preds[block.index()] {
         let mut end = std::mem::replace(&mut function.blocks[pred].end, ori::Terminator::Exit);
         for edge in end.edges_mut() {
             if edge.to != block || edge.args.len() != params.len() {
                 continue;
             }
-            let together = function.value(file, count);
-            let args = places.iter().map(|p| Arg::from(edge.args[*p])).collect();
-            let inst = function.insts.push(pseudo(Pseudo::Pack, smallvec![together], args));
+            let tuple = function.value(file, count);
+            let args = indices.iter().map(|i| Arg::from(edge.args[*i])).collect();
+            let inst = function.insts.push(pseudo(Pseudo::Pack, smallvec![tuple], args));
             function.blocks[pred].insts.push(inst);
-            let mut place = 0..;
-            edge.args.retain(|_| place.next().is_some_and(|p| !places.contains(&p)));
-            edge.args.push(together);
+            let mut index = 0..;
+            edge.args.retain(|_| index.next().is_some_and(|i| !indices.contains(&i)));
+            edge.args.push(tuple);
         }
         function.blocks[pred].end = end;
     }
-    let together = function.value(file, count);
+    let tuple = function.value(file, count);
     function.blocks[block].params.retain(|p| !words.contains(p));
-    function.blocks[block].params.push(together);
-    let apart = pseudo(Pseudo::Unpack, words.into(), smallvec![together.into()]);
-    let apart = function.insts.push(apart);
-    function.blocks[block].insts.insert(0, apart);
+    function.blocks[block].params.push(tuple);
+    let unpack = pseudo(Pseudo::Unpack, words.into(), smallvec![tuple.into()]);
+    let unpack = function.insts.push(unpack);
+    function.blocks[block].insts.insert(0, unpack);
 }

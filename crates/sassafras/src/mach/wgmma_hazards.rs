@@ -17,7 +17,7 @@
 
 use crate::context::target::Machine;
 use crate::mach::inst::{Code, Line, Origin};
-use crate::regalloc::reg_set::Registers;
+use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function};
 use sass::{Inst, Kind, M, Op, Role};
@@ -28,8 +28,8 @@ const GROUPS: usize = 8;
 /// What lines read and write. What a product adds to is what it writes: it counts as that alone.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Access {
-    reads: Registers,
-    writes: Registers,
+    reads: RegSet,
+    writes: RegSet,
 }
 
 impl Access {
@@ -147,9 +147,9 @@ fn access(line: &Line, machine: &Machine) -> Result<Access, String> {
     let accumulator = read.iter().rposition(|r| is_product(line.op) && written.iter().any(|w| same(r, w)));
     let mut access = Access::default();
     for (_, register) in read.iter().enumerate().filter(|(i, _)| Some(*i) != accumulator) {
-        access.reads.add(Registers::of(register.first, register.count));
+        access.reads.add(RegSet::of(register.first, register.count));
     }
-    written.iter().for_each(|w| access.writes.add(Registers::of(w.first, w.count)));
+    written.iter().for_each(|w| access.writes.add(RegSet::of(w.first, w.count)));
     Ok(access)
 }
 

@@ -1,20 +1,25 @@
-//! What is read in uniform registers is computed there: descriptors of asynchronous products, operands of tensor copies.
+//! Uniform datapath selection for wgmma descriptors and operands of tensor copies.
 //!
-//! A product reads descriptors from uniform registers; `R2UR` brings them there, a word each, from some thread. All
-//! threads of the warp come to a product together, so within its block each `R2UR` takes the word of the same thread,
-//! and `R2UR(a + b)` is `R2UR(a) + R2UR(b)`. This pass walks from each `R2UR` in a block with products towards the
-//! words that it depends on, as long as
+//! A wgmma reads descriptors from uniform registers; `R2UR` moves them there, a word each, from some thread. A warp
+//! reaches a wgmma convergently, so within its block each `R2UR` takes the word of the same thread, and `R2UR(a + b)`
+//! is `R2UR(a) + R2UR(b)`. The pass walks from each `R2UR` in a block with wgmma up the definitions of its operand, as
+//! long as
 //!
-//! * the operation has a uniform twin with a form for these operands;
-//! * at most one word has to be brought over that wasn't before;
-//! * it stands in the same block, or is one step away: descriptors that don't change in a loop are often the sum of a
-//!   common base and a constant, and would take two registers each all through the loop.
+//! * the operation has a uniform counterpart with a form for these operands;
+//! * at most one word has to be moved that wasn't before;
+//! * it is in the same block, or one step away: loop-invariant descriptors are often the sum of a common base and a
+//!   constant, and would take two registers each all through the loop.
 //!
-//! This is done in the block of the product, and of what it needs from elsewhere in a loop that the whole warp runs
-//! together, there, too (`carried.rs`): no uniform value lives where threads may have parted.
+//! ```text
+//! v2 = IADD3 v1, 64, RZ           u1 = R2UR v1              once for all descriptors
+//! u2 = R2UR v2             ==>    u2 = UIADD3 u1, 64, URZ
+//! ```
 //!
-//! What is a constant by then becomes one. The same is done for the predicate that tells whether a product adds to its
-//! accumulator. Descriptors of neighbouring products differ by a constant: they cost a sum each in place of a move.
+//! What it needs from outside of the block in a convergent loop is computed there, too (`carried.rs`): no uniform value
+//! is live where threads may have diverged. Constants become immediates, and the scale predicate of a wgmma is folded
+//! if it is constant. Descriptors of neighbouring wgmmas cost an addition each in place of a move.
+//!
+//! Linear in the instructions, times the walk, which is bounded by [`MAX_DEPTH`].
 
 mod before_wait;
 mod carried;
@@ -26,18 +31,18 @@ use crate::codegen::legalize;
 use crate::context::Context;
 use crate::context::target::Machine;
 use crate::opt::simplify;
-use carried::{Carried, base_of_sum};
+use carried::{LoopUniforms, base_of_sum};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Divergence, File, Function, Inst, InstData, Op, Pseudo, Value, eval};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, Op as Name};
 use smallvec::{SmallVec, smallvec};
 
-/// How far to walk from a descriptor.
-const DEPTH: usize = 12;
+/// How many definitions to walk up from a descriptor.
+const MAX_DEPTH: usize = 12;
 
-/// Operations that mean the same on uniform registers.
-const TWINS: &[(Name, Name)] = &[
+/// Operations with the same semantics on uniform registers.
+const UNIFORM_COUNTERPARTS: &[(Name, Name)] = &[
     (Name::IADD3, Name::UIADD3),
     (Name::IMAD, Name::UIMAD),
     (Name::ISETP, Name::UISETP),
@@ -49,8 +54,8 @@ const TWINS: &[(Name, Name)] = &[
     (Name::SHF, Name::USHF),
 ];
 
-/// An operation done in uniform registers, if the machine has a form for that.
-fn twin(
+/// The uniform counterpart of an operation, if the machine has a form for these operands.
+fn uniform_form(
     function: &Function,
     machine: &Machine,
     data: &InstData,
@@ -58,13 +63,13 @@ fn twin(
     args: SmallVec<[Arg; 6]>,
 ) -> Option<InstData> {
     let Op::Machine(op) = data.op else { return None };
-    let name = TWINS.iter().find(|(name, _)| *name == op).filter(|_| data.guard.is_none())?.1;
+    let name = UNIFORM_COUNTERPARTS.iter().find(|(name, _)| *name == op).filter(|_| data.guard.is_none())?.1;
     let mut new = InstData { op: Op::Machine(name), results, args, ..data.clone() };
     legalize::constant_second(&mut new);
     legalize::is_legal(function, machine, &new).then_some(new)
 }
 
-/// The arguments of a uniform twin; `of` says what words and predicates are there.
+/// The arguments of a uniform counterpart; `of` maps words and predicates.
 fn uniform_args(
     data: &InstData,
     mut of: impl FnMut(&ori::Use) -> Option<Value>,
@@ -77,8 +82,8 @@ fn uniform_args(
     data.args.iter().map(arg).collect()
 }
 
-/// A uniform value of the same shape.
-fn twin_value(function: &mut Function, value: Value) -> Value {
+/// A new uniform value of the same shape.
+fn uniform_value(function: &mut Function, value: Value) -> Value {
     match function.values[value] {
         data if data.file == File::P => function.value(File::UP, 1),
         data => function.value(File::UR, data.words),
@@ -86,31 +91,33 @@ fn twin_value(function: &mut Function, value: Value) -> Value {
 }
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    if !function.blocks.keys().any(|b| brings(function, b) || has_product(function, b)) {
+    if !function.blocks.keys().any(|b| has_r2ur(function, b) || has_wgmma(function, b)) {
         return Ok(());
     }
     let cfg = Cfg::new(function);
     let divergence = Divergence::new(function, &cfg);
-    let zones = convergent_loops::zones(function, &cfg, &divergence);
+    let loops = convergent_loops::convergent_loops(function, &cfg, &divergence);
     let definitions = function.definitions();
     let mut done = vec![false; function.blocks.len()];
-    for zone in zones.iter().filter(|_| context.fuel.burn()) {
-        let is_inside = |b: &Block| zone.inside[b.index()] && brings(function, *b);
+    for convergent_loop in loops.iter().filter(|_| context.fuel.burn()) {
+        let is_inside = |b: &Block| convergent_loop.body[b.index()] && has_r2ur(function, *b);
         let blocks: Vec<Block> = cfg.order.iter().copied().filter(is_inside).collect();
         if blocks.is_empty() {
             continue;
         }
-        let mut carried = Carried::new(function, context.machine, (&cfg, &definitions), zone);
+        let mut loop_uniforms =
+            LoopUniforms::new(function, context.machine, (&cfg, &definitions), convergent_loop);
         for &block in &blocks {
-            Here::new(function, context.machine, &definitions, block, Some(&mut carried)).run();
+            BlockRewriter::new(function, context.machine, &definitions, block, Some(&mut loop_uniforms))
+                .run();
             done[block.index()] = true;
         }
-        carried.finish(function);
-        factors::run(function, context.machine, (&cfg, &definitions), zone);
+        loop_uniforms.insert_code(function);
+        factors::run(function, context.machine, (&cfg, &definitions), convergent_loop);
     }
     for &block in &cfg.order {
-        if !done[block.index()] && has_product(function, block) {
-            Here::new(function, context.machine, &definitions, block, None).run();
+        if !done[block.index()] && has_wgmma(function, block) {
+            BlockRewriter::new(function, context.machine, &definitions, block, None).run();
             done[block.index()] = true;
         }
     }
@@ -119,70 +126,79 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     }
     simplify::run(function)?;
     let cfg = Cfg::new(function);
-    zones.iter().for_each(|zone| before_wait::run(function, &cfg, zone));
+    loops.iter().for_each(|convergent_loop| before_wait::run(function, &cfg, convergent_loop));
     Ok(())
 }
 
-/// Does a block bring words to uniform registers?
-fn brings(function: &Function, block: Block) -> bool {
+/// Does a block move words to uniform registers?
+fn has_r2ur(function: &Function, block: Block) -> bool {
     let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
-    insts.any(is_plain_bring)
+    insts.any(is_plain_r2ur)
 }
 
-/// Is it `R2UR` of a word, with no predicate beside?
-fn is_plain_bring(data: &InstData) -> bool {
+/// Is it `R2UR` of a word, without a predicate result?
+fn is_plain_r2ur(data: &InstData) -> bool {
     let plain = data.guard.is_none() && data.modifiers.is_empty() && data.results.len() == 1;
     data.op == Op::Machine(Name::R2UR) && plain
 }
 
-fn has_product(function: &Function, block: Block) -> bool {
+fn has_wgmma(function: &Function, block: Block) -> bool {
     let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
-    insts.any(|data| function.tied(data).is_some() || is_product(data))
+    insts.any(|data| function.tied(data).is_some() || is_wgmma(data))
 }
 
-fn has_twin(data: &InstData) -> bool {
-    TWINS.iter().any(|(name, _)| data.op == Op::Machine(*name))
+fn has_uniform_counterpart(data: &InstData) -> bool {
+    UNIFORM_COUNTERPARTS.iter().any(|(name, _)| data.op == Op::Machine(*name))
 }
 
-fn is_product(data: &InstData) -> bool {
+fn is_wgmma(data: &InstData) -> bool {
     matches!(data.op, Op::Machine(Name::HGMMA | Name::IGMMA | Name::QGMMA | Name::BGMMA))
 }
 
-/// A block that is rewritten.
-struct Here<'a, 'b> {
+/// Rewrites one block.
+struct BlockRewriter<'a, 'b> {
     function: &'a mut Function,
     machine: &'static Machine,
     definitions: &'a Definitions,
     block: Block,
-    /// Twins that hold all through the loop around.
-    carried: Option<&'a mut Carried<'b>>,
-    /// The uniform twins of words that have been brought over or computed so far.
+    /// Uniform counterparts that are valid all through the enclosing loop.
+    loop_uniforms: Option<&'a mut LoopUniforms<'b>>,
+    /// The uniform counterparts of words so far.
     known: FxHashMap<(Value, u8), Value>,
-    /// The sums among them that a product has.
-    given: FxHashSet<Value>,
+    /// The sums among them that are a descriptor already.
+    used_sums: FxHashSet<Value>,
     out: Vec<Inst>,
 }
 
-impl<'a, 'b> Here<'a, 'b> {
+impl<'a, 'b> BlockRewriter<'a, 'b> {
     fn new(
         function: &'a mut Function,
         machine: &'static Machine,
         definitions: &'a Definitions,
         block: Block,
-        carried: Option<&'a mut Carried<'b>>,
-    ) -> Here<'a, 'b> {
-        let (known, given) = (FxHashMap::default(), FxHashSet::default());
-        Here { function, machine, definitions, block, carried, known, given, out: Vec::new() }
+        loop_uniforms: Option<&'a mut LoopUniforms<'b>>,
+    ) -> BlockRewriter<'a, 'b> {
+        let (known, used_sums) = (FxHashMap::default(), FxHashSet::default());
+        BlockRewriter {
+            function,
+            machine,
+            definitions,
+            block,
+            loop_uniforms,
+            known,
+            used_sums,
+            out: Vec::new(),
+        }
     }
 
     fn run(mut self) {
         for inst in std::mem::take(&mut self.function.blocks[self.block].insts) {
             let data = self.function.insts[inst].clone();
             match data.op {
-                _ if is_plain_bring(&data) => self.bring(inst, &data),
+                _ if is_plain_r2ur(&data) => self.rewrite_r2ur(inst, &data),
                 _ => {
-                    if is_product(&data) {
-                        self.function.insts[inst].args = self.known_scale(&data);
+                    if is_wgmma(&data) {
+                        self.function.insts[inst].args = self.fold_scale_predicate(&data);
                     }
                     self.out.push(inst);
                 }
@@ -192,13 +208,13 @@ impl<'a, 'b> Here<'a, 'b> {
     }
 
     /// Replaces an `R2UR`.
-    fn bring(&mut self, inst: Inst, data: &InstData) {
+    fn rewrite_r2ur(&mut self, inst: Inst, data: &InstData) {
         let word = data.args.first().and_then(|arg| self.word(arg));
-        let uniform = match data.args.first().and_then(|arg| self.constant(arg, DEPTH)) {
+        let uniform = match data.args.first().and_then(|arg| self.constant(arg, MAX_DEPTH)) {
             Some(constant) => Some(Arg::Imm(constant.into())),
             None => {
-                let shared = word.and_then(|word| self.uniform(word, DEPTH, data.at));
-                shared.map(|value| self.own(value, data.at).into())
+                let shared = word.and_then(|word| self.uniform_word(word, MAX_DEPTH, data.at));
+                shared.map(|value| self.private_copy(value, data.at).into())
             }
         };
         match uniform {
@@ -219,12 +235,13 @@ impl<'a, 'b> Here<'a, 'b> {
         self.out.push(inst);
     }
 
-    /// A value of its own with the same bits. Products take their descriptors side by side in four registers: what two of
-    /// them share would have to be moved, and the rest with it.
-    fn own(&mut self, value: Value, at: u32) -> Value {
-        let made = self.out.iter().rev().find(|i| self.function.insts[**i].results.first() == Some(&value));
-        let sum = made.map(|i| &self.function.insts[*i]).filter(|d| d.op == Op::Machine(Name::UIADD3));
-        if sum.is_some() && self.given.insert(value) {
+    /// A copy for one use. A wgmma takes its descriptors as a tuple of four registers: a value that two of them share
+    /// would have to be moved, and the rest of the tuple with it.
+    fn private_copy(&mut self, value: Value, at: u32) -> Value {
+        let definition =
+            self.out.iter().rev().find(|i| self.function.insts[**i].results.first() == Some(&value));
+        let sum = definition.map(|i| &self.function.insts[*i]).filter(|d| d.op == Op::Machine(Name::UIADD3));
+        if sum.is_some() && self.used_sums.insert(value) {
             return value;
         }
         let mut new = sum.cloned().unwrap_or_else(|| {
@@ -236,12 +253,12 @@ impl<'a, 'b> Here<'a, 'b> {
             let data = self.function.values[*result];
             *result = self.function.value(data.file, data.words);
         }
-        let own = new.results[0];
+        let copy = new.results[0];
         self.out.push(self.function.insts.push(new));
-        own
+        copy
     }
 
-    /// The word of a value that an argument is, looking through packs. Nothing may be done to it on the way in.
+    /// The word of a value that an argument is, looking through packs. The use must be plain (not negated or the like).
     fn word(&self, arg: &Arg) -> Option<(Value, u8)> {
         let Arg::Use(u) = arg else { return None };
         let whole = u.part.is_none() && self.function.values[u.value].words == 1;
@@ -268,7 +285,7 @@ impl<'a, 'b> Here<'a, 'b> {
         data.guard.is_none().then_some((block, data))
     }
 
-    /// The bits of a word or predicate that is a constant.
+    /// The value of a constant word or predicate.
     fn constant(&self, arg: &Arg, depth: usize) -> Option<u32> {
         let u = match arg {
             Arg::Imm(n) => return Some(*n as u32),
@@ -296,8 +313,8 @@ impl<'a, 'b> Here<'a, 'b> {
     fn constant_predicate(&self, value: Value, depth: usize) -> Option<u32> {
         let (_, data) = self.definition(value)?;
         match data.op {
-            Op::Machine(Name::IADD3) => (!self.carries(data, depth)).then_some(0),
-            // The second result, which nobody wants, is `PT` before the arguments.
+            Op::Machine(Name::IADD3) => (!self.may_carry(data, depth)).then_some(0),
+            // The second result, unused, is `PT` before the arguments.
             Op::Machine(Name::PLOP3) if data.results.len() == 1 => {
                 self.evaluate(data, 1, depth)?.predicate(0).map(u32::from)
             }
@@ -305,7 +322,7 @@ impl<'a, 'b> Here<'a, 'b> {
         }
     }
 
-    /// The results of an operation whose arguments, from one on, are constants.
+    /// The results of an operation whose arguments from `first` on are constants.
     fn evaluate(&self, data: &InstData, first: usize, depth: usize) -> Option<eval::Results> {
         let Op::Machine(op) = data.op else { return None };
         let args: Option<Vec<eval::Arg>> =
@@ -323,13 +340,13 @@ impl<'a, 'b> Here<'a, 'b> {
         Some(if negated { bits.neg() } else { bits })
     }
 
-    /// May a sum be too large for its word?
-    fn carries(&self, sum: &InstData, depth: usize) -> bool {
+    /// May a sum carry out of its word?
+    fn may_carry(&self, sum: &InstData, depth: usize) -> bool {
         let bounds: Option<Vec<u64>> = sum.args.iter().map(|a| self.bound(a, depth - 1)).collect();
         bounds.is_none_or(|b| b.iter().sum::<u64>() > u32::MAX.into())
     }
 
-    /// The largest number that a word can be, if something is known about it.
+    /// An upper bound of a word, if one is known.
     fn bound(&self, arg: &Arg, depth: usize) -> Option<u64> {
         if let Some(constant) = self.constant(arg, depth) {
             return Some(constant.into());
@@ -348,25 +365,25 @@ impl<'a, 'b> Here<'a, 'b> {
         }
     }
 
-    /// The uniform twin of a word; `None` if it has to be brought over as it is.
-    fn uniform(&mut self, word: (Value, u8), depth: usize, at: u32) -> Option<Value> {
+    /// The uniform counterpart of a word; `None` if the word has to be moved as it is.
+    fn uniform_word(&mut self, word: (Value, u8), depth: usize, at: u32) -> Option<Value> {
         if let Some(known) = self.known.get(&word) {
             return Some(*known);
         }
-        if let Some(carried) = self.carried(word) {
-            return Some(carried);
+        if let Some(loop_uniforms) = self.loop_uniform(word) {
+            return Some(loop_uniforms);
         }
         let (block, data) = self.definition(word.0).filter(|_| depth > 0)?;
         let one_word = self.function.values[word.0].words == 1;
         let depth = if block == self.block { depth - 1 } else { 0 };
-        let data = Some(data.clone()).filter(|d| one_word && has_twin(d))?;
+        let data = Some(data.clone()).filter(|d| one_word && has_uniform_counterpart(d))?;
         let args = self.uniform_args(&data, depth, at)?;
-        // On the way around the loop this one may have been met, too.
-        if let Some(carried) = self.carried.as_ref().and_then(|c| c.known.get(&word)) {
-            return Some(*carried);
+        // The recursion around the loop may have reached this word, too.
+        if let Some(loop_uniforms) = self.loop_uniforms.as_ref().and_then(|c| c.known.get(&word)) {
+            return Some(*loop_uniforms);
         }
-        let results = data.results.iter().map(|v| twin_value(self.function, *v)).collect();
-        let new = InstData { at, ..twin(self.function, self.machine, &data, results, args)? };
+        let results = data.results.iter().map(|v| uniform_value(self.function, *v)).collect();
+        let new = InstData { at, ..uniform_form(self.function, self.machine, &data, results, args)? };
         data.results.iter().zip(&new.results).for_each(|(old, new)| {
             self.known.insert((*old, 0), *new);
         });
@@ -374,29 +391,29 @@ impl<'a, 'b> Here<'a, 'b> {
         self.known.get(&word).copied()
     }
 
-    /// The twin of a word that holds all through the loop. Words of this block that have none so far, and sums with a
-    /// constant of what the loop doesn't change, are computed here.
-    fn carried(&mut self, word: (Value, u8)) -> Option<Value> {
+    /// The uniform counterpart of a word that is valid all through the loop. Words of this block that have none so far,
+    /// and sums of a loop invariant and a constant, are computed here.
+    fn loop_uniform(&mut self, word: (Value, u8)) -> Option<Value> {
         let definition = self.definition(word.0);
         let is_here = definition.is_some_and(|(block, _)| block == self.block);
         let is_sum = definition.is_some_and(|(_, data)| base_of_sum(data).is_some());
-        let carried = self.carried.as_mut()?;
-        if is_here || is_sum && carried.is_outside(word.0) {
-            return carried.known.get(&word).copied();
+        let loop_uniforms = self.loop_uniforms.as_mut()?;
+        if is_here || is_sum && loop_uniforms.is_outside(word.0) {
+            return loop_uniforms.known.get(&word).copied();
         }
-        carried.twin(self.function, word)
+        loop_uniforms.uniform(self.function, word)
     }
 
     fn uniform_args(&mut self, data: &InstData, depth: usize, at: u32) -> Option<SmallVec<[Arg; 6]>> {
         let mut args: SmallVec<[Arg; 6]> = SmallVec::new();
-        let mut brought = None;
+        let mut moved = None;
         for (i, arg) in data.args.iter().enumerate() {
             let Arg::Use(u) = arg else {
                 args.push(if let Arg::Zero(_) = arg { Arg::Zero(File::UR) } else { *arg });
                 continue;
             };
             let plain = Arg::Use(ori::Use { negated: false, inverted: false, ..*u });
-            if let Some(constant) = self.constant(&plain, DEPTH) {
+            if let Some(constant) = self.constant(&plain, MAX_DEPTH) {
                 args.push(self.constant_arg(u, constant)?);
                 continue;
             }
@@ -404,10 +421,10 @@ impl<'a, 'b> Here<'a, 'b> {
                 File::P => (u.value, 0),
                 _ => self.word(&plain)?,
             };
-            let new = match self.uniform(word, depth, at) {
+            let new = match self.uniform_word(word, depth, at) {
                 Some(new) => new,
-                None if brought.is_none() && self.function.values[u.value].file == File::R => {
-                    brought = Some((i, word));
+                None if moved.is_none() && self.function.values[u.value].file == File::R => {
+                    moved = Some((i, word));
                     args.push(Arg::Zero(File::UR));
                     continue;
                 }
@@ -415,15 +432,15 @@ impl<'a, 'b> Here<'a, 'b> {
             };
             args.push(Arg::Use(ori::Use { value: new, part: None, ..*u }));
         }
-        if let Some((i, word)) = brought {
+        if let Some((i, word)) = moved {
             let Arg::Use(u) = data.args[i] else { return None };
-            let value = self.bring_word(word, at);
+            let value = self.move_word(word, at);
             args[i] = Arg::Use(ori::Use { value, part: None, ..u });
         }
         Some(args)
     }
 
-    /// A constant in place of a use: one that is changed on the way in must be zero, or a predicate.
+    /// A constant for a use: with a negated or inverted use it must be zero, or a predicate.
     fn constant_arg(&self, u: &ori::Use, constant: u32) -> Option<Arg> {
         match (self.function.values[u.value].file, constant) {
             (File::P, bit) => Some(Arg::True((bit == 1) != u.negated)),
@@ -433,10 +450,10 @@ impl<'a, 'b> Here<'a, 'b> {
         }
     }
 
-    fn bring_word(&mut self, word: (Value, u8), at: u32) -> Value {
-        let carried = self.carried.as_mut().and_then(|c| c.twin(self.function, word));
-        if let Some(carried) = carried {
-            return carried;
+    fn move_word(&mut self, word: (Value, u8), at: u32) -> Value {
+        let loop_uniforms = self.loop_uniforms.as_mut().and_then(|c| c.uniform(self.function, word));
+        if let Some(loop_uniforms) = loop_uniforms {
+            return loop_uniforms;
         }
         let value = self.function.value(File::UR, 1);
         let data = InstData {
@@ -452,14 +469,14 @@ impl<'a, 'b> Here<'a, 'b> {
         value
     }
 
-    /// The arguments of a product, without the predicate for adding if that is known.
-    fn known_scale(&self, data: &InstData) -> SmallVec<[Arg; 6]> {
+    /// The arguments of a wgmma, without the scale predicate if that is a constant.
+    fn fold_scale_predicate(&self, data: &InstData) -> SmallVec<[Arg; 6]> {
         let mut args = data.args.clone();
         let file = |arg: &Arg| arg.value().map(|v| self.function.values[v].file);
         let Some(at) = args.iter().position(|a| file(a) == Some(File::UP)) else { return args };
         let vote = args[at].value().and_then(|v| self.definition(v));
         let Some((_, vote)) = vote.filter(|(_, d)| d.op == Op::Machine(Name::VOTEU)) else { return args };
-        match vote.args.first().and_then(|p| self.constant(p, DEPTH)) {
+        match vote.args.first().and_then(|p| self.constant(p, MAX_DEPTH)) {
             Some(0) if at > 0 => (args[at - 1], args[at]) = (Arg::Zero(File::R), Arg::True(false)),
             Some(1) => {
                 args.remove(at);

@@ -1,42 +1,53 @@
-//! Calls: values that live on leave the registers that a call destroys, parameters go to theirs.
+//! Calls, function entry and return: the calling convention.
+//!
+//! Values that are live across a call move to registers that it preserves or are spilled; arguments move to their
+//! registers as one parallel copy; results start in theirs.
+//!
+//! ```text
+//! v3 = Call f, v1        ==>    MOV R16, R9                               v2 is live across
+//! use v2                        MOV R4, R8                                v1 is the argument
+//!                               MOV R20, …; MOV R21, …; CALL.ABS.NOINC f  return address
+//! ```
+//!
+//! Afterwards no value is in a register that the call clobbers. Linear in the live values, times the registers.
 
 use super::reg_file::{Limits, PREDICATES};
-use super::{Allocator, Ceilings, Trouble, fixed_registers, move_line};
+use super::{Allocator, AttemptError, BlockLimits, fixed_registers, move_inst};
 use crate::mach::abi::Convention;
 use crate::mach::inst::{Address, Line, Origin};
 use crate::regalloc::parallel_moves;
-use crate::regalloc::reg_set::Registers;
+use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::{Arg, Cfg, File, Function, Half, Inst, Op, Pseudo, Value};
 use sass::{M, operands as machine};
 
-/// General registers that no value may have: the stack pointer, the frame pointer, the return address in a device
-/// function, and those that instructions name themselves, here or elsewhere.
-pub fn reserved(function: &Function) -> Registers {
-    let mut all = Registers::of(Function::STACK_POINTER, 1);
+/// Registers of R that no value may have: the stack pointer, the frame pointer, the return address in a device
+/// function, and the fixed registers of instructions, here or in other functions.
+pub fn reserved(function: &Function) -> RegSet {
+    let mut all = RegSet::of(Function::STACK_POINTER, 1);
     let named = fixed_registers(function).chain(frame_pointer(function));
     let named = named.chain(function.withheld.iter().copied()).filter(|(file, _)| *file == File::R);
-    named.for_each(|(_, number)| all.add(Registers::of(number, 1)));
+    named.for_each(|(_, number)| all.add(RegSet::of(number, 1)));
     if let Some(own) = Convention::own(function) {
-        all.add(Registers::of(own.return_address(), 2));
+        all.add(RegSet::of(own.return_address(), 2));
     }
     all
 }
 
-/// The register for moves that go in a circle: the last one that there is everywhere.
+/// The scratch register for cycles of moves: the last one below the register limit of every block.
 pub fn scratch(function: &Function, cfg: &Cfg, limits: &Limits) -> Option<u8> {
-    let ceilings = Ceilings::new(function, cfg, limits);
-    let least = cfg.order.iter().map(|b| ceilings.least(*b)).min()?;
+    let block_limits = BlockLimits::new(function, cfg, limits);
+    let limit = cfg.order.iter().map(|b| block_limits.min(*b)).min()?;
     let reserved = reserved(function);
-    (0..limits.usable(least)).rev().find(|r| !reserved.meets(Registers::of(*r, 1)))
+    (0..limits.usable(limit)).rev().find(|r| !reserved.meets(RegSet::of(*r, 1)))
 }
 
 fn frame_pointer(function: &Function) -> Option<(File, u8)> {
     function.moving_stack.then_some((File::R, Function::FRAME_POINTER))
 }
 
-/// How many barriers the calls of a function destroy, from B0 on.
-fn lost_barriers(function: &Function) -> u8 {
+/// How many convergence barriers the calls of a function clobber, from B0 on.
+fn clobbered_barriers(function: &Function) -> u8 {
     let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
     let calls = insts.filter(|i| function.insts[**i].op == Op::Pseudo(Pseudo::Call));
     let conventions = calls.map(|i| function.fixed.get(i).map(Convention::of).unwrap_or_default());
@@ -44,16 +55,16 @@ fn lost_barriers(function: &Function) -> u8 {
 }
 
 impl Allocator<'_> {
-    /// Keeps values from [`reserved`] registers, from what moves need, and from barriers that a call destroys.
+    /// Reserves the [`reserved`] registers, scratch registers, and barriers that a call clobbers.
     pub(super) fn reserve(&mut self) {
         let named: Vec<(File, u8)> =
             fixed_registers(self.function).chain(frame_pointer(self.function)).collect();
-        // A barrier that instructions name is theirs only from one line to the next: no function saves it.
+        // A fixed barrier is live from one instruction to the next only: no function saves it.
         let written = named.iter().filter(|(file, _)| *file != File::B);
         written.for_each(|(file, number)| self.code.touch(*file, *number));
         let general = reserved(self.function).iter().chain(self.limits.scratch).map(|r| (File::R, r));
         let predicate = self.limits.scratch_predicate.then_some((File::P, PREDICATES - 1));
-        let barriers = (0..lost_barriers(self.function)).map(|n| (File::B, n));
+        let barriers = (0..clobbered_barriers(self.function)).map(|n| (File::B, n));
         let elsewhere = self.function.withheld.iter().copied();
         for (file, number) in
             named.into_iter().chain(elsewhere).chain(general).chain(predicate).chain(barriers)
@@ -63,97 +74,97 @@ impl Allocator<'_> {
         }
     }
 
-    /// `hand_over` brings what an instruction reads to where the convention wants it.
-    pub(super) fn convention(
+    /// A call, function entry or return. `pass_args` puts the arguments into the registers of the convention.
+    pub(super) fn call_like(
         &mut self,
         inst: Inst,
-        dying: &[Value],
-        hand_over: fn(&mut Self, Inst) -> Result<(), Trouble>,
-    ) -> Result<(), Trouble> {
+        killed: &[Value],
+        pass_args: fn(&mut Self, Inst) -> Result<(), AttemptError>,
+    ) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
         let fixed = self.function.fixed.get(&inst).ok_or("no registers for a call")?;
         match data.op {
             Op::Pseudo(Pseudo::Entry) => {}
-            Op::Pseudo(Pseudo::Leave) => hand_over(self, inst)?,
+            Op::Pseudo(Pseudo::Leave) => pass_args(self, inst)?,
             _ => {
-                let lost = self.save_survivors(Convention::of(fixed), dying)?;
-                hand_over(self, inst)?;
-                self.jump(inst)?;
-                dying.iter().chain(&lost).for_each(|v| self.leave(*v));
+                let spilled = self.preserve_across_call(Convention::of(fixed), killed)?;
+                pass_args(self, inst)?;
+                self.emit_call(inst)?;
+                killed.iter().chain(&spilled).for_each(|v| self.unassign(*v));
             }
         }
-        data.results.iter().zip(&fixed.results).for_each(|(value, place)| self.arrive(*value, *place));
+        data.results.iter().zip(&fixed.results).for_each(|(value, reg)| self.assign(*value, *reg));
         Ok(())
     }
 
-    /// Values that are needed behind the call move to registers that survive it. Those that find none are returned:
-    /// they stay where they are until the parameters have been moved.
-    fn save_survivors(&mut self, of: Convention, dying: &[Value]) -> Result<Vec<Value>, Trouble> {
-        let mut lost = Vec::new();
-        for (value, place) in self.snapshot() {
+    /// Moves values that are live across the call to preserved registers, spilling those that find none. Returns these:
+    /// they keep their registers until the arguments have been moved.
+    fn preserve_across_call(&mut self, of: Convention, killed: &[Value]) -> Result<Vec<Value>, AttemptError> {
+        let mut spilled = Vec::new();
+        for (value, from) in self.snapshot() {
             let data = self.function.values[value];
-            let survives = match data.file {
-                File::R => (place..place + data.words).all(|p| self.survives(of, p)),
-                File::B => place >= of.first_saved_barrier(),
+            let is_preserved = match data.file {
+                File::R => (from..from + data.words).all(|p| self.is_preserved(of, p)),
+                File::B => from >= of.first_saved_barrier(),
                 _ => false,
             };
-            if survives || dying.contains(&value) {
+            if is_preserved || killed.contains(&value) {
                 continue;
             }
-            match self.safe_place(of, data.file, data.words) {
+            match self.preserved_window(of, data.file, data.words) {
                 Some(to) => {
                     for w in 0..data.words {
-                        self.copy(data.file, to + w, place + w)?;
+                        self.copy(data.file, to + w, from + w)?;
                     }
-                    self.leave(value);
-                    self.arrive(value, to);
+                    self.unassign(value);
+                    self.assign(value, to);
                 }
                 None => {
-                    self.lose(value);
-                    lost.push(value);
+                    self.spill(value);
+                    spilled.push(value);
                 }
             }
         }
-        Ok(lost)
+        Ok(spilled)
     }
 
-    fn safe_place(&self, of: Convention, file: File, words: u8) -> Option<u8> {
-        let places = &self.files[self.file(file)];
-        let mut windows = places.windows(words).filter(|_| file == File::R);
+    fn preserved_window(&self, of: Convention, file: File, words: u8) -> Option<u8> {
+        let regs = &self.files[self.file(file)];
+        let mut windows = regs.windows(words).filter(|_| file == File::R);
         windows
-            .find(|w| w.clone().all(|p| self.survives(of, p as u8) && places.is_free(p)))
+            .find(|w| w.clone().all(|p| self.is_preserved(of, p as u8) && regs.is_free(p)))
             .map(|w| w.start as u8)
     }
 
-    /// Everything that the convention wants in a register goes there.
-    pub(super) fn put_in_place(&mut self, inst: Inst) -> Result<(), Trouble> {
+    /// Moves the arguments to the convention's registers.
+    pub(super) fn move_args_to_abi_regs(&mut self, inst: Inst) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
         let fixed = &self.function.fixed[&inst];
         let mut wanted = Vec::new();
-        for (arg, place) in data.args.iter().zip(&fixed.args) {
+        for (arg, reg) in data.args.iter().zip(&fixed.args) {
             if let Arg::Use(u) = arg
-                && let Some(at) = self.at[u.value.index()]
+                && let Some(at) = self.assigned[u.value.index()]
             {
                 let words = self.function.values[u.value].words;
-                wanted.extend((0..words).map(|w| (place + w, at + w)));
+                wanted.extend((0..words).map(|w| (reg + w, at + w)));
             }
         }
-        let spare = self.spare(File::R, &wanted);
-        let Some(sequence) = parallel_moves::sequence(&wanted, spare) else {
-            self.short_of = Some(File::R);
+        let scratch = self.free_scratch(File::R, &wanted);
+        let Some(sequence) = parallel_moves::sequence(&wanted, scratch) else {
+            self.needs_scratch = Some(File::R);
             return Ok(());
         };
         for (to, from) in sequence {
             self.code.touch(File::R, to);
-            let mut line = move_line(File::R, to, from)?;
-            line.at = data.at;
-            self.lines.push(line);
+            let mut mach_inst = move_inst(File::R, to, from)?;
+            mach_inst.at = data.at;
+            self.emitted.push(mach_inst);
         }
         Ok(())
     }
 
-    /// The return address, and the call itself.
-    fn jump(&mut self, inst: Inst) -> Result<(), Trouble> {
+    /// Emits the return address and the call itself.
+    fn emit_call(&mut self, inst: Inst) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
         let convention = self.function.fixed.get(&inst).map(Convention::of).unwrap_or_default();
         if let Some(own) = Convention::own(self.function) {
@@ -163,11 +174,11 @@ impl Allocator<'_> {
         for (lines, half) in [(3, Half::Low), (2, Half::High)] {
             let register = convention.return_address() + u8::from(half == Half::High);
             self.code.touch(File::R, register);
-            let mut line =
+            let mut mach_inst =
                 Line::new(sass::Op::MOV, &[], &[machine::r(register), machine::imm(0)], Origin::Frame);
-            line.address = Some(Address::Ahead { lines, half });
-            line.at = data.at;
-            self.lines.push(line);
+            mach_inst.address = Some(Address::Ahead { lines, half });
+            mach_inst.at = data.at;
+            self.emitted.push(mach_inst);
         }
         let (operand, address) = match data.args.first() {
             Some(Arg::Address { symbol, .. }) => (machine::imm(0), Some(Address::Call { symbol: *symbol })),
@@ -175,26 +186,26 @@ impl Allocator<'_> {
         };
         let mut call = Line::new(sass::Op::CALL, &[M::ABS, M::NOINC], &[operand], Origin::Inst(inst));
         (call.address, call.at) = (address, data.at);
-        self.lines.push(call);
+        self.emitted.push(call);
         Ok(())
     }
 
-    /// Does a register keep its value over a call? The address of the callee may be put into two that would.
-    fn survives(&self, of: Convention, register: u8) -> bool {
+    /// Is a register preserved by a call? The address of the callee may take two that would be.
+    fn is_preserved(&self, of: Convention, register: u8) -> bool {
         let callee = of.callee(self.function);
         of.is_saved(register) && !(callee..callee + 2).contains(&register)
     }
 
-    /// What a call brought to a register that no value may keep moves on.
-    pub(super) fn leave_reserved(&mut self, inst: Inst) -> Result<(), Trouble> {
+    /// Moves results of a call out of reserved registers.
+    pub(super) fn vacate_reserved(&mut self, inst: Inst) -> Result<(), AttemptError> {
         if !matches!(self.function.insts[inst].op, Op::Pseudo(Pseudo::Call | Pseudo::Entry)) {
             return Ok(());
         }
         let file = self.file(File::R);
         for value in &self.function.insts[inst].results {
-            let Some(at) = self.at[value.index()].map(usize::from) else { continue };
+            let Some(at) = self.assigned[value.index()].map(usize::from) else { continue };
             let window = at..at + usize::from(self.function.values[*value].words);
-            if window.clone().any(|place| self.files[file].is_reserved(place)) {
+            if window.clone().any(|reg| self.files[file].is_reserved(reg)) {
                 self.displace(file, *value, window)?;
             }
         }

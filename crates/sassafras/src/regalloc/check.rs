@@ -1,9 +1,15 @@
-//! The symbolic checker: replays allocated code and looks whether each instruction finds its values in its registers.
+//! Symbolic checker of the allocation (in the manner of regalloc2's checker).
 //!
-//! A word of a value is known by its root: copies, packs and unpacks only pass words on. The checker believes the
-//! allocator nothing but where it says the values are when a block begins, and checks that against the end of every
-//! predecessor. What the slots of the frame hold is followed through the whole function: where ways meet, a slot holds
-//! what it holds on all of them.
+//! The abstract state maps each register and each spill slot to the word of a value that it holds. A word is named by
+//! its root: copies, packs and unpacks only pass words on. The checker trusts nothing of the allocator but its claims
+//! about the registers at block entry, and checks those against the exit of every predecessor. The contents of slots
+//! are solved by forward dataflow over the whole function; at a join the state is the intersection of the
+//! predecessors'.
+//!
+//! If [`check`] returns `Ok`, every instruction reads the words that its values stand for, no access is wider than its
+//! value, register limits hold, and calls preserve what they must. Not checked: what rematerialized code computes, and
+//! that early clobbers don't overlap with operands. Linear in the code; the dataflow over slots repeats until its fixed
+//! point, and only where there is a frame.
 
 use super::{Limits, reg_limits, undefined};
 use crate::mach::abi::Convention;
@@ -16,15 +22,15 @@ use sass::{Kind, Operand};
 /// A word of a value that is not a copy of another.
 pub type Root = (Value, u8);
 
-/// What the allocator says.
+/// What the allocator claims.
 #[derive(Debug, Default)]
 pub struct Claims {
-    /// Where the values are when a block begins.
-    pub starts: Vec<Vec<(Value, u8)>>,
-    /// The place of each value in the frame.
+    /// The registers of the values at the entry of each block.
+    pub entry_regs: Vec<Vec<(Value, u8)>>,
+    /// The spill slot of each value.
     pub slots: Vec<Option<u32>>,
-    /// Parameters that are in memory when their block begins.
-    pub in_memory: Vec<Value>,
+    /// Block parameters that are passed in their slots.
+    pub spilled_params: Vec<Value>,
 }
 
 pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) -> Result<(), String> {
@@ -37,8 +43,8 @@ pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) 
     Ok(())
 }
 
-/// Who is called and calls no one doesn't save the return address: it must stay. Who calls saves it, and what those may
-/// overwrite who are called.
+/// A leaf must not clobber the return address. A function with calls saves it, so it and all that the callees may
+/// clobber must be marked as used.
 fn return_address(function: &Function, code: &Code) -> Result<(), String> {
     let Some(own) = Convention::own(function) else { return Ok(()) };
     let is_used = |register: u8| code.used.get(usize::from(register)) == Some(&true);
@@ -50,27 +56,27 @@ fn return_address(function: &Function, code: &Code) -> Result<(), String> {
     let conventions = calls.filter_map(|i| function.fixed.get(i)).map(Convention::of);
     let keeps_barriers = |callee: Convention| callee.endangered_barriers(own).all(|b| b < code.barriers);
     match { conventions }.any(|callee| !callee.endangers(own).all(is_used) || !keeps_barriers(callee)) {
-        true => Err("a call overwrites what is the caller's".into()),
+        true => Err("a call clobbers a register that is not saved".into()),
         false => Ok(()),
     }
 }
 
-/// Follows the words of values through the registers.
+/// Tracks the words of values through registers and slots.
 pub struct Checker<'a> {
     function: &'a Function,
     code: &'a Code,
     isa: sass::Isa,
-    /// The root of each word of each value; `None` where it has any bits.
+    /// The root of each word of each value; `None` if it is undefined.
     roots: Vec<Vec<Option<Root>>>,
-    /// What the slots of the frame hold when each block begins.
+    /// The contents of the slots at the entry of each block.
     slots: Vec<Slots>,
 }
 
-/// What registers hold.
+/// The contents of the registers.
 pub type Registers = FxHashMap<(File, u8), Root>;
 type Slots = FxHashMap<u32, Root>;
 
-/// What each register and each slot holds.
+/// The contents of registers and slots at a program point.
 #[derive(Default)]
 struct State {
     registers: Registers,
@@ -82,20 +88,20 @@ impl<'a> Checker<'a> {
         let slots = vec![Slots::default(); code.blocks.len()];
         let mut checker = Checker { function, code, isa, roots: roots(function), slots };
         if code.frame > 0 {
-            checker.follow_slots();
+            checker.solve_slots();
         }
         checker
     }
 }
 
 impl Checker<'_> {
-    /// What stands for a word of a value wherever it goes; `None` where it has any bits.
+    /// The root of a word; `None` if it is undefined.
     pub fn root(&self, value: Value, word: u8) -> Option<Root> {
         self.roots[value.index()][usize::from(word)]
     }
 
-    /// Finds out what the slots hold when each block begins, from all that may be so until nothing speaks against it.
-    fn follow_slots(&mut self) {
+    /// Solves the contents of the slots at block entries: greatest fixed point of a forward must-analysis.
+    fn solve_slots(&mut self) {
         let mut known: Vec<Option<Slots>> = vec![None; self.slots.len()];
         known[Function::ENTRY.index()] = Some(Slots::default());
         let mut changed = true;
@@ -104,19 +110,19 @@ impl Checker<'_> {
             for &block in &self.code.order {
                 let Some(slots) = known[block.index()].clone() else { continue };
                 self.slots[block.index()] = slots;
-                // What is wrong here is found when the block is checked.
-                let (state, _) = self.through(block, |_, _| ());
+                // Errors are reported when the block is checked.
+                let (state, _) = self.transfer(block, |_, _| ());
                 for edge in self.function.blocks[block].end.edges() {
-                    let mut there = state.slots.clone();
-                    self.rename(&mut there, edge);
+                    let mut out = state.slots.clone();
+                    self.rename_spilled_params(&mut out, edge);
                     match &mut known[edge.to.index()] {
                         Some(old) => {
                             let before = old.len();
-                            old.retain(|slot, root| there.get(slot) == Some(root));
+                            old.retain(|slot, root| out.get(slot) == Some(root));
                             changed |= old.len() != before;
                         }
                         new => {
-                            *new = Some(there);
+                            *new = Some(out);
                             changed = true;
                         }
                     }
@@ -125,11 +131,13 @@ impl Checker<'_> {
         }
     }
 
-    /// What an edge hands over in memory has another name behind it.
-    fn rename(&self, slots: &mut Slots, edge: &ori::Edge) {
+    /// A parameter that is passed in its slot is the root of the slot after the edge.
+    fn rename_spilled_params(&self, slots: &mut Slots, edge: &ori::Edge) {
         for param in &self.function.blocks[edge.to].params {
             let slot = self.code.claims.slots[param.index()];
-            let Some(slot) = slot.filter(|_| self.code.claims.in_memory.contains(param)) else { continue };
+            let Some(slot) = slot.filter(|_| self.code.claims.spilled_params.contains(param)) else {
+                continue;
+            };
             for word in 0..self.function.values[*param].words {
                 if let Some(root) = self.root(*param, word) {
                     slots.insert(slot + 4 * u32::from(word), root);
@@ -139,9 +147,9 @@ impl Checker<'_> {
     }
 
     fn block(&self, block: Block) -> Result<(), String> {
-        let state = self.follow(block, |_, _| ())?;
+        let state = self.replay(block, |_, _| ())?;
         for inst in self.pseudos(block, Pseudo::Leave) {
-            self.handed_over(&state, inst)?;
+            self.check_abi_args(&state, inst)?;
         }
         if let ori::Terminator::Branch { predicate, .. } = self.function.blocks[block].end {
             self.holds(&state, File::P, self.code.branches[block.index()], predicate, 0)?;
@@ -157,76 +165,74 @@ impl Checker<'_> {
         insts.filter(move |i| self.function.insts[*i].op == Op::Pseudo(pseudo))
     }
 
-    /// Shows what the registers hold before each line of a block, and behind the last.
+    /// Calls `show` with the contents of the registers before each instruction of a block, and after the last.
     pub fn contents(
         &self,
         block: Block,
         mut show: impl FnMut(Option<&Line>, &Registers),
     ) -> Result<(), String> {
-        let end = self.follow(block, |line, registers| show(Some(line), registers))?;
+        let end = self.replay(block, |mach_inst, registers| show(Some(mach_inst), registers))?;
         show(None, &end.registers);
         Ok(())
     }
 
-    /// What holds at the end of a block.
-    fn follow(&self, block: Block, before: impl FnMut(&Line, &Registers)) -> Result<State, String> {
-        let (state, wrong) = self.through(block, before);
-        wrong.map_or(Ok(state), Err)
+    /// The state at the exit of a block.
+    fn replay(&self, block: Block, before: impl FnMut(&Line, &Registers)) -> Result<State, String> {
+        let (state, error) = self.transfer(block, before);
+        error.map_or(Ok(state), Err)
     }
 
-    /// The same, with the first thing that is wrong.
-    fn through(&self, block: Block, mut before: impl FnMut(&Line, &Registers)) -> (State, Option<String>) {
+    /// The transfer function of a block, with the first error.
+    fn transfer(&self, block: Block, mut before: impl FnMut(&Line, &Registers)) -> (State, Option<String>) {
         let mut state = State { slots: self.slots[block.index()].clone(), ..State::default() };
-        let mut wrong = None;
-        for &(value, place) in &self.code.claims.starts[block.index()] {
-            self.place(&mut state, value, place);
+        let mut error = None;
+        for &(value, reg) in &self.code.claims.entry_regs[block.index()] {
+            self.assign(&mut state, value, reg);
         }
         for inst in self.pseudos(block, Pseudo::Entry) {
-            self.come_back(&mut state, inst);
+            self.define_abi_results(&mut state, inst);
         }
-        for (i, line) in self.code.blocks[block.index()].iter().enumerate() {
-            before(line, &state.registers);
-            if let Err(e) = self.line(&mut state, line) {
-                wrong.get_or_insert_with(|| format!("line {i} ({}): {e}", line.op.name()));
+        for (i, mach_inst) in self.code.blocks[block.index()].iter().enumerate() {
+            before(mach_inst, &state.registers);
+            if let Err(e) = self.mach_inst(&mut state, mach_inst) {
+                error.get_or_insert_with(|| format!("instruction {i} ({}): {e}", mach_inst.op.name()));
             }
         }
-        (state, wrong)
+        (state, error)
     }
 
-    fn place(&self, state: &mut State, value: Value, place: u8) {
+    fn assign(&self, state: &mut State, value: Value, reg: u8) {
         let data = self.function.values[value];
         for word in 0..data.words {
             match self.root(value, word) {
-                Some(root) => state.registers.insert((data.file, place + word), root),
-                None => state.registers.remove(&(data.file, place + word)),
+                Some(root) => state.registers.insert((data.file, reg + word), root),
+                None => state.registers.remove(&(data.file, reg + word)),
             };
         }
     }
 
-    /// Does the register hold this word?
-    fn holds(&self, state: &State, file: File, place: u8, value: Value, word: u8) -> Result<(), String> {
+    /// Checks that a register holds a word.
+    fn holds(&self, state: &State, file: File, reg: u8, value: Value, word: u8) -> Result<(), String> {
         let Some(root) = self.root(value, word) else { return Ok(()) };
-        match state.registers.get(&(file, place)) {
+        match state.registers.get(&(file, reg)) {
             Some(found) if *found == root => Ok(()),
-            Some((other, w)) => {
-                Err(format!("{file:?}{place} holds {other}[{w}] in place of {value}[{word}]"))
-            }
-            None => Err(format!("{file:?}{place} does not hold {value}[{word}]")),
+            Some((other, w)) => Err(format!("{file:?}{reg} holds {other}[{w}] instead of {value}[{word}]")),
+            None => Err(format!("{file:?}{reg} does not hold {value}[{word}]")),
         }
     }
 
     fn edge(&self, state: &State, edge: &ori::Edge) -> Result<(), String> {
         let params = &self.function.blocks[edge.to].params;
-        for &(value, place) in &self.code.claims.starts[edge.to.index()] {
+        for &(value, reg) in &self.code.claims.entry_regs[edge.to.index()] {
             let source = params.iter().position(|p| *p == value).map_or(value, |i| edge.args[i]);
             let data = self.function.values[value];
-            (0..data.words).try_for_each(|w| self.holds(state, data.file, place + w, source, w))?;
+            (0..data.words).try_for_each(|w| self.holds(state, data.file, reg + w, source, w))?;
         }
         for (param, arg) in params.iter().zip(&edge.args) {
-            if !self.code.claims.in_memory.contains(param) {
+            if !self.code.claims.spilled_params.contains(param) {
                 continue;
             }
-            let slot = self.code.claims.slots[param.index()].ok_or("a parameter in memory has no slot")?;
+            let slot = self.code.claims.slots[param.index()].ok_or("a spilled parameter has no slot")?;
             for word in 0..self.function.values[*param].words {
                 let Some(root) = self.root(*arg, word) else { continue };
                 if state.slots.get(&(slot + 4 * u32::from(word))) != Some(&root) {
@@ -237,13 +243,15 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn line(&self, state: &mut State, line: &Line) -> Result<(), String> {
-        match line.origin {
-            Origin::Inst(inst) => self.inst(state, line, inst),
-            Origin::Word(inst, word) => self.guarded_word(state, line, inst, word),
+    fn mach_inst(&self, state: &mut State, mach_inst: &Line) -> Result<(), String> {
+        match mach_inst.origin {
+            Origin::Inst(inst) => self.inst(state, mach_inst, inst),
+            Origin::Word(inst, word) => self.guarded_word(state, mach_inst, inst, word),
             Origin::Move => {
-                let (to, from) =
-                    (register(&line.operands[0])?, register(line.operands.last().ok_or("no source")?)?);
+                let (to, from) = (
+                    register(&mach_inst.operands[0])?,
+                    register(mach_inst.operands.last().ok_or("no source")?)?,
+                );
                 match state.registers.get(&from).copied() {
                     Some(root) => state.registers.insert(to, root),
                     None => state.registers.remove(&to),
@@ -251,8 +259,8 @@ impl Checker<'_> {
                 Ok(())
             }
             Origin::Spill(slot) => {
-                let (file, first) = register(&line.operands[2])?;
-                for word in 0..width(line) {
+                let (file, first) = register(&mach_inst.operands[2])?;
+                for word in 0..width(mach_inst) {
                     let at = slot + 4 * u32::from(word);
                     match state.registers.get(&(file, first + word)).copied() {
                         Some(root) => state.slots.insert(at, root),
@@ -262,23 +270,23 @@ impl Checker<'_> {
                 Ok(())
             }
             Origin::Reload(slot) => {
-                let (file, first) = register(&line.operands[0])?;
-                for word in 0..width(line) {
+                let (file, first) = register(&mach_inst.operands[0])?;
+                for word in 0..width(mach_inst) {
                     let at = slot + 4 * u32::from(word);
                     match state.slots.get(&at).copied() {
                         Some(root) => state.registers.insert((file, first + word), root),
-                        // What lies there from before is known by the value that it is loaded for.
+                        // Unknown contents: `Origin::Bring` names the value that is expected.
                         None => state.registers.remove(&(file, first + word)),
                     };
                 }
                 Ok(())
             }
             Origin::Bring(value, from) => {
-                let (file, first) = register(&line.operands[0])?;
+                let (file, first) = register(&mach_inst.operands[0])?;
                 let slot =
-                    self.code.claims.slots[value.index()].ok_or("a load of a value that has no slot")?;
+                    self.code.claims.slots[value.index()].ok_or("a reload of a value that has no slot")?;
                 let mut found = true;
-                for word in 0..width(line) {
+                for word in 0..width(mach_inst) {
                     let Some(root) = self.root(value, from + word) else { continue };
                     found &= state.slots.get(&(slot + 4 * u32::from(from + word))) == Some(&root);
                     state.registers.insert((file, first + word), root);
@@ -286,48 +294,48 @@ impl Checker<'_> {
                 if found { Ok(()) } else { Err(format!("the slot of {value} does not hold it")) }
             }
             Origin::Again(value) => {
-                let (_, first) = register(&line.operands[0])?;
-                self.place(state, value, first);
+                let (_, first) = register(&mach_inst.operands[0])?;
+                self.assign(state, value, first);
                 Ok(())
             }
             Origin::Frame => Ok(()),
         }
     }
 
-    /// The results of a call, or what a function gets, are in their registers.
-    fn come_back(&self, state: &mut State, inst: Inst) {
+    /// Defines the results of a call, or the parameters of a function, in their registers.
+    fn define_abi_results(&self, state: &mut State, inst: Inst) {
         let Some(fixed) = self.function.fixed.get(&inst) else { return };
-        for (result, place) in self.function.insts[inst].results.iter().zip(&fixed.results) {
-            self.place(state, *result, *place);
+        for (result, reg) in self.function.insts[inst].results.iter().zip(&fixed.results) {
+            self.assign(state, *result, *reg);
         }
     }
 
-    /// What a call gets, or a function hands back, is in its registers.
-    fn handed_over(&self, state: &State, inst: Inst) -> Result<(), String> {
+    /// Checks that the arguments of a call, or the results of a function, are in their registers.
+    fn check_abi_args(&self, state: &State, inst: Inst) -> Result<(), String> {
         let fixed = self.function.fixed.get(&inst).ok_or("no registers for a call")?;
-        for (arg, place) in self.function.insts[inst].args.iter().zip(&fixed.args) {
+        for (arg, reg) in self.function.insts[inst].args.iter().zip(&fixed.args) {
             if let Arg::Use(u) = arg {
                 let words = self.function.values[u.value].words;
-                (0..words).try_for_each(|w| self.holds(state, File::R, place + w, u.value, w))?;
+                (0..words).try_for_each(|w| self.holds(state, File::R, reg + w, u.value, w))?;
             }
         }
         Ok(())
     }
 
-    fn inst(&self, state: &mut State, line: &Line, inst: Inst) -> Result<(), String> {
+    fn inst(&self, state: &mut State, mach_inst: &Line, inst: Inst) -> Result<(), String> {
         let data = &self.function.insts[inst];
         if data.op == Op::Pseudo(Pseudo::Call) {
-            self.handed_over(state, inst)?;
+            self.check_abi_args(state, inst)?;
             let convention = self.function.fixed.get(&inst).map(Convention::of).unwrap_or_default();
-            state.registers.retain(|(file, place), _| match file {
-                File::R => convention.is_saved(*place),
-                File::B => *place >= convention.first_saved_barrier(),
+            state.registers.retain(|(file, reg), _| match file {
+                File::R => convention.is_saved(*reg),
+                File::B => *reg >= convention.first_saved_barrier(),
                 _ => false,
             });
-            self.come_back(state, inst);
+            self.define_abi_results(state, inst);
             return Ok(());
         }
-        let (results, args) = line.operands.split_at(data.results.len());
+        let (results, args) = mach_inst.operands.split_at(data.results.len());
         for (arg, operand) in data.args.iter().zip(args) {
             match arg {
                 Arg::Use(u) => self.reads(state, u, operand)?,
@@ -338,39 +346,39 @@ impl Checker<'_> {
                 _ => {}
             }
         }
-        self.widths(data, line)?;
+        self.widths(data, mach_inst)?;
         if let Some(guard) = &data.guard {
-            self.guard(state, line, guard)?;
-            for (kept, operand) in guard.kept.iter().zip(results) {
-                self.reads(state, &Use::of(*kept), operand)?;
+            self.guard(state, mach_inst, guard)?;
+            for (else_value, operand) in guard.kept.iter().zip(results) {
+                self.reads(state, &Use::of(*else_value), operand)?;
             }
         }
         if let (Some(tied), Some(result)) = (self.function.tied(data), results.first()) {
             self.reads(state, &Use::of(tied), result)?;
         }
         for (result, operand) in data.results.iter().zip(results) {
-            self.place(state, *result, register(operand)?.1);
+            self.assign(state, *result, register(operand)?.1);
         }
         Ok(())
     }
 
-    /// Does the machine touch no more registers than the values have?
-    fn widths(&self, data: &InstData, line: &Line) -> Result<(), String> {
-        let inst =
-            sass::Inst::new(self.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
+    /// Checks that the instruction accesses no more registers than its values have.
+    fn widths(&self, data: &InstData, mach_inst: &Line) -> Result<(), String> {
+        let inst = sass::Inst::new(self.isa, mach_inst.op, &mach_inst.modifiers, &mach_inst.operands)
+            .map_err(|e| e.to_string())?;
         let words = |arg: &Arg| match arg {
             Arg::Use(u) => u.part.map_or(self.function.values[u.value].words, |p| p.count),
-            // Nobody else has the fixed registers, nor those beside them that were written one by one.
+            // No value has the fixed registers, nor the ones next to them that were written one by one.
             Arg::Fixed { .. } => u8::MAX,
             _ => 1,
         };
         let results = data.results.iter().map(|r| self.function.values[*r].words);
         let declared: Vec<(&Operand, u8)> =
-            line.operands.iter().zip(results.chain(data.args.iter().map(words))).collect();
+            mach_inst.operands.iter().zip(results.chain(data.args.iter().map(words))).collect();
         for access in inst.registers().filter(|a| matches!(a.file, Kind::R | Kind::U)) {
             let names = |o: &Operand| o.kind == access.file && o.value == i64::from(access.first);
             let widest = declared.iter().filter(|(o, _)| names(o)).map(|(_, words)| *words).max();
-            // Registers that an instruction implies (the stack pointer, constants' indices) are one word.
+            // Implicit registers (the stack pointer, constants' indices) are one word.
             if u16::from(widest.unwrap_or(1)) < access.count {
                 return Err(format!(
                     "{:?}{} is read or written as {} words",
@@ -381,27 +389,27 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn guard(&self, state: &State, line: &Line, guard: &Guard) -> Result<(), String> {
+    fn guard(&self, state: &State, mach_inst: &Line, guard: &Guard) -> Result<(), String> {
         let file = self.function.values[guard.predicate].file;
-        self.holds(state, file, line.guard.predicate, guard.predicate, 0)
+        self.holds(state, file, mach_inst.guard.predicate, guard.predicate, 0)
     }
 
     fn reads(&self, state: &State, u: &Use, operand: &Operand) -> Result<(), String> {
-        let (file, place) = register(operand)?;
+        let (file, reg) = register(operand)?;
         let first = u.part.map_or(0, |p| p.first);
         let count = u.part.map_or(self.function.values[u.value].words, |p| p.count);
-        (0..count).try_for_each(|w| self.holds(state, file, place + w, u.value, first + w))
+        (0..count).try_for_each(|w| self.holds(state, file, reg + w, u.value, first + w))
     }
 
     /// One word of a guarded copy.
-    fn guarded_word(&self, state: &mut State, line: &Line, inst: Inst, word: u8) -> Result<(), String> {
+    fn guarded_word(&self, state: &mut State, mach_inst: &Line, inst: Inst, word: u8) -> Result<(), String> {
         let data = &self.function.insts[inst];
         let guard = data.guard.as_ref().ok_or("no guard")?;
-        self.guard(state, line, guard)?;
-        let (file, to) = register(&line.operands[0])?;
-        let from = register(line.operands.last().ok_or("no source")?)?.1;
+        self.guard(state, mach_inst, guard)?;
+        let (file, to) = register(&mach_inst.operands[0])?;
+        let from = register(mach_inst.operands.last().ok_or("no source")?)?.1;
         self.holds(state, file, to, guard.kept[0], word)?;
-        let (source, at) = word_of(self.function, data, word).ok_or("a word that is not there")?;
+        let (source, at) = word_of(self.function, data, word).ok_or("no such word")?;
         self.holds(state, file, from, source, at)?;
         if let Some(root) = self.root(data.results[0], word) {
             state.registers.insert((file, to), root);
@@ -417,21 +425,21 @@ fn register(operand: &Operand) -> Result<(File, u8), String> {
         Kind::P => File::P,
         Kind::V => File::UP,
         Kind::B => File::B,
-        _ => return Err("an operand that is no register".into()),
+        _ => return Err("not a register operand".into()),
     };
     Ok((file, operand.value as u8))
 }
 
-/// Words of a load from the frame or a store to it.
-fn width(line: &Line) -> u8 {
-    match line.modifiers.first() {
+/// Words of an access to the frame.
+fn width(mach_inst: &Line) -> u8 {
+    match mach_inst.modifiers.first() {
         Some(sass::M::_64) => 2,
         Some(sass::M::_128) => 4,
         _ => 1,
     }
 }
 
-/// The word of an argument that becomes this word of the results.
+/// The word of an argument that is this word of the results.
 fn word_of(function: &Function, data: &InstData, mut word: u8) -> Option<(Value, u8)> {
     for arg in &data.args {
         let Arg::Use(u) = arg else { return None };
@@ -455,7 +463,7 @@ fn roots(function: &Function) -> Vec<Vec<Option<Root>>> {
     for value in undefined(function, &cfg).iter() {
         roots[value.index()].fill(None);
     }
-    // Definitions come before uses in this order, so that one pass is enough.
+    // Reverse post-order visits definitions before uses: one pass is enough.
     for block in cfg.order {
         for inst in &function.blocks[block].insts {
             let data = &function.insts[*inst];

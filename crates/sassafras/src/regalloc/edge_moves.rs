@@ -1,52 +1,61 @@
-//! Edges: from where the values are at the end of a block to where the next one expects them.
+//! Resolution of edges: from the registers at the exit of a block to those that its successor expects.
 //!
-//! After critical edges are split, what an edge needs stands at the end of its block. First words go to memory, then
-//! registers move, all at once, then loads fill the rest.
+//! Critical edges are split, so the code of an edge is placed at the end of its block: stores to slots of parameters
+//! and copies from slot to slot first, then register moves as one parallel copy per file, then reloads and
+//! rematerializations.
+//!
+//! ```text
+//! exit {v1: R0, v2: R1}, spilled v3       MOV R2, R0; MOV R0, R1; MOV R1, R2
+//! entry {v1: R1, v2: R0, v3: R4}   ==>    LDL R4, [R1+slot]
+//! ```
+//!
+//! Afterwards the entry registers of every block hold on every edge. A cycle without a free register is reported, and
+//! the allocation restarts with a reserved scratch register. Linear in the live values of each edge.
 
-use super::{Allocator, Snapshot, Trouble, move_line};
+use super::{Allocator, AttemptError, Snapshot, move_inst};
 use crate::mach::inst::{Line, Origin};
 use crate::regalloc::parallel_moves;
 use ori::entity::Entity;
 use ori::{Block, Edge, File, Value};
 
-/// What has to happen on one edge.
+/// The moves, stores and reloads of one edge.
 #[derive(Default)]
-struct Work {
-    /// Moves of registers, by file: [`MOVING`].
-    moves: [Vec<(u8, u8)>; MOVING.len()],
-    /// A register to a slot of the frame: (slot, register, words).
+struct EdgeWork {
+    /// Register moves (to, from), by file: [`MOVABLE`].
+    moves: [Vec<(u8, u8)>; MOVABLE.len()],
+    /// Stores to the slot of a parameter: (slot, register, words).
     stores: Vec<(u32, u8, u8)>,
-    /// The slot of a value to another: (to, from, value).
-    across: Vec<(u32, u32, Value)>,
-    /// A value from memory, or computed again, to a register.
+    /// Copies from slot to slot: (to, from, value).
+    slot_to_slot: Vec<(u32, u32, Value)>,
+    /// Reloads and rematerializations to a register.
     loads: Vec<(Value, u8)>,
-    /// A value that is computed again, to a slot.
+    /// Rematerializations to a slot.
     constants: Vec<(u32, Value)>,
 }
 
-/// Files whose values can move on an edge.
-const MOVING: [File; 3] = [File::R, File::P, File::UR];
+/// Files whose values can be moved on an edge.
+const MOVABLE: [File; 3] = [File::R, File::P, File::UR];
 
 impl Allocator<'_> {
-    /// Puts the lines of all edges in. Some file may lack a register for it: then that file is returned.
-    pub(super) fn edges(&mut self) -> Result<Option<File>, Trouble> {
+    /// Inserts the code of all edges. Returns a file that lacks a scratch register, if one does.
+    pub(super) fn insert_edge_moves(&mut self) -> Result<Option<File>, AttemptError> {
         for block in self.cfg.order.clone() {
             let function = self.function;
             let edges = function.blocks[block].end.edges();
             for edge in &edges {
-                let alone = self.cfg.preds[edge.to.index()].len() == 1;
-                let work = self.work(block, edge)?;
+                let single_pred = self.cfg.preds[edge.to.index()].len() == 1;
+                let work = self.edge_work(block, edge)?;
                 if work.is_empty() {
                     continue;
                 }
-                let mut lines = Vec::new();
-                if let Some(file) = self.lines_of(block, edge, work, &mut lines)? {
+                let mut mach_insts = Vec::new();
+                if let Some(file) = self.emit_edge(block, edge, work, &mut mach_insts)? {
                     return Ok(Some(file));
                 }
                 if edges.len() == 1 {
-                    self.code.blocks[block.index()].extend(lines);
-                } else if alone {
-                    return Err("a block with one predecessor starts as that one ends".into());
+                    self.code.blocks[block.index()].extend(mach_insts);
+                } else if single_pred {
+                    return Err("the only edge into a block needs moves".into());
                 } else {
                     return Err("a critical edge".into());
                 }
@@ -55,43 +64,48 @@ impl Allocator<'_> {
         Ok(None)
     }
 
-    fn work(&mut self, block: Block, edge: &Edge) -> Result<Work, Trouble> {
-        let mut work = Work::default();
-        let (end, start) = (self.ends[block.index()].clone(), self.starts[edge.to.index()].clone());
+    fn edge_work(&mut self, block: Block, edge: &Edge) -> Result<EdgeWork, AttemptError> {
+        let mut work = EdgeWork::default();
+        let (end, start) = (self.exit_regs[block.index()].clone(), self.entry_regs[edge.to.index()].clone());
         let params = &self.function.blocks[edge.to].params;
-        for &(value, place) in start.iter().filter(|(v, _)| !params.contains(v)) {
-            self.bring_along(&mut work, &end, value, value, place)?;
+        for &(value, reg) in start.iter().filter(|(v, _)| !params.contains(v)) {
+            self.transfer(&mut work, &end, value, value, reg)?;
         }
         for (param, arg) in params.iter().zip(&edge.args) {
             if self.undefined.contains(*arg) {
                 continue;
             }
             match find(&start, *param) {
-                Some(place) => self.bring_along(&mut work, &end, *param, *arg, place)?,
-                None if self.in_memory.contains(*param) => self.put_in_memory(&mut work, &end, *param, *arg),
-                // Nobody reads the parameter.
+                Some(reg) => self.transfer(&mut work, &end, *param, *arg, reg)?,
+                None if self.spilled_params.contains(*param) => {
+                    self.store_param(&mut work, &end, *param, *arg)
+                }
+                // The parameter is unused.
                 None => {}
             }
         }
         Ok(work)
     }
 
-    fn bring_along(
+    fn transfer(
         &mut self,
-        work: &mut Work,
+        work: &mut EdgeWork,
         end: &Snapshot,
         value: Value,
         source: Value,
         to: u8,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AttemptError> {
         let data = self.function.values[value];
         match find(end, source) {
             Some(from) if from == to => {}
-            // A constant in another uniform register is there again for nothing.
-            Some(_) if data.file != File::R && self.again(source).is_some() => work.loads.push((source, to)),
+            // Rematerializing a constant costs no more than moving it.
+            Some(_) if data.file != File::R && self.remat_def(source).is_some() => {
+                work.loads.push((source, to))
+            }
             Some(from) => {
-                let list = MOVING.iter().position(|f| *f == data.file);
-                let list = list.ok_or_else(|| format!("{value} of file {:?} has two places", data.file))?;
+                let list = MOVABLE.iter().position(|f| *f == data.file);
+                let list =
+                    list.ok_or_else(|| format!("{value} of file {:?} has two registers", data.file))?;
                 work.moves[list].extend((0..data.words).map(|w| (to + w, from + w)));
             }
             None => work.loads.push((source, to)),
@@ -99,125 +113,125 @@ impl Allocator<'_> {
         Ok(())
     }
 
-    fn put_in_memory(&mut self, work: &mut Work, end: &Snapshot, param: Value, arg: Value) {
+    fn store_param(&mut self, work: &mut EdgeWork, end: &Snapshot, param: Value, arg: Value) {
         let words = self.function.values[param].words;
         let slot = self.slot(param);
-        // Whoever has a slot is stored there as soon as it is defined.
+        // A value with a slot is stored right after its definition.
         if self.slots[arg.index()] == Some(slot) {
             return;
         }
         match find(end, arg) {
             Some(from) => work.stores.push((slot, from, words)),
-            None if self.again(arg).is_some() && words == 1 => work.constants.push((slot, arg)),
+            None if self.remat_def(arg).is_some() && words == 1 => work.constants.push((slot, arg)),
             None => {
                 let from = self.slot(arg);
                 if from != slot {
-                    work.across.push((slot, from, arg));
+                    work.slot_to_slot.push((slot, from, arg));
                 }
             }
         }
     }
 
-    fn lines_of(
+    fn emit_edge(
         &mut self,
         block: Block,
         edge: &Edge,
-        work: Work,
-        lines: &mut Vec<Line>,
-    ) -> Result<Option<File>, Trouble> {
-        for (slot, place, words) in &work.stores {
-            lines.extend(self.frame_access(sass::Op::STL, *slot, *place, *words));
+        work: EdgeWork,
+        mach_insts: &mut Vec<Line>,
+    ) -> Result<Option<File>, AttemptError> {
+        for (slot, reg, words) in &work.stores {
+            mach_insts.extend(self.frame_access(sass::Op::STL, *slot, *reg, *words));
             self.code.spill_stores += 4 * u32::from(*words);
         }
-        if !self.across(block, edge, &work, lines)? {
+        if !self.slot_to_slot(block, edge, &work, mach_insts)? {
             return Ok(Some(File::R));
         }
-        for (i, file) in MOVING.into_iter().enumerate() {
-            let spare = self.spare_on(block, edge, file, &work);
-            let Some(sequence) = parallel_moves::sequence(&work.moves[i], spare) else {
+        for (i, file) in MOVABLE.into_iter().enumerate() {
+            let scratch = self.scratch_on_edge(block, edge, file, &work);
+            let Some(sequence) = parallel_moves::sequence(&work.moves[i], scratch) else {
                 return Ok(Some(file));
             };
             for (to, from) in sequence {
                 self.code.touch(file, to);
-                lines.push(move_line(file, to, from)?);
+                mach_insts.push(move_inst(file, to, from)?);
             }
         }
-        for (value, place) in work.loads {
-            lines.extend(self.load(value, place)?);
+        for (value, reg) in work.loads {
+            mach_insts.extend(self.reload(value, reg)?);
         }
         Ok(None)
     }
 
-    /// Words that go from one place in memory to another, through a register. `false` if none is free.
-    fn across(
+    /// Copies from slot to slot, through a scratch register. `false` if none is free.
+    fn slot_to_slot(
         &mut self,
         block: Block,
         edge: &Edge,
-        work: &Work,
-        lines: &mut Vec<Line>,
-    ) -> Result<bool, Trouble> {
-        if work.across.is_empty() && work.constants.is_empty() {
+        work: &EdgeWork,
+        mach_insts: &mut Vec<Line>,
+    ) -> Result<bool, AttemptError> {
+        if work.slot_to_slot.is_empty() && work.constants.is_empty() {
             return Ok(true);
         }
-        let Some(scratch) = self.spare_on(block, edge, File::R, work) else { return Ok(false) };
+        let Some(scratch) = self.scratch_on_edge(block, edge, File::R, work) else { return Ok(false) };
         self.code.touch(File::R, scratch);
         let mut wanted: Vec<(u32, u32)> = Vec::new();
-        for (to, from, value) in &work.across {
+        for (to, from, value) in &work.slot_to_slot {
             let words = u32::from(self.function.values[*value].words);
             wanted.extend((0..words).map(|w| (to + 4 * w, from + 4 * w)));
         }
-        let spare = self.frame.next_multiple_of(4);
-        self.frame = spare + 4;
-        // With a spare slot there is always an order.
-        for (to, from) in parallel_moves::sequence(&wanted, Some(spare)).unwrap_or_default() {
+        let scratch_slot = self.frame.next_multiple_of(4);
+        self.frame = scratch_slot + 4;
+        // With a scratch slot there is always a sequence.
+        for (to, from) in parallel_moves::sequence(&wanted, Some(scratch_slot)).unwrap_or_default() {
             let mut load = self.frame_access(sass::Op::LDL, from, scratch, 1);
-            let own = work.across.iter().find(|(_, at, value)| {
+            let own = work.slot_to_slot.iter().find(|(_, at, value)| {
                 let words = u32::from(self.function.values[*value].words);
                 (*at..at + 4 * words).contains(&from)
             });
             if let Some((_, at, value)) = own {
                 load[0].origin = Origin::Bring(*value, ((from - at) / 4) as u8);
             }
-            lines.extend(load);
-            lines.extend(self.frame_access(sass::Op::STL, to, scratch, 1));
+            mach_insts.extend(load);
+            mach_insts.extend(self.frame_access(sass::Op::STL, to, scratch, 1));
             self.code.spill_loads += 4;
             self.code.spill_stores += 4;
         }
         for (slot, value) in &work.constants {
-            lines.extend(self.load(*value, scratch)?);
-            lines.extend(self.frame_access(sass::Op::STL, *slot, scratch, 1));
+            mach_insts.extend(self.reload(*value, scratch)?);
+            mach_insts.extend(self.frame_access(sass::Op::STL, *slot, scratch, 1));
             self.code.spill_stores += 4;
         }
         Ok(true)
     }
 
-    /// A register that nothing on the edge uses, on either side.
-    fn spare_on(&self, block: Block, edge: &Edge, file: File, work: &Work) -> Option<u8> {
+    /// A register that is free on both sides of the edge and in its moves.
+    fn scratch_on_edge(&self, block: Block, edge: &Edge, file: File, work: &EdgeWork) -> Option<u8> {
         let mut used = [false; 256];
-        for (value, place) in self.ends[block.index()].iter().chain(&self.starts[edge.to.index()]) {
+        for (value, reg) in self.exit_regs[block.index()].iter().chain(&self.entry_regs[edge.to.index()]) {
             let data = self.function.values[*value];
             if data.file == file {
-                used[usize::from(*place)..usize::from(*place) + usize::from(data.words)].fill(true);
+                used[usize::from(*reg)..usize::from(*reg) + usize::from(data.words)].fill(true);
             }
         }
-        for (to, from) in MOVING.iter().zip(&work.moves).filter(|(f, _)| **f == file).flat_map(|(_, m)| m) {
+        for (to, from) in MOVABLE.iter().zip(&work.moves).filter(|(f, _)| **f == file).flat_map(|(_, m)| m) {
             (used[usize::from(*to)], used[usize::from(*from)]) = (true, true);
         }
-        let places = &self.files[self.file(file)];
-        let there = match file {
-            File::R => usize::from(self.limits.usable(self.ceilings.on_edge(block, edge.to))),
-            _ => places.len(),
+        let regs = &self.files[self.file(file)];
+        let limit = match file {
+            File::R => usize::from(self.limits.usable(self.block_limits.on_edge(block, edge.to))),
+            _ => regs.len(),
         };
-        let free = (0..there.min(places.len())).find(|p| !used[*p] && !places.is_reserved(*p));
-        free.map(|p| p as u8).or(self.kept(file))
+        let free = (0..limit.min(regs.len())).find(|p| !used[*p] && !regs.is_reserved(*p));
+        free.map(|p| p as u8).or(self.reserved_scratch(file))
     }
 }
 
-impl Work {
+impl EdgeWork {
     fn is_empty(&self) -> bool {
         self.moves.iter().all(Vec::is_empty)
             && self.stores.is_empty()
-            && self.across.is_empty()
+            && self.slot_to_slot.is_empty()
             && self.constants.is_empty()
             && self.loads.is_empty()
     }

@@ -1,11 +1,14 @@
-//! What is known of a function before any value has a place.
+//! Facts about a function that hold before allocation: undefined values, defining blocks, uses, last uses, fixed
+//! registers.
+//!
+//! Each is computed in one pass over the code, but for [`undefined`], a greatest fixed point over block parameters.
 
 use crate::mach::abi::Convention;
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
 
-/// Values that get no bits from anywhere: of `Undef`, and parameters that only ever get such.
+/// Undefined values: results of `Undef`, and parameters all of whose arguments are undefined.
 pub fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
     let mut set = ValueSet::new(function.values.len());
     for inst in function.insts.keys().map(|i| &function.insts[i]) {
@@ -16,7 +19,7 @@ pub fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
     if set.is_empty() {
         return set;
     }
-    // As long as nothing speaks against it, a parameter is undefined: it may be handed on to itself.
+    // Optimistic: a parameter is undefined until an argument is not. It may be its own argument.
     cfg.order.iter().flat_map(|b| &function.blocks[*b].params).for_each(|p| set.insert(*p));
     let mut changed = true;
     while changed {
@@ -33,8 +36,8 @@ pub fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
     set
 }
 
-/// The block that each value is defined in, by an instruction or as a parameter.
-pub(super) fn homes(function: &Function, cfg: &Cfg) -> Vec<Option<Block>> {
+/// The defining block of each value.
+pub(super) fn def_blocks(function: &Function, cfg: &Cfg) -> Vec<Option<Block>> {
     let mut all = vec![None; function.values.len()];
     for &block in &cfg.order {
         let data = &function.blocks[block];
@@ -44,7 +47,7 @@ pub(super) fn homes(function: &Function, cfg: &Cfg) -> Vec<Option<Block>> {
     all
 }
 
-/// Each use of a value in a block, in order of values and places.
+/// The uses in a block, sorted by value and position.
 pub(super) fn uses(function: &Function, block: Block) -> Vec<(Value, u32)> {
     let data = &function.blocks[block];
     let mut all: Vec<(Value, u32)> = Vec::new();
@@ -56,18 +59,18 @@ pub(super) fn uses(function: &Function, block: Block) -> Vec<(Value, u32)> {
     all
 }
 
-pub(super) struct Deaths {
-    /// For each instruction the values whose last use it is.
+pub(super) struct LastUses {
+    /// For each instruction the values that it kills: this is their last use.
     pub at: Vec<Vec<Value>>,
-    /// Values defined here that nothing uses.
+    /// Values defined here that have no use.
     pub unused: Vec<Value>,
 }
 
-pub(super) fn deaths(function: &Function, block: Block, live_out: &ValueSet) -> Deaths {
+pub(super) fn last_uses(function: &Function, block: Block, live_out: &ValueSet) -> LastUses {
     let data = &function.blocks[block];
     let mut live = live_out.clone();
     data.end.uses().for_each(|v| live.insert(v));
-    let mut out = Deaths { at: Vec::new(), unused: Vec::new() };
+    let mut out = LastUses { at: Vec::new(), unused: Vec::new() };
     for inst in data.insts.iter().rev() {
         let inst = &function.insts[*inst];
         for result in &inst.results {
@@ -76,43 +79,43 @@ pub(super) fn deaths(function: &Function, block: Block, live_out: &ValueSet) -> 
             }
             live.remove(*result);
         }
-        let mut dying = Vec::new();
+        let mut killed = Vec::new();
         for value in inst.uses() {
             if !live.contains(value) {
                 live.insert(value);
-                dying.push(value);
+                killed.push(value);
             }
         }
-        out.at.push(dying);
+        out.at.push(killed);
     }
     out.at.reverse();
     out.unused.extend(data.params.iter().filter(|p| !live.contains(**p)));
     out
 }
 
-/// The place of each block in the order.
-pub(super) fn ranks(cfg: &Cfg, blocks: usize) -> Vec<u32> {
-    let mut rank = vec![u32::MAX; blocks];
-    cfg.order.iter().enumerate().for_each(|(i, b)| rank[b.index()] = i as u32);
-    rank
+/// The position of each block in reverse post-order.
+pub(super) fn rpo_indices(cfg: &Cfg, blocks: usize) -> Vec<u32> {
+    let mut rpo_index = vec![u32::MAX; blocks];
+    cfg.order.iter().enumerate().for_each(|(i, b)| rpo_index[b.index()] = i as u32);
+    rpo_index
 }
 
-/// What a tensor operation adds to, if nothing else reads that there: the result may have its registers, though it is
-/// written early (so does ptxas's code).
+/// The accumulator of an MMA, if no other operand reads it: the result may have its registers in spite of the early
+/// clobber (so does ptxas's code).
 pub(super) fn accumulator(function: &Function, data: &InstData) -> Option<Value> {
     let ([result], Some(Arg::Use(u))) = (&data.results[..], data.args.get(2)) else { return None };
     let whole = u.part.is_none() && function.values[u.value] == function.values[*result];
     let once = data.uses().filter(|v| *v == u.value).count() == 1;
-    Some(u.value).filter(|_| early_writer(data) && function.tied(data).is_none() && whole && once)
+    Some(u.value).filter(|_| is_early_clobber(data) && function.tied(data).is_none() && whole && once)
 }
 
-/// Does it write results before it has read all arguments? Tensor operations take several passes.
-pub(super) fn early_writer(data: &InstData) -> bool {
+/// Does it write results before it has read all arguments? MMAs take several passes.
+pub(super) fn is_early_clobber(data: &InstData) -> bool {
     use sass::Op::*;
     matches!(data.op, Op::Machine(HMMA | IMMA | BMMA | DMMA | QMMA | OMMA | HGMMA | IGMMA | QGMMA | BGMMA))
 }
 
-/// The registers that instructions name themselves.
+/// The registers that instructions name explicitly.
 pub(super) fn fixed_registers(function: &Function) -> impl Iterator<Item = (File, u8)> + '_ {
     let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
     insts.flat_map(|i| &function.insts[*i].args).filter_map(|arg| match arg {
@@ -121,8 +124,8 @@ pub(super) fn fixed_registers(function: &Function) -> impl Iterator<Item = (File
     })
 }
 
-/// An instruction that names a register which isn't among the first so many, and how many there must be for it.
-pub(super) fn names_beyond(function: &Function, usable: u8) -> Option<(&InstData, u32)> {
+/// The instruction with the highest fixed register beyond the first `usable`, and how many registers it needs.
+pub(super) fn fixed_reg_beyond(function: &Function, usable: u8) -> Option<(&InstData, u32)> {
     let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
     let highest = |inst: &Inst| {
         let numbers = function.insts[*inst].args.iter().filter_map(|arg| match arg {

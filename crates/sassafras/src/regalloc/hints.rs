@@ -1,4 +1,10 @@
-//! Which place a value would like: beside the words that it will be packed with, or where a block's parameter is.
+//! Coalescing hints: registers that save a move (register biasing).
+//!
+//! An argument of a pack wants its word of the pack's register tuple; an argument of an edge wants the register of the
+//! parameter. The first word of a pack that gets a register reserves a window for the whole tuple within the block;
+//! other values avoid such windows if they can. Hints are preferences only: correctness never depends on them.
+//!
+//! One pass over the code, backward within each block.
 
 use super::Allocator;
 use ori::entity::Entity;
@@ -8,42 +14,42 @@ use sass::Class;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// What a value will become.
+/// What a value will be copied to.
 #[derive(Clone, Copy)]
-enum Want {
-    /// Words `offset…` of the result of a pack.
+enum Hint {
+    /// Words from `offset` on of the result of a pack.
     Packed { whole: Value, offset: u8 },
-    /// A parameter of a block.
+    /// A block parameter.
     Param(Value),
 }
 
 pub struct Hints {
-    wants: Vec<Option<Want>>,
-    /// Where the result of a pack is meant to be, once the first of its words has a place.
-    meant: Vec<Option<u8>>,
-    /// Those of the current block that are not there yet: others keep off, if they can.
-    promised: Vec<(Value, Range<usize>)>,
-    /// Values that are read some time after the instruction has issued, by accesses to memory.
-    late: ValueSet,
-    /// Where the parameters are that get new values at the end of the current block. Who is read late keeps off, too: the
-    /// move would wait for that.
-    refilled: Vec<Range<usize>>,
+    by_value: Vec<Option<Hint>>,
+    /// The preferred register of a pack's result, once the first of its words has a register.
+    pack_reg: Vec<Option<u8>>,
+    /// The windows of packs that the current block has yet to reach: others avoid them if they can.
+    pending_packs: Vec<(Value, Range<usize>)>,
+    /// Values that memory accesses read, some time after issue.
+    read_late: ValueSet,
+    /// The registers of parameters that the end of the current block writes. Values that are read late avoid them: the
+    /// move would wait for the read.
+    latch_writes: Vec<Range<usize>>,
 }
 
 impl Hints {
     pub fn new(function: &Function, cfg: &Cfg, live: &Liveness) -> Hints {
         let mut hints = Hints {
-            wants: vec![None; function.values.len()],
-            meant: vec![None; function.values.len()],
-            promised: Vec::new(),
-            late: read_late(function, cfg),
-            refilled: Vec::new(),
+            by_value: vec![None; function.values.len()],
+            pack_reg: vec![None; function.values.len()],
+            pending_packs: Vec::new(),
+            read_late: read_late(function, cfg),
+            latch_writes: Vec::new(),
         };
         for &block in &cfg.order {
             let data = &function.blocks[block];
             for edge in data.end.edges() {
                 for (param, arg) in function.blocks[edge.to].params.iter().zip(&edge.args) {
-                    hints.wants[arg.index()].get_or_insert(Want::Param(*param));
+                    hints.by_value[arg.index()].get_or_insert(Hint::Param(*param));
                 }
             }
             for inst in &data.insts {
@@ -55,139 +61,142 @@ impl Hints {
                 for arg in &inst.args {
                     let Arg::Use(u) = arg else { continue };
                     if u.part.is_none_or(|p| p.count == function.values[u.value].words) {
-                        hints.wants[u.value.index()] = Some(Want::Packed { whole: inst.results[0], offset });
+                        hints.by_value[u.value.index()] =
+                            Some(Hint::Packed { whole: inst.results[0], offset });
                     }
                     offset += u.part.map_or(function.values[u.value].words, |p| p.count);
                 }
             }
-            hints.pass_on(function, block, &live.live_out[block.index()]);
+            hints.propagate(function, block, &live.live_out[block.index()]);
         }
         hints
     }
 
-    /// A word that ends where another one is made that will be packed wants that place, too: so the result can have it,
-    /// whatever else is alive by then. Words that were one value want it together.
-    fn pass_on(&mut self, function: &Function, block: Block, live_out: &ValueSet) {
+    /// A word that is killed by the definition of a word with a pack hint gets that hint, too: the result can take over
+    /// its register, whatever else is live by then. The source of an unpack gets the hint that its words have in
+    /// common.
+    fn propagate(&mut self, function: &Function, block: Block, live_out: &ValueSet) {
         let is_word = |v: Value| function.values[v].file == File::R && function.values[v].words == 1;
-        let mut alive = live_out.clone();
-        function.blocks[block].end.uses().for_each(|v| alive.insert(v));
+        let mut live_now = live_out.clone();
+        function.blocks[block].end.uses().for_each(|v| live_now.insert(v));
         for inst in function.blocks[block].insts.iter().rev().map(|i| &function.insts[*i]) {
-            let ends = |v: &Value| !alive.contains(*v) && self.wants[v.index()].is_none();
-            let kept = inst.guard.iter().flat_map(|g| &g.kept).copied();
-            let before = match inst.op {
-                Op::Machine(_) => kept.chain(inst.uses()).find(|v| is_word(*v) && ends(v)),
-                Op::Pseudo(Pseudo::Unpack) => inst.uses().find(ends),
+            let is_killed = |v: &Value| !live_now.contains(*v) && self.by_value[v.index()].is_none();
+            let else_values = inst.guard.iter().flat_map(|g| &g.kept).copied();
+            let killed = match inst.op {
+                Op::Machine(_) => else_values.chain(inst.uses()).find(|v| is_word(*v) && is_killed(v)),
+                Op::Pseudo(Pseudo::Unpack) => inst.uses().find(is_killed),
                 _ => None,
             };
-            if let (Some(before), Some(want)) = (before, self.want_together(&inst.results)) {
-                self.wants[before.index()] = Some(want);
+            if let (Some(killed), Some(hint)) = (killed, self.common_pack_hint(&inst.results)) {
+                self.by_value[killed.index()] = Some(hint);
             }
-            inst.uses().for_each(|v| alive.insert(v));
+            inst.uses().for_each(|v| live_now.insert(v));
         }
     }
 
-    /// What words want, if they will be side by side in a pack.
-    fn want_together(&self, words: &[Value]) -> Option<Want> {
-        let want = |v: &Value| match self.wants[v.index()] {
-            Some(Want::Packed { whole, offset }) => Some((whole, offset)),
+    /// The hint of a run of words that are contiguous in one pack.
+    fn common_pack_hint(&self, words: &[Value]) -> Option<Hint> {
+        let hint = |v: &Value| match self.by_value[v.index()] {
+            Some(Hint::Packed { whole, offset }) => Some((whole, offset)),
             _ => None,
         };
-        let (whole, first) = want(words.first()?)?;
-        let in_order = |(i, v): (usize, &Value)| want(v) == Some((whole, first + i as u8));
-        words.iter().enumerate().all(in_order).then_some(Want::Packed { whole, offset: first })
+        let (whole, first) = hint(words.first()?)?;
+        let in_order = |(i, v): (usize, &Value)| hint(v) == Some((whole, first + i as u8));
+        words.iter().enumerate().all(in_order).then_some(Hint::Packed { whole, offset: first })
     }
 
-    /// The parameter that a value becomes.
+    /// The parameter that a value is an argument of.
     pub fn param(&self, value: Value) -> Option<Value> {
-        match self.wants[value.index()]? {
-            Want::Param(param) => Some(param),
-            Want::Packed { .. } => None,
+        match self.by_value[value.index()]? {
+            Hint::Param(param) => Some(param),
+            Hint::Packed { .. } => None,
         }
     }
 }
 
 impl Hints {
     pub fn begin_block(&mut self) {
-        self.promised.clear();
-        self.refilled.clear();
+        self.pending_packs.clear();
+        self.latch_writes.clear();
     }
 
     pub fn is_read_late(&self, value: Value) -> bool {
-        !self.refilled.is_empty() && self.late.contains(value)
+        !self.latch_writes.is_empty() && self.read_late.contains(value)
     }
 
-    /// A value has its place.
-    pub fn keep(&mut self, value: Value) {
-        self.promised.retain(|(whole, _)| *whole != value);
+    /// A value has got its register.
+    pub fn assigned(&mut self, value: Value) {
+        self.pending_packs.retain(|(whole, _)| *whole != value);
     }
 }
 
-/// The general registers that memory accesses read.
+/// The values of R that memory accesses read.
 fn read_late(function: &Function, cfg: &Cfg) -> ValueSet {
-    let mut late = ValueSet::new(function.values.len());
+    let mut read_late = ValueSet::new(function.values.len());
     for inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts).map(|i| &function.insts[*i]) {
         let Op::Machine(op) = inst.op else { continue };
         let class = sass::Form::of(op).first().map(|form| form.class);
         if matches!(class, Some(Class::Load | Class::Store)) {
-            inst.uses().filter(|v| function.values[*v].file == File::R).for_each(|v| late.insert(v));
+            inst.uses().filter(|v| function.values[*v].file == File::R).for_each(|v| read_late.insert(v));
         }
     }
-    late
+    read_late
 }
 
 impl Allocator<'_> {
-    /// Finds out which places get new values at the end of a block: those of the parameters of a loop that goes on.
-    pub(super) fn find_refilled(&mut self, block: Block) {
+    /// Collects the registers that the end of a latch writes: those of the header's parameters.
+    pub(super) fn collect_latch_writes(&mut self, block: Block) {
         for edge in self.function.blocks[block].end.edges() {
-            // The arguments of an edge that was split stand in the block between.
-            let between = &self.function.blocks[edge.to];
-            let split = if between.insts.is_empty() { between.end.edges() } else { SmallVec::new() };
+            // The arguments of a split edge are in the block between.
+            let target = &self.function.blocks[edge.to];
+            let split = if target.insts.is_empty() { target.end.edges() } else { SmallVec::new() };
             for edge in split.into_iter().chain([edge]) {
                 for param in &self.function.blocks[edge.to].params {
                     let data = self.function.values[*param];
-                    let born = self.born[param.index()].filter(|_| data.file == File::R);
-                    let place = born.map(|(_, _, place)| usize::from(place));
-                    let range = place.map(|place| place..place + usize::from(data.words));
-                    self.hints.refilled.extend(range);
+                    let def_point = self.def_point[param.index()].filter(|_| data.file == File::R);
+                    let reg = def_point.map(|(_, _, reg)| usize::from(reg));
+                    let range = reg.map(|reg| reg..reg + usize::from(data.words));
+                    self.hints.latch_writes.extend(range);
                 }
             }
         }
     }
 
-    pub(super) fn is_refilled(&self, window: &Range<usize>) -> bool {
-        self.hints.refilled.iter().any(|w| w.start < window.end && window.start < w.end)
+    pub(super) fn is_latch_write(&self, window: &Range<usize>) -> bool {
+        self.hints.latch_writes.iter().any(|w| w.start < window.end && window.start < w.end)
     }
 
-    /// Is a place meant for the result of a pack?
-    pub(super) fn is_promised(&self, file: File, window: &Range<usize>) -> bool {
-        let here = self.hints.promised.iter().filter(|(whole, _)| self.function.values[*whole].file == file);
-        { here }.any(|(_, meant)| meant.start < window.end && window.start < meant.end)
+    /// Is a window reserved for the result of a pack?
+    pub(super) fn is_reserved_for_pack(&self, file: File, window: &Range<usize>) -> bool {
+        let here =
+            self.hints.pending_packs.iter().filter(|(whole, _)| self.function.values[*whole].file == file);
+        { here }.any(|(_, pack_reg)| pack_reg.start < window.end && window.start < pack_reg.end)
     }
 
-    /// A free place that saves a move, if there is one.
-    pub(super) fn hinted(&mut self, value: Value) -> Option<u8> {
-        let fits = |a: &Self, place: u8| a.suits(value, place).then_some(place);
-        match self.hints.wants[value.index()]? {
-            Want::Param(param) => {
-                let start = self.born[param.index()].map(|(_, _, place)| place);
-                start.and_then(|place| fits(self, place))
+    /// A free register that saves a move, if there is one.
+    pub(super) fn hinted_reg(&mut self, value: Value) -> Option<u8> {
+        let fits = |a: &Self, reg: u8| a.is_available(value, reg).then_some(reg);
+        match self.hints.by_value[value.index()]? {
+            Hint::Param(param) => {
+                let start = self.def_point[param.index()].map(|(_, _, reg)| reg);
+                start.and_then(|reg| fits(self, reg))
             }
-            Want::Packed { whole, offset } => {
-                if let Some(meant) = self.hints.meant[whole.index()] {
-                    return fits(self, meant.checked_add(offset)?);
+            Hint::Packed { whole, offset } => {
+                if let Some(pack_reg) = self.hints.pack_reg[whole.index()] {
+                    return fits(self, pack_reg.checked_add(offset)?);
                 }
-                let window = self.free_place(whole)?;
-                self.hints.meant[whole.index()] = Some(window);
+                let window = self.free_reg(whole)?;
+                self.hints.pack_reg[whole.index()] = Some(window);
                 let words = usize::from(self.function.values[whole].words);
-                self.hints.promised.push((whole, usize::from(window)..usize::from(window) + words));
+                self.hints.pending_packs.push((whole, usize::from(window)..usize::from(window) + words));
                 fits(self, window + offset)
             }
         }
     }
 }
 
-/// The most words of general registers that are alive at once in each block.
-pub fn pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> Vec<u32> {
+/// The maximal register pressure of each block, in words of R.
+pub fn max_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> Vec<u32> {
     let words = |v: Value| {
         let data = function.values[v];
         if data.file == File::R { u32::from(data.words) } else { 0 }
@@ -199,21 +208,21 @@ pub fn pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> Vec<u32> {
 
 fn pressure(function: &Function, live: &Liveness, block: Block, words: &dyn Fn(Value) -> u32) -> u32 {
     let data = &function.blocks[block];
-    let mut alive = live.live_out[block.index()].clone();
-    data.end.uses().for_each(|v| alive.insert(v));
-    let mut now: u32 = alive.iter().map(words).sum();
+    let mut live_now = live.live_out[block.index()].clone();
+    data.end.uses().for_each(|v| live_now.insert(v));
+    let mut now: u32 = live_now.iter().map(words).sum();
     let mut most = now;
     for inst in data.insts.iter().rev() {
         let inst = &function.insts[*inst];
         for v in &inst.results {
-            if alive.contains(*v) {
-                alive.remove(*v);
+            if live_now.contains(*v) {
+                live_now.remove(*v);
                 now -= words(*v);
             }
         }
         for v in inst.uses() {
-            if !alive.contains(v) {
-                alive.insert(v);
+            if !live_now.contains(v) {
+                live_now.insert(v);
                 now += words(v);
             }
         }

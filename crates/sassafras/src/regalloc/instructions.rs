@@ -1,19 +1,32 @@
-//! What becomes of an instruction: its arguments come into registers, its results get places, and a line is written.
+//! Allocation of one instruction: operands are reloaded, killed operands free their registers, results get theirs, and
+//! the machine instruction is emitted.
+//!
+//! The machine reads before it writes, so a result may take the register of an operand that it kills. Not so for
+//! guarded instructions, where a move comes first, and for early clobbers. A guarded or tied result starts in the
+//! register of its else value or tied operand.
+//!
+//! ```text
+//! v3 = @p IADD3 v1, v2, RZ (else v0)    ==>    MOV R4, R0          unless v0 is killed here
+//!                                              @P0 IADD3 R4, R1, R2, RZ
+//! ```
+//!
+//! Afterwards the emitted instruction reads and writes the registers of its values at this point. Linear in the
+//! operands, but for evictions.
 
 use super::facts::accumulator;
-use super::{Allocator, Trouble, address, early_writer, place_in, reg_limits};
+use super::{Allocator, AttemptError, address, is_early_clobber, reg_in, reg_limits};
 use crate::codegen::legalize;
 use crate::mach::inst::{Line, Origin};
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Op, Pseudo, Value};
 use smallvec::SmallVec;
 
-/// How an instruction is treated.
+/// How an instruction is allocated.
 pub(super) enum Kind {
     Nothing,
-    /// It only passes words on.
-    Shuffle,
-    /// The calling convention says where everything is.
+    /// It only copies words.
+    ParallelCopy,
+    /// The calling convention fixes its registers.
     Convention,
     /// A machine operation, or a guarded copy.
     Operation,
@@ -24,7 +37,7 @@ impl Kind {
         use Pseudo::*;
         match data.op {
             Op::Pseudo(Undef | MemoryFence) => Kind::Nothing,
-            Op::Pseudo(Copy | Pack | Unpack | Landed) if data.guard.is_none() => Kind::Shuffle,
+            Op::Pseudo(Copy | Pack | Unpack | Landed) if data.guard.is_none() => Kind::ParallelCopy,
             Op::Pseudo(Call | Entry | Leave) => Kind::Convention,
             _ => Kind::Operation,
         }
@@ -32,128 +45,144 @@ impl Kind {
 }
 
 impl Allocator<'_> {
-    pub(super) fn inst(&mut self, inst: Inst, dying: &[Value], unused: &[Value]) -> Result<(), Trouble> {
+    pub(super) fn inst(
+        &mut self,
+        inst: Inst,
+        killed: &[Value],
+        unused: &[Value],
+    ) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
-        self.lower_ceiling(data)?;
-        match self.as_things_lie(inst, dying) {
-            Err(Trouble::NoRoom(File::R)) if self.pins.is_empty() => match self.take_from_memory(inst, dying)
-            {
-                Err(Trouble::NoRoom(File::R)) => return Err(Trouble::TooWide(inst)),
-                done => done?,
-            },
+        self.apply_register_limit(data)?;
+        match self.try_inst(inst, killed) {
+            Err(AttemptError::OutOfRegisters(File::R)) if self.precolored.is_empty() => {
+                match self.reload_all(inst, killed) {
+                    Err(AttemptError::OutOfRegisters(File::R)) => {
+                        return Err(AttemptError::OperandsTooWide(inst));
+                    }
+                    done => done?,
+                }
+            }
             done => done?,
         }
-        self.unread.clear();
-        let line = self.lines.len() as u32;
+        self.pending_reads.clear();
+        let index = self.emitted.len() as u32;
         for result in &data.results {
-            self.born[result.index()] = self.at[result.index()].map(|p| (self.block, line, p));
+            self.def_point[result.index()] = self.assigned[result.index()].map(|p| (self.block, index, p));
         }
-        for value in dying.iter().chain(unused.iter().filter(|v| data.results.contains(v))) {
-            self.leave(*value);
+        for value in killed.iter().chain(unused.iter().filter(|v| data.results.contains(v))) {
+            self.unassign(*value);
         }
-        self.leave_reserved(inst)
+        self.vacate_reserved(inst)
     }
 
-    /// What is in registers stays there, as far as it can.
-    fn as_things_lie(&mut self, inst: Inst, dying: &[Value]) -> Result<(), Trouble> {
+    /// Allocates with the current assignment, evicting only what is needed.
+    fn try_inst(&mut self, inst: Inst, killed: &[Value]) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
-        self.unread.clear();
+        self.pending_reads.clear();
         self.locked = data.uses().collect();
         for i in 0..self.locked.len() {
-            self.bring(self.locked[i])?;
+            self.ensure_in_reg(self.locked[i])?;
         }
-        self.unread = self.locked.iter().filter_map(|v| Some((*v, self.at[v.index()]?))).collect();
+        self.pending_reads =
+            self.locked.iter().filter_map(|v| Some((*v, self.assigned[v.index()]?))).collect();
         match Kind::of(data) {
             Kind::Nothing => Ok(()),
-            Kind::Shuffle => self.shuffle(inst, dying),
-            Kind::Convention => self.convention(inst, dying, Self::put_in_place),
-            Kind::Operation => self.operation(inst, dying),
+            Kind::ParallelCopy => self.parallel_copy(inst, killed),
+            Kind::Convention => self.call_like(inst, killed, Self::move_args_to_abi_regs),
+            Kind::Operation => self.operation(inst, killed),
         }
     }
 
-    /// Registers go: whoever is in them moves below the ceiling, or leaves.
-    pub(super) fn lower_ceiling(&mut self, data: &InstData) -> Result<(), Trouble> {
+    /// The register limit falls: values above it are moved below, or evicted.
+    pub(super) fn apply_register_limit(&mut self, data: &InstData) -> Result<(), AttemptError> {
         let file = self.file(File::R);
-        let before = self.files[file].ceiling();
-        let there = self.limits.usable(reg_limits::after(data, u32::from(u8::MAX)));
-        if usize::from(there) >= before {
+        let before = self.files[file].limit();
+        let limit = self.limits.usable(reg_limits::after(data, u32::from(u8::MAX)));
+        if usize::from(limit) >= before {
             return Ok(());
         }
         self.locked.clear();
-        self.files[file].set_ceiling(there);
-        let window = usize::from(there)..before;
-        for place in window.clone() {
-            if let Some(owner) = self.files[file].owner(place) {
+        self.files[file].set_limit(limit);
+        let window = usize::from(limit)..before;
+        for reg in window.clone() {
+            if let Some(owner) = self.files[file].owner(reg) {
                 self.displace(file, owner, window.clone())?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn operation(&mut self, inst: Inst, dying: &[Value]) -> Result<(), Trouble> {
+    pub(super) fn operation(&mut self, inst: Inst, killed: &[Value]) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
         let guarded = data.guard.is_some();
-        // The machine reads before it writes: a result may have the place of an argument that ends here. Not so where
-        // something is moved first.
-        let mut arguments = self.operand_places(data);
-        if !guarded && !early_writer(data) {
-            dying.iter().for_each(|v| self.leave(*v));
+        // The machine reads before it writes: a result may take the register of a killed operand. Not so where a move
+        // comes first.
+        let mut arguments = self.operand_regs(data);
+        if !guarded && !is_early_clobber(data) {
+            killed.iter().for_each(|v| self.unassign(*v));
         }
         let tied = self.function.tied(data);
-        let free = |a: &Value| dying.contains(a) && self.pins.is_empty();
-        let over = tied.or(accumulator(self.function, data).filter(free));
+        let free = |a: &Value| killed.contains(a) && self.precolored.is_empty();
+        let initial = tied.or(accumulator(self.function, data).filter(free));
         for (i, result) in data.results.iter().enumerate() {
-            match data.guard.as_ref().map(|g| g.kept[i]).or(over) {
-                Some(kept) if !self.undefined.contains(kept) => self.define_over(*result, kept, dying)?,
+            match data.guard.as_ref().map(|g| g.kept[i]).or(initial) {
+                Some(initial) if !self.undefined.contains(initial) => {
+                    self.define_tied(*result, initial, killed)?
+                }
                 _ => self.define(*result)?,
             }
             self.locked.push(*result);
         }
-        if guarded || early_writer(data) {
-            self.moved_arguments(&mut arguments, dying)?;
+        if guarded || is_early_clobber(data) {
+            self.update_moved_args(&mut arguments, killed)?;
         }
         if let (Some(tied), Some(result)) = (tied, data.results.first()) {
-            let place = self.register(*result, 0);
-            arguments.iter_mut().filter(|(v, _)| *v == tied).for_each(|(_, p)| *p = place);
+            let reg = self.register(*result, 0);
+            arguments.iter_mut().filter(|(v, _)| *v == tied).for_each(|(_, p)| *p = reg);
         }
         self.emit(inst, data, &arguments)
     }
 
-    /// A pinned result may have driven arguments from their places, which are written before they are read.
-    pub(super) fn moved_arguments(
+    /// A precolored result may have displaced arguments whose registers are written before they are read.
+    pub(super) fn update_moved_args(
         &self,
         arguments: &mut [(Value, u8)],
-        dying: &[Value],
-    ) -> Result<(), Trouble> {
-        for (value, place) in arguments {
-            match self.at[value.index()] {
-                Some(now) => *place = now,
-                // Its place has become that of the result.
-                None if dying.contains(value) || self.undefined.contains(*value) => {}
-                None => return Err("a pinned value drove an argument out of the registers".into()),
+        killed: &[Value],
+    ) -> Result<(), AttemptError> {
+        for (value, reg) in arguments {
+            match self.assigned[value.index()] {
+                Some(now) => *reg = now,
+                // The result has taken its register.
+                None if killed.contains(value) || self.undefined.contains(*value) => {}
+                None => return Err("a precolored value evicted an argument".into()),
             }
         }
         Ok(())
     }
 
-    /// A result that is written only where a guard holds: it starts as the kept value.
-    pub(super) fn define_over(&mut self, result: Value, kept: Value, dying: &[Value]) -> Result<(), Trouble> {
+    /// A result that starts in the register of its else value or tied operand.
+    pub(super) fn define_tied(
+        &mut self,
+        result: Value,
+        initial: Value,
+        killed: &[Value],
+    ) -> Result<(), AttemptError> {
         let data = self.function.values[result];
-        let place = self.register(kept, 0);
-        if dying.contains(&kept) && self.pins.place(result).is_none_or(|pinned| pinned == place) {
+        let reg = self.register(initial, 0);
+        if killed.contains(&initial) && self.precolored.reg(result).is_none_or(|fixed| fixed == reg) {
             let file = self.file(data.file);
-            self.at[kept.index()] = None;
-            self.files[file].take(place, data.words, result);
-            self.at[result.index()] = Some(place);
+            self.assigned[initial.index()] = None;
+            self.files[file].take(reg, data.words, result);
+            self.assigned[result.index()] = Some(reg);
             return Ok(());
         }
         self.define(result)?;
         let to = self.register(result, 0);
-        (0..data.words).try_for_each(|w| self.copy(data.file, to + w, place + w))
+        (0..data.words).try_for_each(|w| self.copy(data.file, to + w, reg + w))
     }
 
-    /// The places of the values that an instruction reads, before its results get theirs.
-    pub(super) fn operand_places(&self, data: &InstData) -> Vec<(Value, u8)> {
+    /// The registers of the operands, before the results get theirs.
+    pub(super) fn operand_regs(&self, data: &InstData) -> Vec<(Value, u8)> {
         data.uses().map(|v| (v, self.register(v, 0))).collect()
     }
 
@@ -162,33 +191,33 @@ impl Allocator<'_> {
         inst: Inst,
         data: &InstData,
         arguments: &[(Value, u8)],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AttemptError> {
         let guard = data.guard.as_ref().map_or(sass::Guard::ALWAYS, |g| sass::Guard {
-            predicate: place_in(arguments, g.predicate).unwrap_or(0),
+            predicate: reg_in(arguments, g.predicate).unwrap_or(0),
             not: g.negated,
         });
-        let first = self.lines.len();
+        let first = self.emitted.len();
         match data.op {
             Op::Machine(op) => {
-                let mut line = Line::new(op, &data.modifiers, &[], Origin::Inst(inst));
-                line.operands = self.operands(data, arguments);
-                line.target =
+                let mut mach_inst = Line::new(op, &data.modifiers, &[], Origin::Inst(inst));
+                mach_inst.operands = self.operands(data, arguments);
+                mach_inst.target =
                     data.args.iter().find_map(|a| if let Arg::Target(b) = a { Some(*b) } else { None });
-                line.address = address(data);
-                self.lines.push(line);
+                mach_inst.address = address(data);
+                self.emitted.push(mach_inst);
             }
-            // A guarded copy: words that don't overlap, since result and arguments are all alive here.
+            // A guarded copy: words don't overlap, since result and arguments are all live here.
             Op::Pseudo(_) => {
                 let file = self.function.values[data.results[0]].file;
                 for (word, (to, from)) in self.word_moves(data, arguments).into_iter().enumerate() {
                     self.copy(file, to, from)?;
-                    let last = self.lines.len() - 1;
-                    self.lines[last].origin = Origin::Word(inst, word as u8);
+                    let last = self.emitted.len() - 1;
+                    self.emitted[last].origin = Origin::Word(inst, word as u8);
                 }
             }
         }
-        for line in &mut self.lines[first..] {
-            (line.guard, line.at) = (guard, data.at);
+        for mach_inst in &mut self.emitted[first..] {
+            (mach_inst.guard, mach_inst.at) = (guard, data.at);
         }
         Ok(())
     }
@@ -198,10 +227,10 @@ impl Allocator<'_> {
         data: &InstData,
         arguments: &[(Value, u8)],
     ) -> SmallVec<[sass::Operand; 8]> {
-        let mut place = |value: Value, word: u8| {
-            let at = self.at[value.index()].filter(|_| data.results.contains(&value));
-            at.or_else(|| place_in(arguments, value)).unwrap_or(0).wrapping_add(word)
+        let mut register = |value: Value, word: u8| {
+            let at = self.assigned[value.index()].filter(|_| data.results.contains(&value));
+            at.or_else(|| reg_in(arguments, value)).unwrap_or(0).wrapping_add(word)
         };
-        legalize::operands(self.function, data, &mut place).collect()
+        legalize::operands(self.function, data, &mut register).collect()
     }
 }

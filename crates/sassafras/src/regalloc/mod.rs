@@ -1,47 +1,56 @@
-//! Register allocation over SSA.
+//! Register allocation: greedy scan over SSA with spilling by furthest next use (Braun & Hack, "Register Spilling and
+//! Live-Range Splitting for SSA-Form Programs", CC 2009; the eviction rule is Belady's).
 //!
-//! Blocks are visited in reverse post-order. Within a block every live value is in a register or it isn't; a value that
-//! must leave its register is stored once, right behind its definition, so that leaving costs nothing and coming back
-//! is a load (or the definition again, where that is cheap). Who leaves is the value whose next use is furthest. Where
-//! registers are free but not side by side, values move. A block with several predecessors fixes where its live values
-//! are when it is first reached; moves, loads and stores on the edges make that true for the others.
+//! Blocks are visited in reverse post-order; within a block the allocator keeps the register of each live value. A
+//! spilled value is stored once, right after its definition, so that an eviction costs nothing and a use costs a
+//! reload, or a rematerialization where the definition is cheap. Where registers are free but not contiguous, values
+//! are moved. A join takes its entry registers from one predecessor when it is visited; moves, reloads and stores on
+//! the other edges (parallel copies) establish them there. Only R has spill slots: a spilled value of another file
+//! becomes a word in R ([`spill_via_r`]), and the allocation restarts. UR is moved for packs and on edges only, B
+//! never.
 //!
-//! Only general registers have a way to memory: a value of another file that must leave becomes a word in a general
-//! register ([`rewrite`]), and the allocation starts anew. Uniform registers and barriers never move.
+//! ```text
+//! v3 = IADD3 v1, v2, RZ          IADD3 R0, R2, R3, RZ
+//! v4 = Pack v3, v1        ==>    MOV R1, R2
+//! STG [v5], v4                   STG.64 [R4], R0
+//! ```
 //!
-//! # Why it succeeds
+//! After it every value has a register wherever an instruction reads or writes it; [`check`] proves it. One attempt is
+//! linear in the code but for evictions, which scan the windows of a file; attempts are bounded (below).
 //!
-//! However few registers there are, an allocation is found if the operands of each single instruction fit into them:
+//! # Termination
 //!
-//! * An instruction that finds no room for its operands as things lie takes them all from memory to places of its own
-//!   ([`last_resort`]), where no other value is in the way. A parameter of a block that finds no room begins in memory.
-//! * Values of other files that find no place become words, and live only beside their definitions and uses from then
-//!   on. After some tries all values of such a file do, and what a single instruction names of a file fits into it.
-//! * Moves that go in a circle, and words that go from memory to memory, take a register that is kept for them from
-//!   then on: one is enough, whatever moves.
-//! * Pinned values may leave too little; then nothing is pinned.
+//! However few registers there are, allocation succeeds if the operands of each single instruction fit:
 //!
-//! Each of these happens at most a fixed number of times, so that it also ends. Operands that don't fit are refused
-//! ([`Refusal::TooFew`]); ptxas refuses them, too, and some that would fit.
+//! * An instruction whose operands find no registers reloads all of them ([`reload_all`]), with every other value
+//!   evicted. A block parameter that finds none starts in its spill slot.
+//! * Unassigned values of other files become words, with live ranges of one instruction from then on. After
+//!   [`TARGETED_ATTEMPTS`] all values of such a file do, and what one instruction names of a file fits into it.
+//! * A cycle of moves, or a copy from slot to slot, reserves one scratch register from then on: one is enough.
+//! * Precolored values may leave too few registers; then nothing is precolored.
+//!
+//! Each happens a bounded number of times. Operands that don't fit are refused ([`Error::TooFewRegisters`]); ptxas
+//! refuses them, too, and some that would fit.
 //!
 //! | question | file |
 //! |---|---|
-//! | what do we know before we begin | [`facts`] |
-//! | where is everything when a block begins | [`blocks`] |
-//! | what becomes of an instruction | [`instructions`] |
-//! | … that only passes words on | [`shuffle`] |
-//! | … that the calling convention rules | [`convention`] |
-//! | … that doesn't fit | [`last_resort`] |
-//! | what happens on an edge | [`edges`] |
-//! | which registers are there, who is in them | [`places`] |
-//! | how many there are, where that changes | [`ceilings`] |
-//! | which place does a value get, and who leaves for it | [`room`] |
-//! | which place saves a move | [`hints`] |
-//! | which values never move | [`pins`] |
-//! | how far is the next use | [`next_use`] |
-//! | where in memory is a value, and how does it come back | [`memory`] |
-//! | what becomes of predicates and the like that don't fit | [`rewrite`] |
-//! | is it right? | [`check`] |
+//! | liveness-derived facts: last uses, undefined values, early clobbers | [`facts`] |
+//! | registers at block entry: joins, loops, parameters | [`block_entry`] |
+//! | one instruction | [`instructions`] |
+//! | … copy, pack, unpack | [`parallel_copy`] |
+//! | … call, function entry, return | [`calls`] |
+//! | … whose operands don't fit | [`reload_all`] |
+//! | resolution of edges | [`edge_moves`] |
+//! | sequentialization of parallel copies | [`parallel_moves`] |
+//! | a register file and its owners; sets of registers | [`reg_file`], [`reg_set`] |
+//! | register limits that change (`setmaxnreg`) | [`reg_limits`] |
+//! | choice of a register, eviction | [`evict`] |
+//! | coalescing hints | [`hints`] |
+//! | precolored wgmma operands | [`precolor`] |
+//! | next-use distances | [`next_use`] |
+//! | spill slots, reloads, rematerialization | [`spill_slots`] |
+//! | spilling of P, UP, UR and B through R | [`spill_via_r`] |
+//! | checker | [`check`] |
 
 mod block_entry;
 mod calls;
@@ -66,68 +75,80 @@ use crate::mach::abi::Convention;
 use crate::mach::inst::{Address, Code, Line, Origin};
 pub use check::{Checker, Claims, check};
 pub use facts::undefined;
-use facts::{deaths, early_writer, fixed_registers, homes, names_beyond, ranks, uses};
+use facts::{def_blocks, fixed_reg_beyond, fixed_registers, is_early_clobber, last_uses, rpo_indices, uses};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Value};
-use precolor::Pins;
+use precolor::Precoloring;
 pub use reg_file::Limits;
-use reg_file::Places;
-pub use reg_limits::Ceilings;
+use reg_file::RegFile;
+pub use reg_limits::BlockLimits;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, operands as machine};
 
-/// Tries in which only those predicates and the like become words that found no place; then all do.
-const PATIENCE: usize = 6;
-/// How many registers ptxas advises to have besides those of the widest operand, for products of warpgroups of all sizes.
-const BESIDE_OPERAND: u32 = 26;
+/// Attempts in which only the unassigned values of P, UP, UR and B are spilled through R; then all of their file are.
+const TARGETED_ATTEMPTS: usize = 6;
+/// How many registers ptxas advises to have besides those of the widest operand, for wgmma of all sizes.
+const EXTRA_REGISTERS: u32 = 26;
 
-/// If there are `enough` registers without a value in memory, no more are taken.
-pub fn run(function: &mut Function, most: Limits, enough: Option<u32>) -> Result<Code, Refusal> {
-    if let Some((data, registers)) = names_beyond(function, most.usable(most.registers)) {
-        return Err(Refusal::TooFew { at: data.at, registers: registers + Limits::SYSTEM });
+/// Allocates with `preferred` registers if that takes no spill, else with `max`.
+pub fn run(function: &mut Function, max: Limits, preferred: Option<u32>) -> Result<Code, Error> {
+    if let Some((data, registers)) = fixed_reg_beyond(function, max.usable(max.registers)) {
+        return Err(Error::TooFewRegisters { at: data.at, registers: registers + Limits::SYSTEM });
     }
     let conventions = function.fixed.values().map(Convention::of);
     let needed = conventions.map(Convention::least_registers).max().unwrap_or(0);
-    let mut limits = enough.map_or(most, |enough| Limits::registers(enough.max(needed)));
-    let mut may_pin = true;
-    let mut brief = FxHashSet::default();
+    let mut limits = preferred.map_or(max, |preferred| Limits::registers(preferred.max(needed)));
+    let mut may_precolor = true;
+    let mut short_lived = FxHashSet::default();
     let mut attempt = 0;
     loop {
         let cfg = Cfg::new(function);
         let live = Liveness::new(function, &cfg);
-        let pins = if may_pin { Pins::new(function, &cfg, &live, &limits) } else { Pins::default() };
-        let pinned = !pins.is_empty();
-        let outcome = Allocator::new(function, &cfg, &live, limits, pins).run();
+        let precolored = if may_precolor {
+            Precoloring::new(function, &cfg, &live, &limits)
+        } else {
+            Precoloring::default()
+        };
+        let has_precolored = !precolored.is_empty();
+        let outcome = Allocator::new(function, &cfg, &live, limits, precolored).run();
         let spills = matches!(&outcome, Ok(Outcome::Done(code)) if code.spill_stores + code.spill_loads > 0);
-        if limits.registers < most.registers && (spills || outcome.is_err()) {
-            limits = most;
+        if limits.registers < max.registers && (spills || outcome.is_err()) {
+            limits = max;
             continue;
         }
         match outcome {
             Ok(Outcome::Done(code)) => return Ok(*code),
-            Ok(Outcome::Words(values)) => {
-                let patient = attempt < PATIENCE;
-                let chosen = if patient { values } else { spill_via_r::all_like(function, &values, &brief) };
+            Ok(Outcome::SpillViaR(values)) => {
+                let targeted = attempt < TARGETED_ATTEMPTS;
+                let chosen = if targeted {
+                    values
+                } else {
+                    spill_via_r::all_of_same_files(function, &values, &short_lived)
+                };
                 if chosen.is_empty() {
-                    return Err("values that are words already find no place".into());
+                    return Err("short-lived values find no register".into());
                 }
-                brief.extend(spill_via_r::as_words(function, &chosen));
+                short_lived.extend(spill_via_r::rewrite(function, &chosen));
             }
-            Ok(Outcome::Scratch(File::P)) if !limits.scratch_predicate => limits.scratch_predicate = true,
-            Ok(Outcome::Scratch(File::R)) if limits.scratch.is_none() => {
+            Ok(Outcome::NeedsScratch(File::P)) if !limits.scratch_predicate => {
+                limits.scratch_predicate = true
+            }
+            Ok(Outcome::NeedsScratch(File::R)) if limits.scratch.is_none() => {
                 limits.scratch = calls::scratch(function, &cfg, &limits);
             }
-            // The pinned values leave too little for the others.
-            Err(_) if pinned => may_pin = false,
-            Ok(Outcome::Scratch(file)) => {
-                return Err(format!("a register of file {file:?} is not enough").into());
+            // The precolored values leave too few registers for the others.
+            Err(_) if has_precolored => may_precolor = false,
+            Ok(Outcome::NeedsScratch(file)) => {
+                return Err(format!("one scratch register of file {file:?} is not enough").into());
             }
-            Err(Trouble::TooWide(inst)) => return Err(Refusal::of_instruction(function, inst)),
-            Err(Trouble::NoRoom(file)) => return Err(format!("no room in file {file:?}").into()),
-            Err(Trouble::Bug(what)) => return Err(what.into()),
+            Err(AttemptError::OperandsTooWide(inst)) => return Err(Error::of_instruction(function, inst)),
+            Err(AttemptError::OutOfRegisters(file)) => {
+                return Err(format!("out of registers of file {file:?}").into());
+            }
+            Err(AttemptError::Internal(message)) => return Err(message.into()),
         }
         attempt += 1;
     }
@@ -135,63 +156,63 @@ pub fn run(function: &mut Function, most: Limits, enough: Option<u32>) -> Result
 
 /// Why there is no allocation.
 #[derive(Debug)]
-pub enum Refusal {
-    /// The instruction at this byte of the PTX text needs so many registers.
-    TooFew {
+pub enum Error {
+    /// The instruction at byte `at` of the PTX text needs so many registers.
+    TooFewRegisters {
         at: u32,
         registers: u32,
     },
-    Bug(String),
+    Internal(String),
 }
 
-impl Refusal {
-    fn of_instruction(function: &Function, inst: Inst) -> Refusal {
+impl Error {
+    fn of_instruction(function: &Function, inst: Inst) -> Error {
         let data = &function.insts[inst];
         let operands = data.results.iter().copied().chain(data.uses());
         let words = operands.map(|v| u32::from(function.values[v].words)).max();
-        Refusal::TooFew { at: data.at, registers: words.unwrap_or(0) + BESIDE_OPERAND }
+        Error::TooFewRegisters { at: data.at, registers: words.unwrap_or(0) + EXTRA_REGISTERS }
     }
 }
 
-impl<T: Into<String>> From<T> for Refusal {
-    fn from(what: T) -> Refusal {
-        Refusal::Bug(what.into())
+impl<T: Into<String>> From<T> for Error {
+    fn from(message: T) -> Error {
+        Error::Internal(message.into())
     }
 }
 
-/// What came of a try.
+/// The result of an attempt.
 enum Outcome {
     Done(Box<Code>),
-    /// These values of other files than R must become words.
-    Words(Vec<Value>),
-    /// Moves need a register of this file that no value has.
-    Scratch(File),
+    /// These values of other files than R must be spilled through R.
+    SpillViaR(Vec<Value>),
+    /// Moves need a reserved scratch register of this file.
+    NeedsScratch(File),
 }
 
-/// Why a try doesn't go on.
+/// Why an attempt fails.
 #[derive(Debug)]
-enum Trouble {
-    /// What an instruction needs at once doesn't fit as things lie.
-    NoRoom(File),
-    /// The operands of an instruction don't fit into all the registers that there are.
-    TooWide(Inst),
-    /// What should never be.
-    Bug(String),
+enum AttemptError {
+    /// No window of registers can be vacated for an operand.
+    OutOfRegisters(File),
+    /// The operands of an instruction exceed the whole register file.
+    OperandsTooWide(Inst),
+    /// A bug.
+    Internal(String),
 }
 
-impl From<String> for Trouble {
-    fn from(what: String) -> Trouble {
-        Trouble::Bug(what)
+impl From<String> for AttemptError {
+    fn from(message: String) -> AttemptError {
+        AttemptError::Internal(message)
     }
 }
 
-impl From<&str> for Trouble {
-    fn from(what: &str) -> Trouble {
-        Trouble::Bug(what.into())
+impl From<&str> for AttemptError {
+    fn from(message: &str) -> AttemptError {
+        AttemptError::Internal(message.into())
     }
 }
 
-/// Where the live values are at the beginning or end of a block.
+/// The registers of the live values at the entry or exit of a block, sorted by value.
 type Snapshot = Vec<(Value, u8)>;
 
 struct Allocator<'a> {
@@ -199,47 +220,49 @@ struct Allocator<'a> {
     cfg: &'a Cfg,
     live: &'a Liveness,
     limits: Limits,
-    ceilings: Ceilings,
-    files: [Places; 5],
-    /// The place of each value that is in a register now.
-    at: Vec<Option<u8>>,
-    /// Who may not leave: the values of the current instruction.
+    block_limits: BlockLimits,
+    files: [RegFile; 5],
+    /// The current register of each value.
+    assigned: Vec<Option<u8>>,
+    /// Values that must not be evicted: the operands of the current instruction.
     locked: Vec<Value>,
-    /// What the current instruction has still to read, and where, whether or not the value is left there.
-    unread: Vec<(Value, u8)>,
-    /// Values that no instruction gives any bits: they need no place.
+    /// Registers that the current instruction has still to read, whether or not they still belong to the value.
+    pending_reads: Vec<(Value, u8)>,
+    /// Values without a definition: they need no register.
     undefined: ValueSet,
-    /// The instruction that defines each value.
+    /// The defining instruction of each value.
     definition: Vec<Option<Inst>>,
-    /// The block that each value is defined in.
-    home: Vec<Option<Block>>,
+    /// The defining block of each value.
+    def_block: Vec<Option<Block>>,
     hints: Hints,
-    pins: Pins,
+    precolored: Precoloring,
     next_use: Option<NextUse>,
-    /// The most words of general registers that are alive at once in each block.
+    /// The maximal register pressure of each block, in words of R.
     pressure: Option<Vec<u32>>,
-    /// The place of each block in the order.
-    rank: Vec<u32>,
-    /// The current block, the place in it, and where each value is used in it.
+    /// The position of each block in reverse post-order.
+    rpo_index: Vec<u32>,
+    /// The current block, the position in it, and the uses in it.
     block: Block,
     position: u32,
-    uses_here: Vec<(Value, u32)>,
-    /// Where each value is defined: block, line in it, and the place that it has there.
-    born: Vec<Option<(Block, u32, u8)>>,
-    /// The frame's slot of each value that has to be in memory, and the bytes of the frame.
+    block_uses: Vec<(Value, u32)>,
+    /// Where each value is defined: block, position after which a spill store goes, register.
+    def_point: Vec<Option<(Block, u32, u8)>>,
+    /// The spill slot of each spilled value (offset in the frame).
     slots: Vec<Option<u32>>,
-    /// Who has each slot.
-    holders: FxHashMap<u32, Vec<Value>>,
+    /// The values that share each slot.
+    slot_owners: FxHashMap<u32, Vec<Value>>,
+    /// Bytes of the frame so far.
     frame: u32,
-    /// Values of other files than R that found no place.
-    words: Vec<Value>,
-    /// A file that lacked a register for moves.
-    short_of: Option<File>,
-    lines: Vec<Line>,
-    starts: Vec<Snapshot>,
-    ends: Vec<Snapshot>,
-    /// Parameters of blocks that are in memory when the block begins.
-    in_memory: ValueSet,
+    /// Values of other files than R that found no register.
+    spill_via_r: Vec<Value>,
+    /// A file in which moves lacked a scratch register.
+    needs_scratch: Option<File>,
+    /// The code of the current block.
+    emitted: Vec<Line>,
+    entry_regs: Vec<Snapshot>,
+    exit_regs: Vec<Snapshot>,
+    /// Block parameters that are passed in their spill slots.
+    spilled_params: ValueSet,
     code: Code,
 }
 
@@ -249,14 +272,14 @@ impl<'a> Allocator<'a> {
         cfg: &'a Cfg,
         live: &'a Liveness,
         limits: Limits,
-        pins: Pins,
+        precolored: Precoloring,
     ) -> Allocator<'a> {
         let blocks = function.blocks.len();
         let values = function.values.len();
-        let ceilings = Ceilings::new(function, cfg, &limits);
-        let registers = ceilings.most(cfg);
+        let block_limits = BlockLimits::new(function, cfg, &limits);
+        let registers = block_limits.max(cfg);
         let files =
-            [File::R, File::UR, File::P, File::UP, File::B].map(|f| Places::new(f, &limits, registers));
+            [File::R, File::UR, File::P, File::UP, File::B].map(|f| RegFile::new(f, &limits, registers));
         let code = Code {
             order: cfg.order.clone(),
             blocks: vec![Vec::new(); blocks],
@@ -268,100 +291,103 @@ impl<'a> Allocator<'a> {
             cfg,
             live,
             limits,
-            ceilings,
+            block_limits,
             files,
-            at: vec![None; values],
+            assigned: vec![None; values],
             locked: Vec::new(),
-            unread: Vec::new(),
+            pending_reads: Vec::new(),
             undefined: undefined(function, cfg),
             definition: function.definitions().into_iter().map(|d| d.map(|(_, inst)| inst)).collect(),
-            home: homes(function, cfg),
+            def_block: def_blocks(function, cfg),
             hints: Hints::new(function, cfg, live),
-            pins,
+            precolored,
             next_use: None,
             pressure: None,
-            rank: ranks(cfg, blocks),
+            rpo_index: rpo_indices(cfg, blocks),
             block: Function::ENTRY,
             position: 0,
-            uses_here: Vec::new(),
-            born: vec![None; values],
+            block_uses: Vec::new(),
+            def_point: vec![None; values],
             slots: vec![None; values],
-            holders: FxHashMap::default(),
+            slot_owners: FxHashMap::default(),
             frame: function.frame,
-            words: Vec::new(),
-            short_of: None,
-            lines: Vec::new(),
-            starts: vec![Vec::new(); blocks],
-            ends: vec![Vec::new(); blocks],
-            in_memory: ValueSet::new(values),
+            spill_via_r: Vec::new(),
+            needs_scratch: None,
+            emitted: Vec::new(),
+            entry_regs: vec![Vec::new(); blocks],
+            exit_regs: vec![Vec::new(); blocks],
+            spilled_params: ValueSet::new(values),
             code,
         }
     }
 
-    fn run(mut self) -> Result<Outcome, Trouble> {
+    fn run(mut self) -> Result<Outcome, AttemptError> {
         self.reserve();
         for i in 0..self.cfg.order.len() {
-            self.block(self.cfg.order[i])?;
+            self.allocate_block(self.cfg.order[i])?;
         }
-        if !self.words.is_empty() {
-            self.words.sort();
-            self.words.dedup();
-            return Ok(Outcome::Words(self.words));
+        if !self.spill_via_r.is_empty() {
+            self.spill_via_r.sort();
+            self.spill_via_r.dedup();
+            return Ok(Outcome::SpillViaR(self.spill_via_r));
         }
-        if let Some(file) = self.short_of {
-            return Ok(Outcome::Scratch(file));
+        if let Some(file) = self.needs_scratch {
+            return Ok(Outcome::NeedsScratch(file));
         }
-        if let Some(file) = self.edges()? {
-            return Ok(Outcome::Scratch(file));
+        if let Some(file) = self.insert_edge_moves()? {
+            return Ok(Outcome::NeedsScratch(file));
         }
-        self.stores();
+        self.insert_stores();
         self.code.frame = self.frame.next_multiple_of(16);
-        self.code.claims =
-            Claims { starts: self.starts, slots: self.slots, in_memory: self.in_memory.iter().collect() };
+        self.code.claims = Claims {
+            entry_regs: self.entry_regs,
+            slots: self.slots,
+            spilled_params: self.spilled_params.iter().collect(),
+        };
         Ok(Outcome::Done(Box::new(self.code)))
     }
 
-    fn block(&mut self, block: Block) -> Result<(), Trouble> {
+    fn allocate_block(&mut self, block: Block) -> Result<(), AttemptError> {
         (self.block, self.position) = (block, 0);
         self.hints.begin_block();
-        self.uses_here.clear();
-        self.enter(block)?;
-        self.find_refilled(block);
+        self.block_uses.clear();
+        self.enter_block(block)?;
+        self.collect_latch_writes(block);
         let data = &self.function.blocks[block];
-        let deaths = deaths(self.function, block, &self.live.live_out[block.index()]);
-        for param in data.params.iter().filter(|p| deaths.unused.contains(p)) {
-            self.leave(*param);
+        let last_uses = last_uses(self.function, block, &self.live.live_out[block.index()]);
+        for param in data.params.iter().filter(|p| last_uses.unused.contains(p)) {
+            self.unassign(*param);
         }
-        for (i, (inst, dying)) in data.insts.iter().zip(&deaths.at).enumerate() {
+        for (i, (inst, killed)) in data.insts.iter().zip(&last_uses.at).enumerate() {
             self.position = i as u32;
-            self.inst(*inst, dying, &deaths.unused)?;
+            self.inst(*inst, killed, &last_uses.unused)?;
         }
         self.position = data.insts.len() as u32;
         self.locked.clear();
         if let ori::Terminator::Branch { predicate, .. } = data.end {
-            self.bring(predicate)?;
+            self.ensure_in_reg(predicate)?;
             self.code.branches[block.index()] = self.register(predicate, 0);
         }
-        self.ends[block.index()] = self.snapshot();
-        self.code.blocks[block.index()] = std::mem::take(&mut self.lines);
+        self.exit_regs[block.index()] = self.snapshot();
+        self.code.blocks[block.index()] = std::mem::take(&mut self.emitted);
         Ok(())
     }
 
-    /// A value is in a register now.
-    fn arrive(&mut self, value: Value, place: u8) {
-        self.hints.keep(value);
+    /// Gives a free register to a value.
+    fn assign(&mut self, value: Value, reg: u8) {
+        self.hints.assigned(value);
         let data = self.function.values[value];
         let file = self.file(data.file);
-        self.files[file].take(place, data.words, value);
-        self.at[value.index()] = Some(place);
-        (0..data.words).for_each(|w| self.code.touch(data.file, place + w));
+        self.files[file].take(reg, data.words, value);
+        self.assigned[value.index()] = Some(reg);
+        (0..data.words).for_each(|w| self.code.touch(data.file, reg + w));
     }
 
-    fn leave(&mut self, value: Value) {
+    fn unassign(&mut self, value: Value) {
         let data = self.function.values[value];
         let file = self.file(data.file);
-        if let Some(place) = self.at[value.index()].take() {
-            self.files[file].release(place, data.words);
+        if let Some(reg) = self.assigned[value.index()].take() {
+            self.files[file].release(reg, data.words);
         }
     }
 
@@ -369,35 +395,35 @@ impl<'a> Allocator<'a> {
         file as usize
     }
 
-    /// The register of a word of a value; any, if it has none.
+    /// The register of a word of a value; arbitrary if it has none.
     fn register(&self, value: Value, word: u8) -> u8 {
-        self.at[value.index()].unwrap_or(0).wrapping_add(word)
+        self.assigned[value.index()].unwrap_or(0).wrapping_add(word)
     }
 
-    fn copy(&mut self, file: File, to: u8, from: u8) -> Result<(), Trouble> {
+    fn copy(&mut self, file: File, to: u8, from: u8) -> Result<(), AttemptError> {
         self.code.touch(file, to);
-        self.lines.push(move_line(file, to, from)?);
+        self.emitted.push(move_inst(file, to, from)?);
         Ok(())
     }
 }
 
-fn move_line(file: File, to: u8, from: u8) -> Result<Line, Trouble> {
+fn move_inst(file: File, to: u8, from: u8) -> Result<Line, AttemptError> {
     let rz = machine::rz();
     match file {
         File::R => Ok(Line::new(sass::Op::MOV, &[], &[machine::r(to), machine::r(from)], Origin::Move)),
-        // Only to bring words side by side that have just been made: what is in these registers doesn't move otherwise.
+        // Only for packs of words that have just been computed, and for block parameters.
         File::UR => Ok(Line::new(sass::Op::UMOV, &[], &[machine::ur(to), machine::ur(from)], Origin::Move)),
         // `0 = 0 and P` is P.
         File::P => {
             let operands = [machine::p(to), machine::pt(), rz, rz, machine::p(from)];
             Ok(Line::new(sass::Op::ISETP, &[M::EQ, M::AND], &operands, Origin::Move))
         }
-        _ => Err(format!("a move of file {file:?}").into()),
+        _ => Err(format!("no move exists in file {file:?}").into()),
     }
 }
 
-fn place_in(places: &[(Value, u8)], value: Value) -> Option<u8> {
-    places.iter().find(|(v, _)| *v == value).map(|(_, p)| *p)
+fn reg_in(regs: &[(Value, u8)], value: Value) -> Option<u8> {
+    regs.iter().find(|(v, _)| *v == value).map(|(_, p)| *p)
 }
 
 fn address(data: &InstData) -> Option<Address> {

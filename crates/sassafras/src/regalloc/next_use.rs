@@ -1,17 +1,20 @@
-//! How far away the next use of a value is, in instructions; what lies behind a loop is far.
+//! Next-use distances, in instructions (Braun & Hack, CC 2009): backward dataflow, minimum at joins.
+//!
+//! Leaving a loop adds [`LOOP_EXIT`], so that every use inside a loop is nearer than any after it. Iterated to the
+//! fixed point over post-order; maps hold the live values of each block only.
 
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function, Value};
 use rustc_hash::FxHashMap;
 
-/// Added on the way out of a loop: what is used inside is always nearer.
+/// Added on edges that leave a loop: uses inside are always nearer.
 pub const LOOP_EXIT: u32 = 100_000;
 const NEVER: u32 = u32::MAX / 2;
 
 pub struct NextUse {
-    /// From the beginning of each block, for the values that are live there.
+    /// From the entry of each block, for its live-in values.
     at_start: Vec<FxHashMap<Value, u32>>,
-    /// How many loops each block lies in.
+    /// The loop depth of each block.
     depth: Vec<u32>,
 }
 
@@ -23,7 +26,7 @@ impl NextUse {
         while changed {
             changed = false;
             for &block in cfg.order.iter().rev() {
-                let now = all.through(function, cfg, block);
+                let now = all.transfer(function, cfg, block);
                 if now != all.at_start[block.index()] {
                     all.at_start[block.index()] = now;
                     changed = true;
@@ -33,10 +36,11 @@ impl NextUse {
         all
     }
 
-    /// From the end of a block.
+    /// From the exit of a block.
     pub fn at_end(&self, cfg: &Cfg, block: Block, value: Value) -> u32 {
-        let ways = cfg.succs[block.index()].iter();
-        ways.filter_map(|s| Some(self.at_start[s.index()].get(&value)? + self.penalty(block, *s)))
+        let succs = cfg.succs[block.index()].iter();
+        succs
+            .filter_map(|s| Some(self.at_start[s.index()].get(&value)? + self.penalty(block, *s)))
             .min()
             .unwrap_or(NEVER)
     }
@@ -49,14 +53,14 @@ impl NextUse {
         if self.depth[to.index()] < self.depth[from.index()] { LOOP_EXIT } else { 0 }
     }
 
-    fn through(&self, function: &Function, cfg: &Cfg, block: Block) -> FxHashMap<Value, u32> {
+    fn transfer(&self, function: &Function, cfg: &Cfg, block: Block) -> FxHashMap<Value, u32> {
         let data = &function.blocks[block];
         let length = data.insts.len() as u32 + 1;
         let mut now: FxHashMap<Value, u32> = FxHashMap::default();
         for s in &cfg.succs[block.index()] {
             for (value, distance) in &self.at_start[s.index()] {
-                let through = (distance + self.penalty(block, *s)).saturating_add(length).min(NEVER);
-                now.entry(*value).and_modify(|d| *d = (*d).min(through)).or_insert(through);
+                let transfer = (distance + self.penalty(block, *s)).saturating_add(length).min(NEVER);
+                now.entry(*value).and_modify(|d| *d = (*d).min(transfer)).or_insert(transfer);
             }
         }
         data.end.uses().for_each(|v| {

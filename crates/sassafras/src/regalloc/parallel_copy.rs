@@ -1,51 +1,59 @@
-//! Copies, packs and unpacks: words that change places, if they have to.
+//! Copies, packs and unpacks: coalesced where results can take the registers of killed operands, else one parallel
+//! copy.
+//!
+//! ```text
+//! v3 = Pack v1, v2        ==>    nothing, if v1 and v2 are killed in an aligned pair
+//!                                MOV R4, R1; MOV R5, R3 otherwise
+//! ```
+//!
+//! Afterwards the words of the results are in their registers. Linear in the words, but for the sequentialization.
 
 use super::reg_file::PREDICATES;
-use super::{Allocator, Trouble, place_in};
+use super::{Allocator, AttemptError, reg_in};
 use crate::regalloc::parallel_moves;
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Value};
 
 impl Allocator<'_> {
-    /// Copies, packs and unpacks: results take the places of what ends here where they can, the rest are moves.
-    pub(super) fn shuffle(&mut self, inst: Inst, dying: &[Value]) -> Result<(), Trouble> {
+    /// Results take over the registers of killed operands where they can; the rest are moves.
+    pub(super) fn parallel_copy(&mut self, inst: Inst, killed: &[Value]) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
-        let arguments = self.operand_places(data);
+        let arguments = self.operand_regs(data);
         let file = data.results.first().map_or(File::R, |r| self.function.values[*r].file);
-        dying.iter().for_each(|v| self.leave(*v));
-        // What a result would like: the place where its words are already.
+        killed.iter().for_each(|v| self.unassign(*v));
+        // Preferred: the registers that hold the words already.
         let mut word = 0;
         for result in &data.results {
             let words = self.function.values[*result].words;
-            let wish = self.place_of_words(data, &arguments, word, words);
-            match wish.filter(|w| self.suits(*result, *w)) {
-                Some(place) => self.arrive(*result, place),
+            let preferred = self.reg_of_words(data, &arguments, word, words);
+            match preferred.filter(|w| self.is_available(*result, *w)) {
+                Some(reg) => self.assign(*result, reg),
                 None => self.define(*result)?,
             }
             self.locked.push(*result);
             word += words;
         }
         let wanted = self.word_moves(data, &arguments);
-        let spare = self.spare(file, &wanted);
-        match parallel_moves::sequence(&wanted, spare) {
+        let scratch = self.free_scratch(file, &wanted);
+        match parallel_moves::sequence(&wanted, scratch) {
             Some(sequence) => {
-                let first = self.lines.len();
+                let first = self.emitted.len();
                 sequence.into_iter().try_for_each(|(to, from)| self.copy(file, to, from))?;
-                self.lines[first..].iter_mut().for_each(|l| l.at = data.at);
+                self.emitted[first..].iter_mut().for_each(|l| l.at = data.at);
                 Ok(())
             }
             None => {
-                self.short_of = Some(file);
+                self.needs_scratch = Some(file);
                 Ok(())
             }
         }
     }
 
-    /// The moves, word by word, that a copy, pack or unpack stands for.
+    /// The moves (to, from) of a copy, pack or unpack, word by word.
     pub(super) fn word_moves(&self, data: &InstData, arguments: &[(Value, u8)]) -> Vec<(u8, u8)> {
         let mut to: Vec<Option<u8>> = Vec::new();
         for result in &data.results {
-            let at = self.at[result.index()];
+            let at = self.assigned[result.index()];
             to.extend((0..self.function.values[*result].words).map(|w| at.map(|a| a + w)));
         }
         let mut from: Vec<Option<u8>> = Vec::new();
@@ -53,14 +61,14 @@ impl Allocator<'_> {
             let Arg::Use(u) = arg else { continue };
             let first = u.part.map_or(0, |p| p.first);
             let count = u.part.map_or(self.function.values[u.value].words, |p| p.count);
-            let at = place_in(arguments, u.value).filter(|_| !self.undefined.contains(u.value));
+            let at = reg_in(arguments, u.value).filter(|_| !self.undefined.contains(u.value));
             from.extend((first..first + count).map(|w| at.map(|a| a + w)));
         }
         to.into_iter().zip(from).filter_map(|(to, from)| Some((to?, from?))).collect()
     }
 
-    /// Where words `first..` of the arguments are, if they are side by side.
-    pub(super) fn place_of_words(
+    /// The register of words `first..` of the arguments, if they are contiguous.
+    pub(super) fn reg_of_words(
         &self,
         data: &InstData,
         arguments: &[(Value, u8)],
@@ -79,8 +87,8 @@ impl Allocator<'_> {
             }
             for w in 0..words {
                 if (first..first + count).contains(&word) {
-                    let place = place_in(arguments, u.value)? + start + w;
-                    let begin = place.checked_sub(word - first)?;
+                    let reg = reg_in(arguments, u.value)? + start + w;
+                    let begin = reg.checked_sub(word - first)?;
                     if at.is_some_and(|a| a != begin) {
                         return None;
                     }
@@ -92,8 +100,8 @@ impl Allocator<'_> {
         at
     }
 
-    /// The register of a file that no value gets.
-    pub(super) fn kept(&self, file: File) -> Option<u8> {
+    /// The reserved scratch register of a file.
+    pub(super) fn reserved_scratch(&self, file: File) -> Option<u8> {
         match file {
             File::R => self.limits.scratch,
             File::P => self.limits.scratch_predicate.then_some(PREDICATES - 1),
@@ -102,14 +110,13 @@ impl Allocator<'_> {
     }
 
     /// A register that neither a value nor these moves use.
-    pub(super) fn spare(&self, file: File, moves: &[(u8, u8)]) -> Option<u8> {
-        let places = &self.files[self.file(file)];
-        (0..places.len())
+    pub(super) fn free_scratch(&self, file: File, moves: &[(u8, u8)]) -> Option<u8> {
+        let regs = &self.files[self.file(file)];
+        (0..regs.len())
             .find(|p| {
-                places.is_free(*p)
-                    && !moves.iter().any(|(a, b)| usize::from(*a) == *p || usize::from(*b) == *p)
+                regs.is_free(*p) && !moves.iter().any(|(a, b)| usize::from(*a) == *p || usize::from(*b) == *p)
             })
             .map(|p| p as u8)
-            .or(self.kept(file))
+            .or(self.reserved_scratch(file))
     }
 }

@@ -1,8 +1,11 @@
-//! Parallel moves: many registers change places at once; the machine moves one at a time.
+//! Sequentialization of parallel copies (Boissinot et al., "Revisiting Out-of-SSA Translation", CGO 2009).
+//!
+//! All sources of a parallel copy are read before any destination is written; [`sequence`] gives single moves with the
+//! same effect. Quadratic in the number of moves, which are few.
 
-/// Orders moves so that no source is overwritten before it is read. A cycle goes through `spare`, a place that
-/// nothing else uses; `None` if there is a cycle and no spare.
-pub fn sequence<T: Copy + PartialEq>(moves: &[(T, T)], spare: Option<T>) -> Option<Vec<(T, T)>> {
+/// Orders moves (to, from) so that no source is overwritten before it is read. A cycle goes through `scratch`, which no
+/// move names; `None` if there is a cycle and no scratch.
+pub fn sequence<T: Copy + PartialEq>(moves: &[(T, T)], scratch: Option<T>) -> Option<Vec<(T, T)>> {
     let mut pending: Vec<(T, T)> = moves.iter().copied().filter(|(to, from)| to != from).collect();
     let mut out = Vec::new();
     while !pending.is_empty() {
@@ -10,11 +13,11 @@ pub fn sequence<T: Copy + PartialEq>(moves: &[(T, T)], spare: Option<T>) -> Opti
         match free {
             Some(i) => out.push(pending.remove(i)),
             None => {
-                // Every destination is still to be read: break one cycle by saving a source.
-                let spare = spare?;
+                // Every destination has a pending read: break one cycle by saving a source.
+                let scratch = scratch?;
                 let from = pending[0].1;
-                out.push((spare, from));
-                pending.iter_mut().filter(|m| m.1 == from).for_each(|m| m.1 = spare);
+                out.push((scratch, from));
+                pending.iter_mut().filter(|m| m.1 == from).for_each(|m| m.1 = scratch);
             }
         }
     }
@@ -35,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn all_permutations_and_fans_of_four() {
+    fn sequences_all_permutations_and_fan_outs_of_four() {
         for code in 0..256u32 {
             let moves: Vec<(u8, u8)> = (0..4).map(|i| (i as u8, (code >> (2 * i) & 3) as u8)).collect();
             let regs = run(&moves);
@@ -46,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_needs_a_spare() {
+    fn cycle_needs_scratch() {
         assert_eq!(sequence(&[(0, 1), (1, 0)], None), None);
         assert_eq!(sequence(&[(0, 1), (1, 2)], None), Some(vec![(0, 1), (1, 2)]));
     }

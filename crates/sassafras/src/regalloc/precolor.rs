@@ -1,22 +1,31 @@
-//! Pinned values: what asynchronous products read and write has its registers before anything else gets any.
+//! Precoloring: the register operands of wgmma (`HGMMA` and kin) get their registers before any other value.
 //!
-//! An accumulator goes from product to product, through waits, word by word through arithmetic, and around loops. The
-//! values on this way are linked by ties, packs, unpacks, landings and edges; where two linked values are never needed
-//! at the same time, sharing a register saves the move between them. Values that share are a *class*: each has a fixed
-//! place relative to the others. A class that a product takes part in gets a run of registers of its own.
+//! An accumulator passes from wgmma to wgmma, through waits, word by word through arithmetic, and around loops. Ties,
+//! packs, unpacks, `Landed` and edges are affinities between values; affine values whose live ranges don't interfere
+//! are coalesced into a congruence class (Sreedhar et al., SAS 1999; aggressive coalescing, most expensive moves
+//! first). A value has a fixed offset in its class. A class with a wgmma operand gets a run of registers of its own,
+//! the widest first.
 //!
-//! After this:
+//! ```text
+//! v1 = HGMMA …, v0          v0, v1, v2, v3 and the loop's parameter
+//! v2 = Landed v1     ==>    are one class: R24..R151
+//! v3 = Pack …               in each iteration, with no move
+//! ```
 //!
-//! * two pinned values that are alive at the same time have no register in common;
-//! * a pinned value has one place for all its life: it is never moved and never goes to memory;
-//! * of every other value it is known which registers pinned values need while it lives ([`Pins::closed`]).
+//! Afterwards
 //!
-//! Classes that find no run of registers are not pinned. Functions without asynchronous products have no pins.
+//! * precolored values whose live ranges overlap share no register;
+//! * a precolored value has one register for its whole live range: it is never moved or spilled;
+//! * for every other value the registers are known that precolored values need in its live range
+//!   ([`Precoloring::conflicts`]).
+//!
+//! Classes that find no run of registers are not precolored. Functions without wgmma, or with calls, have no precolored
+//! values. Costs a live set per affine value, and a test of all pairs of members when two classes are coalesced.
 
 use super::calls::reserved;
 use super::reg_file::{Limits, alignment};
-use super::{early_writer, undefined};
-use crate::regalloc::reg_set::Registers;
+use super::{is_early_clobber, undefined};
+use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Pseudo, Value};
@@ -26,91 +35,90 @@ use std::collections::BTreeSet;
 const FIRST: usize = 24;
 
 #[derive(Default)]
-pub struct Pins {
-    places: Vec<Option<u8>>,
-    closed: Vec<Registers>,
+pub struct Precoloring {
+    regs: Vec<Option<u8>>,
+    conflicts: Vec<RegSet>,
 }
 
-impl Pins {
-    pub fn new(function: &Function, cfg: &Cfg, live: &Liveness, limits: &Limits) -> Pins {
-        let seeds = seeds(function, cfg);
-        if seeds.is_empty() || has_convention(function, cfg) {
-            return Pins::default();
+impl Precoloring {
+    pub fn new(function: &Function, cfg: &Cfg, live: &Liveness, limits: &Limits) -> Precoloring {
+        let seeds = wgmma_operands(function, cfg);
+        if seeds.is_empty() || has_calls(function, cfg) {
+            return Precoloring::default();
         }
-        let links = connected(links(function, cfg), &seeds, function.values.len());
-        let mut classes = Classes::new(function, cfg, live, &links);
-        links.into_iter().for_each(|link| classes.join(link));
-        let mut pins = Pins { places: vec![None; function.values.len()], closed: Vec::new() };
-        classes.place(cfg, live, &seeds, limits, &mut pins.places);
-        pins.close(function, cfg, live);
-        pins
+        let affinities = connected(affinities(function, cfg), &seeds, function.values.len());
+        let mut classes = CongruenceClasses::new(function, cfg, live, &affinities);
+        affinities.into_iter().for_each(|affinity| classes.coalesce(affinity));
+        let mut precolored = Precoloring { regs: vec![None; function.values.len()], conflicts: Vec::new() };
+        classes.assign(cfg, live, &seeds, limits, &mut precolored.regs);
+        precolored.find_conflicts(function, cfg, live);
+        precolored
     }
 
     pub fn is_empty(&self) -> bool {
-        self.places.iter().all(Option::is_none)
+        self.regs.iter().all(Option::is_none)
     }
 
-    /// The place of a pinned value.
-    pub fn place(&self, value: Value) -> Option<u8> {
-        self.places.get(value.index()).copied().flatten()
+    /// The register of a precolored value.
+    pub fn reg(&self, value: Value) -> Option<u8> {
+        self.regs.get(value.index()).copied().flatten()
     }
 
-    /// The registers that pinned values have at some time in the life of a value that is not pinned.
-    pub fn closed(&self, value: Value) -> Registers {
-        self.closed.get(value.index()).copied().unwrap_or_default()
+    /// The registers that precolored values have somewhere in the live range of this one, which is not precolored.
+    pub fn conflicts(&self, value: Value) -> RegSet {
+        self.conflicts.get(value.index()).copied().unwrap_or_default()
     }
 
-    /// Are there such registers?
-    pub fn closes(&self, value: Value) -> bool {
-        self.closed(value) != Registers::default()
+    pub fn has_conflicts(&self, value: Value) -> bool {
+        self.conflicts(value) != RegSet::default()
     }
 
-    fn close(&mut self, function: &Function, cfg: &Cfg, live: &Liveness) {
-        let of = |v: Value| self.places[v.index()].map(|p| Registers::of(p, function.values[v].words.into()));
-        let mut closed = vec![Registers::default(); function.values.len()];
-        at_definitions(function, cfg, live, |results, alive| {
+    fn find_conflicts(&mut self, function: &Function, cfg: &Cfg, live: &Liveness) {
+        let of = |v: Value| self.regs[v.index()].map(|p| RegSet::of(p, function.values[v].words.into()));
+        let mut conflicts = vec![RegSet::default(); function.values.len()];
+        for_each_def(function, cfg, live, |results, live_now| {
             let all = |values: &mut dyn Iterator<Item = Value>| {
-                let mut set = Registers::default();
+                let mut set = RegSet::default();
                 values.filter_map(of).for_each(|registers| set.add(registers));
                 set
             };
             let new = all(&mut results.iter().copied());
-            if new != Registers::default() {
-                alive.iter().filter(|v| of(*v).is_none()).for_each(|v| closed[v.index()].add(new));
+            if new != RegSet::default() {
+                live_now.iter().filter(|v| of(*v).is_none()).for_each(|v| conflicts[v.index()].add(new));
             }
             let mut others =
                 results.iter().filter(|r| function.values[**r].file == File::R && of(**r).is_none());
             if let Some(first) = others.next() {
-                let old = all(&mut alive.iter());
-                std::iter::once(first).chain(others).for_each(|r| closed[r.index()].add(old));
+                let old = all(&mut live_now.iter());
+                std::iter::once(first).chain(others).for_each(|r| conflicts[r.index()].add(old));
             }
         });
-        self.closed = closed;
+        self.conflicts = conflicts;
     }
 }
 
-/// Two values that need no move between them if `part` lies so many words behind the beginning of `whole`.
+/// Two values that need no move between them if `part` starts `offset` words after the start of `whole`.
 #[derive(Clone, Copy)]
-struct Link {
+struct Affinity {
     whole: Value,
     part: Value,
     offset: isize,
 }
 
-/// What asynchronous products read and write in general registers.
-fn seeds(function: &Function, cfg: &Cfg) -> BTreeSet<Value> {
-    let products = insts(function, cfg).map(|(_, data)| data).filter(|d| is_product(d));
-    let values = products.flat_map(|d| d.results.iter().copied().chain(d.args.iter().filter_map(Arg::value)));
+/// The operands of wgmma in R: the seeds of the classes.
+fn wgmma_operands(function: &Function, cfg: &Cfg) -> BTreeSet<Value> {
+    let wgmmas = insts(function, cfg).map(|(_, data)| data).filter(|d| is_wgmma(d));
+    let values = wgmmas.flat_map(|d| d.results.iter().copied().chain(d.args.iter().filter_map(Arg::value)));
     values.filter(|v| function.values[*v].file == File::R && function.values[*v].words > 1).collect()
 }
 
-fn is_product(data: &InstData) -> bool {
+fn is_wgmma(data: &InstData) -> bool {
     use sass::Op::{BGMMA, HGMMA, IGMMA, QGMMA};
     matches!(data.op, Op::Machine(HGMMA | IGMMA | QGMMA | BGMMA))
 }
 
-/// Calls put values where they want: nothing is pinned around them.
-fn has_convention(function: &Function, cfg: &Cfg) -> bool {
+/// The convention fixes registers around calls: nothing is precolored there.
+fn has_calls(function: &Function, cfg: &Cfg) -> bool {
     let ops = insts(function, cfg).map(|(_, data)| data.op);
     { ops }.any(|op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave)))
 }
@@ -120,50 +128,50 @@ fn insts<'a>(function: &'a Function, cfg: &'a Cfg) -> impl Iterator<Item = (Bloc
     cfg.order.iter().flat_map(of)
 }
 
-/// All links, those first whose moves would cost most.
-fn links(function: &Function, cfg: &Cfg) -> Vec<Link> {
+/// All affinities, those with the most expensive moves first.
+fn affinities(function: &Function, cfg: &Cfg) -> Vec<Affinity> {
     let depths = loop_depths(function, cfg);
     let undefined = undefined(function, cfg);
-    let mut all: Vec<(u32, Link)> = Vec::new();
+    let mut all: Vec<(u32, Affinity)> = Vec::new();
     for (block, data) in insts(function, cfg) {
-        // A move between products would come while they are in flight.
-        let cost = if is_product(data) { u32::MAX } else { depths[block.index()] };
-        all.extend(links_of(function, data).into_iter().map(|link| (cost, link)));
+        // A move between wgmmas would be placed while they are in flight.
+        let cost = if is_wgmma(data) { u32::MAX } else { depths[block.index()] };
+        all.extend(affinities_of(function, data).into_iter().map(|affinity| (cost, affinity)));
     }
     for &block in &cfg.order {
         for edge in function.blocks[block].end.edges() {
             let pairs = function.blocks[edge.to].params.iter().zip(&edge.args);
-            let links = pairs.map(|(whole, part)| Link { whole: *whole, part: *part, offset: 0 });
-            all.extend(links.map(|link| (depths[block.index()], link)));
+            let affinities = pairs.map(|(whole, part)| Affinity { whole: *whole, part: *part, offset: 0 });
+            all.extend(affinities.map(|affinity| (depths[block.index()], affinity)));
         }
     }
     let usable = |v: Value| function.values[v].file == File::R && !undefined.contains(v);
-    all.retain(|(_, link)| usable(link.whole) && usable(link.part));
+    all.retain(|(_, affinity)| usable(affinity.whole) && usable(affinity.part));
     all.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
-    all.into_iter().map(|(_, link)| link).collect()
+    all.into_iter().map(|(_, affinity)| affinity).collect()
 }
 
-/// The links that a way of links leads to from some seed.
-fn connected(mut links: Vec<Link>, seeds: &BTreeSet<Value>, values: usize) -> Vec<Link> {
-    let mut linked: Vec<Vec<Value>> = vec![Vec::new(); values];
-    for link in &links {
-        linked[link.whole.index()].push(link.part);
-        linked[link.part.index()].push(link.whole);
+/// The affinities that are connected to some seed.
+fn connected(mut affinities: Vec<Affinity>, seeds: &BTreeSet<Value>, values: usize) -> Vec<Affinity> {
+    let mut adjacent: Vec<Vec<Value>> = vec![Vec::new(); values];
+    for affinity in &affinities {
+        adjacent[affinity.whole.index()].push(affinity.part);
+        adjacent[affinity.part.index()].push(affinity.whole);
     }
     let mut reached = ValueSet::new(values);
-    let mut new: Vec<Value> = seeds.iter().copied().collect();
-    while let Some(value) = new.pop() {
+    let mut worklist: Vec<Value> = seeds.iter().copied().collect();
+    while let Some(value) = worklist.pop() {
         if !reached.contains(value) {
             reached.insert(value);
-            new.append(&mut linked[value.index()]);
+            worklist.append(&mut adjacent[value.index()]);
         }
     }
-    links.retain(|link| reached.contains(link.whole));
-    links
+    affinities.retain(|affinity| reached.contains(affinity.whole));
+    affinities
 }
 
-fn links_of(function: &Function, data: &InstData) -> Vec<Link> {
-    let same = |(whole, part): (&Value, Value)| Link { whole: *whole, part, offset: 0 };
+fn affinities_of(function: &Function, data: &InstData) -> Vec<Affinity> {
+    let same = |(whole, part): (&Value, Value)| Affinity { whole: *whole, part, offset: 0 };
     let args = || data.args.iter().filter_map(Arg::value);
     match (data.op, &data.guard) {
         (_, Some(guard)) => data.results.iter().zip(guard.kept.iter().copied()).map(same).collect(),
@@ -171,42 +179,42 @@ fn links_of(function: &Function, data: &InstData) -> Vec<Link> {
         (Op::Pseudo(Pseudo::Landed | Pseudo::Copy), None) => {
             data.results.iter().zip(args()).map(same).collect()
         }
-        (Op::Pseudo(Pseudo::Pack), None) => packed(function, data),
-        (Op::Pseudo(Pseudo::Unpack), None) => unpacked(function, data),
+        (Op::Pseudo(Pseudo::Pack), None) => pack_affinities(function, data),
+        (Op::Pseudo(Pseudo::Unpack), None) => unpack_affinities(function, data),
         _ => Vec::new(),
     }
 }
 
-fn packed(function: &Function, data: &InstData) -> Vec<Link> {
+fn pack_affinities(function: &Function, data: &InstData) -> Vec<Affinity> {
     let mut next: isize = 0;
-    let mut links = Vec::new();
+    let mut affinities = Vec::new();
     for arg in &data.args {
-        let Arg::Use(u) = arg else { return links };
+        let Arg::Use(u) = arg else { return affinities };
         let (first, count) = u.part.map_or((0, function.values[u.value].words), |p| (p.first, p.count));
-        links.push(Link { whole: data.results[0], part: u.value, offset: next - first as isize });
+        affinities.push(Affinity { whole: data.results[0], part: u.value, offset: next - first as isize });
         next += count as isize;
     }
-    links
+    affinities
 }
 
-fn unpacked(function: &Function, data: &InstData) -> Vec<Link> {
+fn unpack_affinities(function: &Function, data: &InstData) -> Vec<Affinity> {
     let [Arg::Use(u)] = data.args[..] else { return Vec::new() };
     let mut next = u.part.map_or(0, |p| p.first) as isize;
-    let link = |part: &Value| {
+    let affinity = |part: &Value| {
         let offset = next;
         next += function.values[*part].words as isize;
-        Link { whole: u.value, part: *part, offset }
+        Affinity { whole: u.value, part: *part, offset }
     };
-    data.results.iter().map(link).collect()
+    data.results.iter().map(affinity).collect()
 }
 
-/// How many loops each block is in, as far as the order of the blocks tells.
+/// Loop depths, estimated from retreating edges in reverse post-order.
 fn loop_depths(function: &Function, cfg: &Cfg) -> Vec<u32> {
-    let ranks = super::ranks(cfg, function.blocks.len());
+    let rpo_indices = super::rpo_indices(cfg, function.blocks.len());
     let mut depths = vec![0; function.blocks.len()];
     for (last, from) in cfg.order.iter().enumerate() {
         for to in &cfg.succs[from.index()] {
-            let first = ranks[to.index()] as usize;
+            let first = rpo_indices[to.index()] as usize;
             let inside = cfg.order.get(first..=last).unwrap_or_default();
             inside.iter().for_each(|b| depths[b.index()] += 1);
         }
@@ -214,78 +222,80 @@ fn loop_depths(function: &Function, cfg: &Cfg) -> Vec<u32> {
     depths
 }
 
-/// Calls `visit` for each definition (the parameters of a block are one) with what may not share its registers: all
-/// that is alive behind it, the results themselves, and what the instruction still reads when it has begun to write.
-fn at_definitions(
-    function: &Function,
-    cfg: &Cfg,
-    live: &Liveness,
-    mut visit: impl FnMut(&[Value], &ValueSet),
-) {
+/// Calls `visit` for each definition (the parameters of a block are one) with the values that may not share its
+/// registers: those that are live after it, the results themselves, and operands that are read after an early clobber.
+fn for_each_def(function: &Function, cfg: &Cfg, live: &Liveness, mut visit: impl FnMut(&[Value], &ValueSet)) {
     for &block in &cfg.order {
         let data = &function.blocks[block];
-        let mut alive = live.live_out[block.index()].clone();
-        data.end.uses().for_each(|v| alive.insert(v));
+        let mut live_now = live.live_out[block.index()].clone();
+        data.end.uses().for_each(|v| live_now.insert(v));
         for inst in data.insts.iter().rev().map(|i| &function.insts[*i]) {
-            if inst.guard.is_some() || early_writer(inst) {
-                let kept = inst.guard.iter().flat_map(|g| g.kept.iter().copied());
-                let over: Vec<Value> = kept.chain(function.tied(inst)).collect();
-                inst.uses().filter(|v| !over.contains(v)).for_each(|v| alive.insert(v));
+            if inst.guard.is_some() || is_early_clobber(inst) {
+                let else_values = inst.guard.iter().flat_map(|g| g.kept.iter().copied());
+                let overwritten: Vec<Value> = else_values.chain(function.tied(inst)).collect();
+                inst.uses().filter(|v| !overwritten.contains(v)).for_each(|v| live_now.insert(v));
             }
             if !inst.results.is_empty() {
-                inst.results.iter().for_each(|r| alive.insert(*r));
-                visit(&inst.results, &alive);
-                inst.results.iter().for_each(|r| alive.remove(*r));
+                inst.results.iter().for_each(|r| live_now.insert(*r));
+                visit(&inst.results, &live_now);
+                inst.results.iter().for_each(|r| live_now.remove(*r));
             }
-            inst.uses().for_each(|v| alive.insert(v));
+            inst.uses().for_each(|v| live_now.insert(v));
         }
-        data.params.iter().for_each(|p| alive.insert(*p));
-        visit(&data.params, &alive);
+        data.params.iter().for_each(|p| live_now.insert(*p));
+        visit(&data.params, &live_now);
     }
 }
 
-/// Values at fixed distances from each other.
-struct Class {
-    /// Each with its first word, counted from the beginning of the class.
+/// Coalesced values, at fixed offsets.
+struct CongruenceClass {
+    /// Each with the offset of its first word.
     members: Vec<(Value, usize)>,
     words: usize,
 }
 
-struct Classes<'a> {
+struct CongruenceClasses<'a> {
     function: &'a Function,
-    /// What is alive behind the definition of each linked value.
-    behind: Vec<Option<ValueSet>>,
-    all: Vec<Class>,
-    /// The class of each value, and where in it the value is.
+    /// The live set after the definition of each affine value.
+    live_after: Vec<Option<ValueSet>>,
+    all: Vec<CongruenceClass>,
+    /// The class of each value, and its offset there.
     of: Vec<(usize, usize)>,
 }
 
-impl<'a> Classes<'a> {
-    /// Every value on its own.
-    fn new(function: &'a Function, cfg: &Cfg, live: &Liveness, links: &[Link]) -> Classes<'a> {
-        let mut linked = ValueSet::new(function.values.len());
-        links.iter().flat_map(|link| [link.whole, link.part]).for_each(|v| linked.insert(v));
-        let mut behind = vec![None; function.values.len()];
-        at_definitions(function, cfg, live, |results, alive| {
-            let linked = results.iter().filter(|r| linked.contains(**r));
-            linked.for_each(|r| behind[r.index()] = Some(alive.clone()));
+impl<'a> CongruenceClasses<'a> {
+    /// A class for each value.
+    fn new(
+        function: &'a Function,
+        cfg: &Cfg,
+        live: &Liveness,
+        affinities: &[Affinity],
+    ) -> CongruenceClasses<'a> {
+        let mut affine = ValueSet::new(function.values.len());
+        affinities.iter().flat_map(|affinity| [affinity.whole, affinity.part]).for_each(|v| affine.insert(v));
+        let mut live_after = vec![None; function.values.len()];
+        for_each_def(function, cfg, live, |results, live_now| {
+            let affine = results.iter().filter(|r| affine.contains(**r));
+            affine.for_each(|r| live_after[r.index()] = Some(live_now.clone()));
         });
-        let alone = |v: Value| Class { members: vec![(v, 0)], words: function.values[v].words.into() };
-        let all = function.values.keys().map(alone).collect();
+        let singleton =
+            |v: Value| CongruenceClass { members: vec![(v, 0)], words: function.values[v].words.into() };
+        let all = function.values.keys().map(singleton).collect();
         let of = (0..function.values.len()).map(|class| (class, 0)).collect();
-        Classes { function, behind, all, of }
+        CongruenceClasses { function, live_after, all, of }
     }
 
-    /// Are two values needed at the same time?
+    /// Do the live ranges of two values overlap?
     fn interfere(&self, a: Value, b: Value) -> bool {
-        let alive = |v: Value, at: Value| self.behind[at.index()].as_ref().is_none_or(|set| set.contains(v));
-        alive(a, b) || alive(b, a)
+        let is_live =
+            |v: Value, at: Value| self.live_after[at.index()].as_ref().is_none_or(|set| set.contains(v));
+        is_live(a, b) || is_live(b, a)
     }
 
-    /// Makes one class of two, if that is possible. It never becomes wider than its widest value.
-    fn join(&mut self, link: Link) {
-        let ((a, whole), (b, part)) = (self.of[link.whole.index()], self.of[link.part.index()]);
-        let (at_a, at_b) = (whole as isize + link.offset, part as isize);
+    /// Merges two classes if their members don't interfere. A class never becomes wider than its widest value.
+    fn coalesce(&mut self, affinity: Affinity) {
+        let ((a, whole), (b, part)) = (self.of[affinity.whole.index()], self.of[affinity.part.index()]);
+        let (at_a, at_b) = (whole as isize + affinity.offset, part as isize);
         if a == b {
             return;
         }
@@ -295,7 +305,7 @@ impl<'a> Classes<'a> {
         };
         let found = inside(a, b, at_a - at_b).or_else(|| inside(b, a, at_b - at_a));
         let Some((into, from, shift)) = found else { return };
-        if self.clash(into, from, shift) {
+        if self.would_interfere(into, from, shift) {
             return;
         }
         for (value, at) in std::mem::take(&mut self.all[from].members) {
@@ -304,8 +314,8 @@ impl<'a> Classes<'a> {
         }
     }
 
-    /// Would two values that are needed at the same time share a register?
-    fn clash(&self, into: usize, from: usize, shift: usize) -> bool {
+    /// Would two values with overlapping live ranges share a register?
+    fn would_interfere(&self, into: usize, from: usize, shift: usize) -> bool {
         let range = |(value, at): &(Value, usize)| *at..at + usize::from(self.function.values[*value].words);
         self.all[from].members.iter().any(|b| {
             let b_range = range(b).start + shift..range(b).end + shift;
@@ -314,27 +324,27 @@ impl<'a> Classes<'a> {
         })
     }
 
-    /// Gives a run of registers to each class that a seed is in, the widest first.
-    fn place(
+    /// Assigns a run of registers to each class with a seed, the widest first.
+    fn assign(
         &self,
         cfg: &Cfg,
         live: &Liveness,
         seeds: &BTreeSet<Value>,
         limits: &Limits,
-        places: &mut [Option<u8>],
+        regs: &mut [Option<u8>],
     ) {
         let chosen: BTreeSet<usize> = seeds.iter().map(|v| self.of[v.index()].0).collect();
-        let neighbours = self.neighbours(cfg, live, &chosen);
+        let interfering_classes = self.interfering_classes(cfg, live, &chosen);
         let mut order: Vec<usize> = chosen.into_iter().collect();
         order.sort_by_key(|class| std::cmp::Reverse(self.all[*class].words));
         let mut starts: Vec<Option<usize>> = vec![None; self.all.len()];
         for class in order {
             let words = self.all[class].words;
             let mut taken = reserved(self.function);
-            limits.scratch.iter().for_each(|r| taken.add(Registers::of(*r, 1)));
-            for other in &neighbours[class] {
+            limits.scratch.iter().for_each(|r| taken.add(RegSet::of(*r, 1)));
+            for other in &interfering_classes[class] {
                 let start = starts[*other];
-                start.iter().for_each(|s| taken.add(Registers::of(*s as u8, self.all[*other].words as u16)));
+                start.iter().for_each(|s| taken.add(RegSet::of(*s as u8, self.all[*other].words as u16)));
             }
             let most = usize::from(limits.usable(limits.registers));
             let fits = |start: &usize| {
@@ -345,7 +355,7 @@ impl<'a> Classes<'a> {
             starts[class] = (FIRST..most).chain(0..FIRST).find(fits);
             if let Some(start) = starts[class] {
                 let members = self.all[class].members.iter();
-                members.for_each(|(value, at)| places[value.index()] = Some((start + at) as u8));
+                members.for_each(|(value, at)| regs[value.index()] = Some((start + at) as u8));
             }
         }
     }
@@ -357,13 +367,18 @@ impl<'a> Classes<'a> {
         self.all[class].members.iter().all(aligned)
     }
 
-    /// For each class those that are alive at the same time.
-    fn neighbours(&self, cfg: &Cfg, live: &Liveness, chosen: &BTreeSet<usize>) -> Vec<BTreeSet<usize>> {
+    /// The interference graph of the classes.
+    fn interfering_classes(
+        &self,
+        cfg: &Cfg,
+        live: &Liveness,
+        chosen: &BTreeSet<usize>,
+    ) -> Vec<BTreeSet<usize>> {
         let class = |v: Value| Some(self.of[v.index()].0).filter(|c| chosen.contains(c));
         let mut all = vec![BTreeSet::new(); self.all.len()];
-        at_definitions(self.function, cfg, live, |results, alive| {
+        for_each_def(self.function, cfg, live, |results, live_now| {
             for new in results.iter().filter_map(|r| class(*r)) {
-                for old in alive.iter().filter_map(class).filter(|old| *old != new) {
+                for old in live_now.iter().filter_map(class).filter(|old| *old != new) {
                     all[new].insert(old);
                     all[old].insert(new);
                 }

@@ -1,4 +1,6 @@
-//! The registers of one file, and who is in them.
+//! One register file: which value owns each register, which are reserved, and the current register limit.
+//!
+//! Queries of a register cost O(1); [`RegFile::windows`] enumerates aligned runs.
 
 use ori::{File, Value};
 
@@ -7,7 +9,7 @@ use ori::{File, Value};
 pub struct Limits {
     /// The general registers that a thread starts with.
     pub registers: u32,
-    /// A general register that no value gets, and whether a predicate is kept, too: for moves that go in a circle.
+    /// The register of R that is reserved for cycles of moves, and whether a predicate is reserved, too.
     pub scratch: Option<u8>,
     pub scratch_predicate: bool,
 }
@@ -20,13 +22,13 @@ impl Limits {
         Limits { registers, scratch: None, scratch_predicate: false }
     }
 
-    /// How many general registers values may have where a thread has so many; R255 is RZ.
+    /// How many registers of R values may have where a thread has so many; R255 is RZ.
     pub fn usable(&self, registers: u32) -> u8 {
         (registers.clamp(16, 255) - Limits::SYSTEM) as u8
     }
 
-    /// How many places a file has; `most` is the most general registers that a thread ever has.
-    fn places(&self, file: File, most: u32) -> u8 {
+    /// The size of a file; `most` is the highest register limit of the function.
+    fn file_size(&self, file: File, most: u32) -> u8 {
         match file {
             File::R => self.usable(most),
             File::UR => 63,
@@ -37,22 +39,22 @@ impl Limits {
     }
 }
 
-/// P0 to P6; the last one is what is kept for moves.
+/// P0 to P6; the last one is the scratch predicate.
 pub const PREDICATES: u8 = 7;
 
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct RegFile {
     file: File,
     owner: Vec<Option<Value>>,
-    /// Never handed out: the stack pointer, the return address.
+    /// Never assigned: the stack pointer, the return address and the like.
     reserved: Vec<bool>,
-    /// Places from this one on are not there just now.
-    ceiling: usize,
+    /// The current register limit: registers from this one on are not available.
+    limit: usize,
 }
 
-/// The multiple that a value of so many words starts at. The fragments of `DMMA` are aligned to their size (seen in
-/// ptxas's code: 8 words at 8, 16 at 16); the larger accumulators of the asynchronous products are not. Groups of
-/// uniform registers are read as up to eight of them.
+/// The alignment of a register tuple. The fragments of `DMMA` are aligned to their size (seen in ptxas's code: 8 words
+/// at 8, 16 at 16); the larger accumulators of wgmma are not. Tuples of uniform registers are read as up to eight of
+/// them.
 pub fn alignment(file: File, words: u8) -> usize {
     match (file, words) {
         (File::UR, _) => usize::from(words.next_power_of_two()).min(8),
@@ -61,10 +63,10 @@ pub fn alignment(file: File, words: u8) -> usize {
     }
 }
 
-impl Places {
-    pub fn new(file: File, limits: &Limits, most: u32) -> Places {
-        let size = usize::from(limits.places(file, most));
-        Places { file, owner: vec![None; size], reserved: vec![false; size], ceiling: size }
+impl RegFile {
+    pub fn new(file: File, limits: &Limits, most: u32) -> RegFile {
+        let size = usize::from(limits.file_size(file, most));
+        RegFile { file, owner: vec![None; size], reserved: vec![false; size], limit: size }
     }
 
     pub fn file(&self) -> File {
@@ -75,31 +77,31 @@ impl Places {
         self.owner.len()
     }
 
-    pub fn ceiling(&self) -> usize {
-        self.ceiling
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
-    pub fn set_ceiling(&mut self, ceiling: u8) {
-        self.ceiling = usize::from(ceiling).min(self.owner.len());
+    pub fn set_limit(&mut self, limit: u8) {
+        self.limit = usize::from(limit).min(self.owner.len());
     }
 
-    pub fn reserve(&mut self, place: u8) {
-        if let Some(slot) = self.reserved.get_mut(usize::from(place)) {
+    pub fn reserve(&mut self, reg: u8) {
+        if let Some(slot) = self.reserved.get_mut(usize::from(reg)) {
             *slot = true;
         }
     }
 
-    pub fn owner(&self, place: usize) -> Option<Value> {
-        self.owner[place]
+    pub fn owner(&self, reg: usize) -> Option<Value> {
+        self.owner[reg]
     }
 
-    pub fn is_free(&self, place: usize) -> bool {
-        place < self.ceiling && self.owner[place].is_none() && !self.reserved[place]
+    pub fn is_free(&self, reg: usize) -> bool {
+        reg < self.limit && self.owner[reg].is_none() && !self.reserved[reg]
     }
 
-    /// Those that are kept for moves are behind the others, and free.
-    pub fn is_reserved(&self, place: usize) -> bool {
-        self.reserved.get(place).is_some_and(|reserved| *reserved)
+    /// Registers beyond the file are not reserved.
+    pub fn is_reserved(&self, reg: usize) -> bool {
+        self.reserved.get(reg).is_some_and(|reserved| *reserved)
     }
 
     pub fn fits(&self, at: u8, words: u8) -> bool {
@@ -108,13 +110,13 @@ impl Places {
             && (at..at + usize::from(words)).all(|p| self.is_free(p))
     }
 
-    /// All places where a value of so many words may lie, as far as alignment goes.
+    /// The aligned windows for a value of so many words.
     pub fn windows(&self, words: u8) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
-        let (words, len) = (usize::from(words), self.ceiling);
-        (0..len)
+        let (words, end) = (usize::from(words), self.limit);
+        (0..end)
             .step_by(alignment(self.file, words as u8))
             .map(move |at| at..at + words)
-            .filter(move |w| w.end <= len)
+            .filter(move |w| w.end <= end)
     }
 
     pub fn take(&mut self, at: u8, words: u8, value: Value) {

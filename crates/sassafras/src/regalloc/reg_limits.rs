@@ -1,7 +1,9 @@
-//! How many registers a thread has at each place: `USETMAXREG` changes it.
+//! The register limit of a thread at each block boundary: `USETMAXREG` (PTX `setmaxnreg`) changes it.
 //!
-//! `DEALLOC` takes effect where it stands. `TRY_ALLOC` stands in a loop of one block, which is left when it has
-//! succeeded: its registers are there on the edges out of the loop. Where ways meet, the least count holds.
+//! Forward dataflow with minimum at joins. `DEALLOC` takes effect where it is. `TRY_ALLOC` is in a loop of one block
+//! that is left when it has succeeded: its registers are available on the edges that leave the loop. Limits only fall
+//! during the iteration and take few values, so the fixed point is reached quickly; without `USETMAXREG` there is one
+//! pass.
 
 use super::reg_file::Limits;
 use crate::mach::inst::{Code, Origin};
@@ -9,7 +11,7 @@ use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Function, InstData, Op};
 use sass::{Isa, Kind, M};
 
-/// What an operation does to the thread's registers.
+/// The effect of an operation on the register limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     Released(u32),
@@ -28,7 +30,7 @@ fn change(data: &InstData) -> Option<Change> {
     }
 }
 
-/// The count from this operation on, if there were `now` before. Both only ever take away here.
+/// The limit after an operation, if it was `now` before. Within a block it never rises.
 pub fn after(data: &InstData, now: u32) -> u32 {
     match change(data) {
         Some(Change::Released(count) | Change::Granted(count)) => now.min(count),
@@ -36,27 +38,30 @@ pub fn after(data: &InstData, now: u32) -> u32 {
     }
 }
 
-/// The counts at the beginning and the end of each block.
-pub struct Ceilings {
+/// The register limits at the entry and exit of each block.
+pub struct BlockLimits {
     start: Vec<u32>,
     end: Vec<u32>,
 }
 
-impl Ceilings {
-    pub fn new(function: &Function, cfg: &Cfg, limits: &Limits) -> Ceilings {
+impl BlockLimits {
+    pub fn new(function: &Function, cfg: &Cfg, limits: &Limits) -> BlockLimits {
         let blocks = function.blocks.len();
         let constant = cfg.order.iter().flat_map(|b| &function.blocks[*b].insts);
         if !{ constant }.any(|i| change(&function.insts[*i]).is_some()) {
-            return Ceilings { start: vec![limits.registers; blocks], end: vec![limits.registers; blocks] };
+            return BlockLimits {
+                start: vec![limits.registers; blocks],
+                end: vec![limits.registers; blocks],
+            };
         }
-        let mut all = Ceilings { start: vec![u32::MAX; blocks], end: vec![u32::MAX; blocks] };
+        let mut all = BlockLimits { start: vec![u32::MAX; blocks], end: vec![u32::MAX; blocks] };
         all.start[Function::ENTRY.index()] = limits.registers;
-        // Counts only fall, and there are few of them.
+        // Limits only fall, and take few values.
         let mut changed = true;
         while changed {
             changed = false;
             for block in &cfg.order {
-                let (end, beyond) = through(function, *block, all.start[block.index()]);
+                let (end, beyond) = transfer(function, *block, all.start[block.index()]);
                 all.end[block.index()] = end;
                 for edge in function.blocks[*block].end.edges() {
                     let count = if edge.to == *block { end } else { beyond };
@@ -73,23 +78,23 @@ impl Ceilings {
         self.start[block.index()]
     }
 
-    /// The least anywhere in a block.
-    pub fn least(&self, block: Block) -> u32 {
+    /// The least in a block.
+    pub fn min(&self, block: Block) -> u32 {
         self.start[block.index()].min(self.end[block.index()])
     }
 
-    /// On an edge: what both sides have.
+    /// On an edge: the registers that both sides have.
     pub fn on_edge(&self, from: Block, to: Block) -> u32 {
         self.end[from.index()].min(self.start[to.index()])
     }
 
-    pub fn most(&self, cfg: &Cfg) -> u32 {
+    pub fn max(&self, cfg: &Cfg) -> u32 {
         cfg.order.iter().map(|b| self.start(*b)).max().unwrap_or(0)
     }
 }
 
-/// The count at the end of a block, and on the edges that leave it for another.
-fn through(function: &Function, block: Block, start: u32) -> (u32, u32) {
+/// The limit at the exit of a block, and on its edges to other blocks.
+fn transfer(function: &Function, block: Block, start: u32) -> (u32, u32) {
     let (mut now, mut granted) = (start, None);
     for inst in &function.blocks[block].insts {
         let data = &function.insts[*inst];
@@ -101,20 +106,20 @@ fn through(function: &Function, block: Block, start: u32) -> (u32, u32) {
     (now, granted.unwrap_or(now))
 }
 
-/// No line touches a register that the thread may not have there.
+/// Checks that no instruction accesses a register above the limit.
 pub fn check(function: &Function, code: &Code, limits: &Limits, isa: Isa) -> Result<(), String> {
-    let ceilings = Ceilings::new(function, &Cfg::new(function), limits);
+    let block_limits = BlockLimits::new(function, &Cfg::new(function), limits);
     for block in &code.order {
-        let mut now = ceilings.start(*block);
-        for line in &code.blocks[block.index()] {
-            let inst = sass::Inst::new(isa, line.op, &line.modifiers, &line.operands);
+        let mut now = block_limits.start(*block);
+        for mach_inst in &code.blocks[block.index()] {
+            let inst = sass::Inst::new(isa, mach_inst.op, &mach_inst.modifiers, &mach_inst.operands);
             for access in inst.map_err(|e| e.to_string())?.registers().filter(|a| a.file == Kind::R) {
                 if u32::from(access.first) + u32::from(access.count) > u32::from(limits.usable(now)) {
-                    let name = line.op.name();
+                    let name = mach_inst.op.name();
                     return Err(format!("{block}: {name} uses R{} of {now} registers", access.first));
                 }
             }
-            if let Origin::Inst(inst) = line.origin {
+            if let Origin::Inst(inst) = mach_inst.origin {
                 now = after(&function.insts[inst], now);
             }
         }

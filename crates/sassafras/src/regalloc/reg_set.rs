@@ -1,25 +1,25 @@
-//! Sets of general registers.
+//! Sets of registers of R: 256 bits, all operations O(1).
 
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Registers([u64; 4]);
+pub struct RegSet([u64; 4]);
 
-impl Registers {
-    /// A run of registers; what lies beyond the file is left out.
-    pub fn of(first: u8, count: u16) -> Registers {
-        let mut set = Registers::default();
+impl RegSet {
+    /// A run of registers, clipped to the file.
+    pub fn of(first: u8, count: u16) -> RegSet {
+        let mut set = RegSet::default();
         for register in (usize::from(first)..256).take(usize::from(count)) {
             set.0[register / 64] |= 1 << (register % 64);
         }
         set
     }
 
-    pub fn add(&mut self, other: Registers) {
+    pub fn add(&mut self, other: RegSet) {
         self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a |= b);
     }
 
-    pub fn meets(self, other: Registers) -> bool {
+    pub fn meets(self, other: RegSet) -> bool {
         self.0.iter().zip(other.0).any(|(a, b)| a & b != 0)
     }
 

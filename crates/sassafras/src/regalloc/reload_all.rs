@@ -1,43 +1,43 @@
-//! The last resort: an instruction whose operands don't fit as things lie gets all of them from memory.
+//! The fallback for an instruction whose operands find no registers: evict everything, then reload the operands.
 //!
-//! Every value that leaves its register is stored right behind its definition, so that it can be had from memory
-//! anywhere. Here all values leave; then what the instruction reads is loaded to places that are chosen for it alone,
-//! the widest first, so that alignment leaves no holes but those around reserved registers. What it writes gets places
-//! in the same way: over what it has read, where the machine reads before it writes. Copies, packs and unpacks are
-//! loads of words, and what a call hands over is loaded to where the convention wants it.
+//! A spilled value is stored right after its definition, so that it can be reloaded anywhere. All values of R are
+//! evicted; the operands are reloaded into registers that are chosen for this instruction alone, the widest first, so
+//! that alignment leaves no holes but those around reserved registers. Results are assigned in the same way: over the
+//! operands, where the machine reads before it writes. Copies, packs and unpacks become reloads of words, and arguments
+//! of a call are reloaded into their registers.
 //!
-//! This fails only if the operands of the one instruction don't fit into the registers that there are.
+//! Fails only if the operands of the one instruction exceed the register file. Linear in the live values.
 
 use super::facts::accumulator;
 use super::instructions::Kind;
-use super::{Allocator, Trouble, early_writer};
+use super::{Allocator, AttemptError, is_early_clobber};
 use crate::mach::inst::Line;
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Value};
 
 impl Allocator<'_> {
-    pub(super) fn take_from_memory(&mut self, inst: Inst, dying: &[Value]) -> Result<(), Trouble> {
+    pub(super) fn reload_all(&mut self, inst: Inst, killed: &[Value]) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
-        self.take_back(data);
+        self.undo_and_evict_all(data);
         let other_files = |a: &Self, v: &Value| a.function.values[*v].file != File::R;
         let others: Vec<Value> = data.uses().filter(|v| other_files(self, v)).collect();
         self.locked = others.clone();
-        others.into_iter().try_for_each(|v| self.bring(v))?;
+        others.into_iter().try_for_each(|v| self.ensure_in_reg(v))?;
         match Kind::of(data) {
             Kind::Nothing => Ok(()),
-            Kind::Shuffle => self.shuffle_from_memory(data),
-            Kind::Convention => self.convention(inst, dying, Self::load_in_place),
-            Kind::Operation => self.operation_from_memory(inst),
+            Kind::ParallelCopy => self.reload_parallel_copy(data),
+            Kind::Convention => self.call_like(inst, killed, Self::load_args_to_abi_regs),
+            Kind::Operation => self.reload_operation(inst),
         }
     }
 
-    /// Undoes what was tried: no result has a place, arguments in other files are where they were, and nothing is left
-    /// in the general registers.
-    fn take_back(&mut self, data: &InstData) {
-        data.results.iter().for_each(|r| self.leave(*r));
-        for (value, place) in std::mem::take(&mut self.unread) {
-            if self.function.values[value].file != File::R && self.at[value.index()].is_none() {
-                self.arrive(value, place);
+    /// Undoes the failed attempt: no result is assigned, operands in other files have their old registers, and all
+    /// values of R are evicted.
+    fn undo_and_evict_all(&mut self, data: &InstData) {
+        data.results.iter().for_each(|r| self.unassign(*r));
+        for (value, reg) in std::mem::take(&mut self.pending_reads) {
+            if self.function.values[value].file != File::R && self.assigned[value.index()].is_none() {
+                self.assign(value, reg);
             }
         }
         for (value, _) in self.snapshot() {
@@ -47,58 +47,58 @@ impl Allocator<'_> {
         }
     }
 
-    fn operation_from_memory(&mut self, inst: Inst) -> Result<(), Trouble> {
+    fn reload_operation(&mut self, inst: Inst) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
-        let reads_first = data.guard.is_none() && !early_writer(data);
-        let over: Vec<Option<Value>> = self.beginnings(data);
-        let read = self.read_beside(data, &over);
+        let reads_first = data.guard.is_none() && !is_early_clobber(data);
+        let initial: Vec<Option<Value>> = self.initial_values(data);
+        let read = self.separate_reads(data, &initial);
         if reads_first {
-            self.fit(&read)?;
+            self.assign_widest_first(&read)?;
         } else {
-            self.fit(&[&read[..], &data.results].concat())?;
+            self.assign_widest_first(&[&read[..], &data.results].concat())?;
         }
         for value in &read {
-            let place = self.register(*value, 0);
-            let lines = self.load(*value, place)?;
-            self.lines.extend(lines);
+            let reg = self.register(*value, 0);
+            let mach_insts = self.reload(*value, reg)?;
+            self.emitted.extend(mach_insts);
         }
-        let mut arguments = self.operand_places(data);
+        let mut arguments = self.operand_regs(data);
         if reads_first {
-            read.iter().for_each(|v| self.leave(*v));
-            self.fit(&data.results)?;
+            read.iter().for_each(|v| self.unassign(*v));
+            self.assign_widest_first(&data.results)?;
         }
-        for (result, start) in data.results.iter().zip(over) {
+        for (result, start) in data.results.iter().zip(initial) {
             let Some(start) = start else { continue };
-            let place = self.register(*result, 0);
+            let reg = self.register(*result, 0);
             let shape = self.function.values[start];
             if shape.file == File::R {
-                let lines = self.load(start, place)?;
-                self.lines.extend(lines);
+                let mach_insts = self.reload(start, reg)?;
+                self.emitted.extend(mach_insts);
             } else {
                 let from = self.register(start, 0);
-                (0..shape.words).try_for_each(|w| self.copy(shape.file, place + w, from + w))?;
+                (0..shape.words).try_for_each(|w| self.copy(shape.file, reg + w, from + w))?;
             }
-            if self.added_to(data) == Some(start) {
-                arguments.iter_mut().filter(|(v, _)| *v == start).for_each(|(_, p)| *p = place);
+            if self.tied_operand(data) == Some(start) {
+                arguments.iter_mut().filter(|(v, _)| *v == start).for_each(|(_, p)| *p = reg);
             }
         }
         self.emit(inst, data, &arguments)
     }
 
-    /// What each result is before the instruction: what a guard keeps, or what is added to.
-    fn beginnings(&self, data: &InstData) -> Vec<Option<Value>> {
-        let tied = self.added_to(data);
+    /// What the register of each result holds before the instruction: the else value of a guard, or a tied operand.
+    fn initial_values(&self, data: &InstData) -> Vec<Option<Value>> {
+        let tied = self.tied_operand(data);
         let of = |i: usize| data.guard.as_ref().map(|g| g.kept[i]).or(tied);
         (0..data.results.len()).map(|i| of(i).filter(|v| !self.undefined.contains(*v))).collect()
     }
 
-    fn added_to(&self, data: &InstData) -> Option<Value> {
+    fn tied_operand(&self, data: &InstData) -> Option<Value> {
         self.function.tied(data).or(accumulator(self.function, data))
     }
 
-    /// The general values that are read from places of their own.
-    fn read_beside(&self, data: &InstData, over: &[Option<Value>]) -> Vec<Value> {
-        let tied = self.added_to(data).filter(|t| over.contains(&Some(*t)));
+    /// The operands in R that need registers of their own.
+    fn separate_reads(&self, data: &InstData, initial: &[Option<Value>]) -> Vec<Value> {
+        let tied = self.tied_operand(data).filter(|t| initial.contains(&Some(*t)));
         let mut read: Vec<Value> = data.args.iter().filter_map(Arg::value).collect();
         read.retain(|v| {
             self.function.values[*v].file == File::R && !self.undefined.contains(*v) && Some(*v) != tied
@@ -108,23 +108,23 @@ impl Allocator<'_> {
         read
     }
 
-    /// Gives places to values, the widest first. Those of other files find theirs as usual.
-    fn fit(&mut self, values: &[Value]) -> Result<(), Trouble> {
+    /// Assigns registers, the widest first.
+    fn assign_widest_first(&mut self, values: &[Value]) -> Result<(), AttemptError> {
         let mut order: Vec<Value> = values.to_vec();
         order.sort_by_key(|v| (std::cmp::Reverse(self.function.values[*v].words), *v));
         order.retain(|v| !self.undefined.contains(*v));
         for value in order {
-            let place = self.room(value)?;
-            self.arrive(value, place);
+            let reg = self.alloc_reg(value)?;
+            self.assign(value, reg);
             self.locked.push(value);
         }
         Ok(())
     }
 
-    fn shuffle_from_memory(&mut self, data: &InstData) -> Result<(), Trouble> {
-        self.fit(&data.results)?;
+    fn reload_parallel_copy(&mut self, data: &InstData) -> Result<(), AttemptError> {
+        self.assign_widest_first(&data.results)?;
         let mut words = data.results.iter().flat_map(|r| {
-            let at = self.at[r.index()];
+            let at = self.assigned[r.index()];
             (0..self.function.values[*r].words).map(move |w| at.map(|a| a + w))
         });
         let mut wanted: Vec<(Value, u8, u8)> = Vec::new();
@@ -139,21 +139,21 @@ impl Allocator<'_> {
             }
         }
         for (value, word, to) in wanted {
-            let lines: Vec<Line> = self.reload(value, word, 1, to);
-            self.lines.extend(lines);
+            let mach_insts: Vec<Line> = self.reload_words(value, word, 1, to);
+            self.emitted.extend(mach_insts);
         }
         Ok(())
     }
 
-    /// Everything that the convention wants in a register is loaded to it.
-    fn load_in_place(&mut self, inst: Inst) -> Result<(), Trouble> {
+    /// Reloads the arguments of a call into the convention's registers.
+    fn load_args_to_abi_regs(&mut self, inst: Inst) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
         let fixed = self.function.fixed.get(&inst).ok_or("no registers for a call")?;
-        for (arg, place) in data.args.iter().zip(&fixed.args) {
+        for (arg, reg) in data.args.iter().zip(&fixed.args) {
             let Some(value) = arg.value().filter(|v| !self.undefined.contains(*v)) else { continue };
-            (0..self.function.values[value].words).for_each(|w| self.code.touch(File::R, place + w));
-            let lines = self.load(value, *place)?;
-            self.lines.extend(lines);
+            (0..self.function.values[value].words).for_each(|w| self.code.touch(File::R, reg + w));
+            let mach_insts = self.reload(value, *reg)?;
+            self.emitted.extend(mach_insts);
         }
         Ok(())
     }

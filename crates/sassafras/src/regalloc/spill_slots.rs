@@ -1,6 +1,17 @@
-//! Values that are not in registers: where they are in the frame, and the ways there and back.
+//! Spill slots, reloads and rematerialization.
+//!
+//! A spilled value gets a slot in the frame and is stored once, right after its definition; it is reloaded before uses.
+//! A value whose definition is cheap, pure and without inputs is rematerialized instead. A parameter and its arguments
+//! share a slot where their live ranges are disjoint: then the edge needs no copy.
+//!
+//! ```text
+//! v1 = …          ==>    …; STL [R1+8], R4
+//! use v1                 LDL R7, [R1+8]; use R7
+//! ```
+//!
+//! A slot is read only after the store to it. Slot sharing scans the edges and the block of each candidate.
 
-use super::{Allocator, Trouble, address};
+use super::{Allocator, AttemptError, address};
 use crate::analysis::effects;
 use crate::codegen::legalize;
 use crate::mach::inst::{Line, Origin};
@@ -9,78 +20,78 @@ use ori::{Arg, Block, File, Inst, Op, Value};
 use sass::{M, operands as machine};
 
 impl Allocator<'_> {
-    /// Puts a value that is used into a register.
-    pub(super) fn bring(&mut self, value: Value) -> Result<(), Trouble> {
-        if self.at[value.index()].is_some() || self.undefined.contains(value) {
+    /// Assigns a register to an operand and reloads it, unless it has one.
+    pub(super) fn ensure_in_reg(&mut self, value: Value) -> Result<(), AttemptError> {
+        if self.assigned[value.index()].is_some() || self.undefined.contains(value) {
             return Ok(());
         }
-        let place = self.room(value)?;
-        self.arrive(value, place);
+        let reg = self.alloc_reg(value)?;
+        self.assign(value, reg);
         if !self.locked.contains(&value) {
             self.locked.push(value);
         }
-        let lines = self.load(value, place)?;
-        self.lines.extend(lines);
+        let mach_insts = self.reload(value, reg)?;
+        self.emitted.extend(mach_insts);
         Ok(())
     }
 
-    /// The lines that bring a value into a register.
-    pub(super) fn load(&mut self, value: Value, place: u8) -> Result<Vec<Line>, Trouble> {
+    /// The code that reloads or rematerializes a value.
+    pub(super) fn reload(&mut self, value: Value, reg: u8) -> Result<Vec<Line>, AttemptError> {
         let data = self.function.values[value];
-        if let Some(inst) = self.again(value) {
+        if let Some(inst) = self.remat_def(value) {
             let data = &self.function.insts[inst];
             let Op::Machine(op) = data.op else {
-                return Err("only machine operations are done again".into());
+                return Err("only machine operations can be rematerialized".into());
             };
-            let mut line = Line::new(op, &data.modifiers, &[], Origin::Again(value));
-            line.operands = legalize::operands(self.function, data, &mut |_, word| place + word).collect();
-            (line.at, line.address) = (data.at, address(data));
-            return Ok(vec![line]);
+            let mut mach_inst = Line::new(op, &data.modifiers, &[], Origin::Again(value));
+            mach_inst.operands = legalize::operands(self.function, data, &mut |_, word| reg + word).collect();
+            (mach_inst.at, mach_inst.address) = (data.at, address(data));
+            return Ok(vec![mach_inst]);
         }
         if data.file != File::R {
-            self.words.push(value);
+            self.spill_via_r.push(value);
             return Ok(Vec::new());
         }
-        Ok(self.reload(value, 0, data.words, place))
+        Ok(self.reload_words(value, 0, data.words, reg))
     }
 
-    /// Loads of some words of a value from its slot.
-    pub(super) fn reload(&mut self, value: Value, first: u8, count: u8, place: u8) -> Vec<Line> {
+    /// Loads some words of a value from its slot.
+    pub(super) fn reload_words(&mut self, value: Value, first: u8, count: u8, reg: u8) -> Vec<Line> {
         let slot = self.slot(value);
         self.code.spill_loads += u32::from(count) * 4;
-        let mut lines = self.frame_access(sass::Op::LDL, slot + 4 * u32::from(first), place, count);
-        for line in &mut lines {
-            if let Origin::Reload(at) = line.origin {
-                line.origin = Origin::Bring(value, ((at - slot) / 4) as u8);
+        let mut mach_insts = self.frame_access(sass::Op::LDL, slot + 4 * u32::from(first), reg, count);
+        for mach_inst in &mut mach_insts {
+            if let Origin::Reload(at) = mach_inst.origin {
+                mach_inst.origin = Origin::Bring(value, ((at - slot) / 4) as u8);
             }
         }
-        lines
+        mach_insts
     }
 
-    /// Loads or stores of words at a place in the frame.
-    pub(super) fn frame_access(&self, op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<Line> {
+    /// Loads or stores words at an offset in the frame.
+    pub(super) fn frame_access(&self, op: sass::Op, slot: u32, reg: u8, words: u8) -> Vec<Line> {
         let (step, modifiers): (u8, &[M]) = match words {
             1 | 3 => (1, &[]),
             2 => (2, &[M::_64]),
             n if n.is_multiple_of(4) => (4, &[M::_128]),
             _ => (1, &[]),
         };
-        let load = op == sass::Op::LDL;
-        let line = |word: u8| {
+        let is_load = op == sass::Op::LDL;
+        let access = |word: u8| {
             let offset = machine::imm(i64::from(slot) + 4 * i64::from(word));
-            let (stack, register) = (machine::r(self.function.frame_register()), machine::r(place + word));
-            let operands = if load { [register, stack, offset] } else { [stack, offset, register] };
+            let (stack, register) = (machine::r(self.function.frame_register()), machine::r(reg + word));
+            let operands = if is_load { [register, stack, offset] } else { [stack, offset, register] };
             let at = slot + 4 * u32::from(word);
-            Line::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
+            Line::new(op, modifiers, &operands, if is_load { Origin::Reload(at) } else { Origin::Spill(at) })
         };
-        (0..words).step_by(usize::from(step)).map(line).collect()
+        (0..words).step_by(usize::from(step)).map(access).collect()
     }
 
-    /// The definition of a value, if it is cheap and can be done anywhere.
-    pub(super) fn again(&self, value: Value) -> Option<Inst> {
+    /// The definition of a rematerializable value: cheap, and valid anywhere.
+    pub(super) fn remat_def(&self, value: Value) -> Option<Inst> {
         let inst = self.definition[value.index()]?;
         let data = &self.function.insts[inst];
-        let alone = data.guard.is_none() && data.results.len() == 1 && data.uses().next().is_none();
+        let has_no_inputs = data.guard.is_none() && data.results.len() == 1 && data.uses().next().is_none();
         let cheap = match data.op {
             Op::Machine(sass::Op::MOV | sass::Op::LDC | sass::Op::ULDC | sass::Op::LDCU) => {
                 effects::is_pure(data)
@@ -90,10 +101,10 @@ impl Allocator<'_> {
             }
             _ => false,
         };
-        (alone && cheap).then_some(inst)
+        (has_no_inputs && cheap).then_some(inst)
     }
 
-    /// The place of a value in the frame.
+    /// The spill slot of a value.
     pub(super) fn slot(&mut self, value: Value) -> u32 {
         if let Some(slot) = self.slots[value.index()] {
             return slot;
@@ -105,26 +116,27 @@ impl Allocator<'_> {
             slot
         });
         self.slots[value.index()] = Some(slot);
-        self.holders.entry(slot).or_default().push(value);
+        self.slot_owners.entry(slot).or_default().push(value);
         slot
     }
 
-    /// The slot of a parameter that a value becomes, or of a value that becomes this parameter: then nothing has to be
-    /// moved on the edge. All who have a slot must be apart: none of them is needed where another is written.
+    /// The slot of a parameter that a value is an argument of, or of an argument of this parameter: then the edge needs
+    /// no copy. All owners of a slot must have disjoint live ranges.
     fn shared_slot(&self, value: Value) -> Option<u32> {
         let slots = self.related(value).into_iter().filter_map(|v| self.slots[v.index()]);
         let fits = |slot: &u32| {
-            let mut others = self.holders.get(slot).into_iter().flatten();
+            let mut others = self.slot_owners.get(slot).into_iter().flatten();
             let words = self.function.values[value].words;
-            others.all(|o| self.function.values[*o].words == words && self.are_apart(value, *o))
+            others
+                .all(|o| self.function.values[*o].words == words && self.have_disjoint_live_ranges(value, *o))
         };
         { slots }.find(fits)
     }
 
-    /// What a value becomes on some edge, or what becomes it.
+    /// The parameter that a value is an argument of, and the arguments of this parameter.
     fn related(&self, value: Value) -> Vec<Value> {
         let param = self.hints.param(value);
-        let Some(block) = self.home_of_param(value) else { return param.into_iter().collect() };
+        let Some(block) = self.param_block(value) else { return param.into_iter().collect() };
         let at = self.function.blocks[block].params.iter().position(|p| *p == value);
         let edges = self.edges_to(block);
         param.into_iter().chain(edges.filter_map(|e| e.args.get(at?).copied())).collect()
@@ -135,33 +147,33 @@ impl Allocator<'_> {
         preds.flat_map(|p| self.function.blocks[*p].end.edges()).filter(move |e| e.to == block)
     }
 
-    /// The block that a value is a parameter of.
-    fn home_of_param(&self, value: Value) -> Option<Block> {
-        self.home[value.index()].filter(|_| self.definition[value.index()].is_none())
+    /// The block of which a value is a parameter.
+    fn param_block(&self, value: Value) -> Option<Block> {
+        self.def_block[value.index()].filter(|_| self.definition[value.index()].is_none())
     }
 
-    fn are_apart(&self, a: Value, b: Value) -> bool {
-        let one_way = |a: Value, b: Value| !self.is_alive_behind(a, b) && !self.is_handed_past(a, b);
-        a == b || one_way(a, b) && one_way(b, a)
+    fn have_disjoint_live_ranges(&self, a: Value, b: Value) -> bool {
+        let one_sided = |a: Value, b: Value| !self.is_live_after_def(a, b) && !self.is_passed_elsewhere(a, b);
+        a == b || one_sided(a, b) && one_sided(b, a)
     }
 
-    /// Is a value the argument of another parameter on an edge where this one gets something else? Its slot would be
+    /// Is a value the argument of another parameter on an edge where `param` gets something else? Its slot would be
     /// overwritten before it is read.
-    fn is_handed_past(&self, value: Value, param: Value) -> bool {
-        let Some(block) = self.home_of_param(param) else { return false };
+    fn is_passed_elsewhere(&self, value: Value, param: Value) -> bool {
+        let Some(block) = self.param_block(param) else { return false };
         let at = self.function.blocks[block].params.iter().position(|p| *p == param);
         let past =
             |e: &ori::Edge| e.args.contains(&value) && at.and_then(|at| e.args.get(at)) != Some(&value);
         self.edges_to(block).any(past)
     }
 
-    /// Is a value alive where another one has just been defined? What isn't known counts as yes.
-    fn is_alive_behind(&self, value: Value, definition: Value) -> bool {
+    /// Is a value live right after another one is defined? Conservative where that is unknown.
+    fn is_live_after_def(&self, value: Value, definition: Value) -> bool {
         let function = self.function;
-        let Some(block) = self.home[definition.index()] else { return true };
+        let Some(block) = self.def_block[definition.index()] else { return true };
         let data = &function.blocks[block];
         let Some(inst) = self.definition[definition.index()] else {
-            // A parameter: alive when its block begins?
+            // A parameter: live at the entry of its block?
             return data.params.contains(&value) || self.live.live_in[block.index()].contains(value);
         };
         let Some(at) = data.insts.iter().position(|i| *i == inst) else { return true };
@@ -169,8 +181,8 @@ impl Allocator<'_> {
             return true;
         }
         let later = &data.insts[at + 1..];
-        // Defined further down, it isn't alive yet.
-        if self.home[value.index()] == Some(block)
+        // Defined below, it isn't live yet.
+        if self.def_block[value.index()] == Some(block)
             && later.iter().any(|i| function.insts[*i].results.contains(&value))
         {
             return false;
@@ -179,28 +191,27 @@ impl Allocator<'_> {
         self.live.live_out[block.index()].contains(value) || { uses }.any(|v| v == value)
     }
 
-    /// Stores every value that has a slot, right behind its definition.
-    pub(super) fn stores(&mut self) {
+    /// Inserts the store of every value that has a slot, right after its definition.
+    pub(super) fn insert_stores(&mut self) {
         let mut wanted: Vec<(Block, u32, Value, u8)> = Vec::new();
-        for index in 0..self.function.values.len() {
-            let value = Value::new(index);
-            if self.slots[index].is_some()
-                && !self.in_memory.contains(value)
-                && let Some((block, line, place)) = self.born[index]
+        for value in (0..self.function.values.len()).map(Value::new) {
+            if self.slots[value.index()].is_some()
+                && !self.spilled_params.contains(value)
+                && let Some((block, index, reg)) = self.def_point[value.index()]
             {
-                wanted.push((block, line, value, place));
+                wanted.push((block, index, value, reg));
             }
         }
         wanted.sort();
-        for (block, line, value, place) in wanted.into_iter().rev() {
+        for (block, index, value, reg) in wanted.into_iter().rev() {
             let words = self.function.values[value].words;
-            let lines = {
+            let mach_insts = {
                 let slot = self.slot(value);
-                self.frame_access(sass::Op::STL, slot, place, words)
+                self.frame_access(sass::Op::STL, slot, reg, words)
             };
             self.code.spill_stores += u32::from(words) * 4;
-            let at = line as usize;
-            self.code.blocks[block.index()].splice(at..at, lines);
+            let at = index as usize;
+            self.code.blocks[block.index()].splice(at..at, mach_insts);
         }
     }
 }

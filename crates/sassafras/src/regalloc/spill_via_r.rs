@@ -1,67 +1,75 @@
-//! Values that have no way to memory of their own become words in general registers: saved behind the definition, back
-//! before each use. A parameter of a block becomes a word altogether. What the words are:
+//! Spilling of P, UP, UR and B: such values become words in R, saved after the definition and restored before each use.
+//! A block parameter becomes a word altogether. The words themselves may be spilled like all others.
 //!
-//! | file | the word | behind the definition | before a use |
+//! | file | the word | after the definition | before a use |
 //! |---|---|---|---|
 //! | P | a bit of a word that those defined in the same block share | `SEL`, then `@P LOP3` | `LOP3` |
 //! | P, a parameter | 1 or 0 | `SEL` | `LOP3` |
 //! | UP | 1 or 0 | `USEL`, `MOV` | `R2UR`, `UISETP.NE` |
 //! | UR | the same | `MOV` | `R2UR` |
 //! | B | what the machine has for them; ptxas saves them so around calls | `BMOV.32.CLEAR` | `BMOV.32` |
+//!
+//! ```text
+//! p1 = ISETP …            p1 = ISETP …; w1 = SEL RZ, 1, !p1
+//! …                ==>    …
+//! @p1 IADD3 …             p2 = LOP3 w1 & 1; @p2 IADD3 …
+//! ```
+//!
+//! Afterwards the live ranges of the given values, and of those that are restored, span one instruction. One pass.
 
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::M;
 use smallvec::smallvec;
 
-/// Returns the values that live only to the next instruction, or from the last one, from now on.
-pub fn as_words(function: &mut Function, values: &[Value]) -> Vec<Value> {
-    let mut rewrite = Rewrite::new(function, values);
+/// Returns the values with live ranges of one instruction from now on.
+pub fn rewrite(function: &mut Function, values: &[Value]) -> Vec<Value> {
+    let mut rewrite = Rewriter::new(function, values);
     for block in rewrite.function.blocks.keys() {
         rewrite.block(block);
     }
-    rewrite.brief
+    rewrite.short_lived
 }
 
-/// All values of the same files as some, but for those that are brief.
-pub fn all_like(function: &Function, some: &[Value], brief: &FxHashSet<Value>) -> Vec<Value> {
+/// All values of the files of `some`, but for short-lived ones.
+pub fn all_of_same_files(function: &Function, some: &[Value], short_lived: &FxHashSet<Value>) -> Vec<Value> {
     let files: Vec<File> = some.iter().map(|v| function.values[*v].file).collect();
-    let wanted = |v: &Value| files.contains(&function.values[*v].file) && !brief.contains(v);
+    let wanted = |v: &Value| files.contains(&function.values[*v].file) && !short_lived.contains(v);
     function.values.keys().filter(wanted).collect()
 }
 
-/// Bits of a word.
+/// Predicates that share a word.
 const BITS: usize = 32;
 
-/// Where a value is kept.
+/// Where a value is saved.
 #[derive(Clone, Copy)]
-enum Home {
+enum Location {
     Word(Value),
-    /// Of the word of a group.
+    /// Group, and bit of its word.
     Bit(usize, u8),
 }
 
-/// Predicates that share a word. Each definition makes a new version of it, the last of which is what other blocks see.
+/// Predicates that share a word. Each definition makes a new version of the word; other blocks read the last.
 struct Group {
     block: Block,
     versions: Vec<Value>,
-    /// How many have been made where we are.
-    made: usize,
+    /// How many versions are defined at this point.
+    defined: usize,
 }
 
-struct Rewrite<'a> {
+struct Rewriter<'a> {
     function: &'a mut Function,
-    homes: FxHashMap<Value, Home>,
+    locations: FxHashMap<Value, Location>,
     groups: Vec<Group>,
-    /// Words that have taken the place of parameters.
+    /// Words that replace values, parameters among them.
     new: FxHashSet<Value>,
-    brief: Vec<Value>,
+    short_lived: Vec<Value>,
     out: Vec<Inst>,
 }
 
-impl<'a> Rewrite<'a> {
-    fn new(function: &'a mut Function, values: &[Value]) -> Rewrite<'a> {
-        let mut homes = FxHashMap::default();
+impl<'a> Rewriter<'a> {
+    fn new(function: &'a mut Function, values: &[Value]) -> Rewriter<'a> {
+        let mut locations = FxHashMap::default();
         let mut groups: Vec<Group> = Vec::new();
         let wanted: FxHashSet<Value> = values.iter().copied().collect();
         for block in function.blocks.keys() {
@@ -73,52 +81,53 @@ impl<'a> Rewrite<'a> {
                 let version = function.value(File::R, 1);
                 match groups.last_mut().filter(|g| g.block == block && g.versions.len() < BITS) {
                     Some(group) => group.versions.push(version),
-                    None => groups.push(Group { block, versions: vec![version], made: 0 }),
+                    None => groups.push(Group { block, versions: vec![version], defined: 0 }),
                 }
                 let bit = groups.last().map_or(0, |g| g.versions.len() - 1) as u8;
-                homes.insert(value, Home::Bit(groups.len() - 1, bit));
+                locations.insert(value, Location::Bit(groups.len() - 1, bit));
             }
         }
         for &value in values {
             let words = function.values[value].words;
-            homes.entry(value).or_insert_with(|| Home::Word(function.value(File::R, words)));
+            locations.entry(value).or_insert_with(|| Location::Word(function.value(File::R, words)));
         }
-        let words = homes.values().filter_map(|h| if let Home::Word(w) = h { Some(*w) } else { None });
+        let words =
+            locations.values().filter_map(|h| if let Location::Word(w) = h { Some(*w) } else { None });
         let new = words.collect();
-        Rewrite { function, homes, groups, new, brief: values.to_vec(), out: Vec::new() }
+        Rewriter { function, locations, groups, new, short_lived: values.to_vec(), out: Vec::new() }
     }
 
     fn block(&mut self, block: Block) {
-        self.groups.iter_mut().for_each(|g| g.made = if g.block == block { 0 } else { g.versions.len() });
+        self.groups.iter_mut().for_each(|g| g.defined = if g.block == block { 0 } else { g.versions.len() });
         for param in &mut self.function.blocks[block].params {
-            if let Some(Home::Word(word)) = self.homes.get(param) {
+            if let Some(Location::Word(word)) = self.locations.get(param) {
                 *param = *word;
             }
         }
         for inst in std::mem::take(&mut self.function.blocks[block].insts) {
-            let fresh = self.before_use(self.function.insts[inst].uses().collect());
+            let fresh = self.reload_before_use(self.function.insts[inst].uses().collect());
             replace(&mut self.function.insts[inst], &fresh);
             self.out.push(inst);
             for result in self.function.insts[inst].results.clone() {
-                self.behind_definition(result);
+                self.save_after_def(result);
             }
         }
         self.end(block);
         self.function.blocks[block].insts = std::mem::take(&mut self.out);
     }
 
-    fn behind_definition(&mut self, value: Value) {
-        match self.homes.get(&value).copied() {
-            Some(Home::Word(word)) => self.save(value, word),
-            Some(Home::Bit(group, bit)) => self.set_bit(value, group, bit),
+    fn save_after_def(&mut self, value: Value) {
+        match self.locations.get(&value).copied() {
+            Some(Location::Word(word)) => self.save(value, word),
+            Some(Location::Bit(group, bit)) => self.set_bit(value, group, bit),
             None => {}
         }
     }
 
-    /// Puts a predicate into the word of its group.
+    /// Inserts a predicate into the word of its group.
     fn set_bit(&mut self, predicate: Value, group: usize, bit: u8) {
         let word = self.groups[group].versions[usize::from(bit)];
-        self.groups[group].made = usize::from(bit) + 1;
+        self.groups[group].defined = usize::from(bit) + 1;
         let mask = Arg::Imm(1 << bit);
         let Some(before) = usize::from(bit).checked_sub(1).map(|b| self.groups[group].versions[b]) else {
             return self.push(sass::Op::SEL, &[], word, &[Arg::Zero(File::R), mask, Arg::not(predicate)]);
@@ -129,11 +138,11 @@ impl<'a> Rewrite<'a> {
         self.out.push(self.function.insts.push(set));
     }
 
-    /// Puts a value into a word of its own.
+    /// Saves a value in a word of its own.
     fn save(&mut self, value: Value, word: Value) {
         match self.function.values[value].file {
             File::B => self.push(sass::Op::BMOV, &[M::_32, M::CLEAR], word, &[value.into()]),
-            File::UR => self.word_by_word(sass::Op::MOV, value, word, File::R),
+            File::UR => self.copy_words(sass::Op::MOV, value, word, File::R),
             File::UP => {
                 let uniform = self.function.value(File::UR, 1);
                 let args = [Arg::Zero(File::UR), Arg::Imm(1), Arg::not(value)];
@@ -144,19 +153,19 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Makes a value again from where it is kept.
-    fn restore(&mut self, home: Home, value: Value) {
-        let (word, bit) = match home {
-            Home::Word(word) => (word, 0),
-            Home::Bit(group, bit) => {
+    /// Restores a value.
+    fn restore(&mut self, location: Location, value: Value) {
+        let (word, bit) = match location {
+            Location::Word(word) => (word, 0),
+            Location::Bit(group, bit) => {
                 let group = &self.groups[group];
-                (group.versions[group.made.saturating_sub(1)], bit)
+                (group.versions[group.defined.saturating_sub(1)], bit)
             }
         };
         let yes = Arg::True(true);
         match self.function.values[value].file {
             File::B => self.push(sass::Op::BMOV, &[M::_32], value, &[word.into()]),
-            File::UR => self.word_by_word(sass::Op::R2UR, word, value, File::UR),
+            File::UR => self.copy_words(sass::Op::R2UR, word, value, File::UR),
             File::UP => {
                 let uniform = self.function.value(File::UR, 1);
                 self.push(sass::Op::R2UR, &[], uniform, &[word.into()]);
@@ -171,8 +180,8 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Brings a value into another file, each word by itself.
-    fn word_by_word(&mut self, op: sass::Op, from: Value, to: Value, file: File) {
+    /// Copies a value to another file word by word.
+    fn copy_words(&mut self, op: sass::Op, from: Value, to: Value, file: File) {
         let mut parts: Vec<Arg> = Vec::new();
         for word in 0..self.function.values[from].words {
             let part = self.function.value(file, 1);
@@ -183,36 +192,36 @@ impl<'a> Rewrite<'a> {
         self.out.push(self.function.insts.push(pack));
     }
 
-    /// New values for those that are used.
-    fn before_use(&mut self, mut used: Vec<Value>) -> Vec<(Value, Value)> {
-        used.retain(|v| self.homes.contains_key(v));
+    /// Restores the saved values among those that are used: (old, new).
+    fn reload_before_use(&mut self, mut used: Vec<Value>) -> Vec<(Value, Value)> {
+        used.retain(|v| self.locations.contains_key(v));
         used.sort();
         used.dedup();
         let mut fresh = Vec::new();
         for value in used {
             let shape = self.function.values[value];
             let result = self.function.value(shape.file, shape.words);
-            self.restore(self.homes[&value], result);
-            self.brief.push(result);
+            self.restore(self.locations[&value], result);
+            self.short_lived.push(result);
             fresh.push((value, result));
         }
         fresh
     }
 
-    /// Arguments of parameters that are words now become words, one by one; the others are what they were again.
+    /// Arguments of parameters that are words now become words; other saved values are restored.
     fn end(&mut self, block: Block) {
         let mut end = std::mem::replace(&mut self.function.blocks[block].end, Terminator::Exit);
         for edge in end.edges_mut() {
             for i in 0..edge.args.len() {
                 let arg = edge.args[i];
                 let param = self.function.blocks[edge.to].params[i];
-                let becomes_word = self.homes.contains_key(&param) || self.new.contains(&param);
-                if becomes_word && self.function.values[arg].file != File::R {
+                let is_word = self.locations.contains_key(&param) || self.new.contains(&param);
+                if is_word && self.function.values[arg].file != File::R {
                     edge.args[i] = self.word_of(arg);
                 }
             }
         }
-        let fresh = self.before_use(end.uses().collect());
+        let fresh = self.reload_before_use(end.uses().collect());
         for (old, new) in fresh {
             if let Terminator::Branch { predicate, .. } = &mut end
                 && *predicate == old
@@ -226,18 +235,18 @@ impl<'a> Rewrite<'a> {
         self.function.blocks[block].end = end;
     }
 
-    /// A word of its own for a value.
+    /// A word that holds a value.
     fn word_of(&mut self, value: Value) -> Value {
         let word = |r: &mut Self, value: Value| {
             let word = r.function.value(File::R, r.function.values[value].words);
             r.save(value, word);
             word
         };
-        match self.homes.get(&value).copied() {
-            Some(Home::Word(word)) => word,
+        match self.locations.get(&value).copied() {
+            Some(Location::Word(word)) => word,
             None => word(self, value),
-            Some(Home::Bit(..)) => {
-                let fresh = self.before_use(vec![value]);
+            Some(Location::Bit(..)) => {
+                let fresh = self.reload_before_use(vec![value]);
                 fresh.first().map_or(value, |(_, fresh)| word(self, *fresh))
             }
         }
@@ -258,8 +267,8 @@ fn replace(inst: &mut InstData, fresh: &[(Value, Value)]) {
             }
         }
         if let Some(guard) = &mut inst.guard {
-            let places = std::iter::once(&mut guard.predicate).chain(&mut guard.kept);
-            places.filter(|v| **v == *old).for_each(|v| *v = *new);
+            let uses = std::iter::once(&mut guard.predicate).chain(&mut guard.kept);
+            uses.filter(|v| **v == *old).for_each(|v| *v = *new);
         }
     }
 }

@@ -1,64 +1,72 @@
-//! What the first product behind a wait needs in uniform registers is there before the wait.
+//! Hoists the uniform operands of the first wgmma after a wait above the wait.
 //!
-//! A loop waits for its operands in a block of its own, which goes back to itself until they have come. The products
-//! stand behind that, and their descriptors with them; the first one would wait for its own once more.
+//! ```text
+//! before: jump wait                 before: u1 = UIADD3 …; jump wait
+//! wait:   SYNCS …; branch wait, b   wait:   SYNCS …; branch wait, b
+//! b:      u1 = UIADD3 …; HGMMA u1   b:      HGMMA u1
+//! ```
+//!
+//! A loop waits for its operands in a block of its own, which branches back to itself until they have arrived. The
+//! descriptors are computed after that, with the wgmmas; the first one would wait for its own once more. One pass over
+//! the blocks of the loop.
 
-use super::is_product;
-use crate::analysis::convergent_loops::Zone;
+use super::is_wgmma;
+use crate::analysis::convergent_loops::ConvergentLoop;
 use crate::analysis::effects::Effects;
 use ori::entity::Entity;
 use ori::{Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::FxHashSet;
 
-pub fn run(function: &mut Function, cfg: &Cfg, zone: &Zone) {
-    for &block in cfg.order.iter().filter(|b| zone.inside[b.index()]) {
-        if let Some(before) = before_wait(function, cfg, block).filter(|b| zone.contains(*b)) {
-            let early = needed_first(function, block);
-            function.blocks[block].insts.retain(|inst| !early.contains(inst));
-            function.blocks[before].insts.extend(early);
+pub fn run(function: &mut Function, cfg: &Cfg, convergent_loop: &ConvergentLoop) {
+    for &block in cfg.order.iter().filter(|b| convergent_loop.body[b.index()]) {
+        if let Some(before) = before_wait(function, cfg, block).filter(|b| convergent_loop.contains(*b)) {
+            let hoisted = needed_first(function, block);
+            function.blocks[block].insts.retain(|inst| !hoisted.contains(inst));
+            function.blocks[before].insts.extend(hoisted);
         }
     }
 }
 
-/// The block before the wait that a block stands behind.
+/// The block before the wait loop in front of a block.
 fn before_wait(function: &Function, cfg: &Cfg, block: Block) -> Option<Block> {
     let [wait] = cfg.preds[block.index()][..] else { return None };
     let waits = wait != block && cfg.succs[wait.index()].contains(&wait);
     let [one, other] = cfg.preds[wait.index()][..] else { return None };
     let before = if one == wait { other } else { one };
-    let leads_there = matches!(function.blocks[before].end, Terminator::Jump(_));
-    (waits && leads_there && function.blocks[wait].insts.len() <= LONGEST).then_some(before)
+    let is_only_succ = matches!(function.blocks[before].end, Terminator::Jump(_));
+    (waits && is_only_succ && function.blocks[wait].insts.len() <= MAX_WAIT_INSTS).then_some(before)
 }
 
-/// The instructions of a wait.
-const LONGEST: usize = 4;
+/// A wait loop has at most so many instructions.
+const MAX_WAIT_INSTS: usize = 4;
 
-/// What the first product of a block needs and can be computed before the block, in order.
+/// The instructions that the first wgmma of a block depends on and that can be hoisted, in order.
 fn needed_first(function: &Function, block: Block) -> Vec<Inst> {
     let insts = &function.blocks[block].insts;
-    let Some(product) = insts.iter().position(|i| is_product(&function.insts[*i])) else { return Vec::new() };
-    // What the block itself makes or is given, but for what goes early.
+    let Some(wgmma) = insts.iter().position(|i| is_wgmma(&function.insts[*i])) else { return Vec::new() };
+    // Values defined in the block, but for those that are hoisted.
     let results = insts.iter().flat_map(|i| &function.insts[*i].results);
-    let mut late: FxHashSet<Value> = function.blocks[block].params.iter().chain(results).copied().collect();
-    let mut possible = Vec::new();
-    for &inst in &insts[..product] {
+    let mut unavailable: FxHashSet<Value> =
+        function.blocks[block].params.iter().chain(results).copied().collect();
+    let mut movable = Vec::new();
+    for &inst in &insts[..wgmma] {
         let data = &function.insts[inst];
-        if is_uniform(function, data) && data.uses().all(|v| !late.contains(&v)) {
-            data.results.iter().for_each(|v| _ = late.remove(v));
-            possible.push(inst);
+        if is_uniform(function, data) && data.uses().all(|v| !unavailable.contains(&v)) {
+            data.results.iter().for_each(|v| _ = unavailable.remove(v));
+            movable.push(inst);
         }
     }
-    let mut needed: FxHashSet<Value> = function.insts[insts[product]].uses().collect();
-    let mut early = Vec::new();
-    for inst in possible.into_iter().rev() {
+    let mut needed: FxHashSet<Value> = function.insts[insts[wgmma]].uses().collect();
+    let mut hoisted = Vec::new();
+    for inst in movable.into_iter().rev() {
         let data = &function.insts[inst];
         if data.results.iter().any(|v| needed.contains(v)) {
             needed.extend(data.uses());
-            early.push(inst);
+            hoisted.push(inst);
         }
     }
-    early.reverse();
-    early
+    hoisted.reverse();
+    hoisted
 }
 
 fn is_uniform(function: &Function, data: &InstData) -> bool {

@@ -1,10 +1,15 @@
-//! What a loop multiplies with and adds comes from a uniform register, where it is a word of a constant bank.
+//! Float operands of a convergent loop that are words of a constant bank come from uniform registers.
 //!
-//! Each bank of general registers gives one word a cycle (`sass::model::cache`): a sum of a product takes three words, and
-//! where two of them lie in one bank, two cycles. A word that is the same for all threads and stays the same all through
-//! the loop need not be among them. ptxas does the same.
+//! ```text
+//! v1 = LDC c[0][x]                 u1 = ULDC c[0][x]          (preheader; LDCU from sm_100 on)
+//! loop: FFMA v2, v3, v1, v4   ==>  loop: FFMA v2, v3, u1, v4
+//! ```
+//!
+//! Each bank of general registers gives one word a cycle (`sass::model::cache`): a fused multiply-add reads three
+//! words, and where two of them are in one bank, that takes two cycles. A loop-invariant word that is the same for all
+//! threads need not be among them. ptxas does the same. One pass over the loop.
 
-use crate::analysis::convergent_loops::Zone;
+use crate::analysis::convergent_loops::ConvergentLoop;
 use crate::analysis::known_bits::Definitions;
 use crate::codegen::legalize;
 use crate::context::target::Machine;
@@ -13,46 +18,48 @@ use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Value};
 use rustc_hash::FxHashMap;
 use sass::Op as Name;
 
-/// Uniform registers that are taken for this: products take most of the others.
-const MOST: usize = 4;
+/// Uniform registers that are used for this: wgmmas take most of the others.
+const MAX_UNIFORM_REGS: usize = 4;
 
 pub fn run(
     function: &mut Function,
     machine: &'static Machine,
     (cfg, definitions): (&Cfg, &Definitions),
-    zone: &Zone,
+    convergent_loop: &ConvergentLoop,
 ) {
-    let mut twins: FxHashMap<Value, Value> = FxHashMap::default();
-    let blocks: Vec<Block> = cfg.order.iter().copied().filter(|b| zone.inside[b.index()]).collect();
+    let mut uniform_values: FxHashMap<Value, Value> = FxHashMap::default();
+    let blocks: Vec<Block> = cfg.order.iter().copied().filter(|b| convergent_loop.body[b.index()]).collect();
     for block in blocks {
         for inst in function.blocks[block].insts.clone() {
             let data = &function.insts[inst];
             if !matches!(data.op, Op::Machine(Name::FADD | Name::FMUL | Name::FFMA)) {
                 continue;
             }
-            let word = |at: &usize| Some((*at, constant_word(function, definitions, zone, &data.args[*at])?));
+            let word = |at: &usize| {
+                Some((*at, constant_word(function, definitions, convergent_loop, &data.args[*at])?))
+            };
             let Some((at, (value, word))) = (0..data.args.len()).find_map(|at| word(&at)) else { continue };
-            if twins.len() >= MOST && !twins.contains_key(&value) {
+            if uniform_values.len() >= MAX_UNIFORM_REGS && !uniform_values.contains_key(&value) {
                 continue;
             }
-            let twin = *twins.entry(value).or_insert_with(|| {
-                let twin = function.value(File::UR, 1);
+            let uniform = *uniform_values.entry(value).or_insert_with(|| {
+                let uniform = function.value(File::UR, 1);
                 let load = if machine.sm < 100 { Name::ULDC } else { Name::LDCU };
-                let data = InstData::new(Op::Machine(load), &[twin], &[word]);
+                let data = InstData::new(Op::Machine(load), &[uniform], &[word]);
                 let load = function.insts.push(data);
-                function.blocks[zone.before].insts.push(load);
-                twin
+                function.blocks[convergent_loop.preheader].insts.push(load);
+                uniform
             });
-            replace(function, machine, inst, at, twin);
+            replace(function, machine, inst, at, uniform);
         }
     }
 }
 
-/// The value of an argument, and the word of a constant bank that it is from before the loop on.
+/// The value of an argument, and the word of a constant bank that it is loaded from outside of the loop.
 fn constant_word(
     function: &Function,
     definitions: &Definitions,
-    zone: &Zone,
+    convergent_loop: &ConvergentLoop,
     arg: &Arg,
 ) -> Option<(Value, Arg)> {
     let Arg::Use(u) = arg else { return None };
@@ -61,19 +68,20 @@ fn constant_word(
     let loads = data.op == Op::Machine(Name::LDC) && data.modifiers.is_empty() && data.guard.is_none();
     let word = function.values[u.value].words == 1 && u.part.is_none();
     match data.args[..] {
-        [Arg::Bank { bank, index: None, offset }] if loads && word && !zone.inside[block.index()] => {
+        [Arg::Bank { bank, index: None, offset }]
+            if loads && word && !convergent_loop.body[block.index()] =>
+        {
             Some((u.value, Arg::Const { bank, offset: u32::try_from(offset).ok()? }))
         }
         _ => None,
     }
 }
 
-/// Lets an instruction have a uniform register for an argument, if the machine has a form for that: the first two may
-/// change places.
-fn replace(function: &mut Function, machine: &Machine, inst: ori::Inst, at: usize, twin: Value) {
+/// Replaces an argument by a uniform register, if the machine has a form for that: the first two commute.
+fn replace(function: &mut Function, machine: &Machine, inst: ori::Inst, at: usize, uniform: Value) {
     let mut data = function.insts[inst].clone();
     let Arg::Use(u) = &mut data.args[at] else { return };
-    u.value = twin;
+    u.value = uniform;
     if at == 0 {
         data.args.swap(0, 1);
     }
