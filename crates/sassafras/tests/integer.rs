@@ -149,7 +149,7 @@ type Meaning = fn(u32, u32, u32) -> u32;
 
 fn check(forms: &[(&str, Meaning)]) {
     for machine in MACHINES {
-        let base = Target::of_name(machine).expect("a machine").constants.parameters.into();
+        let base = Target::of_name(machine).expect("a machine").small_params.into();
         for (form, meaning) in forms {
             let code = code(machine, form);
             for a in WORDS {

@@ -58,10 +58,9 @@ fn load_constants(function: &mut Function, target: &Machine, data: &mut InstData
         return;
     }
     let uniform = data.results.iter().any(|v| matches!(function.values[*v].file, File::UR | File::UP));
-    let (load, file) = match (uniform, target.sm) {
-        (false, _) => (LDC, File::R),
-        (true, ..100) => (ULDC, File::UR),
-        (true, _) => (LDCU, File::UR),
+    let (load, file) = match uniform {
+        false => (LDC, File::R),
+        true => (target.uniform_constant_load(), File::UR),
     };
     // The constants of doubles are two words.
     let (words, modifiers) = if is_double(data) { (2, smallvec![sass::M::_64]) } else { (1, smallvec![]) };

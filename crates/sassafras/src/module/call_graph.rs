@@ -14,6 +14,7 @@ use crate::object::container::Compiled;
 use cubin::module::Calls;
 use ptx::ast::{self, Item, Stmt};
 use rustc_hash::{FxHashMap, FxHashSet};
+use targets::Target;
 
 /// The most registers that device functions may use: those of every kernel that may come to them. A kernel without
 /// limits has none to hand on; a pointer or an alias may lead to any function.
@@ -21,13 +22,13 @@ pub fn limits(
     functions: &[&ast::Function],
     module: &ast::Module,
     bounds: &Bounds,
-    sm: u16,
+    target: &Target,
 ) -> FxHashMap<ast::Symbol, u32> {
     let mut limits = FxHashMap::default();
     let by_symbol: FxHashMap<ast::Symbol, &ast::Function> =
         functions.iter().map(|f| (f.symbol, *f)).collect();
     for kernel in functions.iter().filter(|f| f.entry) {
-        let launch = Launch::new(kernel, "", bounds, sm);
+        let launch = Launch::new(kernel, "", bounds, target);
         let Some(limit) = launch.ok().map(|l| l.registers()).filter(|limit| *limit < launch_bounds::MOST)
         else {
             continue;
@@ -255,7 +256,8 @@ mod tests {
             .iter()
             .filter_map(|item| if let Item::Function(f) = item { Some(&**f) } else { None })
             .collect();
-        let limits = limits(&functions, &module, &Bounds::NONE, 90);
+        let target = Target::of_name("sm_90").expect("a row");
+        let limits = limits(&functions, &module, &Bounds::NONE, target);
         sorted(limits.into_iter().map(|(symbol, limit)| (name(&module, symbol), limit)).collect())
     }
 

@@ -7,12 +7,10 @@
 use cubin::attr::{Attr, Code};
 use ptx::ast::Function;
 use ptx::diag::Severity;
+use targets::Target;
 
-/// Registers of a quarter of a multiprocessor; the numbers that are handed out are multiples of 8.
-const REGISTERS: u32 = 16384;
-/// The most that an instruction can name, and the least that ptxas gives.
-pub const MOST: u32 = 255;
-pub const LEAST: u32 = 24;
+pub const MOST: u32 = Target::MOST_REGISTERS;
+pub const LEAST: u32 = Target::LEAST_REGISTERS;
 
 /// What the command line says about launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,16 +53,6 @@ pub struct Launch {
     pub notes: Vec<(Severity, String)>,
 }
 
-/// Threads and blocks that a multiprocessor takes: the most for which ptxas does not warn.
-fn capacity(sm: u16) -> (u32, u32) {
-    match sm {
-        75 => (1024, 16),
-        86..=88 => (1536, 16),
-        89 | 110.. => (1536, 24),
-        _ => (2048, 32),
-    }
-}
-
 /// How many blocks run at once on a multiprocessor, as far as their registers decide.
 #[derive(Clone, Copy, Debug)]
 pub struct Occupancy {
@@ -75,34 +63,44 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    fn new(threads: u32, sm: u16) -> Occupancy {
-        let (all, blocks) = capacity(sm);
-        let warps = threads.div_ceil(32).max(1);
-        Occupancy { warps, most: blocks.min(all / 32 / warps) }
+    fn new(threads: u32, target: &Target) -> Occupancy {
+        let warps = warps(threads);
+        Occupancy { warps, most: target.blocks_per_sm.min(target.threads_per_sm / Target::WARP / warps) }
     }
 
     /// Of blocks as they often are.
-    pub fn usual(sm: u16) -> Occupancy {
-        Occupancy::new(128, sm)
+    pub fn usual(target: &Target) -> Occupancy {
+        Occupancy::new(128, target)
     }
 
-    /// With so many registers for each thread. A warp has them in a quarter of the multiprocessor.
+    /// With so many registers for each thread. A warp has them in one partition of the multiprocessor.
     fn blocks(&self, registers: u32) -> u32 {
-        let warps = 4 * (REGISTERS / (32 * registers.next_multiple_of(8).max(8)));
+        let registers = registers.next_multiple_of(Target::REGISTER_UNIT).max(Target::REGISTER_UNIT);
+        let warps = Target::PARTITIONS * (Target::REGISTERS_PER_PARTITION / (Target::WARP * registers));
         (warps / self.warps).min(self.most)
     }
 
     /// The most registers with which as many blocks run at a time as with `least` of them.
     pub fn step(&self, least: u32) -> u32 {
-        let steps = (8..=MOST + 1).step_by(8).filter(|r| *r >= least);
+        let unit = Target::REGISTER_UNIT;
+        let steps = (unit..=MOST + 1).step_by(unit as usize).filter(|r| *r >= least);
         let same = steps.take_while(|r| self.blocks(*r) == self.blocks(least));
         same.last().unwrap_or(MOST).min(MOST)
     }
 }
 
+fn warps(threads: u32) -> u32 {
+    threads.div_ceil(Target::WARP).max(1)
+}
+
 impl Launch {
     /// `Err` names a directive that is not known here.
-    pub fn new<'a>(function: &'a Function, name: &str, bounds: &Bounds, sm: u16) -> Result<Launch, &'a str> {
+    pub fn new<'a>(
+        function: &'a Function,
+        name: &str,
+        bounds: &Bounds,
+        target: &Target,
+    ) -> Result<Launch, &'a str> {
         let mut launch = Launch::written(function)?;
         launch.option = match function.entry {
             true => bounds.max_registers,
@@ -111,7 +109,7 @@ impl Launch {
         if function.entry {
             launch.bound(bounds);
             launch.check_registers(name);
-            launch.check_blocks(name, sm);
+            launch.check_blocks(name, target);
             launch.note_limit(name, bounds.overrides);
             if bounds.overrides && launch.option.is_some() {
                 (launch.max_registers, launch.min_blocks) = (None, None);
@@ -157,14 +155,17 @@ impl Launch {
     }
 
     /// More blocks than a multiprocessor takes are no bound at all.
-    fn check_blocks(&mut self, name: &str, sm: u16) {
-        let (threads, blocks) = capacity(sm);
+    fn check_blocks(&mut self, name: &str, target: &Target) {
+        let (threads, blocks) = (target.threads_per_sm, target.blocks_per_sm);
         if self.min_blocks.is_some_and(|wanted| wanted > blocks) {
             self.min_blocks = None;
             self.out_of_range("minnctapersm", name, "minnctapersm");
         }
         // A part of a warp takes the place of a whole one.
-        let Some(each) = self.threads().map(|each| each.div_ceil(32).saturating_mul(32)) else { return };
+        let Some(each) = self.threads().map(|each| each.div_ceil(Target::WARP).saturating_mul(Target::WARP))
+        else {
+            return;
+        };
         if each > threads {
             let what = if self.min_blocks.is_some() { "maxntid," } else { "threads per SM" };
             (self.impossible, self.min_blocks) = (true, None);
@@ -227,15 +228,16 @@ impl Launch {
 
     /// The registers that the number of threads leaves to each.
     fn cap(&self) -> Option<u32> {
-        let warps = self.threads().filter(|_| !self.impossible)?.div_ceil(32).max(1);
+        let warps = warps(self.threads().filter(|_| !self.impossible)?);
         let warps = warps.saturating_mul(self.min_blocks.unwrap_or(1).max(1));
-        let cap = REGISTERS / warps.div_ceil(4).saturating_mul(32) / 8 * 8;
-        Some(cap.clamp(LEAST, MOST))
+        let threads = warps.div_ceil(Target::PARTITIONS).saturating_mul(Target::WARP);
+        let cap = Target::REGISTERS_PER_PARTITION / threads;
+        Some((cap - cap % Target::REGISTER_UNIT).clamp(LEAST, MOST))
     }
 
     /// How many blocks run at once, if their size is known.
-    pub fn occupancy(&self, sm: u16) -> Option<Occupancy> {
-        self.threads().filter(|_| !self.impossible).map(|threads| Occupancy::new(threads, sm))
+    pub fn occupancy(&self, target: &Target) -> Option<Occupancy> {
+        self.threads().filter(|_| !self.impossible).map(|threads| Occupancy::new(threads, target))
     }
 
     /// Leaves a device function no more registers than the kernels do that call it.
@@ -285,9 +287,13 @@ impl Launch {
 mod tests {
     use super::*;
 
+    fn sm_90() -> &'static Target {
+        Target::of_name("sm_90").expect("a row")
+    }
+
     #[test]
     fn registers_decide_how_many_blocks_run() {
-        let step = |threads, least| Occupancy::new(threads, 90).step(least);
+        let step = |threads, least| Occupancy::new(threads, sm_90()).step(least);
         // Sixteen blocks of four warps are all that there may be; twelve have forty registers each.
         assert_eq!([1, 32, 33, 40, 41, 64].map(|r| step(128, r)), [32, 32, 40, 40, 48, 64]);
         // Blocks of sixteen warps come one by one.
@@ -356,7 +362,7 @@ mod tests {
             let parsed = ptx::parse(&source, &ptx::Options::default());
             let module = parsed.module.expect("a module");
             let ptx::ast::Item::Function(function) = &module.items[0] else { panic!("no function") };
-            let launch = Launch::new(function, "k", &bounds, 90).expect("known directives");
+            let launch = Launch::new(function, "k", &bounds, sm_90()).expect("known directives");
             assert_eq!(
                 (launch.registers(), launch.notes.len()),
                 (registers, notes),

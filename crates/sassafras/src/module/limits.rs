@@ -9,10 +9,7 @@ use crate::object::container::Compiled;
 use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
 use ptx::diag::{Diagnostic, Severity, Span};
 use ptx::{Module, ast};
-
-/// Static shared memory of a kernel, and constant bank 3, on every machine.
-const MOST_SHARED: u64 = 0xc000;
-const MOST_CONSTANT: u64 = 0x10000;
+use targets::Target;
 
 /// The functions of the driver that code may call, and what the names of the others begin with.
 const DRIVER_FUNCTIONS: [&str; 11] = [
@@ -68,9 +65,9 @@ fn check_address_size(module: &Module, machine: &Machine, out: &mut Vec<Diagnost
     }
     let host = " 64 Bit host architecture (--machine) being used mismatches with .address_size of 32 bits";
     out.push(plain(Severity::Warning, host.into()));
-    let why = match machine.sm {
-        ..90 => " 32-Bit compilation is no longer supported",
-        _ => {
+    let why = match machine.refuses_32bit_abi {
+        false => " 32-Bit compilation is no longer supported",
+        true => {
             " 32-Bit ABI (--machine 32 or 32-Bit addressing) is not supported on sm_90 or higher architectures."
         }
     };
@@ -139,18 +136,17 @@ pub fn check_memory(compiled: &[Compiled], data: &Data, relocatable: bool) -> Ve
     // In a relocatable file the linker counts.
     for kernel in compiled.iter().rev().map(|c| &c.kernel).filter(|k| k.entry && !relocatable) {
         let (bytes, _) = kernel.shared(data);
-        if bytes > MOST_SHARED {
+        let most = Target::MOST_STATIC_SHARED;
+        if bytes > most {
             let name = &kernel.code.name;
             errors.push(format!(
-                "Entry function '{name}' uses too much shared data ({bytes:#x} bytes, {MOST_SHARED:#x} max)"
+                "Entry function '{name}' uses too much shared data ({bytes:#x} bytes, {most:#x} max)"
             ));
         }
     }
-    let bytes = u64::from(data.constant_bytes);
-    if bytes > MOST_CONSTANT {
-        errors.push(format!(
-            "File uses too much global constant data ({bytes:#x} bytes, {MOST_CONSTANT:#x} max)"
-        ));
+    let (bytes, most) = (u64::from(data.constant_bytes), Target::MOST_CONSTANT);
+    if bytes > most {
+        errors.push(format!("File uses too much global constant data ({bytes:#x} bytes, {most:#x} max)"));
     }
     errors.into_iter().map(|text| plain(Severity::Error, text)).collect()
 }

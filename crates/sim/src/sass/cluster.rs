@@ -80,7 +80,7 @@ impl<'p> Cluster<'p> {
         let blocks: Vec<Block> =
             ranks.map(|rank| Block::new(program, launch, kernel, size, place, rank)).collect();
         let bytes = (kernel.shared.next_multiple_of(16) + launch.shared) as usize;
-        let system = program.image.target.shared_base.into();
+        let system = program.image.target.shared.into();
         let shared = vec![launch.shared_memory(bytes); blocks.len()];
         let common = Common::new(shared, system, blocks.iter().map(Block::warp_count).sum());
         Cluster { common, blocks, step_limit: launch.step_limit }

@@ -37,7 +37,7 @@ pub fn run(
             }
             let twin = *twins.entry(value).or_insert_with(|| {
                 let twin = function.value(File::UR, 1);
-                let load = if machine.sm < 100 { Name::ULDC } else { Name::LDCU };
+                let load = machine.uniform_constant_load();
                 let data = InstData::new(Op::Machine(load), &[twin], &[word]);
                 let load = function.insts.push(data);
                 function.blocks[zone.before].insts.push(load);
