@@ -1,8 +1,8 @@
-//! What a kernel and the command line say about its launch, and how many registers that leaves to a thread.
+//! Launch bounds of a kernel (directives and command line), the register limit that follows, and occupancy.
 //!
-//! The rules were measured on ptxas: `.maxnreg` counts first, then `.maxntid` or `.reqntid` together with
+//! The rules were measured on ptxas: `.maxnreg` takes precedence, then `.maxntid` or `.reqntid` together with
 //! `.minnctapersm`, then `-maxrregcount`; threads per block alone are an upper bound beside that option. Options fill in
-//! what a kernel does not say, or, if they are to, replace what it says.
+//! what a kernel leaves open, or override its directives if asked to.
 
 use cubin::attr::{Attr, Code};
 use ptx::ast::Function;
@@ -12,16 +12,16 @@ use targets::Target;
 pub const MOST: u32 = Target::MOST_REGISTERS;
 pub const LEAST: u32 = Target::LEAST_REGISTERS;
 
-/// What the command line says about launches.
+/// Launch bounds of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     pub max_threads: Option<[u32; 3]>,
-    /// Blocks that must fit on a multiprocessor.
+    /// Blocks that must fit on an SM.
     pub min_blocks: Option<u32>,
-    /// Registers of a thread, and in device functions of an object for the linker.
+    /// Register limits of kernels, and of device functions in an object for the linker.
     pub max_registers: Option<u32>,
     pub max_function_registers: Option<u32>,
-    /// Does this count more than what the PTX says?
+    /// Override the directives of the PTX?
     pub overrides: bool,
 }
 
@@ -47,18 +47,18 @@ pub struct Launch {
     max_cluster: Option<u32>,
     explicit_cluster: bool,
     blocks_are_clusters: bool,
-    /// There are more threads than a multiprocessor takes: they say nothing about registers.
+    /// More threads than an SM takes: they imply no register limit.
     impossible: bool,
-    /// What is wrong with it, and which limit on registers counts.
+    /// Diagnostics: bounds that are out of range, and which register limit takes precedence.
     pub notes: Vec<(Severity, String)>,
 }
 
-/// How many blocks run at once on a multiprocessor, as far as their registers decide.
+/// Occupancy: resident blocks of an SM as a function of registers per thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Occupancy {
     /// Warps of a block.
     warps: u32,
-    /// The most blocks, however few registers they have.
+    /// The most blocks, whatever their registers.
     most: u32,
 }
 
@@ -68,19 +68,19 @@ impl Occupancy {
         Occupancy { warps, most: target.blocks_per_sm.min(target.threads_per_sm / Target::WARP / warps) }
     }
 
-    /// Of blocks as they often are.
+    /// For kernels of unknown block size.
     pub fn usual(target: &Target) -> Occupancy {
         Occupancy::new(128, target)
     }
 
-    /// With so many registers for each thread. A warp has them in one partition of the multiprocessor.
+    /// Resident blocks with so many registers for each thread. A warp's registers are all in one partition of the SM.
     fn blocks(&self, registers: u32) -> u32 {
         let registers = registers.next_multiple_of(Target::REGISTER_UNIT).max(Target::REGISTER_UNIT);
         let warps = Target::PARTITIONS * (Target::REGISTERS_PER_PARTITION / (Target::WARP * registers));
         (warps / self.warps).min(self.most)
     }
 
-    /// The most registers with which as many blocks run at a time as with `least` of them.
+    /// The most registers that keep the occupancy of `least` registers.
     pub fn step(&self, least: u32) -> u32 {
         let unit = Target::REGISTER_UNIT;
         let steps = (unit..=MOST + 1).step_by(unit as usize).filter(|r| *r >= least);
@@ -132,8 +132,8 @@ impl Launch {
                 ".maxclusterrank" => launch.max_cluster = value(0),
                 ".explicitcluster" => launch.explicit_cluster = true,
                 ".blocksareclusters" => launch.blocks_are_clusters = true,
-                // The most blocks is a wish that ptxas leaves alone; a function that never returns is called as any
-                // other; no pragma of a function asks for other code, and what it preserves is said elsewhere.
+                // ptxas ignores the most blocks; a function that never returns is called as any other; no pragma of a
+                // function changes its code, and preserved registers are handled by `abi_preserve`.
                 ".maxnctapersm" | ".noreturn" | ".pragma" | ".abi_preserve" | ".abi_preserve_control" => {}
                 other => return Err(other),
             }
@@ -154,14 +154,14 @@ impl Launch {
         }
     }
 
-    /// More blocks than a multiprocessor takes are no bound at all.
+    /// More blocks than an SM takes are no bound at all.
     fn check_blocks(&mut self, name: &str, target: &Target) {
         let (threads, blocks) = (target.threads_per_sm, target.blocks_per_sm);
         if self.min_blocks.is_some_and(|wanted| wanted > blocks) {
             self.min_blocks = None;
             self.out_of_range("minnctapersm", name, "minnctapersm");
         }
-        // A part of a warp takes the place of a whole one.
+        // Warps are allocated whole.
         let Some(each) = self.threads().map(|each| each.div_ceil(Target::WARP).saturating_mul(Target::WARP))
         else {
             return;
@@ -199,7 +199,7 @@ impl Launch {
         self.notes.push((Severity::Warning, message));
     }
 
-    /// Which limit on registers counts, if there is one on the command line.
+    /// Notes which register limit takes precedence, if the command line has one.
     fn note_limit(&mut self, name: &str, overrides: bool) {
         let Some(option) = self.option else { return };
         let own = match (self.max_registers, self.cap().filter(|_| self.min_blocks.is_some())) {
@@ -220,13 +220,13 @@ impl Launch {
         }
     }
 
-    /// What is given for the largest block counts before what is given for every block: only an option makes it both.
+    /// `max_threads` takes precedence: both are given only if an option adds it.
     fn threads(&self) -> Option<u32> {
         let axes = self.max_threads.or(self.required_threads)?;
         Some(axes.iter().fold(1, |all: u32, axis| all.saturating_mul(*axis)))
     }
 
-    /// The registers that the number of threads leaves to each.
+    /// The register limit implied by the number of threads.
     fn cap(&self) -> Option<u32> {
         let warps = warps(self.threads().filter(|_| !self.impossible)?);
         let warps = warps.saturating_mul(self.min_blocks.unwrap_or(1).max(1));
@@ -235,17 +235,17 @@ impl Launch {
         Some((cap - cap % Target::REGISTER_UNIT).clamp(LEAST, MOST))
     }
 
-    /// How many blocks run at once, if their size is known.
+    /// The occupancy model, if the block size is known.
     pub fn occupancy(&self, target: &Target) -> Option<Occupancy> {
         self.threads().filter(|_| !self.impossible).map(|threads| Occupancy::new(threads, target))
     }
 
-    /// Leaves a device function no more registers than the kernels do that call it.
+    /// Applies the register limit of the kernels that call a device function.
     pub fn limit(&mut self, callers: Option<u32>) {
         self.option = self.option.into_iter().chain(callers).min();
     }
 
-    /// `MAXREG_COUNT`.
+    /// The register limit (`MAXREG_COUNT`).
     pub fn registers(&self) -> u32 {
         let option = self.option.unwrap_or(MOST);
         let limit = match (self.max_registers, self.cap(), self.min_blocks) {
@@ -257,7 +257,7 @@ impl Launch {
         limit.clamp(LEAST, MOST)
     }
 
-    /// The registers that a thread has when the kernel starts, if they are known whatever the code needs.
+    /// The registers of a thread at the kernel's entry, if they don't depend on what the code needs.
     pub fn registers_at_start(&self) -> Option<u32> {
         let bounded = self.cap().is_some() && self.min_blocks.is_some();
         let known = self.max_registers.is_some() || bounded || self.option.is_some();
@@ -292,19 +292,19 @@ mod tests {
     }
 
     #[test]
-    fn registers_decide_how_many_blocks_run() {
+    fn step_keeps_occupancy() {
         let step = |threads, least| Occupancy::new(threads, sm_90()).step(least);
         // Sixteen blocks of four warps are all that there may be; twelve have forty registers each.
         assert_eq!([1, 32, 33, 40, 41, 64].map(|r| step(128, r)), [32, 32, 40, 40, 48, 64]);
-        // Blocks of sixteen warps come one by one.
+        // Blocks of sixteen warps: occupancy falls by one block at a time.
         assert_eq!([1, 33, 41, 65, 128].map(|r| step(512, r)), [32, 40, 64, 128, 128]);
-        // Of single warps no more than thirty-two run, whatever they have.
+        // At most 32 blocks of a single warp run, whatever their registers.
         assert_eq!([step(32, 1), step(256, 200), step(1024, 64)], [64, 255, 64]);
     }
 
     /// What ptxas allows for sm_90.
     #[test]
-    fn threads_and_blocks_bound_the_registers() {
+    fn threads_and_blocks_imply_the_register_limit() {
         let rows = [
             (1024, 1, 64),
             (768, 1, 80),
@@ -335,7 +335,7 @@ mod tests {
 
     /// The directives, the options, and the limit and number of notes that ptxas has for them on sm_90.
     #[test]
-    fn options_fill_in_or_override() {
+    fn options_fill_in_or_override_directives() {
         let threads = |n| Bounds { max_threads: Some([n, 1, 1]), ..Bounds::NONE };
         let both = |n, blocks| Bounds { min_blocks: Some(blocks), ..threads(n) };
         let limit = |n| Bounds { max_registers: Some(n), ..Bounds::NONE };
