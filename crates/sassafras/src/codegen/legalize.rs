@@ -254,9 +254,6 @@ mod tests {
         (DSETP, &[M::LT, M::AND], "tddp"),
     ];
 
-    const TARGETS: [&str; 9] =
-        ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"];
-
     /// A function that stores the result of one operation, whose arguments are in registers, numbers, or words of a bank.
     fn program(random: &mut Random, (op, modifiers, kinds): (sass::Op, &[M], &str)) -> Function {
         let mut f = Function::new("t");
@@ -321,7 +318,7 @@ mod tests {
     fn operations_get_forms_and_keep_their_meaning() {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let mut moved = 0;
-        for target in TARGETS {
+        for target in targets::Target::ALL.iter().map(|t| t.name) {
             let machine = Machine::of(ptx::Target::find(target).expect("a target")).expect("a machine");
             for operation in OPERATIONS {
                 for round in 0..60 {
