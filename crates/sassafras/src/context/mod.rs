@@ -5,10 +5,12 @@ mod options;
 pub mod parallel;
 pub mod target;
 mod times;
+mod tuning;
 
 pub use failure::Failure;
 pub use options::{DebugInfo, Options};
 pub use times::Times;
+pub use tuning::{Knob, Tuning};
 
 use crate::module::launch_bounds::Occupancy;
 use target::Machine;
@@ -22,6 +24,7 @@ pub struct Context {
     pub occupancy: Option<Occupancy>,
     /// The register goal of the prepass scheduler: enough for its schedule, and more would lower occupancy.
     pub enough: Option<u32>,
+    pub tuning: Tuning,
     pub fuel: Fuel,
 }
 

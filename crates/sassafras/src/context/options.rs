@@ -1,5 +1,6 @@
 //! Options of a compilation.
 
+use crate::context::Tuning;
 use crate::lower::CacheRule;
 use crate::module::launch_bounds::Bounds;
 use crate::passes;
@@ -39,6 +40,7 @@ pub struct Options {
     pub dump: Option<String>,
     /// Optimization fuel of each function: the most rewrites.
     pub fuel: Option<u32>,
+    pub tuning: Tuning,
     /// Write to the log how long each pass took.
     pub time_passes: bool,
 }
@@ -85,6 +87,7 @@ impl Options {
             verify: false,
             dump: None,
             fuel: None,
+            tuning: Tuning::default(),
             time_passes: false,
         }
     }

@@ -63,14 +63,9 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    fn new(threads: u32, target: &Target) -> Occupancy {
+    pub fn new(threads: u32, target: &Target) -> Occupancy {
         let warps = warps(threads);
         Occupancy { warps, most: target.blocks_per_sm.min(target.threads_per_sm / Target::WARP / warps) }
-    }
-
-    /// For kernels of unknown block size.
-    pub fn usual(target: &Target) -> Occupancy {
-        Occupancy::new(128, target)
     }
 
     /// Resident blocks with so many registers for each thread. A warp's registers are all in one partition of the SM.

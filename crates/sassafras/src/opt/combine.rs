@@ -16,7 +16,7 @@ pub use constants::Known;
 use crate::analysis::known_bits;
 use crate::codegen::legalize;
 use crate::context::target::Machine;
-use crate::context::{Context, Fuel};
+use crate::context::{Context, Fuel, Tuning};
 use crate::opt::simplify;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, Guard, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value};
@@ -54,6 +54,7 @@ enum Rewrite {
 struct Combine<'a> {
     function: &'a mut Function,
     machine: &'static Machine,
+    tuning: Tuning,
     fuel: &'a mut Fuel,
     cfg: &'a Cfg,
     /// What each value was found to be the same as.
@@ -84,7 +85,7 @@ impl<'a> Combine<'a> {
             same: function.values.keys().collect(),
             known: vec![None; count],
             definition: vec![None; count],
-            multiples: known_bits::multiples(function, cfg),
+            multiples: known_bits::multiples(function, cfg, context.tuning.known_bits_depth),
             serial: vec![0; count],
             now: 0,
             uses: function.use_counts(cfg.order.iter().copied()),
@@ -95,6 +96,7 @@ impl<'a> Combine<'a> {
             block: Function::ENTRY,
             out: Vec::new(),
             machine: context.machine,
+            tuning: context.tuning,
             fuel: &mut context.fuel,
             function,
             cfg,
