@@ -143,6 +143,21 @@ fn not_supported(option: &str, log: &Log) -> Stop {
     log.fatal(&format!("Option '{option}' is not supported by sassafras yet"))
 }
 
+/// The numbers of heuristics, with those that the command line changes.
+fn tuning(given: &Given, log: &Log) -> Result<sassafras::Tuning, Stop> {
+    let mut tuning = sassafras::Tuning::default();
+    for pair in given.list(Id::Tune) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let is_set = value.parse().is_ok_and(|value| tuning.set(name, value));
+        if !is_set {
+            return Err(
+                log.fatal(&format!("'{pair}' is no number that can be tuned; --help-tune lists them"))
+            );
+        }
+    }
+    Ok(tuning)
+}
+
 /// What came of a module without a fault.
 struct Generated {
     cubin: Vec<u8>,
@@ -175,6 +190,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         verify: given.has(Id::Verify),
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),
         fuel: given.number(Id::Fuel).map(|n| n.clamp(0, u32::MAX.into()) as u32),
+        tuning: tuning(given, log)?,
         time_passes: given.has(Id::TimePasses),
     };
     let output = sassafras::compile(&program.text, module, &options);
@@ -188,4 +204,24 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     report(given, program, &diagnostics, log)?;
     let (functions, times) = (output.functions, output.times);
     output.cubin.map(|cubin| Generated { cubin, functions, times }).ok_or(Stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tune_takes_known_names_and_numbers() {
+        let log = Log::default();
+        let tuned = |pairs: &str| {
+            let words = vec!["--tune".to_string(), pairs.to_string()];
+            options::parse(words, &log).and_then(|given| tuning(&given, &log)).ok()
+        };
+        let expected =
+            sassafras::Tuning { known_bits_depth: 3, usual_block_threads: 64, ..Default::default() };
+        assert_eq!(tuned("known_bits_depth=3,usual_block_threads=64"), Some(expected));
+        for wrong in ["known_bits_depth=x", "known_bits_depth=-1", "no_such_knob=1", "known_bits_depth"] {
+            assert_eq!(tuned(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -118,10 +118,11 @@ impl Sections {
         self.0.iter().find(|(known, _)| known == name).map_or(0, |(_, size)| *size)
     }
 
-    /// `, 364 bytes cmem[0], 8 bytes cmem[2]`: ptxas names constant memory only before sm_90. A module's banks have no
+    /// `, 364 bytes cmem[0], 8 bytes cmem[2]`: not every target names constant memory. A module's banks have no
     /// suffix, a kernel's have its name.
     fn constant_banks(&self, sm: u16, suffix: &str) -> String {
-        let banks = (0..18).filter(|_| sm < 90);
+        let named = targets::Target::of_sm(sm).is_some_and(|target| target.reports_constant_banks);
+        let banks = (0..18).filter(|_| named);
         let sized = banks.map(|bank| (bank, self.size(&format!(".nv.constant{bank}{suffix}"))));
         sized
             .filter(|(_, size)| *size > 0)

@@ -57,7 +57,8 @@ pub struct ParamInfo {
     pub log_align: u8,
 }
 
-/// `KPARAM_INFO_V2`: one kernel parameter where the parameters take more than `MAX_V1_PARAM_BYTES`.
+/// `KPARAM_INFO_V2`: one kernel parameter where the parameters take more than
+/// [`targets::Target::SMALL_PARAM_BYTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamInfoV2 {
     pub index: u32,
@@ -74,10 +75,6 @@ pub struct ParamBank {
     pub base: u16,
     pub size: u16,
 }
-
-/// Parameters of a kernel that take more bytes than this are described by `KPARAM_INFO_V2` (ptxas 13.0
-/// changes over between 4352 and 4356 bytes on sm_75, sm_90 and sm_120).
-pub const MAX_V1_PARAM_BYTES: u32 = 0x1100;
 
 /// The bank that ptxas writes into `KPARAM_INFO`.
 pub const PARAM_BANK_UNSPECIFIED: u8 = 0x1f;

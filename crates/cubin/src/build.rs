@@ -26,7 +26,8 @@ use crate::module::{
 use crate::names::{Binding, FileType, RelocType, SectionType, SegmentType};
 use crate::object::{Abi, Body, Extent, Flags, Header, Home, Object, Reloc, Section, Segment, Symbol};
 use crate::strings::{Interner, StringTable};
-use crate::target::{Generation, Traits};
+use crate::target::Generation;
+use targets::Target as Row;
 
 /// Code is fetched in lines of this size.
 const TEXT_ALIGN: u64 = 128;
@@ -75,10 +76,10 @@ impl Module {
     /// The cubin of the module. Fails if the module contradicts itself: a symbol that is not there,
     /// a name used twice, a size that its field can't hold.
     pub fn to_object(&self) -> Result<Object, WriteError> {
-        let traits = self.target.traits().ok_or_else(|| {
+        let row = self.target.row().ok_or_else(|| {
             WriteError::in_file(format!("sm_{} is not a target of this writer", self.target.sm))
         })?;
-        Builder::new(self, traits)?.object()
+        Builder::new(self, row)?.object()
     }
 
     fn kernels(&self) -> impl Iterator<Item = (usize, &Function, &Kernel)> {
@@ -89,7 +90,7 @@ impl Module {
 
 struct Builder<'a> {
     module: &'a Module,
-    traits: &'static Traits,
+    row: &'static Row,
     generation: &'static Generation,
     /// The offset of each variable in its section.
     offsets: Vec<u64>,
@@ -108,17 +109,17 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(module: &'a Module, traits: &'static Traits) -> Result<Builder<'a>, WriteError> {
+    fn new(module: &'a Module, row: &'static Row) -> Result<Builder<'a>, WriteError> {
         let frames: Vec<_> = module.functions.iter().flat_map(frames).collect();
         let (debug_frame, fields) = frame::encode(&frames);
         let mut builder = Builder {
             module,
-            traits,
-            generation: traits.generation,
+            row,
+            generation: Generation::of(row.container),
             offsets: layout(&module.variables),
             relocs: Vec::new(),
             debug_frame,
-            reserved: symbols::reserved_variables(module, traits),
+            reserved: symbols::reserved_variables(module, row),
             prototypes: Interner::new(StringTable::new()),
             parts: Vec::new(),
             section_indices: FxHashMap::default(),
@@ -507,7 +508,7 @@ impl<'a> Builder<'a> {
 
     /// Where the shared memory of a kernel starts; in a relocatable file the linker adds what is reserved.
     fn shared_base(&self) -> u64 {
-        if self.is_relocatable() { 0 } else { self.generation.shared_base }
+        if self.is_relocatable() { 0 } else { self.row.shared.into() }
     }
 
     /// Alignment and size of `.nv_debug.shared`.
@@ -524,7 +525,7 @@ impl<'a> Builder<'a> {
 
     /// Alignment and size of `.nv.shared.reserved.0`.
     fn reserved_extent(&self) -> (u64, u64) {
-        let base = if self.is_relocatable() { 0 } else { self.traits.reserved_shared };
+        let base = if self.is_relocatable() { 0 } else { self.row.reserved_shared.into() };
         self.reserved.iter().fold((1, base), |(align, size), (variable, offset)| {
             (align.max(variable.align), size.max(offset.saturating_add(variable.size)))
         })

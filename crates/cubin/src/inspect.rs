@@ -11,7 +11,6 @@ use crate::json::Json;
 use crate::names::{FileType, SymbolType};
 use crate::note::Note;
 use crate::object::{Body, Home, Object, Section, Symbol};
-use crate::target::Target;
 
 /// A file and the device code in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,9 +211,9 @@ impl<'a> Lookup<'a> {
     /// linker.
     fn shared_bytes(&self, kernel: &str) -> u64 {
         let header = &self.object.header;
-        let traits = Target { sm: header.sm(), accelerated: false }.traits();
-        let traits = traits.filter(|_| header.file_type != FileType::RELOCATABLE);
-        let reserved = traits.map_or(0, |traits| traits.generation.shared_base);
+        let row = targets::Target::of_sm(header.sm());
+        let row = row.filter(|_| header.file_type != FileType::RELOCATABLE);
+        let reserved = row.map_or(0, |row| row.shared.into());
         match self.sections.get(format!(".nv.shared.{kernel}").as_str()).map(|section| &section.body) {
             Some(Body::Zeros(size)) => size.saturating_sub(reserved),
             _ => 0,

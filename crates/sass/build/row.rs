@@ -4,13 +4,13 @@
 //! uniform register becomes one form per width of that field (6 bits to sm_90, 8 bits from sm_100).
 
 use std::collections::BTreeMap;
+use targets::Isa;
 
-/// The nine distinct encodings, in order; a row's set of targets is a bit set over them.
-const ISAS: [u32; 9] = [75, 80, 86, 89, 90, 100, 103, 110, 120];
-const TO_90: u16 = 0b0_0001_1111;
-const FROM_100: u16 = 0b1_1110_0000;
-pub const SM_75: u16 = 1;
-pub const SM_120: u16 = 1 << 8;
+// A row's set of targets is a bit set over [`Isa::ALL`]. The field of uniform registers is wider from sm_100 on.
+const TO_90: u16 = (1 << Isa::Sm100 as u16) - 1;
+const FROM_100: u16 = (1 << Isa::ALL.len()) - 1 - TO_90;
+pub const SM_75: u16 = 1 << Isa::Sm75 as u16;
+pub const SM_120: u16 = 1 << Isa::Sm120 as u16;
 
 pub type Pieces = Vec<(u8, u8)>;
 
@@ -628,9 +628,9 @@ fn isa_set(text: &str) -> Result<u16, String> {
             Some((first, last)) => (number(first)?, number(last)?),
             None => (number(range)?, number(range)?),
         };
-        for (index, &isa) in ISAS.iter().enumerate() {
-            if (first..=last).contains(&u64::from(isa)) {
-                set |= 1 << index;
+        for isa in Isa::ALL {
+            if (first..=last).contains(&u64::from(isa.sm())) {
+                set |= 1 << isa as u16;
             }
         }
     }

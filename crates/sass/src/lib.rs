@@ -4,7 +4,7 @@
 //! - [`encode`] and [`decode`]: words. Decoding never fails: a word without a row becomes a raw instruction.
 //! - `Display` and [`parse`]: nvdisasm's text.
 //! - [`Inst::new`], [`select`], [`legal`]: the form for an operation and its operands on a target.
-//! - [`Target`]: register files, parameter base, occupancy limits of each chip.
+//! - [`Target`]: what a compiler must know of a chip beyond its instructions (crate `targets`).
 //! - [`tensor_map`]: the bits of what tensor copies read.
 //! - [`Inst::registers`]: what is read and written; [`Class`]: which pipe, which scoreboards.
 
@@ -16,7 +16,6 @@ mod isa;
 pub mod model;
 mod number;
 mod select;
-pub mod target;
 pub mod tensor_map;
 mod text;
 
@@ -30,5 +29,5 @@ pub use inst::{Access, Guard, Inst, Operand, PT, RZ, URZ, operands};
 pub use isa::{Isa, IsaSet};
 pub use model::Model;
 pub use select::{SelectError, legal, select};
-pub use target::{TARGETS, Target};
+pub use targets::Target;
 pub use text::{At, ParseError, WORD_BYTES, parse, parse_at};

@@ -65,11 +65,13 @@ fn what_nvdisasm_leaves_out_is_in_the_listing() {
 }
 
 #[test]
-fn targets_know_their_constants() {
-    let target = sass::Target::of_name("sm_90a").unwrap();
-    assert_eq!((target.isa, target.constants.parameters, target.shared_base), (Isa::Sm90, 0x210, 0x400));
-    assert!(target.has(Op::HGMMA) && !target.has(Op::QMMA));
-    assert_eq!(sass::Target::of_name("sm_42"), None);
+fn every_target_has_instructions() {
+    let has = |isa: Isa, op| sass::Form::of(op).iter().any(|form| form.isas.contains(isa));
+    for target in sass::Target::ALL {
+        assert!(has(target.isa, Op::IMAD), "{}", target.name);
+        assert_eq!(has(target.isa, Op::LDCU), target.has_ldcu, "{}", target.name);
+    }
+    assert!(has(Isa::Sm90, Op::HGMMA) && !has(Isa::Sm90, Op::QMMA));
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub fn cubin(
     // What a linker adds may have other kernels.
     let limits = match options.relocatable {
         true => Default::default(),
-        false => call_graph::limits(&functions, module, &launch, machine.sm),
+        false => call_graph::limits(&functions, module, &launch, machine),
     };
     let Bounds { max_registers, max_function_registers, .. } = launch;
     let of_options = max_registers.into_iter().chain(max_function_registers);
@@ -186,7 +186,7 @@ fn overlapping<'a>(
         tools_patch::check_uniform(&kernel.code, env.lines)?;
     }
     let registers = kernel.registers();
-    let machine = (env.machine, registers, kernel.launch.occupancy(env.machine.sm));
+    let machine = (env.machine, registers, kernel.launch.occupancy(env.machine));
     let enough = passes::run(&mut kernel.code, machine, options, (times, log))?;
     let mut code = times.of("regalloc", || allocate(&mut kernel, enough, env, options))?;
     let settled = times

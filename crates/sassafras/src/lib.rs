@@ -19,7 +19,7 @@ mod opt;
 mod passes;
 mod regalloc;
 
-pub use context::{DebugInfo, Options, Times};
+pub use context::{DebugInfo, Knob, Options, Times, Tuning};
 pub use lower::CacheRule;
 pub use module::launch_bounds::Bounds;
 pub use module::tools_patch::not_for_patches;

@@ -33,7 +33,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "if-convert", level: 1, run: if_convert::run },
     Pass { name: "unroll", level: 2, run: unroll::run },
     Pass { name: "predicate-logic", level: 1, run: predicate_logic::run },
-    Pass { name: "elide-waterfall", level: 1, run: |f, _| elide_waterfall::run(f) },
+    Pass { name: "elide-waterfall", level: 1, run: elide_waterfall::run },
     Pass { name: "licm", level: 1, run: licm::run },
     Pass { name: "yield-insertion", level: 0, run: |f, c| yield_insertion::run(f, c.machine) },
     Pass { name: "uniform", level: 0, run: uniform::run },
@@ -105,8 +105,8 @@ pub fn run(
     options: &Options,
     (times, log): (&mut Times, &mut String),
 ) -> Result<Option<u32>, Failure> {
-    let fuel = Fuel::new(options.fuel);
-    let mut context = Context { machine, registers, occupancy, enough: None, fuel };
+    let (tuning, fuel) = (options.tuning, Fuel::new(options.fuel));
+    let mut context = Context { machine, registers, occupancy, enough: None, tuning, fuel };
     check("lower", function, options, log)?;
     let is_wanted =
         |p: &&Pass| p.level <= options.level && !(options.debug_code && NOT_FOR_DEBUGGERS.contains(&p.name));

@@ -8,8 +8,6 @@ use sass::{Inst, Kind, M, Op, Role};
 use std::collections::BTreeSet;
 use support::compile;
 
-const MACHINES: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89"];
-
 const STEPS: &str = "{%f5,%f6,%f7,%f8}, {%f9,%f10,%f11,%f12}";
 const FORMS: [(&str, &str); 6] = [
     ("cube.v4.f32.f32", "{%f20,%f21,%f22,%f23}, [%t, {%f1,%f2,%f3,%f4}], STEPS"),
@@ -94,7 +92,7 @@ fn check(code: &[Inst], what: &str) {
 
 #[test]
 fn who_is_woken_keeps_its_registers() {
-    for machine in MACHINES {
+    for machine in sass::Target::ALL.iter().filter(|t| !t.driver_has_gradients).map(|t| t.name) {
         for form in FORMS {
             for (level, directives) in [(0, ""), (3, ""), (3, ".maxnreg 24")] {
                 let source = kernel(machine, directives, form);

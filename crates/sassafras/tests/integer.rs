@@ -5,9 +5,6 @@ use ori::eval::{Arg, eval};
 use sass::{Kind, Op, Role, Target};
 use std::collections::BTreeMap;
 
-const MACHINES: [&str; 9] =
-    ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120"];
-
 /// The code of a kernel that gives its three words of parameters to a form in %r2, %r3 and %r4 and stores %r1.
 fn code(machine: &str, form: &str) -> Vec<sass::Inst> {
     let source = format!(
@@ -148,8 +145,8 @@ const WORDS: [u32; 14] = [
 type Meaning = fn(u32, u32, u32) -> u32;
 
 fn check(forms: &[(&str, Meaning)]) {
-    for machine in MACHINES {
-        let base = Target::of_name(machine).expect("a machine").constants.parameters.into();
+    for target in Target::ALL {
+        let (machine, base) = (target.name, target.small_params.into());
         for (form, meaning) in forms {
             let code = code(machine, form);
             for a in WORDS {

@@ -5,14 +5,13 @@
 mod support;
 
 use cubin::{Body, Object};
+use sass::Target;
 use sim::Machine;
 use std::collections::BTreeSet;
 use support::{Scratch, compile, run};
 
 const FUNCTIONS: &str = include_str!("patches/functions.ptx");
 const PATCHES: [&str; 4] = ["Count", "Record", "Heavy", "Warp"];
-const MACHINES: [&str; 9] =
-    ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120"];
 const LEVELS: [u8; 3] = [0, 1, 3];
 /// The variable of `functions.ptx`.
 const VARIABLE: &str = "of_module";
@@ -43,9 +42,9 @@ fn numbers<'a>(text: &'a str, file: &'a str) -> impl Iterator<Item = u32> + 'a {
 /// No uniform register, no descriptor, no bank of constants but the driver's; 22 registers.
 #[test]
 fn patches_use_what_they_may() {
-    for (machine, level) in MACHINES.iter().flat_map(|m| LEVELS.map(|level| (*m, level))) {
+    for (machine, level) in Target::ALL.iter().flat_map(|t| LEVELS.map(|level| (t.name, level))) {
         let object = Object::read(&patch(machine, level)).expect("our own cubin");
-        let isa = sass::Isa::of_sm(machine[3..].parse().expect("a number")).expect("a machine");
+        let isa = Target::of_name(machine).expect("a machine").isa;
         let mut accesses = 0;
         for (name, bytes) in texts(&object) {
             for word in bytes.chunks(16) {
@@ -119,7 +118,8 @@ fn essence(cubin: &[u8]) -> BTreeSet<String> {
 #[test]
 fn the_file_is_as_ptxas_makes_it() {
     let scratch = Scratch::new("patches");
-    for (source, machine) in [FUNCTIONS, CALLS].iter().flat_map(|s| MACHINES.map(|machine| (*s, machine))) {
+    for (source, machine) in [FUNCTIONS, CALLS].iter().flat_map(|s| Target::ALL.iter().map(|t| (*s, t.name)))
+    {
         let (file, path) = (scratch.write("functions.ptx", source.as_bytes()), scratch.path("theirs.cubin"));
         run("ptxas", &["-astoolspatch", "-arch", machine, &file, "-o", &path]);
         let theirs = essence(&std::fs::read(&path).expect("a cubin"));

@@ -219,7 +219,7 @@ pub fn verify_code(code: &Code) -> Result<Vec<Report>, Error> {
     let mut findings = Findings::default();
     for (index, inst) in code.insts.iter().enumerate() {
         let (section, address) = (|| code.name.clone(), WORD_BYTES * index as u64);
-        if has_constant_operand(inst) && code.isa >= Isa::Sm90 {
+        if has_constant_operand(inst) && !code.isa.target().constant_operands {
             return Err(Error::Constant { section: section(), address });
         }
         if matches!(inst.op(), Op::ATOM | Op::ATOMG) && inst.control.write.is_none() {

@@ -2,12 +2,6 @@
 
 use ptx::Target;
 
-/// The oldest machine that ptxas 13.0 compiles for.
-const OLDEST: u16 = 75;
-
-/// Names that were machines once, or are in the table for `.target` alone.
-const NO_MACHINES: &[u16] = &[82, 101];
-
 /// `-arch`: `sm_90` is compiled for; `compute_90` and `lto_90` are only checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arch {
@@ -19,8 +13,8 @@ impl Arch {
     pub fn find(name: &str) -> Option<Arch> {
         let number = ["sm_", "compute_", "lto_"].iter().find_map(|prefix| name.strip_prefix(prefix))?;
         let target = Target::find(&format!("sm_{number}"))?;
-        let is_machine = target.sm() >= OLDEST && !NO_MACHINES.contains(&target.sm());
-        is_machine.then(|| Arch { name: name.to_string(), target })
+        // `.target` accepts more names than there is code for.
+        targets::Target::of_sm(target.sm()).map(|_| Arch { name: name.to_string(), target })
     }
 
     /// Check, and write nothing.
@@ -57,7 +51,7 @@ mod tests {
     #[test]
     fn as_many_as_ptxas_lists() {
         let known = |prefix: &str| {
-            let numbers = ptx::target::TARGETS.iter().map(|t| t.name.trim_start_matches("sm_"));
+            let numbers = targets::PTX_TARGETS.iter().map(|t| t.name.trim_start_matches("sm_"));
             numbers.filter(|number| is_known(&format!("{prefix}{number}"))).count()
         };
         assert_eq!([known("sm_"), known("compute_"), known("lto_"), known("")], [23, 23, 23, 0]);

@@ -1,9 +1,10 @@
-//! Texts for people: `--help`, `--version`, `--list-version`.
+//! Texts for people: `--help`, `--version`, `--list-version`, `--help-tune`.
 
 use super::parse::Given;
 use super::table::{Effect, Group, Id, Kind, OPTIONS, Row};
 use crate::tools;
 use ptx::Version;
+use sassafras::{Knob, Tuning};
 use std::fmt::Write;
 
 /// The release that we stand in for. Triton looks for `release M.m`, XLA for `VM.m.p` as a word.
@@ -27,6 +28,7 @@ pub fn requested(given: &Given) -> Option<String> {
         _ if given.has(Id::Help) => Some(help()),
         _ if given.has(Id::Version) => Some(version()),
         _ if given.has(Id::ListVersion) => Some(versions()),
+        _ if given.has(Id::HelpTune) => Some(tuning()),
         _ if !has_input => Some(help()),
         _ => None,
     }
@@ -43,6 +45,14 @@ fn versions() -> String {
     let pairs =
         (1..=Version::CURRENT.major).flat_map(|major| (0..10).map(move |minor| Version::new(major, minor)));
     pairs.filter(|version| version.known()).map(|version| format!("{version}\n")).collect()
+}
+
+fn tuning() -> String {
+    let line = |knob: &Knob| {
+        let Knob { name, default, unit, meaning, origin } = knob;
+        format!("{name}={default}  ({unit})\n    {meaning}\n    {origin}\n")
+    };
+    Tuning::KNOBS.iter().map(line).collect()
 }
 
 fn help() -> String {

@@ -164,6 +164,8 @@ options! {
     Verify "verify" "" Kind::Flag, Own, Done, "", "check the IR after every pass";
     DumpIr "dump-ir" "" Kind::Optional, Own, Done, "PASS", "print the IR after PASS, or after each";
     Fuel "fuel" "" Kind::Unsigned, Own, Done, "N", "rewrite no more than N things in each function";
+    Tune "tune" "" Kind::Pairs, Own, Done, "NAME=VALUE,...", "change a number of a heuristic";
+    HelpTune "help-tune" "" Kind::Flag, Own, Done, "", "list the numbers that --tune changes";
     TimePasses "time-passes" "" Kind::Flag, Own, Done, "", "print how long each pass took";
 
     RegisterAllocation "regAllocOptLevel" "regAllocOptLevel" Kind::Number, Hidden, Nothing(INTERNAL), "N", "Triton passes 2";

@@ -1,7 +1,7 @@
 //! Notes, `.nv.compat`, and the attributes of the file and of its functions.
 
 use super::Builder;
-use crate::attr::{Attr, Code, MAX_V1_PARAM_BYTES, PARAM_BANK_UNSPECIFIED};
+use crate::attr::{Attr, Code, PARAM_BANK_UNSPECIFIED};
 use crate::attr::{ParamBank, ParamInfo, ParamInfoV2, Value};
 use crate::compat::{Compat, CompatCode, CompatValue};
 use crate::error::WriteError;
@@ -33,7 +33,7 @@ impl Builder<'_> {
     pub(super) fn compat(&self) -> Vec<Compat> {
         let features = self.module.features;
         let byte = |code, value| Compat { code, value: CompatValue::Byte(value) };
-        let finalize = CompatValue::Words(vec![self.traits.fastpath_finalize, 0]);
+        let finalize = CompatValue::Words(vec![self.row.fastpath_finalize, 0]);
         vec![
             byte(CompatCode::CUDA_ACCELERATOR_TARGET, self.module.target.accelerated.into()),
             byte(CompatCode::ISA_CLASS, features.isa_class),
@@ -82,17 +82,16 @@ impl Builder<'_> {
 
     /// The attributes of `.nv.info.<function>`.
     pub(super) fn function_attrs(&self, function: &Function) -> Result<Vec<Attr>, WriteError> {
-        let traits = self.traits;
         let mut attrs = vec![Attr::words(Code::CUDA_API_VERSION, [API_VERSION])];
-        attrs.extend(traits.sw_war.map(|war| Attr::words(Code::SW_WAR, [war])));
-        attrs.extend(traits.sw2861232_war.then(|| Attr::flag(Code::SW2861232_WAR)));
+        attrs.extend(self.row.sw_war.map(|war| Attr::words(Code::SW_WAR, [war])));
+        attrs.extend(self.row.sw2861232_war.then(|| Attr::flag(Code::SW2861232_WAR)));
         if self.module.linkage == Linkage::ToolsPatch {
             attrs.push(Attr::flag(Code::TOOLS_PATCH_FUNC));
-        } else if traits.reserved_variable.is_some() {
+        } else if self.row.reserved_variable.is_some() {
             attrs.push(Attr::flag(Code::RESERVED_SMEM_USED));
         }
-        attrs.extend(self.generation.has_sparse_mma_mask.then(|| Attr::half(Code::SPARSE_MMA_MASK, 0)));
-        attrs.extend(traits.vrc_cta_init_count.then(|| Attr::byte(Code::VRC_CTA_INIT_COUNT, 0)));
+        attrs.extend(self.row.sparse_mma_mask.then(|| Attr::half(Code::SPARSE_MMA_MASK, 0)));
+        attrs.extend(self.row.vrc_cta_init_count.then(|| Attr::byte(Code::VRC_CTA_INIT_COUNT, 0)));
         attrs.push(Attr::half(Code::MERCURY_ISA_VERSION, self.generation.mercury_isa));
         if !function.exits.is_empty() {
             attrs.push(Attr::words(Code::EXIT_INSTR_OFFSETS, function.exits.clone()));
@@ -149,7 +148,7 @@ impl Builder<'_> {
             let image = param.image.and_then(|image| self.module.images.get(image));
             let index = image.map_or(Ok(0), |image| self.symbol(&image.name))?;
             let offset = param.offset;
-            attrs.push(if u32::from(params.size) > MAX_V1_PARAM_BYTES {
+            attrs.push(if u32::from(params.size) > targets::Target::SMALL_PARAM_BYTES {
                 let info = ParamInfoV2 { index, ordinal, offset, size: param.size.into() };
                 Attr { code: Code::KPARAM_INFO_V2, value: Value::ParamV2(info) }
             } else {

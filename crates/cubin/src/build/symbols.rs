@@ -6,7 +6,6 @@ use crate::module::{CONSTANT_SIZE, Variable, append};
 use crate::module::{Function, ImageKind, Linkage, Memory, Module, Origin, Pool, SharedHome, SharedVariable};
 use crate::names::{Binding, MemorySpace, SymbolType};
 use crate::object::{Home, Symbol, SymbolOther};
-use crate::target::Traits;
 
 /// Names for the parameters of a kernel, and for bank 0 of a kernel that has none.
 const PARAM_NAME: &str = "_param";
@@ -120,13 +119,13 @@ impl Builder<'_> {
                 _ => weak(name, 0, 4),
             })
             .collect();
-        if self.is_relocatable() && self.generation.has_unified_functions {
+        if self.is_relocatable() && self.row.unified_functions {
             symbols.extend(UNIFIED_TABLES.map(|name| weak(name, 0, 8)));
         }
         if !self.generation.has_reserved_shared {
             return symbols;
         }
-        let offset = self.traits.reserved_shared;
+        let offset = self.row.reserved_shared.into();
         symbols.push(weak(".nv.reservedSmem.offset0", offset, 4));
         if self.module.linkage == Linkage::Executable {
             symbols.push(Symbol {
@@ -144,7 +143,7 @@ impl Builder<'_> {
         let uses_shared = self.module.kernels().any(|(_, _, kernel)| kernel.shared.is_some())
             || !self.module.shared.is_empty();
         if uses_shared && offset > 0 {
-            symbols.push(weak(".nv.reservedSmem.cap", self.generation.shared_base, 4));
+            symbols.push(weak(".nv.reservedSmem.cap", self.row.shared.into(), 4));
         }
         symbols
     }
@@ -275,19 +274,19 @@ impl Builder<'_> {
 
 /// The variables in the shared memory of the system: that of the target before those of the module. Patches have the
 /// memory of the kernel that they are put into.
-pub(super) fn reserved_variables(module: &Module, traits: &Traits) -> Vec<(SharedVariable, u64)> {
+pub(super) fn reserved_variables(module: &Module, row: &targets::Target) -> Vec<(SharedVariable, u64)> {
     let has_own = module.linkage != Linkage::ToolsPatch;
-    let of_target = traits.reserved_variable.filter(|_| has_own).map(|variable| SharedVariable {
+    let of_target = row.reserved_variable.filter(|_| has_own).map(|variable| SharedVariable {
         name: variable.name.to_string(),
         binding: Binding::WEAK,
         home: SharedHome::System,
-        align: variable.align,
-        size: variable.size,
+        align: variable.align.into(),
+        size: variable.size.into(),
         address: 0,
     });
     let of_module = module.shared.iter().filter(|variable| variable.home == SharedHome::System).cloned();
     let mut end = match module.linkage {
-        Linkage::Executable | Linkage::ToolsPatch => traits.reserved_shared,
+        Linkage::Executable | Linkage::ToolsPatch => row.reserved_shared.into(),
         Linkage::Relocatable => 0,
     };
     let place = |variable: SharedVariable| {

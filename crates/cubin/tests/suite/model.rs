@@ -88,7 +88,7 @@ fn size_of(object: &Object, name: &str) -> u64 {
 
 #[test]
 fn built_modules_read_back_on_every_target() {
-    for sm in Target::all_sms() {
+    for sm in targets::Target::ALL.iter().map(|target| target.sm) {
         let object = module(sm).to_object().unwrap();
         let bytes = object.write().unwrap();
         let read = Object::read(&bytes).unwrap();
@@ -120,7 +120,7 @@ fn built_modules_read_back_on_every_target() {
 /// A module with one of everything as an object file.
 #[test]
 fn built_objects_read_back_on_every_target() {
-    for sm in Target::all_sms() {
+    for sm in targets::Target::ALL.iter().map(|target| target.sm) {
         let module = Module { linkage: Linkage::Relocatable, ..module(sm) };
         let bytes = module.to_object().unwrap().write().unwrap();
         let object = Object::read(&bytes).unwrap();

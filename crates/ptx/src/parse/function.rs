@@ -565,7 +565,7 @@ impl<'s> Parser<'s> {
 
     /// How much memory the parameters take.
     fn check_parameter_space(&mut self, function: &Function, end: Span) {
-        const LARGE: u64 = 4352;
+        const LARGE: u64 = targets::Target::SMALL_PARAM_BYTES as u64;
         let mut bytes = 0u64;
         for param in &function.params {
             bytes = bytes.checked_next_multiple_of(param.alignment()).unwrap_or(u64::MAX);

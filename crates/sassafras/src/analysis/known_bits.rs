@@ -8,9 +8,6 @@ use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Value};
 use rustc_hash::FxHashMap;
 use sass::M;
 
-/// How many definitions are followed from a word.
-const DEPTH: u32 = 8;
-
 /// Where each value is defined.
 pub type Definitions = [Option<(Block, Inst)>];
 
@@ -73,11 +70,13 @@ pub struct Words<'f, 'a> {
     pub define: &'f dyn Fn(Value) -> Option<&'a InstData>,
     /// How many of the lowest bits of a parameter are zero.
     pub zeros: &'f dyn Fn(Value) -> u32,
+    /// How many definitions are followed (`Tuning::known_bits_depth`).
+    pub depth: u32,
 }
 
 impl Words<'_, '_> {
     pub fn of(&self, arg: &Arg) -> Word {
-        self.at(arg, DEPTH)
+        self.at(arg, self.depth)
     }
 
     fn at(&self, arg: &Arg, depth: u32) -> Word {
@@ -134,10 +133,10 @@ fn chosen(selector: i64, ones: u32) -> u32 {
 }
 
 /// The parameters of loops that are multiples of a power of two: how many of their lowest bits are zero.
-pub fn multiples(function: &Function, cfg: &Cfg) -> FxHashMap<Value, u32> {
+pub fn multiples(function: &Function, cfg: &Cfg, depth: u32) -> FxHashMap<Value, u32> {
     let definitions = if cfg.headers().next().is_some() { function.definitions() } else { Vec::new() };
     let define = |value| definition(function, &definitions, value);
-    let words = Words { define: &define, zeros: &|_| 0 };
+    let words = Words { define: &define, zeros: &|_| 0, depth };
     let mut all = FxHashMap::default();
     for header in cfg.headers() {
         for (place, &param) in function.blocks[header].params.iter().enumerate() {

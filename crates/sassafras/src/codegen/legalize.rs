@@ -58,10 +58,9 @@ fn load_constants(function: &mut Function, target: &Machine, data: &mut InstData
         return;
     }
     let uniform = data.results.iter().any(|v| matches!(function.values[*v].file, File::UR | File::UP));
-    let (load, file) = match (uniform, target.sm) {
-        (false, _) => (LDC, File::R),
-        (true, ..100) => (ULDC, File::UR),
-        (true, _) => (LDCU, File::UR),
+    let (load, file) = match uniform {
+        false => (LDC, File::R),
+        true => (target.uniform_constant_load(), File::UR),
     };
     // The constants of doubles are two words.
     let (words, modifiers) = if is_double(data) { (2, smallvec![sass::M::_64]) } else { (1, smallvec![]) };
@@ -255,9 +254,6 @@ mod tests {
         (DSETP, &[M::LT, M::AND], "tddp"),
     ];
 
-    const TARGETS: [&str; 9] =
-        ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"];
-
     /// A function that stores the result of one operation, whose arguments are in registers, numbers, or words of a bank.
     fn program(random: &mut Random, (op, modifiers, kinds): (sass::Op, &[M], &str)) -> Function {
         let mut f = Function::new("t");
@@ -322,7 +318,7 @@ mod tests {
     fn operations_get_forms_and_keep_their_meaning() {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let mut moved = 0;
-        for target in TARGETS {
+        for target in targets::Target::ALL.iter().map(|t| t.name) {
             let machine = Machine::of(ptx::Target::find(target).expect("a target")).expect("a machine");
             for operation in OPERATIONS {
                 for round in 0..60 {

@@ -78,7 +78,9 @@ fn enough(
     pressure: &mut Pressure,
     context: &Context,
 ) -> Option<u32> {
-    let occupancy = context.occupancy.unwrap_or_else(|| Occupancy::usual(context.machine.sm));
+    let occupancy = context
+        .occupancy
+        .unwrap_or_else(|| Occupancy::new(context.tuning.usual_block_threads, context.machine));
     let mut needed = occupancy.step(1) as i32 - BESIDE;
     for &block in &cfg.order {
         pressure.begin(function, live, block);

@@ -1,8 +1,8 @@
-//! Why there is no cubin.
+//! The error of a compilation that leaves no cubin.
 
 use ptx::diag::Span;
 
-/// Something that this compiler can't do (yet), or got wrong; with the line of the PTX that it was about.
+/// An unsupported input or an internal error, with the PTX line that caused it.
 #[derive(Debug)]
 pub struct Failure {
     pub line: u32,
@@ -11,7 +11,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// About no line in particular.
+    /// An error of the whole module, without a line.
     pub fn of_module(message: String) -> Failure {
         Failure { line: 0, span: Span::default(), message }
     }

@@ -1,31 +1,34 @@
-//! What every stage has beside the code: options, the target, fuel, times, failures, threads.
+//! State that all stages share: options, target, tuning, fuel, pass times, errors, worker threads.
 
 mod failure;
 mod options;
 pub mod parallel;
 pub mod target;
 mod times;
+mod tuning;
 
 pub use failure::Failure;
 pub use options::{DebugInfo, Options};
 pub use times::Times;
+pub use tuning::{Knob, Tuning};
 
 use crate::module::launch_bounds::Occupancy;
 use target::Machine;
 
-/// What passes have beside the function.
+/// The state of a pipeline run over one function.
 pub struct Context {
     pub machine: &'static Machine,
-    /// General registers that a thread may have.
+    /// The register limit: general registers that a thread may have.
     pub registers: u32,
-    /// How many blocks run at once, if their size is known.
+    /// The occupancy model of the kernel, if its block size is known.
     pub occupancy: Option<Occupancy>,
-    /// Those that are enough for the code as it is ordered, and with more of which fewer threads run at once.
+    /// The register goal of the prepass scheduler: enough for its schedule, and more would lower occupancy.
     pub enough: Option<u32>,
+    pub tuning: Tuning,
     pub fuel: Fuel,
 }
 
-/// How many rewrites are left; `None` is no limit.
+/// Optimization fuel: how many rewrites are left; `None` is no limit. Used to bisect miscompilations.
 pub struct Fuel(Option<u32>);
 
 impl Fuel {
@@ -33,7 +36,7 @@ impl Fuel {
         Fuel(rewrites)
     }
 
-    /// May one more thing be rewritten?
+    /// Takes one unit; `false` if none is left, and the rewrite must not be done.
     pub fn burn(&mut self) -> bool {
         match &mut self.0 {
             None => true,

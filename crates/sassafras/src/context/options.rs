@@ -1,44 +1,46 @@
-//! What a caller asks for.
+//! Options of a compilation.
 
+use crate::context::Tuning;
 use crate::lower::CacheRule;
 use crate::module::launch_bounds::Bounds;
 use crate::passes;
 
-/// What to compile for, and how.
+/// The target of a compilation, and how to compile.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The machine: `sm_90`, `sm_90a`, …
+    /// `sm_90`, `sm_90a`, …
     pub target: ptx::Target,
     /// The command line, for the note that a cubin carries.
     pub command_line: String,
-    /// How hard to try: 0 is serial code, 1 and up have exact waits.
+    /// The optimization level. At 0 every instruction waits for the one before; from 1 on waits are exact.
     pub level: u8,
     /// Which sections are written for debuggers and profilers.
     pub debug_info: DebugInfo,
-    /// Code for a debugger, one PTX instruction after the other, whose registers can be found.
+    /// Debuggable code: PTX instructions in program order, each register's location known.
     pub debug_code: bool,
-    /// Faults of memory accesses show before a thread ends.
+    /// Wait at exit until faults of memory accesses are reported.
     pub errors_at_exit: bool,
-    /// Sleep for a random time before what other threads can see, so that races show.
+    /// Sleep for a random time before stores and atomics, so that races show (`-sanitize threadsteer`).
     pub steer_threads: bool,
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
-    /// Compile functions for tools that put them into the kernels of others. A module is a whole program then, without
-    /// kernels ([`not_for_patches`]). If it is `relocatable`, too, an object for the linker has the same code.
+    /// Compile patches: functions that tools insert into other kernels. The module is a whole program without kernels
+    /// ([`not_for_patches`]); if `relocatable` as well, an object for the linker has the same code.
     pub tools_patch: bool,
     /// Limits that the command line sets.
     pub launch: Bounds,
-    /// How global loads and stores are cached that don't say, or all of them.
+    /// The cache operator of global loads and stores without one, or of all of them.
     pub load_cache: Option<CacheRule>,
     pub store_cache: Option<CacheRule>,
-    /// Threads to compile with; `None`: as many as there are processors. They change nothing but the time.
+    /// Threads to compile with; `None`: one for each processor. The output doesn't depend on it.
     pub threads: Option<usize>,
     /// Check the IR after every pass.
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
     pub dump: Option<String>,
-    /// Rewrite no more than so many things in each function.
+    /// Optimization fuel of each function: the most rewrites.
     pub fuel: Option<u32>,
+    pub tuning: Tuning,
     /// Write to the log how long each pass took.
     pub time_passes: bool,
 }
@@ -56,17 +58,17 @@ pub enum DebugInfo {
 }
 
 impl Options {
-    /// Is there code elsewhere that calls functions of the module?
+    /// May code outside of the module call its functions?
     pub(crate) fn is_called(&self) -> bool {
         self.relocatable || self.tools_patch
     }
 
-    /// Does another level make the same code?
+    /// Does another level generate the same code?
     pub fn is_same_level(&self, level: u8) -> bool {
         (self.level > 0) == (level > 0) && passes::are_same(self.level, level)
     }
 
-    /// The best code for a machine.
+    /// The default: best code for a target.
     pub fn new(target: ptx::Target) -> Options {
         Options {
             target,
@@ -85,6 +87,7 @@ impl Options {
             verify: false,
             dump: None,
             fuel: None,
+            tuning: Tuning::default(),
             time_passes: false,
         }
     }

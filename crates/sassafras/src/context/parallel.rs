@@ -1,15 +1,15 @@
-//! Independent work on several threads.
+//! A parallel map with a shared work counter.
 //!
-//! The results stand in the order of the items, whoever made them and when: nothing that comes of them depends on the
-//! number of threads. One item, or one thread, costs no thread at all.
+//! Results are in the order of the items, so that the output doesn't depend on the number of threads or on their timing.
+//! With one item, or one thread, no thread is spawned.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// As much as the main thread has: a function that compiles alone compiles among others too.
+/// The main thread's usual stack, so that deep recursion behaves the same on every thread.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Does `work` on every item, on at most so many threads; the calling one is the first of them.
+/// Applies `work` to every item on at most `threads` threads, the calling one included.
 pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = threads.min(items.len());
     if threads <= 1 {
@@ -25,7 +25,7 @@ pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R
     };
     let mut done = thread::scope(|scope| {
         let spawn = |_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker);
-        // Where the system refuses a thread, the others do its part.
+        // If a thread can't be spawned, the others take its items.
         let others: Vec<_> = (1..threads).map_while(|i| spawn(i).ok()).collect();
         let mut done = worker();
         for other in others {

@@ -1,24 +1,24 @@
-//! How long the parts of a compilation took.
+//! Wall time of the stages and passes of a compilation (`--time-passes`).
 
 use std::time::{Duration, Instant};
 
-/// The time of each part, in the order in which they first ran: passes by their names, and what is before and behind
-/// them. Functions that are compiled at the same time add up.
+/// The time of each part, in the order in which they first ran: passes by name, and the stages before and after them.
+/// Times of functions that compile in parallel add up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times(Vec<(&'static str, Duration)>);
 
 impl Times {
-    /// What comes once, before the functions: the module's limits, variables and call graph.
+    /// Once for a module, before its functions: limits, variables, call graph.
     pub const SETUP: &str = "setup";
     /// From PTX to the IR of a function.
     pub const LOWER: &str = "lower";
-    /// From registers to machine words: the last part that is a function's own.
+    /// From machine instructions to words: the last stage of a function.
     pub const EMIT: &str = "emit";
-    /// The file, without what is for debuggers.
+    /// The file, without debug sections.
     pub const CONTAINER: &str = "container";
     pub const DEBUG: &str = "debug";
 
-    /// Does some work and counts its time.
+    /// Runs `work` and counts its time.
     pub(crate) fn of<T>(&mut self, part: &'static str, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = work();
@@ -33,7 +33,7 @@ impl Times {
         }
     }
 
-    /// Adds what others took.
+    /// Adds the times of another function.
     pub(crate) fn add(&mut self, other: &Times) {
         other.0.iter().for_each(|(part, took)| self.count(part, *took));
     }

@@ -245,7 +245,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     };
     let body = function.body.as_ref().ok_or_else(|| refuse("A function without a body"))?;
     let name = data::name(module, function.symbol);
-    let mut launch = Launch::new(function, &name, env.bounds, env.machine.sm)
+    let mut launch = Launch::new(function, &name, env.bounds, env.machine)
         .map_err(|d| refuse(&format!("Directive '{d}'")))?;
     launch.limit(env.limits.get(&function.symbol).copied());
     let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;

@@ -268,8 +268,7 @@ pub fn first_of(preserved: u32, words: u32) -> u32 {
 
 /// What ptxas tells debuggers of each register, in its order. General registers are file 5, uniform ones file 11; files 1,
 /// 2 and 9 have predicates and barriers, and the second register of the last two is never named.
-pub fn register_rules(sm: u16, convention: Convention) -> Vec<RegisterRule> {
-    let last_uniform = if sm >= 100 { 77 } else { 61 };
+pub fn register_rules(last_uniform: u8, convention: Convention) -> Vec<RegisterRule> {
     let file = |file: u32, numbers: RangeInclusive<u32>, survives: fn(u32) -> bool| {
         numbers.map(move |n| RegisterRule { number: file << 24 | n, survives: survives(n) })
     };
@@ -284,7 +283,7 @@ pub fn register_rules(sm: u16, convention: Convention) -> Vec<RegisterRule> {
     let lost = |_| false;
     file(9, 0..=0, lost)
         .chain(file(9, 2..=6, lost))
-        .chain(file(11, 4..=last_uniform, |n| (FIRST_SAVED_UNIFORM..64).contains(&n)))
+        .chain(file(11, 4..=last_uniform.into(), |n| (FIRST_SAVED_UNIFORM..64).contains(&n)))
         .chain(file(1, 0..=0, lost))
         .chain(file(2, 0..=0, lost))
         .chain(file(2, 2..=6, lost))
@@ -406,9 +405,10 @@ mod tests {
     /// The rules that ptxas writes for `-g`, as ranges.
     #[test]
     fn registers_for_debuggers() {
-        let ranges = |sm: u16| {
+        let ranges = |sm: u32| {
+            let last_uniform = targets::Target::of_sm(sm).expect("a row").last_debug_uniform;
             let mut all: Vec<(bool, u32, u32)> = Vec::new();
-            for RegisterRule { number, survives } in register_rules(sm, Convention::USUAL) {
+            for RegisterRule { number, survives } in register_rules(last_uniform, Convention::USUAL) {
                 match all.last_mut().filter(|(kept, _, last)| *kept == survives && *last + 1 == number) {
                     Some((_, _, last)) => *last = number,
                     None => all.push((survives, number, number)),

@@ -1,11 +1,12 @@
-//! `.abi_preserve N` and `.abi_preserve_control N`: what they ask for, and what ptxas 13.0.88 says of them.
+//! `.abi_preserve N` and `.abi_preserve_control N`: callee-saved registers and barriers, and the diagnostics of ptxas
+//! 13.0.88.
 //!
-//! * [`crate::mach::abi`] has the convention. It is that of functions in files for a linker; everywhere else the directives
-//!   change nothing, but are checked all the same.
-//! * Who calls a function, or a prototype, with such a directive calls it in this way; a pragma of the call doesn't count
-//!   beside `.abi_preserve`.
-//! * All declarations of a function must ask for the same. ptxas counts the registers that differ, in lists that are in
-//!   descending order: from the first difference on every register differs, and so does the end of the shorter list.
+//! * [`crate::mach::abi`] has the convention. It applies to functions in relocatable files; in executables the directives
+//!   have no effect, but are checked all the same.
+//! * A call of a function or prototype with such a directive uses its convention; `.abi_preserve` takes precedence over a
+//!   pragma of the call.
+//! * All declarations of a function must agree. ptxas counts the registers that differ, in lists in descending order: from
+//!   the first difference on every register differs, and so does the end of the shorter list.
 
 use crate::lower::{Lines, Prototype, shapes};
 use crate::mach::abi::{self, Asked};
@@ -19,15 +20,15 @@ const REGISTERS: &str = ".abi_preserve";
 const BARRIERS: &str = ".abi_preserve_control";
 /// The greatest numbers that they may have.
 const GREATEST: [(&str, u64); 2] = [(REGISTERS, 255), (BARRIERS, 11)];
-/// Behind the last registers that ptxas takes for a return address, and for parameters.
+/// After the last registers that ptxas uses for a return address, and for parameters.
 const ADDRESSES_END: u32 = 254;
 const PARAMETERS_END: u32 = 252;
 /// R0 and R3 to R15 are never preserved; and there is the end of the list.
 const DIFFERENT_REGISTERS: usize = 15;
-/// With at least so many the list of registers that are not preserved is the same.
+/// From this number on the list of caller-saved registers doesn't change.
 const ALL_PRESERVED: u64 = 239;
 
-/// What directives ask for, if they are right.
+/// The convention that directives ask for, if they are valid.
 pub fn asked(directives: &[FunctionDirective]) -> Asked {
     let small = |name| value(directives, name).and_then(|n| u8::try_from(n).ok());
     Asked { room: None, preserved: small(REGISTERS), barriers: small(BARRIERS) }
@@ -90,16 +91,16 @@ pub fn is_used(module: &Module) -> bool {
     declared(module).iter().any(|d| is_asked(d.prototype.directives))
 }
 
-/// What is wrong with the directives of a module, or to be warned of. An error leaves it without a cubin.
+/// Errors and warnings about the directives of a module. An error leaves no cubin.
 pub fn check(module: &Module, source: &str, lines: &Lines, limit: Limit) -> Vec<Diagnostic> {
     let declared = declared(module);
     if !declared.iter().any(|d| is_asked(d.prototype.directives)) {
         return Vec::new();
     }
     let checker = Checker { module, source, lines, limit };
-    let mut all = checker.of_text(&declared);
+    let mut all = checker.check_text(&declared);
     if all.is_empty() {
-        all.extend(declared_once(&declared).flat_map(|d| checker.of_registers(d)));
+        all.extend(declared_once(&declared).flat_map(|d| checker.check_registers(d)));
         if !all.iter().any(|d| d.severity >= Severity::Error) {
             all.extend(declared.iter().find_map(|d| checker.out_of_reach(d)));
         }
@@ -133,8 +134,8 @@ impl Checker<'_> {
         Diagnostic { severity: Severity::Error, file: None, line: Some(self.lines.line(at)), span, message }
     }
 
-    /// Numbers that can't be, and declarations that don't agree.
-    fn of_text(&self, declared: &[Declared]) -> Vec<Diagnostic> {
+    /// Numbers out of range, and declarations that don't agree.
+    fn check_text(&self, declared: &[Declared]) -> Vec<Diagnostic> {
         let mut errors = Vec::new();
         let mut known: FxHashMap<Symbol, &[FunctionDirective]> = FxHashMap::default();
         for d in declared {
@@ -160,7 +161,7 @@ impl Checker<'_> {
         errors
     }
 
-    /// Pragmas that say how many registers there are for parameters, which `.abi_preserve` says, too.
+    /// Pragmas for parameter registers, which conflict with `.abi_preserve`.
     fn pragmas_beside(&self) -> Vec<Diagnostic> {
         let mut errors = Vec::new();
         for item in &self.module.items {
@@ -181,21 +182,21 @@ impl Checker<'_> {
         errors
     }
 
-    /// Where the number of a directive stands.
+    /// The offset of a directive's number.
     fn number_of(&self, directive: &FunctionDirective) -> u32 {
         let rest = self.source.get(directive.span.end as usize..).unwrap_or_default();
         directive.span.end + (rest.len() - rest.trim_start().len()) as u32
     }
 
-    /// Where a function's body begins, or its declaration ends.
+    /// The offset at which a function's body begins, or its declaration ends.
     fn end_of_head(&self, d: &Declared) -> u32 {
-        let behind = d.prototype.directives.last().map_or(d.span.end, |directive| directive.span.end);
-        let rest = self.source.get(behind as usize..).unwrap_or_default();
-        behind + rest.find(['{', ';']).unwrap_or(0) as u32
+        let after = d.prototype.directives.last().map_or(d.span.end, |directive| directive.span.end);
+        let rest = self.source.get(after as usize..).unwrap_or_default();
+        after + rest.find(['{', ';']).unwrap_or(0) as u32
     }
 
     /// Registers that parameters or the return address can't have.
-    fn of_registers(&self, d: &Declared) -> Vec<Diagnostic> {
+    fn check_registers(&self, d: &Declared) -> Vec<Diagnostic> {
         let Some(preserved) = value(d.prototype.directives, REGISTERS) else { return Vec::new() };
         let (function, machine) = (name(self.module, d.symbol), self.module.target.name());
         let (address, first, words) = registers(d, preserved);
@@ -228,7 +229,7 @@ impl Checker<'_> {
         all
     }
 
-    /// What an option leaves no registers for.
+    /// Registers beyond the limit of the command line.
     fn restricted(&self, function: &str, (first, words): (u32, u32), address: u32) -> Vec<String> {
         let most = self.limit.registers;
         let text = |(first, last): (u32, u32), what: &str| {
@@ -248,7 +249,7 @@ impl Checker<'_> {
         all
     }
 
-    /// A return address in registers that are the system's, of a function that is compiled or called.
+    /// A return address in registers reserved for the system, of a function that is compiled or called.
     fn out_of_reach(&self, d: &Declared) -> Option<Diagnostic> {
         let preserved = value(d.prototype.directives, REGISTERS)?;
         let (address, _, _) = registers(d, preserved);
@@ -275,7 +276,7 @@ fn registers(d: &Declared, preserved: u64) -> (u32, u32, u32) {
     (abi::return_address_of(preserved), abi::first_of(preserved, words), words)
 }
 
-/// What differs between two declarations, in ptxas's words.
+/// The differences between two declarations, in ptxas's words.
 fn differences(one: &[FunctionDirective], other: &[FunctionDirective]) -> Vec<String> {
     let mut all: Vec<&str> = Vec::new();
     let both = |name| (value(one, name), value(other, name));

@@ -1,9 +1,11 @@
-//! Who calls whom: what functions need together, and what a linker must know about calls.
+//! The call graph: resources summed up over callees, and the call lists for the linker.
 //!
-//! In an executable a kernel has the registers, barriers and stack of everything that it can call, and names all functions
-//! of the driver that may be reached. In a relocatable file each function says what it needs itself; the linker adds it
-//! up over the lists of [`calls`]. So each does in a patch for tools. An executable of ptxas's has these lists too if its
+//! In an executable a kernel needs the registers, barriers and stack of all functions that it reaches, and names all
+//! functions of the driver that may be reached. In a relocatable file, and in a patch for tools, each function states its
+//! own needs, and the linker sums them up over the lists of [`calls`]. ptxas's executables have these lists too if their
 //! functions are no clones (`-g`).
+//!
+//! Calls through a pointer reach every function whose address is taken. Costs one walk of the graph for each query.
 
 use crate::lower::prototype_text;
 use crate::mach::emit::Words;
@@ -14,20 +16,21 @@ use crate::object::container::Compiled;
 use cubin::module::Calls;
 use ptx::ast::{self, Item, Stmt};
 use rustc_hash::{FxHashMap, FxHashSet};
+use targets::Target;
 
-/// The most registers that device functions may use: those of every kernel that may come to them. A kernel without
-/// limits has none to hand on; a pointer or an alias may lead to any function.
+/// The register limit of each device function: the least of all kernels that reach it. A kernel without a limit imposes
+/// none; a call through a pointer or an alias may reach any function.
 pub fn limits(
     functions: &[&ast::Function],
     module: &ast::Module,
     bounds: &Bounds,
-    sm: u16,
+    target: &Target,
 ) -> FxHashMap<ast::Symbol, u32> {
     let mut limits = FxHashMap::default();
     let by_symbol: FxHashMap<ast::Symbol, &ast::Function> =
         functions.iter().map(|f| (f.symbol, *f)).collect();
     for kernel in functions.iter().filter(|f| f.entry) {
-        let launch = Launch::new(kernel, "", bounds, sm);
+        let launch = Launch::new(kernel, "", bounds, target);
         let Some(limit) = launch.ok().map(|l| l.registers()).filter(|limit| *limit < launch_bounds::MOST)
         else {
             continue;
@@ -54,7 +57,7 @@ pub fn limits(
     limits
 }
 
-/// What the calls of a function name; `None` for an address in a register.
+/// The callees of a function; `None` for a call through a register.
 fn called(module: &ast::Module, function: &ast::Function) -> Vec<Option<ast::Symbol>> {
     let mut called = Vec::new();
     let Some(body) = &function.body else { return called };
@@ -75,7 +78,7 @@ fn is_alias(module: &ast::Module, symbol: ast::Symbol) -> bool {
     module.items.iter().any(|item| matches!(item, Item::Alias(alias) if alias.alias == symbol))
 }
 
-/// What functions need together with those that they call.
+/// Needs of functions together with those that they call.
 pub struct CallGraph {
     callees: Vec<Vec<usize>>,
     registers: Vec<u32>,
@@ -104,7 +107,7 @@ impl CallGraph {
         }
     }
 
-    /// All functions that can be running when this one is, itself first.
+    /// All functions reachable from this one, itself first.
     pub fn reach(&self, from: usize) -> Vec<usize> {
         let mut seen = vec![false; self.callees.len()];
         let mut work = vec![from];
@@ -126,7 +129,7 @@ impl CallGraph {
         self.reach(of).into_iter().map(|f| self.barriers[f]).max().unwrap_or(0)
     }
 
-    /// Functions of other files, or of the driver, that may be called.
+    /// Reachable functions of other files or of the driver.
     pub fn externs(&self, of: usize) -> Vec<String> {
         sorted(self.reach(of).into_iter().flat_map(|f| self.externs[f].iter().cloned()).collect())
     }
@@ -149,12 +152,12 @@ impl CallGraph {
     }
 }
 
-/// For each function the functions of the module that it may call.
+/// The adjacency lists: the functions of the module that each may call.
 fn callees(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<Vec<usize>> {
     let index: FxHashMap<&str, usize> =
         compiled.iter().enumerate().map(|(i, c)| (c.kernel.code.name.as_str(), i)).collect();
     let find = |name: &String| index.get(name.as_str()).copied();
-    // A pointer may lead to any function whose address is taken.
+    // A call through a pointer may reach any function whose address is taken.
     let of_code = compiled.iter().flat_map(|c| &c.kernel.takes);
     let taken: Vec<usize> = of_code.chain(taken_by_data).filter_map(find).collect();
     let of = |c: &Compiled| {
@@ -171,20 +174,20 @@ pub fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
     all
 }
 
-fn is_here(compiled: &[Compiled], name: &str) -> bool {
+fn is_defined(compiled: &[Compiled], name: &str) -> bool {
     compiled.iter().any(|c| c.kernel.code.name == name)
 }
 
 /// The functions of other files that a function calls or takes the address of.
 fn externs(compiled: &[Compiled], of: &Compiled) -> Vec<String> {
     let named = of.kernel.externs.iter().chain(&of.kernel.takes);
-    named.filter(|name| !is_here(compiled, name)).cloned().collect()
+    named.filter(|name| !is_defined(compiled, name)).cloned().collect()
 }
 
 /// The functions of other files that the code calls or takes the address of, and those in `taken_by_data`.
 pub fn externals(compiled: &[Compiled], taken_by_data: &[String]) -> Vec<String> {
     let of_code = compiled.iter().flat_map(|c| externs(compiled, c));
-    let of_data = taken_by_data.iter().filter(|name| !is_here(compiled, name)).cloned();
+    let of_data = taken_by_data.iter().filter(|name| !is_defined(compiled, name)).cloned();
     sorted(of_code.chain(of_data).collect())
 }
 
@@ -204,9 +207,9 @@ pub fn calls(
         calls.indirect.extend(pairs(c.kernel.pointer_calls.clone()));
         calls.takes_address.extend(pairs(c.kernel.takes.clone()));
     }
-    // ptxas takes an alias for a function that calls the other, and that anyone may have a pointer to.
+    // For ptxas an alias is a function that calls its target, and whose address is taken.
     let aliases = data.aliases.iter().map(|(alias, target)| [*alias, *target].map(|s| name(module, s)));
-    let aliases: Vec<[String; 2]> = aliases.filter(|[_, target]| is_here(compiled, target)).collect();
+    let aliases: Vec<[String; 2]> = aliases.filter(|[_, target]| is_defined(compiled, target)).collect();
     calls.direct.extend(aliases.iter().cloned().map(|[alias, target]| (alias, target)));
     let typed = |name: &String| Some((name.clone(), prototype_of(module, conventions, name)?));
     let of_code = compiled.iter().flat_map(|c| &c.kernel.takes);
@@ -255,12 +258,13 @@ mod tests {
             .iter()
             .filter_map(|item| if let Item::Function(f) = item { Some(&**f) } else { None })
             .collect();
-        let limits = limits(&functions, &module, &Bounds::NONE, 90);
+        let target = Target::of_name("sm_90").expect("a row");
+        let limits = limits(&functions, &module, &Bounds::NONE, target);
         sorted(limits.into_iter().map(|(symbol, limit)| (name(&module, symbol), limit)).collect())
     }
 
     #[test]
-    fn functions_have_the_registers_of_their_callers() {
+    fn device_functions_inherit_the_least_register_limit_of_their_kernels() {
         let named = |rows: &[(&str, u32)]| rows.iter().map(|(f, n)| (f.to_string(), *n)).collect::<Vec<_>>();
         assert_eq!(limits_of(".entry k() { call a; ret; }"), []);
         let large = ".entry k() .maxntid 1024 { call b; ret; }";

@@ -1,9 +1,9 @@
-//! The module's variables: where each lies, and what the container has to hold.
+//! The module's variables: the location of each, and the contents of data sections.
 //!
-//! Global variables have addresses that the loader knows; `.const` variables have places in bank 3; `.shared` variables
-//! of the module lie at the beginning of the shared memory of every kernel that may use them, `.extern` ones behind
-//! everything else. In a relocatable file the linker places `.const` and `.shared` variables too, and code names them as
-//! symbols.
+//! Addresses of `.global` variables are relocations for the loader; `.const` variables have offsets in bank 3; `.shared`
+//! variables of the module are at the beginning of the shared memory of every kernel that may use them, `.extern` ones
+//! after all others. In a relocatable file the linker places `.const` and `.shared` variables too, and code refers to
+//! them as symbols.
 
 use crate::context::Failure;
 use crate::context::target::Machine;
@@ -38,16 +38,16 @@ pub enum Home {
 pub struct Data {
     pub variables: Vec<Variable>,
     pub images: Vec<Image>,
-    /// Handles of images that device functions need at a place that is the same for all kernels.
+    /// Handles of images that device functions use: at an offset of bank 0 that is the same for all kernels.
     pub common_slots: Option<CommonSlots>,
     homes: FxHashMap<Symbol, Home>,
-    /// Functions that are other names for functions, with those.
+    /// Alias functions, with their targets.
     pub aliases: Vec<(Symbol, Symbol)>,
     /// Bytes of constant bank 3 that are taken.
     pub constant_bytes: u32,
     /// Bytes of shared memory that belong to the module, and their alignment.
     pub shared: (u64, u64),
-    /// Is it for the linker? Then these are the shared variables that are no kernel's.
+    /// For the linker? Then `linked_shared` has the shared variables that belong to no kernel.
     pub relocatable: bool,
     pub linked_shared: Vec<SharedVariable>,
     /// Functions whose addresses are in initialisers.
@@ -61,7 +61,7 @@ pub struct CommonSlots {
     pub slots: Vec<ImageSlot>,
 }
 
-/// What a variable is made for.
+/// The inputs of a variable's layout.
 #[derive(Clone, Copy)]
 struct Context<'a> {
     module: &'a ast::Module<'a>,
@@ -74,9 +74,9 @@ impl Data {
         self.homes.get(&symbol)
     }
 
-    /// The function that a name stands for.
+    /// The function that an alias refers to, or the symbol itself.
     pub fn aliased(&self, symbol: Symbol) -> Symbol {
-        behind(&self.aliases, symbol)
+        resolve_alias(&self.aliases, symbol)
     }
 
     pub fn new(
@@ -127,7 +127,7 @@ impl Data {
         Ok(data)
     }
 
-    /// The image that a variable or parameter is, as a number in the list of them.
+    /// The index in `images` of a variable or parameter.
     pub fn image_of(&self, symbol: Symbol) -> Option<usize> {
         let Home::Image(name) = self.home(symbol)? else { return None };
         self.images.iter().position(|image| image.name == *name)
@@ -137,8 +137,7 @@ impl Data {
         self.images.iter().find(|image| image.name == name).map(|image| image.kind)
     }
 
-    /// Textures, samplers and surfaces that are parameters of kernels. They have names of their own, whatever others
-    /// are called.
+    /// Textures, samplers and surfaces that are parameters of kernels. Their names are made unique.
     fn image_params(&mut self, module: &ast::Module, function: &ast::Function) {
         for param in function.params.iter().filter(|_| function.entry) {
             let (Some(kind), ast::ParamPlace::Memory(symbol)) = (image_kind(param.ty), param.place) else {
@@ -155,7 +154,7 @@ impl Data {
         }
     }
 
-    /// All handles, if a device function needs one: it doesn't know how many parameters its kernel has.
+    /// Slots for all handles, if a device function uses one: it doesn't know how many parameters its kernel has.
     fn slots_of_functions(&self, module: &ast::Module, machine: &Machine) -> Option<CommonSlots> {
         let functions =
             || module.items.iter().filter_map(|i| if let Item::Function(f) = i { Some(f) } else { None });
@@ -255,10 +254,10 @@ impl Data {
     }
 }
 
-/// The `.alias` directives: names of functions, each with what it stands for in the end.
+/// The `.alias` directives: each alias with the function that it finally refers to.
 fn aliases(module: &ast::Module) -> Vec<(Symbol, Symbol)> {
     let mut all = Vec::new();
-    let mut add = |a: &ast::Alias| all.push((a.alias, behind(&all, a.target)));
+    let mut add = |a: &ast::Alias| all.push((a.alias, resolve_alias(&all, a.target)));
     for item in &module.items {
         match item {
             Item::Alias(alias) => add(alias),
@@ -276,11 +275,11 @@ fn aliases(module: &ast::Module) -> Vec<(Symbol, Symbol)> {
     all
 }
 
-fn behind(aliases: &[(Symbol, Symbol)], symbol: Symbol) -> Symbol {
+fn resolve_alias(aliases: &[(Symbol, Symbol)], symbol: Symbol) -> Symbol {
     aliases.iter().find(|(alias, _)| *alias == symbol).map_or(symbol, |(_, target)| *target)
 }
 
-/// What an opaque type stands for.
+/// The kind of an opaque type.
 fn image_kind(ty: Type) -> Option<ImageKind> {
     Some(match ty.name() {
         "texref" => ImageKind::Texture,
@@ -290,7 +289,7 @@ fn image_kind(ty: Type) -> Option<ImageKind> {
     })
 }
 
-/// What a sampler's declaration sets. The numbers are those that ptxas writes for these words.
+/// The initial state that a sampler's declaration sets. The numbers are those that ptxas writes for these words.
 fn sampler(module: &ast::Module, fields: &[(ast::Name, ast::FieldValue)]) -> ImageKind {
     const FIELDS: [&str; 4] = ["addr_mode_0", "addr_mode_1", "addr_mode_2", "filter_mode"];
     const ADDRESS_MODES: [&str; 5] = ["wrap", "mirror", "clamp_ogl", "clamp_to_edge", "clamp_to_border"];
@@ -316,14 +315,14 @@ fn sampler(module: &ast::Module, fields: &[(ast::Name, ast::FieldValue)]) -> Ima
     ImageKind::Sampler { init: u32::from_le_bytes(init), force_unnormalized }
 }
 
-/// The whole name of a symbol.
+/// The full name of a symbol.
 pub fn name(module: &ast::Module, symbol: Symbol) -> String {
     let info = &module.symbols[symbol.0 as usize];
     let base = module.names[info.name.0 as usize];
     info.member.map_or_else(|| base.to_string(), |n| format!("{base}{n}"))
 }
 
-/// The name of a variable that a function declares for itself, as ptxas makes it: others may have one of the same name.
+/// The unique name of a function-local variable, as ptxas makes it.
 pub fn local_name(module: &ast::Module, symbol: Symbol) -> String {
     format!("$__{}__{}", name(module, symbol), symbol.0)
 }
@@ -384,7 +383,7 @@ struct Bytes<'a> {
     ty: Type,
     init: Vec<u8>,
     relocs: Vec<SymbolicReloc>,
-    /// Functions whose addresses were met.
+    /// Functions whose addresses are taken.
     functions: &'a mut Vec<String>,
 }
 
@@ -414,7 +413,7 @@ impl Bytes<'_> {
             }
             Initialiser::F64(bits) => self.bytes(at, &bits.to_le_bytes()),
             Initialiser::Address { symbol, offset, generic, mask } => {
-                let symbol = behind(self.aliases, *symbol);
+                let symbol = resolve_alias(self.aliases, *symbol);
                 let kind = self.address(symbol, *generic)?;
                 let kind = match (mask, size) {
                     (None, 8) => kind.whole,
@@ -434,7 +433,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// How the address of something is filled in, as ptxas has it.
+    /// The relocations for the address of a symbol, as ptxas has it.
     fn address(&mut self, symbol: Symbol, generic: bool) -> Result<AddressRelocs, &'static str> {
         match self.module.symbols[symbol.0 as usize].kind {
             SymbolKind::Variable { space: Space::Global, .. } => Ok(GENERIC),

@@ -1,29 +1,27 @@
-//! What a kernel and the command line say about its launch, and how many registers that leaves to a thread.
+//! Launch bounds of a kernel (directives and command line), the register limit that follows, and occupancy.
 //!
-//! The rules were measured on ptxas: `.maxnreg` counts first, then `.maxntid` or `.reqntid` together with
+//! The rules were measured on ptxas: `.maxnreg` takes precedence, then `.maxntid` or `.reqntid` together with
 //! `.minnctapersm`, then `-maxrregcount`; threads per block alone are an upper bound beside that option. Options fill in
-//! what a kernel does not say, or, if they are to, replace what it says.
+//! what a kernel leaves open, or override its directives if asked to.
 
 use cubin::attr::{Attr, Code};
 use ptx::ast::Function;
 use ptx::diag::Severity;
+use targets::Target;
 
-/// Registers of a quarter of a multiprocessor; the numbers that are handed out are multiples of 8.
-const REGISTERS: u32 = 16384;
-/// The most that an instruction can name, and the least that ptxas gives.
-pub const MOST: u32 = 255;
-pub const LEAST: u32 = 24;
+pub const MOST: u32 = Target::MOST_REGISTERS;
+pub const LEAST: u32 = Target::LEAST_REGISTERS;
 
-/// What the command line says about launches.
+/// Launch bounds of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     pub max_threads: Option<[u32; 3]>,
-    /// Blocks that must fit on a multiprocessor.
+    /// Blocks that must fit on an SM.
     pub min_blocks: Option<u32>,
-    /// Registers of a thread, and in device functions of an object for the linker.
+    /// Register limits of kernels, and of device functions in an object for the linker.
     pub max_registers: Option<u32>,
     pub max_function_registers: Option<u32>,
-    /// Does this count more than what the PTX says?
+    /// Override the directives of the PTX?
     pub overrides: bool,
 }
 
@@ -49,60 +47,55 @@ pub struct Launch {
     max_cluster: Option<u32>,
     explicit_cluster: bool,
     blocks_are_clusters: bool,
-    /// There are more threads than a multiprocessor takes: they say nothing about registers.
+    /// More threads than an SM takes: they imply no register limit.
     impossible: bool,
-    /// What is wrong with it, and which limit on registers counts.
+    /// Diagnostics: bounds that are out of range, and which register limit takes precedence.
     pub notes: Vec<(Severity, String)>,
 }
 
-/// Threads and blocks that a multiprocessor takes: the most for which ptxas does not warn.
-fn capacity(sm: u16) -> (u32, u32) {
-    match sm {
-        75 => (1024, 16),
-        86..=88 => (1536, 16),
-        89 | 110.. => (1536, 24),
-        _ => (2048, 32),
-    }
-}
-
-/// How many blocks run at once on a multiprocessor, as far as their registers decide.
+/// Occupancy: resident blocks of an SM as a function of registers per thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Occupancy {
     /// Warps of a block.
     warps: u32,
-    /// The most blocks, however few registers they have.
+    /// The most blocks, whatever their registers.
     most: u32,
 }
 
 impl Occupancy {
-    fn new(threads: u32, sm: u16) -> Occupancy {
-        let (all, blocks) = capacity(sm);
-        let warps = threads.div_ceil(32).max(1);
-        Occupancy { warps, most: blocks.min(all / 32 / warps) }
+    pub fn new(threads: u32, target: &Target) -> Occupancy {
+        let warps = warps(threads);
+        Occupancy { warps, most: target.blocks_per_sm.min(target.threads_per_sm / Target::WARP / warps) }
     }
 
-    /// Of blocks as they often are.
-    pub fn usual(sm: u16) -> Occupancy {
-        Occupancy::new(128, sm)
-    }
-
-    /// With so many registers for each thread. A warp has them in a quarter of the multiprocessor.
+    /// Resident blocks with so many registers for each thread. A warp's registers are all in one partition of the SM.
     fn blocks(&self, registers: u32) -> u32 {
-        let warps = 4 * (REGISTERS / (32 * registers.next_multiple_of(8).max(8)));
+        let registers = registers.next_multiple_of(Target::REGISTER_UNIT).max(Target::REGISTER_UNIT);
+        let warps = Target::PARTITIONS * (Target::REGISTERS_PER_PARTITION / (Target::WARP * registers));
         (warps / self.warps).min(self.most)
     }
 
-    /// The most registers with which as many blocks run at a time as with `least` of them.
+    /// The most registers that keep the occupancy of `least` registers.
     pub fn step(&self, least: u32) -> u32 {
-        let steps = (8..=MOST + 1).step_by(8).filter(|r| *r >= least);
+        let unit = Target::REGISTER_UNIT;
+        let steps = (unit..=MOST + 1).step_by(unit as usize).filter(|r| *r >= least);
         let same = steps.take_while(|r| self.blocks(*r) == self.blocks(least));
         same.last().unwrap_or(MOST).min(MOST)
     }
 }
 
+fn warps(threads: u32) -> u32 {
+    threads.div_ceil(Target::WARP).max(1)
+}
+
 impl Launch {
     /// `Err` names a directive that is not known here.
-    pub fn new<'a>(function: &'a Function, name: &str, bounds: &Bounds, sm: u16) -> Result<Launch, &'a str> {
+    pub fn new<'a>(
+        function: &'a Function,
+        name: &str,
+        bounds: &Bounds,
+        target: &Target,
+    ) -> Result<Launch, &'a str> {
         let mut launch = Launch::written(function)?;
         launch.option = match function.entry {
             true => bounds.max_registers,
@@ -111,7 +104,7 @@ impl Launch {
         if function.entry {
             launch.bound(bounds);
             launch.check_registers(name);
-            launch.check_blocks(name, sm);
+            launch.check_blocks(name, target);
             launch.note_limit(name, bounds.overrides);
             if bounds.overrides && launch.option.is_some() {
                 (launch.max_registers, launch.min_blocks) = (None, None);
@@ -134,8 +127,8 @@ impl Launch {
                 ".maxclusterrank" => launch.max_cluster = value(0),
                 ".explicitcluster" => launch.explicit_cluster = true,
                 ".blocksareclusters" => launch.blocks_are_clusters = true,
-                // The most blocks is a wish that ptxas leaves alone; a function that never returns is called as any
-                // other; no pragma of a function asks for other code, and what it preserves is said elsewhere.
+                // ptxas ignores the most blocks; a function that never returns is called as any other; no pragma of a
+                // function changes its code, and preserved registers are handled by `abi_preserve`.
                 ".maxnctapersm" | ".noreturn" | ".pragma" | ".abi_preserve" | ".abi_preserve_control" => {}
                 other => return Err(other),
             }
@@ -156,15 +149,18 @@ impl Launch {
         }
     }
 
-    /// More blocks than a multiprocessor takes are no bound at all.
-    fn check_blocks(&mut self, name: &str, sm: u16) {
-        let (threads, blocks) = capacity(sm);
+    /// More blocks than an SM takes are no bound at all.
+    fn check_blocks(&mut self, name: &str, target: &Target) {
+        let (threads, blocks) = (target.threads_per_sm, target.blocks_per_sm);
         if self.min_blocks.is_some_and(|wanted| wanted > blocks) {
             self.min_blocks = None;
             self.out_of_range("minnctapersm", name, "minnctapersm");
         }
-        // A part of a warp takes the place of a whole one.
-        let Some(each) = self.threads().map(|each| each.div_ceil(32).saturating_mul(32)) else { return };
+        // Warps are allocated whole.
+        let Some(each) = self.threads().map(|each| each.div_ceil(Target::WARP).saturating_mul(Target::WARP))
+        else {
+            return;
+        };
         if each > threads {
             let what = if self.min_blocks.is_some() { "maxntid," } else { "threads per SM" };
             (self.impossible, self.min_blocks) = (true, None);
@@ -198,7 +194,7 @@ impl Launch {
         self.notes.push((Severity::Warning, message));
     }
 
-    /// Which limit on registers counts, if there is one on the command line.
+    /// Notes which register limit takes precedence, if the command line has one.
     fn note_limit(&mut self, name: &str, overrides: bool) {
         let Some(option) = self.option else { return };
         let own = match (self.max_registers, self.cap().filter(|_| self.min_blocks.is_some())) {
@@ -219,31 +215,32 @@ impl Launch {
         }
     }
 
-    /// What is given for the largest block counts before what is given for every block: only an option makes it both.
+    /// `max_threads` takes precedence: both are given only if an option adds it.
     fn threads(&self) -> Option<u32> {
         let axes = self.max_threads.or(self.required_threads)?;
         Some(axes.iter().fold(1, |all: u32, axis| all.saturating_mul(*axis)))
     }
 
-    /// The registers that the number of threads leaves to each.
+    /// The register limit implied by the number of threads.
     fn cap(&self) -> Option<u32> {
-        let warps = self.threads().filter(|_| !self.impossible)?.div_ceil(32).max(1);
+        let warps = warps(self.threads().filter(|_| !self.impossible)?);
         let warps = warps.saturating_mul(self.min_blocks.unwrap_or(1).max(1));
-        let cap = REGISTERS / warps.div_ceil(4).saturating_mul(32) / 8 * 8;
-        Some(cap.clamp(LEAST, MOST))
+        let threads = warps.div_ceil(Target::PARTITIONS).saturating_mul(Target::WARP);
+        let cap = Target::REGISTERS_PER_PARTITION / threads;
+        Some((cap - cap % Target::REGISTER_UNIT).clamp(LEAST, MOST))
     }
 
-    /// How many blocks run at once, if their size is known.
-    pub fn occupancy(&self, sm: u16) -> Option<Occupancy> {
-        self.threads().filter(|_| !self.impossible).map(|threads| Occupancy::new(threads, sm))
+    /// The occupancy model, if the block size is known.
+    pub fn occupancy(&self, target: &Target) -> Option<Occupancy> {
+        self.threads().filter(|_| !self.impossible).map(|threads| Occupancy::new(threads, target))
     }
 
-    /// Leaves a device function no more registers than the kernels do that call it.
+    /// Applies the register limit of the kernels that call a device function.
     pub fn limit(&mut self, callers: Option<u32>) {
         self.option = self.option.into_iter().chain(callers).min();
     }
 
-    /// `MAXREG_COUNT`.
+    /// The register limit (`MAXREG_COUNT`).
     pub fn registers(&self) -> u32 {
         let option = self.option.unwrap_or(MOST);
         let limit = match (self.max_registers, self.cap(), self.min_blocks) {
@@ -255,7 +252,7 @@ impl Launch {
         limit.clamp(LEAST, MOST)
     }
 
-    /// The registers that a thread has when the kernel starts, if they are known whatever the code needs.
+    /// The registers of a thread at the kernel's entry, if they don't depend on what the code needs.
     pub fn registers_at_start(&self) -> Option<u32> {
         let bounded = self.cap().is_some() && self.min_blocks.is_some();
         let known = self.max_registers.is_some() || bounded || self.option.is_some();
@@ -285,20 +282,24 @@ impl Launch {
 mod tests {
     use super::*;
 
+    fn sm_90() -> &'static Target {
+        Target::of_name("sm_90").expect("a row")
+    }
+
     #[test]
-    fn registers_decide_how_many_blocks_run() {
-        let step = |threads, least| Occupancy::new(threads, 90).step(least);
+    fn step_keeps_occupancy() {
+        let step = |threads, least| Occupancy::new(threads, sm_90()).step(least);
         // Sixteen blocks of four warps are all that there may be; twelve have forty registers each.
         assert_eq!([1, 32, 33, 40, 41, 64].map(|r| step(128, r)), [32, 32, 40, 40, 48, 64]);
-        // Blocks of sixteen warps come one by one.
+        // Blocks of sixteen warps: occupancy falls by one block at a time.
         assert_eq!([1, 33, 41, 65, 128].map(|r| step(512, r)), [32, 40, 64, 128, 128]);
-        // Of single warps no more than thirty-two run, whatever they have.
+        // At most 32 blocks of a single warp run, whatever their registers.
         assert_eq!([step(32, 1), step(256, 200), step(1024, 64)], [64, 255, 64]);
     }
 
     /// What ptxas allows for sm_90.
     #[test]
-    fn threads_and_blocks_bound_the_registers() {
+    fn threads_and_blocks_imply_the_register_limit() {
         let rows = [
             (1024, 1, 64),
             (768, 1, 80),
@@ -329,7 +330,7 @@ mod tests {
 
     /// The directives, the options, and the limit and number of notes that ptxas has for them on sm_90.
     #[test]
-    fn options_fill_in_or_override() {
+    fn options_fill_in_or_override_directives() {
         let threads = |n| Bounds { max_threads: Some([n, 1, 1]), ..Bounds::NONE };
         let both = |n, blocks| Bounds { min_blocks: Some(blocks), ..threads(n) };
         let limit = |n| Bounds { max_registers: Some(n), ..Bounds::NONE };
@@ -356,7 +357,7 @@ mod tests {
             let parsed = ptx::parse(&source, &ptx::Options::default());
             let module = parsed.module.expect("a module");
             let ptx::ast::Item::Function(function) = &module.items[0] else { panic!("no function") };
-            let launch = Launch::new(function, "k", &bounds, 90).expect("known directives");
+            let launch = Launch::new(function, "k", &bounds, sm_90()).expect("known directives");
             assert_eq!(
                 (launch.registers(), launch.notes.len()),
                 (registers, notes),

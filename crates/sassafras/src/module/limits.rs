@@ -1,5 +1,5 @@
-//! Limits, and input that no machine can run: what ptxas says of it, and in which order. All of it was seen with ptxas
-//! 13.0.88; what is wrong leaves no cubin.
+//! Checks of module-wide limits and of input that no target supports, with ptxas's messages in ptxas's order. All of it
+//! was seen with ptxas 13.0.88; an error leaves no cubin.
 
 use crate::context::target::Machine;
 use crate::context::{Failure, Options};
@@ -9,12 +9,9 @@ use crate::object::container::Compiled;
 use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
 use ptx::diag::{Diagnostic, Severity, Span};
 use ptx::{Module, ast};
+use targets::Target;
 
-/// Static shared memory of a kernel, and constant bank 3, on every machine.
-const MOST_SHARED: u64 = 0xc000;
-const MOST_CONSTANT: u64 = 0x10000;
-
-/// The functions of the driver that code may call, and what the names of the others begin with.
+/// The functions of the driver that code may call, and the prefix of all others.
 const DRIVER_FUNCTIONS: [&str; 11] = [
     "__assertfail",
     "cudaGraphKernelNodeSetEnabled",
@@ -39,7 +36,7 @@ pub fn fatal(message: String) -> Failure {
     Failure { line: 0, span: Span::default(), message }
 }
 
-/// What can be said before anything is compiled.
+/// Checks before anything is compiled.
 pub fn check_module(
     module: &Module,
     machine: &Machine,
@@ -52,7 +49,7 @@ pub fn check_module(
     }
     if !options.relocatable {
         check_functions(module)?;
-        out.extend(outside_variables(module));
+        out.extend(unresolved_variables(module));
     }
     Ok(())
 }
@@ -68,16 +65,16 @@ fn check_address_size(module: &Module, machine: &Machine, out: &mut Vec<Diagnost
     }
     let host = " 64 Bit host architecture (--machine) being used mismatches with .address_size of 32 bits";
     out.push(plain(Severity::Warning, host.into()));
-    let why = match machine.sm {
-        ..90 => " 32-Bit compilation is no longer supported",
-        _ => {
+    let why = match machine.refuses_32bit_abi {
+        false => " 32-Bit compilation is no longer supported",
+        true => {
             " 32-Bit ABI (--machine 32 or 32-Bit addressing) is not supported on sm_90 or higher architectures."
         }
     };
     Err(fatal(why.into()))
 }
 
-/// An executable has all its functions, but for those of the driver.
+/// An executable must define all functions that it names, but for those of the driver.
 fn check_functions(module: &Module) -> Result<(), Failure> {
     let is_defined = |symbol: ast::Symbol| {
         let here = |item: &Item| matches!(item, Item::Function(f) if f.symbol == symbol && f.body.is_some());
@@ -88,7 +85,7 @@ fn check_functions(module: &Module) -> Result<(), Failure> {
         Operand::Symbol(s) => {
             let is_function = matches!(module.symbols.get(s.0 as usize)?.kind, SymbolKind::Function { .. });
             let outside = is_function && !is_defined(*s);
-            outside.then(|| data::name(module, *s)).filter(|name| !is_drivers(name))
+            outside.then(|| data::name(module, *s)).filter(|name| !is_driver_function(name))
         }
         _ => None,
     };
@@ -107,7 +104,7 @@ fn check_functions(module: &Module) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An instruction that takes more registers than the kernel may have.
+/// The message for an instruction that needs more registers than the register limit.
 pub fn too_few_registers(function: &str, line: u32, there: u32, enough: u32) -> String {
     format!(
         "(C7602) Insufficient registers ({there}) to compile instruction at line {line} in function {function}. \
@@ -115,12 +112,12 @@ pub fn too_few_registers(function: &str, line: u32, there: u32, enough: u32) -> 
     )
 }
 
-fn is_drivers(name: &str) -> bool {
+fn is_driver_function(name: &str) -> bool {
     DRIVER_FUNCTIONS.contains(&name) || name.starts_with(DRIVER_PREFIX)
 }
 
-/// A variable that is elsewhere is here after all: an executable is a whole program.
-fn outside_variables(module: &Module) -> Vec<Diagnostic> {
+/// An executable is a whole program: an `.extern` variable is defined in it, with a warning.
+fn unresolved_variables(module: &Module) -> Vec<Diagnostic> {
     let outside = |item: &Item| match item {
         Item::Variable(v) if v.linkage.external && v.space != Space::Shared => {
             Some(data::name(module, v.symbol))
@@ -133,24 +130,23 @@ fn outside_variables(module: &Module) -> Vec<Diagnostic> {
     module.items.iter().filter_map(outside).map(|name| plain(Severity::Warning, text(name))).collect()
 }
 
-/// What can be said when it is known what the kernels use.
+/// Checks of memory sizes, once the kernels are compiled.
 pub fn check_memory(compiled: &[Compiled], data: &Data, relocatable: bool) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     // In a relocatable file the linker counts.
     for kernel in compiled.iter().rev().map(|c| &c.kernel).filter(|k| k.entry && !relocatable) {
         let (bytes, _) = kernel.shared(data);
-        if bytes > MOST_SHARED {
+        let most = Target::MOST_STATIC_SHARED;
+        if bytes > most {
             let name = &kernel.code.name;
             errors.push(format!(
-                "Entry function '{name}' uses too much shared data ({bytes:#x} bytes, {MOST_SHARED:#x} max)"
+                "Entry function '{name}' uses too much shared data ({bytes:#x} bytes, {most:#x} max)"
             ));
         }
     }
-    let bytes = u64::from(data.constant_bytes);
-    if bytes > MOST_CONSTANT {
-        errors.push(format!(
-            "File uses too much global constant data ({bytes:#x} bytes, {MOST_CONSTANT:#x} max)"
-        ));
+    let (bytes, most) = (u64::from(data.constant_bytes), Target::MOST_CONSTANT);
+    if bytes > most {
+        errors.push(format!("File uses too much global constant data ({bytes:#x} bytes, {most:#x} max)"));
     }
     errors.into_iter().map(|text| plain(Severity::Error, text)).collect()
 }

@@ -1,4 +1,4 @@
-//! What a module says beside its instructions: variables, launch bounds, pragmas, the call graph, limits.
+//! Properties of a module beside its instructions: variables, launch bounds, pragmas, call graph, limits.
 
 pub mod abi_preserve;
 pub mod call_graph;

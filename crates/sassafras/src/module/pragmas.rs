@@ -1,18 +1,18 @@
-//! Pragmas: what ptxas 13.0.88 says of those that it doesn't know, and what those mean that change calls.
+//! Pragmas: the diagnostics of ptxas 13.0.88 for unknown ones, and the calling conventions that known ones select.
 //!
-//! * `nounroll` in a module or before a function's body: no loop is unrolled. In a body: none whose header it stands in,
-//!   wherever in that block; anywhere else it says nothing.
-//! * A module knows `nounroll` and `abi_param_reg`; any other is an error for each function that
-//!   is compiled, and there is no cubin.
-//! * In functions an unknown one is a warning.
-//! * `abi_param_reg N` or `abi_param_reg all`, in a module or a device function: there are N registers for parameters and
-//!   for results, or as many as it takes ([`Room`]). There must be words enough for all parameters, and for the result;
-//!   holes that alignment makes don't count, and what finds no place is on the stack as ever. `all` takes no more than
-//!   the function may use; what is too large then is where it usually is.
-//! * A call has the `call_abi_param_reg` that stands between it and the call before it in the text. The function that it
-//!   names must have the same; whom a pointer leads to must, too, and only `nvlink` can look.
-//! * In a file for no linker no one else calls: a number that a kernel leaves no registers for is lowered. ptxas does
-//!   the like unless debuggers look on; then it refuses.
+//! * `nounroll` in a module or before a function's body: no loop is unrolled. In a body: not the loop whose header block
+//!   contains it; in any other block it has no effect.
+//! * In a module `nounroll` and `abi_param_reg` are known; any other is an error for each function that is compiled, and
+//!   there is no cubin.
+//! * In functions an unknown pragma is a warning.
+//! * `abi_param_reg N` or `abi_param_reg all`, in a module or a device function: N registers for parameters and for
+//!   results, or as many as it takes ([`Room`]). N must cover all words of the parameters, and of the result; padding
+//!   doesn't count, and parameters without registers are on the stack as usual. `all` takes no more than the function may
+//!   use; a parameter that is too large then has its usual location.
+//! * A call has the `call_abi_param_reg` between it and the preceding call in the text. The named callee must have the
+//!   same; so must the target of a pointer, which only `nvlink` can check.
+//! * In an executable all calls are known: a number that exceeds a kernel's register limit is lowered. ptxas does the
+//!   same, but refuses with debug information.
 
 use crate::lower::{self, Prototype};
 use crate::mach::abi::{self, Asked, Convention, Room};
@@ -27,13 +27,13 @@ type Remark = (Severity, String);
 const UNROLLING: &str = "nounroll";
 pub const PARAMETERS: &str = "abi_param_reg ";
 const PARAMETERS_OF_CALLS: &str = "call_abi_param_reg ";
-/// What functions may have besides.
+/// Pragmas that only functions may have.
 const OF_FUNCTIONS: [&str; 3] = ["enable_smem_spilling", "used_bytes_mask ", "frequency "];
 
-/// Behind the last register that ptxas takes for one of parameters.
+/// After the last register that ptxas uses for parameters.
 const PARAMETERS_END: u32 = 252;
 
-/// What the pragmas of a module say of calls, or what is wrong with them; then it has no cubin.
+/// The calling conventions that a module's pragmas select, or errors; then there is no cubin.
 pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Remark>> {
     let strings: Vec<&str> = module
         .items
@@ -61,7 +61,7 @@ pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Re
     }
 }
 
-/// What a user should know of a function's pragmas.
+/// Warnings about a function's pragmas.
 pub fn warnings(module: &Module, function: &Function, relocatable: bool) -> Vec<Remark> {
     if !is_compiled(module, function, relocatable) {
         return Vec::new();
@@ -74,12 +74,12 @@ pub fn warnings(module: &Module, function: &Function, relocatable: bool) -> Vec<
     unknown.map(|s| (Severity::Warning, format!("Pragma '{s}' unsupported"))).collect()
 }
 
-/// Do pragmas of a block keep the loop from being unrolled whose header that is?
+/// Do pragmas of a loop's header forbid to unroll the loop?
 pub fn keeps_rolled(strings: &[&str]) -> bool {
     strings.iter().any(|s| s.trim_matches('"') == UNROLLING)
 }
 
-/// Do pragmas keep all loops of a function from being unrolled?
+/// Do pragmas forbid to unroll any loop of a function?
 pub fn keep_rolled(module: &Module, function: &Function) -> bool {
     let of_module = module.items.iter().any(|i| matches!(i, Item::Pragma(strings) if keeps_rolled(strings)));
     of_module || function.directives.iter().any(|d| keeps_rolled(&d.strings))
@@ -95,33 +95,33 @@ pub fn of_body<'b>(body: &'b Body) -> impl Iterator<Item = &'b str> {
     pragmas.flat_map(|strings| strings.iter()).map(|s| s.trim_matches('"'))
 }
 
-/// Without a linker, device functions that nothing names are left alone.
+/// An executable leaves out device functions that nothing names.
 fn is_compiled(module: &Module, function: &Function, relocatable: bool) -> bool {
     let names_it = |body: &Body| body.operands.contains(&Operand::Symbol(function.symbol));
     function.body.is_some()
         && (function.entry || relocatable || functions(module).filter_map(|f| f.body.as_ref()).any(names_it))
 }
 
-/// How the functions of a module are called, where pragmas or directives ask for something else than the usual.
+/// Calling conventions that pragmas or directives select in place of the usual one.
 #[derive(Default)]
 pub struct Conventions {
     of_module: Option<Room>,
     of_functions: FxHashMap<Symbol, Room>,
-    /// By where a call begins in the PTX text.
+    /// By the offset of a call in the PTX text.
     of_calls: FxHashMap<u32, Asked>,
-    /// Do directives count? In a file for no linker no one else calls.
+    /// Do directives count? In an executable all calls are known, and they don't.
     relocatable: bool,
 }
 
 impl Conventions {
-    /// What a device function asks for.
+    /// The convention that a device function asks for.
     pub fn of(&self, function: &Function) -> Asked {
         let own = self.of_functions.get(&function.symbol).copied();
         let room = own.or(self.of_module).filter(|_| !function.entry);
         Asked { room, ..self.directed(&function.directives) }
     }
 
-    /// What is asked for the call that begins at this byte of the PTX text.
+    /// The convention of the call at this offset of the PTX text.
     pub fn of_call(&self, at: u32) -> Asked {
         self.of_calls.get(&at).copied().unwrap_or_default()
     }
@@ -134,11 +134,11 @@ impl Conventions {
         let mut all = Conventions { relocatable: reader.limit.relocatable, ..Conventions::default() };
         let mut errors = Vec::new();
         let first = |strings: &[&str]| strings.iter().find_map(|s| reader.room(PARAMETERS, s));
-        all.of_module = keep(first(of_module), &mut errors);
+        all.of_module = ok_or_report(first(of_module), &mut errors);
         for function in functions(module) {
             let Some(body) = &function.body else { continue };
             if !function.entry {
-                let own = keep(first(&of_body(body).collect::<Vec<_>>()), &mut errors);
+                let own = ok_or_report(first(&of_body(body).collect::<Vec<_>>()), &mut errors);
                 all.of_functions.extend(own.map(|room| (function.symbol, room)));
             }
             all.add_calls(module, body, reader, &mut errors);
@@ -155,8 +155,8 @@ impl Conventions {
         if errors.is_empty() { Ok(all) } else { Err(errors) }
     }
 
-    /// Whom directives say how to call is called like that, whatever a pragma asks for. Only a prototype that leaves
-    /// open where parameters are has those where the pragma has them.
+    /// Directives of a callee take precedence over pragmas. Only for a prototype that leaves the registers of parameters
+    /// open, the pragma selects them.
     fn follow_directives(&mut self, module: &Module) {
         for body in functions(module).filter_map(|f| f.body.as_ref()) {
             for stmt in &body.stmts {
@@ -180,7 +180,7 @@ impl Conventions {
         }
     }
 
-    /// With no more words than there may be: where no other file knows, both sides have fewer.
+    /// Lowers all numbers to a limit: caller and callee are both in this module.
     fn within(mut self, most: u8) -> Conventions {
         let of_calls = self.of_calls.values_mut().filter_map(|asked| asked.room.as_mut());
         let rooms = self.of_functions.values_mut().chain(of_calls);
@@ -192,7 +192,7 @@ impl Conventions {
         self
     }
 
-    /// A pragma is for the next call behind it in the text; of several the last one counts.
+    /// A pragma applies to the next call in the text; the last one wins.
     fn add_calls(&mut self, module: &Module, body: &Body, reader: Reader, errors: &mut Vec<Remark>) {
         let mut pending = None;
         for stmt in &body.stmts {
@@ -200,12 +200,12 @@ impl Conventions {
                 Stmt::Pragma(strings) => {
                     let strings = strings.iter().map(|s| s.trim_matches('"'));
                     let rooms = strings.filter_map(|s| reader.room(PARAMETERS_OF_CALLS, s));
-                    rooms.for_each(|room| pending = keep(Some(room), errors));
+                    rooms.for_each(|room| pending = ok_or_report(Some(room), errors));
                 }
                 Stmt::Inst(inst) if is_call(module, inst) => {
                     let Some(room) = pending.take() else { continue };
                     self.of_calls.insert(inst.span.start, Asked { room: Some(room), ..Asked::default() });
-                    // For whom has a name it is enough that both agree.
+                    // For a named callee it is enough that both agree, which `mismatch` checks.
                     let operands = body.list(inst.operands);
                     if callee(operands).is_none()
                         && let Some(prototype) = lower::prototype(module, body, operands)
@@ -220,7 +220,7 @@ impl Conventions {
     }
 }
 
-fn keep(room: Option<Result<Room, Vec<Remark>>>, errors: &mut Vec<Remark>) -> Option<Room> {
+fn ok_or_report(room: Option<Result<Room, Vec<Remark>>>, errors: &mut Vec<Remark>) -> Option<Room> {
     let wrong = |remarks| {
         errors.extend(remarks);
         None
@@ -228,14 +228,14 @@ fn keep(room: Option<Result<Room, Vec<Remark>>>, errors: &mut Vec<Remark>) -> Op
     room?.map_or_else(wrong, Some)
 }
 
-/// What the numbers in pragmas are measured by.
+/// The limits that numbers in pragmas are checked against.
 #[derive(Clone, Copy)]
 struct Reader {
     target: ptx::Target,
     limit: Limit,
 }
 
-/// The registers that all device functions may have, and whether those of other files know what a pragma asks for.
+/// The register limit of all device functions, and whether functions of other files rely on a pragma.
 #[derive(Clone, Copy)]
 pub struct Limit {
     pub registers: u32,
@@ -243,7 +243,7 @@ pub struct Limit {
 }
 
 impl Reader {
-    /// The room that a string asks for, if it is this pragma.
+    /// The parameter registers that a string asks for, if it is this pragma.
     fn room(self, pragma: &str, text: &str) -> Option<Result<Room, Vec<Remark>>> {
         let value = text.strip_prefix(pragma)?.trim();
         if value == "all" {
@@ -309,7 +309,7 @@ fn callee(operands: &[Operand]) -> Option<Symbol> {
     }
 }
 
-/// The fatal error of a function that calls another in a way that it isn't called in.
+/// The fatal error of a caller whose convention differs from its callee's.
 fn mismatch(module: &Module, caller: &Function, conventions: &Conventions) -> Option<Remark> {
     let body = caller.body.as_ref()?;
     body.stmts.iter().find_map(|stmt| {

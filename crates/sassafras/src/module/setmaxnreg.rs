@@ -1,32 +1,32 @@
-//! Registers that the warps of a block hand to each other: `setmaxnreg`.
+//! `setmaxnreg`: reallocation of registers between the warps of a block.
 //!
-//! A warp starts with the registers of the launch. `.dec` gives some back to the block's pool, `.inc` waits until the
-//! pool has enough. The registers at each place are known at compile time ([`crate::regalloc`] keeps to them), if those
-//! at the start are. All rules and messages here were measured on ptxas 13.0 for sm_90a to sm_120a:
+//! A warp starts with the registers of the launch. `.dec` releases some to the block's pool, `.inc` waits until the pool
+//! has enough. The register limit at each program point is known at compile time ([`crate::regalloc`] obeys it) if the
+//! limit at entry is. All rules and messages here were measured on ptxas 13.0 for sm_90a to sm_120a:
 //!
-//! - Known are they from `.maxnreg`, from `.maxntid` or `.reqntid` together with `.minnctapersm`, and from
-//!   `-maxrregcount`; threads per block alone don't count. Otherwise all `setmaxnreg` of the kernel are left out.
-//! - No `.inc` can be to less than the start: a smaller one lowers the start.
-//! - The kernel's register count is the start's, whatever its code uses.
-//! - Where ways meet, the least of their counts holds.
+//! - It is known from `.maxnreg`, from `.maxntid` or `.reqntid` together with `.minnctapersm`, and from `-maxrregcount`;
+//!   threads per block alone don't count. Otherwise all `setmaxnreg` of the kernel are left out.
+//! - No `.inc` can be to less than the limit at entry: a smaller one lowers that limit.
+//! - The kernel's register count is the limit at entry, whatever its code uses.
+//! - At a join, the least of the predecessors' limits holds.
 //!
-//! ptxas also follows calls within a module. We compile functions apart, with registers of their own choice, so that a
-//! kernel that calls keeps its registers; leaving out only some `setmaxnreg` could make an `.inc` wait forever.
+//! ptxas also follows calls within a module. We compile functions separately, with their own register counts, so that a
+//! kernel with calls keeps its registers; leaving out only some `setmaxnreg` could make an `.inc` wait forever.
 
 use crate::context::Failure;
 use crate::lower;
 use crate::module::launch_bounds::Launch;
 use ptx::ast::{Function, Inst, Operand, Stmt};
 
-/// What becomes of a function's `setmaxnreg`.
+/// Whether a function's `setmaxnreg` are obeyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reconfiguration {
     /// There are none.
     #[default]
     Unused,
-    /// They are left out, and that is why.
+    /// They are left out, with the reason.
     Ignored(&'static str),
-    /// They are obeyed. A thread starts with so many registers.
+    /// They are obeyed. The register limit at entry.
     From(u32),
 }
 

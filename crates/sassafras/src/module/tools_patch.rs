@@ -1,6 +1,6 @@
-//! Functions that tools put into the kernels of others (`-astoolspatch`): what they may not have.
+//! Patches: functions that tools insert into other kernels (`-astoolspatch`), and checks of what they must not contain.
 //!
-//! Their code may use what ptxas's code uses: 24 registers of the calling convention (`launch::LEAST`), no uniform ones, and
+//! Their code may use what ptxas's code uses: 24 registers of the calling convention (`launch_bounds::LEAST`), no uniform ones, and
 //! no descriptors of memory ([`Machine::for_patches`](crate::context::target::Machine::for_patches)). All of it, and the messages,
 //! was seen with ptxas 13.0.88; `docs/callers.md` says how.
 
@@ -38,13 +38,13 @@ const NOT_IN_PATCHES: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// What ptxas says of everything that is not for patches. The blank at the end is ptxas's.
+/// ptxas's message for everything that patches must not contain. The blank at the end is ptxas's.
 fn not_in_patches(what: &str) -> String {
     format!("{what} is not allowed when command line option '--compile-as-tools-patch' is specified ")
 }
 
-/// Why a module can't be a patch for tools ([`crate::context::Options::tools_patch`]), if so: in the kernel that it will be part of,
-/// all memory but the global one has been handed out.
+/// Why a module can't be a patch ([`crate::context::Options::tools_patch`]): in the patched kernel all memory but
+/// global memory is allocated already.
 pub fn not_for_patches(module: &Module) -> Vec<String> {
     let is_there = |of: &dyn Fn(&Space, &str) -> bool| {
         module.symbols.iter().any(|symbol| match &symbol.kind {
@@ -65,7 +65,7 @@ pub fn not_for_patches(module: &Module) -> Vec<String> {
     memory.map(|(what, _)| not_in_patches(&format!("Allocating additional {what}"))).chain(kernels).collect()
 }
 
-/// One error for each instruction that patches may not have; a reduction of a warp is the end.
+/// One error for each instruction that patches may not have; `redux` is fatal.
 pub fn check_module(module: &Module, out: &mut Vec<Diagnostic>) -> Result<(), Failure> {
     out.extend(not_for_patches(module).into_iter().map(|text| plain(Severity::Error, text)));
     for body in bodies(module) {
@@ -113,8 +113,7 @@ pub fn check_pointers(module: &Module, data: &Data) -> Result<(), Failure> {
     }
 }
 
-/// No uniform registers: nothing shows that anyone saves the kernel's. ptxas goes on where it takes some nevertheless, with
-/// a warning (C7601).
+/// Patches must not use uniform registers: nothing shows that the kernel's are saved. ptxas only warns (C7601).
 pub fn check_uniform(code: &Function, lines: &Lines) -> Result<(), Failure> {
     let is_uniform = |file: File| matches!(file, File::UR | File::UP);
     let uses = |arg: &Arg| match arg {

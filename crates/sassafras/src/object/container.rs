@@ -265,7 +265,7 @@ impl Writer<'_> {
             attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
         }
         let convention = Convention::own(&kernel.code).unwrap_or_default();
-        let rules = options.debug_code.then(|| abi::register_rules(machine.sm, convention));
+        let rules = options.debug_code.then(|| abi::register_rules(machine.last_debug_uniform, convention));
         Function {
             aliases: self.aliases(compiled.source.symbol),
             registers: self.registers(index, kernel),

@@ -17,7 +17,7 @@ use crate::analysis::effects::is_function;
 use crate::analysis::known_bits;
 use crate::codegen::legalize;
 use crate::context::target::Machine;
-use crate::context::{Context, Fuel};
+use crate::context::{Context, Fuel, Tuning};
 use crate::opt::simplify;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, Guard, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value};
@@ -55,6 +55,7 @@ enum Rewrite {
 struct Combine<'a> {
     function: &'a mut Function,
     machine: &'static Machine,
+    tuning: Tuning,
     fuel: &'a mut Fuel,
     cfg: &'a Cfg,
     /// What each value was found to be the same as.
@@ -85,7 +86,7 @@ impl<'a> Combine<'a> {
             same: function.values.keys().collect(),
             known: vec![None; count],
             definition: vec![None; count],
-            multiples: known_bits::multiples(function, cfg),
+            multiples: known_bits::multiples(function, cfg, context.tuning.known_bits_depth),
             serial: vec![0; count],
             now: 0,
             uses: function.use_counts(cfg.order.iter().copied()),
@@ -96,6 +97,7 @@ impl<'a> Combine<'a> {
             block: Function::ENTRY,
             out: Vec::new(),
             machine: context.machine,
+            tuning: context.tuning,
             fuel: &mut context.fuel,
             function,
             cfg,

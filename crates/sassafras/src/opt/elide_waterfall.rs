@@ -13,6 +13,7 @@
 //! once.
 
 use crate::codegen::convergence_barriers;
+use crate::context::Context;
 use crate::opt::simplify;
 use ori::entity::Entity;
 use ori::{
@@ -21,7 +22,7 @@ use ori::{
 use sass::{M, Op as Name};
 use smallvec::smallvec;
 
-pub fn run(function: &mut Function) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
     let cfg = Cfg::new(function);
     let turns: Vec<Turns> = cfg.order.iter().filter_map(|b| Turns::at(function, &cfg, *b)).collect();
     if turns.is_empty() {
@@ -29,7 +30,8 @@ pub fn run(function: &mut Function) -> Result<(), String> {
     }
     let divergence = Divergence::new(function, &cfg);
     let definitions = function.definitions();
-    let alone = |t: &&Turns| holds_for_one(function, &definitions, t.asks, DEPTH);
+    let depth = context.tuning.waterfall_conjunctions as usize;
+    let alone = |t: &&Turns| holds_for_one(function, &definitions, t.asks, depth);
     let alone: Vec<&Turns> = turns.iter().filter(alone).collect();
     if alone.is_empty() {
         return Ok(());
@@ -42,9 +44,6 @@ pub fn run(function: &mut Function) -> Result<(), String> {
     }
     simplify::run(function)
 }
-
-/// How many conjunctions to look through.
-const DEPTH: usize = 8;
 
 /// The blocks of an operation that threads take turns at.
 struct Turns {

@@ -20,7 +20,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let definitions = function.definitions();
     let mut distances: Distances = FxHashMap::default();
     for header in cfg.headers() {
-        let together = advancing_together(function, &cfg, &definitions, header);
+        let together =
+            advancing_together(function, &cfg, &definitions, header, context.tuning.known_bits_depth);
         distances.extend(together.into_iter().filter(|_| context.fuel.burn()));
     }
     if distances.is_empty() {
@@ -52,6 +53,7 @@ fn advancing_together(
     cfg: &Cfg,
     definitions: &Definitions,
     header: Block,
+    depth: u32,
 ) -> Vec<(Value, (Value, u32))> {
     let edges: Vec<_> = cfg.preds[header.index()]
         .iter()
@@ -65,7 +67,7 @@ fn advancing_together(
                 let arg = *edge.args.get(place)?;
                 match cfg.dominates(header, *pred) {
                     true => step(function, definitions, arg, param).map(Way::Back),
-                    false => Some(base_and_distance(function, definitions, arg)),
+                    false => Some(base_and_distance(function, definitions, arg, depth)),
                 }
             })
             .collect()
@@ -113,10 +115,10 @@ fn step(function: &Function, definitions: &Definitions, next: Value, variable: V
 }
 
 /// The value and the constant whose sum a value is.
-fn base_and_distance(function: &Function, definitions: &Definitions, value: Value) -> Way {
+fn base_and_distance(function: &Function, definitions: &Definitions, value: Value, depth: u32) -> Way {
     let itself = Way::In(Some(value), 0);
     let define = |value| known_bits::definition(function, definitions, value);
-    let words = known_bits::Words { define: &define, zeros: &|_| 0 };
+    let words = known_bits::Words { define: &define, zeros: &|_| 0, depth };
     let Some(data) = define(value).filter(|d| d.results.len() == 1) else {
         return itself;
     };

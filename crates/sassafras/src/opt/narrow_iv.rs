@@ -21,7 +21,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let mut found = Vec::new();
     for header in cfg.headers() {
         for place in 0..function.blocks[header].params.len() {
-            if let Some(ways) = small(function, &cfg, &definitions, header, place)
+            if let Some(ways) =
+                small(function, &cfg, &definitions, header, place, context.tuning.known_bits_depth)
                 && context.fuel.burn()
             {
                 found.push((header, place, ways));
@@ -45,13 +46,14 @@ fn small(
     definitions: &Definitions,
     header: Block,
     place: usize,
+    depth: u32,
 ) -> Option<Vec<Way>> {
     let data = function.values[function.blocks[header].params[place]];
     if data.file != File::R || data.words != 2 {
         return None;
     }
     let define = |value| known_bits::definition(function, definitions, value);
-    let words = known_bits::Words { define: &define, zeros: &|_| 0 };
+    let words = known_bits::Words { define: &define, zeros: &|_| 0, depth };
     let way = |from: &Block| {
         let mut edges = function.blocks[*from].end.edges().into_iter().filter(|e| e.to == header);
         let (edge, None) = (edges.next()?, edges.next()) else { return None };

@@ -20,8 +20,6 @@ use smallvec::{SmallVec, smallvec};
 
 /// Predicates of which truth is looked at together: its table has one bit for each way that they can be.
 const LEAVES: usize = 6;
-/// Instructions that a comparison may be moved down: its operands live as much longer.
-const FARTHEST: usize = 48;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
     walk(function, context, |logic, block| logic.cancel(block))?;
@@ -191,6 +189,8 @@ fn literal_arg((value, negated): Literal) -> Arg {
 struct Logic<'a> {
     function: &'a mut Function,
     machine: &'static Machine,
+    /// Instructions that a comparison may be moved down.
+    farthest: usize,
     fuel: &'a mut Fuel,
     uses: Vec<u32>,
     /// Where each value of the block is defined: the instruction, and its place among the block's.
@@ -200,7 +200,8 @@ struct Logic<'a> {
 impl<'a> Logic<'a> {
     fn new(function: &'a mut Function, context: &'a mut Context) -> Logic<'a> {
         let (uses, definition) = (function.use_counts(function.blocks.keys()), FxHashMap::default());
-        Logic { function, machine: context.machine, fuel: &mut context.fuel, uses, definition }
+        let farthest = context.tuning.predicate_merge_distance as usize;
+        Logic { function, machine: context.machine, farthest, fuel: &mut context.fuel, uses, definition }
     }
 
     /// The three inputs of an operation on predicates and its table.
@@ -324,7 +325,7 @@ impl<'a> Logic<'a> {
             self.function.insts[inst].args = args;
         }
         if let [first, last] = literals[..]
-            && self.place(first.0) + FARTHEST > self.place(result)
+            && self.place(first.0) + self.farthest > self.place(result)
             && let Some(new) = self.joined(first, join, last)
             && self.fuel.burn()
         {

@@ -245,7 +245,7 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
         }
     }
     let parameters = parameters(object, &symbol.name)
-        .unwrap_or(Parameters { base: target.constants.parameters.into(), ..Parameters::default() });
+        .unwrap_or(Parameters { base: target.small_params as usize, ..Parameters::default() });
     let end = parameters.base + parameters.size;
     if banks[PARAMETERS].len() < end {
         banks[PARAMETERS].resize(end, 0);
@@ -256,7 +256,7 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
         _ => 0,
     });
     let stack = stack(object, symbol).next_multiple_of(16).max(LEAST_STACK);
-    let shared = shared.max(target.shared_base);
+    let shared = shared.max(target.shared);
     let cluster = cluster(object, &symbol.name);
     Some(Kernel { cluster, name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
 }

@@ -10,7 +10,7 @@
 
 use super::{Dependence, Relation};
 use sass::model::{Model, Part, Port, Unit};
-use sass::{Control, Inst, Isa, Kind, M, Op, PT, Role, SCOREBOARDS};
+use sass::{Control, Inst, Kind, M, Op, PT, Role, SCOREBOARDS};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -380,9 +380,8 @@ impl Issue {
             read: bit(inst.control.read),
             counts_on: inst.control.write.map(usize::from),
             closes_group: unit == Unit::Gmma && closes_group(inst),
-            // ptxas relies on it on these two alone.
             drains_reads: inst.op() == Op::BAR
-                && matches!(model.isa(), Isa::Sm75 | Isa::Sm89)
+                && model.isa().target().barrier_drains_reads
                 && (inst.has(M::SYNC) || inst.has(M::RED)),
         }
     }

@@ -1,12 +1,13 @@
 //! Special registers: where each comes from, on each machine.
 //!
-//! Read off ptxas's code for `mov.u32 %r, REGISTER` on all targets. From sm_100 on, what a launch decides lies in
-//! constant bank 0 below an end that moves with the size of the cluster.
+//! Read off ptxas's code for `mov.u32 %r, REGISTER` on all targets. The offsets are in the target's row: from sm_100 on,
+//! what a launch decides is in constant bank 0 below an end that moves with the size of the cluster.
 
 use crate::lower::Lower;
 use ori::{Arg, File, Value};
 use ptx::ast::Operand;
 use sass::{M, Op};
+use targets::{Target, Word};
 
 /// Where a word comes from.
 #[derive(Clone, Copy)]
@@ -18,17 +19,15 @@ enum Source {
     /// Some bits of one: how far down, how many.
     Bits(M, i64, i64),
     /// Constant bank 0.
-    Bank(u32),
-    /// Constant bank 0, less 0xa0 bytes for each block of the cluster.
-    Cluster(u32),
+    Bank(Word),
     /// Shared memory's size, less a word of constant bank 0.
     SharedLess(u32),
     /// The smaller one of shared memory's size and another word.
-    SharedAtMost(&'static Source),
+    SharedAtMost(Word),
     /// The number of the cluster: that of the block times the reciprocal of the cluster's size, rounded down; and
-    /// the block's place in it.
-    ClusterId(M, &'static Source),
-    PlaceInCluster(M, &'static Source, &'static Source),
+    /// the block's rank in it, which takes the size as well.
+    ClusterId(M, Word),
+    RankInCluster(M, Word, Word),
 }
 
 use Source::*;
@@ -36,23 +35,10 @@ use Source::*;
 const AXES: [(M, M); 3] =
     [(M::SR_TID_X, M::SR_CTAID_X), (M::SR_TID_Y, M::SR_CTAID_Y), (M::SR_TID_Z, M::SR_CTAID_Z)];
 
-/// Sizes of the cluster and their reciprocals, by axis, on sm_90 and later.
-static SIZES_90: [Source; 3] = [Bank(0x144), Bank(0x148), Bank(0x14c)];
-static SIZES_100: [Source; 3] = [Cluster(0x2a0), Cluster(0x2a4), Cluster(0x2a8)];
-static RECIPROCALS_90: [Source; 3] = [Bank(0x150), Bank(0x154), Bank(0x158)];
-static RECIPROCALS_100: [Source; 3] = [Cluster(0x2b0), Cluster(0x2b4), Cluster(0x2b8)];
-static LARGEST_90: Source = Bank(0x13c);
-static LARGEST_100: Source = Cluster(0x2bc);
-
 /// A register of 32 bits. `index` is the axis, or the number of a numbered register.
-fn source(name: &str, index: usize, sm: u16) -> Option<Source> {
-    let blackwell = sm >= 100;
-    let by_axis = |sources: &'static [Source; 3]| sources.get(index);
-    let (sizes, reciprocals, largest) = match blackwell {
-        true => (&SIZES_100, &RECIPROCALS_100, &LARGEST_100),
-        false => (&SIZES_90, &RECIPROCALS_90, &LARGEST_90),
-    };
-    let word = 4 * index as u32;
+fn source(name: &str, index: usize, target: &Target) -> Option<Source> {
+    let (words, bytes) = (&target.launch, 4 * index as u32);
+    let clusters = words.clusters.as_ref();
     Some(match name {
         // The fourth element is always 0.
         "%tid" | "%ntid" | "%ctaid" | "%nctaid" | "%clusterid" | "%nclusterid" | "%cluster_ctaid"
@@ -63,27 +49,23 @@ fn source(name: &str, index: usize, sm: u16) -> Option<Source> {
         }
         "%tid" => Slow(AXES.get(index)?.0),
         "%ctaid" => Slow(AXES.get(index)?.1),
-        "%ntid" => Bank(if blackwell { 0x360 } else { 0x0 } + word),
-        "%nctaid" => Bank(if blackwell { 0x370 } else { 0xc } + word),
-        "%clusterid" => ClusterId(AXES.get(index)?.1, by_axis(reciprocals)?),
-        "%cluster_ctaid" => PlaceInCluster(AXES.get(index)?.1, by_axis(reciprocals)?, by_axis(sizes)?),
-        "%cluster_nctaid" => *by_axis(sizes)?,
-        "%nclusterid" if blackwell => Cluster(0x2c0 + word),
-        "%nclusterid" => Bank(0x15c + word),
+        "%ntid" => Bank(Word::At(words.ntid + bytes)),
+        "%nctaid" => Bank(Word::At(words.nctaid + bytes)),
+        "%clusterid" => ClusterId(AXES.get(index)?.1, clusters?.reciprocals.plus(bytes)),
+        "%cluster_ctaid" => {
+            let (reciprocal, size) = (clusters?.reciprocals.plus(bytes), clusters?.sizes.plus(bytes));
+            RankInCluster(AXES.get(index)?.1, reciprocal, size)
+        }
+        "%cluster_nctaid" => Bank(clusters?.sizes.plus(bytes)),
+        "%nclusterid" => Bank(clusters?.counts.plus(bytes)),
         "%cluster_ctarank" => Slow(M::SR_CgaCtaId),
-        "%cluster_nctarank" if blackwell => Cluster(0x2cc),
-        "%cluster_nctarank" => Bank(0x188),
-        "%gridid" => Bank(if blackwell { 0x140 } else { 0x30 }),
+        "%cluster_nctarank" => Bank(clusters?.blocks),
+        "%gridid" => Bank(Word::At(words.gridid)),
         "%laneid" => Slow(M::SR_LANEID),
         "%warpid" => Bits(M::SR_VIRTID, 8, 7),
-        "%nwarpid" => match sm {
-            75 => Number(32),
-            80 | 87 => Number(64),
-            81..90 => Number(48),
-            _ => Bits(M::SR_VIRTCFG, 8, 8),
-        },
+        "%nwarpid" => target.nwarpid.map_or(Bits(M::SR_VIRTCFG, 8, 8), |warps| Number(warps.into())),
         "%smid" => Slow(M::SR_VIRTUALSMID),
-        "%nsmid" => Bank(if blackwell { 0x2d0 } else { 0x10c }),
+        "%nsmid" => Bank(Word::At(words.nsmid)),
         "%lanemask_eq" => Slow(M::SR_EQMASK),
         "%lanemask_le" => Slow(M::SR_LEMASK),
         "%lanemask_lt" => Slow(M::SR_LTMASK),
@@ -93,33 +75,28 @@ fn source(name: &str, index: usize, sm: u16) -> Option<Source> {
         "%clock_hi" => Fast(M::SR_CLOCKHI),
         "%globaltimer_lo" => Fast(M::SR_GLOBALTIMERLO),
         "%globaltimer_hi" => Fast(M::SR_GLOBALTIMERHI),
-        "%total_smem_size" if sm == 75 => Slow(M::SR_SMEMSZ),
-        "%total_smem_size" => SharedLess(if blackwell { 0x16c } else { 0x114 }),
-        "%aggr_smem_size" => SharedAtMost(largest),
-        "%dynamic_smem_size" if blackwell => Cluster(0x2ac),
-        "%dynamic_smem_size" => Bank(0x2c),
-        "%reserved_smem_offset_begin" if sm >= 90 => Number(0),
-        "%reserved_smem_offset_0" if sm >= 90 => Number(if blackwell { 0x40 } else { 0 }),
-        "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" => SharedLess(0x114),
-        "%reserved_smem_offset_end" => match sm {
-            0..90 => Bank(0x120),
-            90 => Bank(0x68),
-            _ => Cluster(0x278),
-        },
-        "%reserved_smem_offset_1" => match sm {
-            0..90 => Bank(0x124),
-            90 => Bank(0x6c),
-            _ => Cluster(0x27c),
-        },
-        "%reserved_smem_offset_cap" if sm >= 90 => Number(0x400),
-        "%reserved_smem_offset_cap" => Slow(M::SR_SMEMSZ),
-        "%envreg" => match sm {
-            0..90 => Bank(0x88 + word),
-            90 => Bank(0x40 + word),
-            _ if index < 16 => Cluster(0x250 + word),
-            _ => Bank(0x90 + word),
-        },
+        "%total_smem_size" => words.system_shared.map_or(Slow(M::SR_SMEMSZ), SharedLess),
+        "%aggr_smem_size" => SharedAtMost(clusters?.largest_shared),
+        "%dynamic_smem_size" => Bank(words.dynamic_shared),
+        _ if name.starts_with("%reserved_smem_offset") => return reserved_shared(name, target),
+        "%envreg" if index < 16 => Bank(words.envregs.plus(bytes)),
+        "%envreg" => Bank(words.late_envregs.plus(bytes)),
         _ => Fast(counter(name)?),
+    })
+}
+
+/// The system's part of shared memory. It is below that of the kernel if it is of constant size, else above.
+fn reserved_shared(name: &str, target: &Target) -> Option<Source> {
+    let (words, is_below) = (&target.launch, target.shared > 0);
+    Some(match name {
+        "%reserved_smem_offset_begin" if is_below => Number(0),
+        "%reserved_smem_offset_0" if is_below => Number(target.reserved_shared.into()),
+        "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" => SharedLess(words.system_shared?),
+        "%reserved_smem_offset_end" => Bank(words.reserved_shared_end),
+        "%reserved_smem_offset_1" => Bank(words.reserved_shared_1),
+        "%reserved_smem_offset_cap" if is_below => Number(target.shared.into()),
+        "%reserved_smem_offset_cap" => Slow(M::SR_SMEMSZ),
+        _ => return None,
     })
 }
 
@@ -135,7 +112,7 @@ impl Lower<'_, '_> {
     pub(crate) fn special_word(&mut self, operand: &Operand) -> Option<Value> {
         let Operand::Special { row, component } = operand else { return None };
         let name = ptx::sreg::TABLE[usize::from(*row)].name;
-        let source = source(name, usize::from(component.unwrap_or(0)), self.machine.sm)?;
+        let source = source(name, usize::from(component.unwrap_or(0)), self.machine)?;
         Some(self.word_from(source))
     }
 
@@ -179,10 +156,11 @@ impl Lower<'_, '_> {
                 let word = self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &args);
                 self.emit(Op::SGXT, &[M::U32], 1, &[word.into(), Arg::Imm(width)])
             }
-            Bank(offset) => self.bank0(1, None, offset),
-            Cluster(offset) => {
+            Bank(Word::At(offset)) => self.bank0(1, None, offset),
+            Bank(Word::BelowCluster(offset)) => {
                 let size = self.emit(Op::CS2R, &[M::_32], 1, &[Arg::Name(M::SR_CgaSize)]);
-                let back = self.emit(Op::IMAD, &[], 1, &[size.into(), Arg::Imm(-0xa0), Arg::Zero(File::R)]);
+                let stride = Arg::Imm(-i64::from(Word::BYTES_PER_BLOCK));
+                let back = self.emit(Op::IMAD, &[], 1, &[size.into(), stride, Arg::Zero(File::R)]);
                 self.bank0(1, Some(back), offset)
             }
             SharedLess(offset) => {
@@ -191,24 +169,24 @@ impl Lower<'_, '_> {
                 self.emit(Op::IADD3, &[], 1, &args)
             }
             SharedAtMost(other) => {
-                let (size, other) = (self.word_from(Slow(M::SR_SMEMSZ)), self.word_from(*other));
+                let (size, other) = (self.word_from(Slow(M::SR_SMEMSZ)), self.word_from(Bank(other)));
                 let args = [Arg::True(true), size.into(), other.into(), Arg::True(true)];
                 let less = self.emit_p(Op::ISETP, &[M::LT, M::U32, M::AND], &args);
                 self.emit(Op::SEL, &[], 1, &[size.into(), other.into(), less.into()])
             }
             ClusterId(block, reciprocal) => self.cluster_id(block, reciprocal),
-            PlaceInCluster(block, reciprocal, size) => {
+            RankInCluster(block, reciprocal, size) => {
                 let id = self.cluster_id(block, reciprocal);
-                let (size, block) = (self.word_from(*size), self.word_from(Slow(block)));
+                let (size, block) = (self.word_from(Bank(size)), self.word_from(Slow(block)));
                 let back = self.negate(&[id.into()]);
                 self.emit(Op::IMAD, &[], 1, &[size.into(), back[0], block.into()])
             }
         }
     }
 
-    fn cluster_id(&mut self, block: M, reciprocal: &Source) -> Value {
+    fn cluster_id(&mut self, block: M, reciprocal: Word) -> Value {
         let block = self.word_from(Slow(block));
-        let reciprocal = self.word_from(*reciprocal);
+        let reciprocal = self.word_from(Bank(reciprocal));
         let float = self.emit(Op::I2FP, &[M::F32, M::U32], 1, &[block.into()]);
         let product = self.emit(Op::FMUL, &[], 1, &[float.into(), reciprocal.into()]);
         self.emit(Op::F2I, &[M::U32, M::TRUNC, M::NTZ], 1, &[product.into()])
@@ -223,18 +201,10 @@ impl Lower<'_, '_> {
     /// A special register of 64 bits.
     pub(crate) fn special_wide(&mut self, operand: &Operand) -> Option<Value> {
         let Operand::Special { row, .. } = operand else { return None };
-        let sm = self.machine.sm;
+        let words = &self.machine.launch;
         let name = match ptx::sreg::TABLE[usize::from(*row)].name {
-            "%gridid" => return Some(self.bank0(2, None, if sm >= 100 { 0x140 } else { 0x30 })),
-            "%current_graph_exec" => {
-                let offset = match sm {
-                    75 => 0x120,
-                    0..90 => 0x130,
-                    90 => 0x190,
-                    _ => 0x2e8,
-                };
-                return Some(self.bank0(2, None, offset));
-            }
+            "%gridid" => return Some(self.bank0(2, None, words.gridid)),
+            "%current_graph_exec" => return Some(self.bank0(2, None, words.graph_exec)),
             "%clock64" => M::SR_CLOCKLO,
             "%globaltimer" => M::SR_GLOBALTIMERLO,
             name => counter(name)?,
@@ -249,7 +219,8 @@ impl Lower<'_, '_> {
         if ptx::sreg::TABLE.get(usize::from(row))?.name != "%is_explicit_cluster" {
             return None;
         }
-        let word = self.bank0(1, None, if self.machine.sm >= 100 { 0x36c } else { 0x140 });
+        let offset = self.machine.launch.clusters.as_ref()?.is_explicit;
+        let word = self.bank0(1, None, offset);
         let args = [Arg::True(true), word.into(), Arg::Imm(1), Arg::True(true)];
         Some(self.emit_p(Op::ISETP, &[M::EQ, M::AND], &args))
     }

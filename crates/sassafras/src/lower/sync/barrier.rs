@@ -7,6 +7,7 @@ use crate::lower::sync::collectives::{TRUTH, WORD};
 use ori::{Arg, Edge, File, Terminator};
 use ptx::Type;
 use sass::{M, Op};
+use targets::DeferBlocking;
 
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn barrier(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -21,11 +22,12 @@ impl<'a> Lower<'_, 'a> {
         // `bar` is `barrier.aligned`: all threads of the warp come together. Where they need not, ptxas has the same
         // code but for machines before sm_90, which then don't defer.
         let aligned = ins.flag("aligned") || name.starts_with("bar.") || name == "bar";
-        let defer: &[M] = match self.machine.sm {
-            75 => &[],
-            80..90 if !aligned => &[],
-            _ => &[M::DEFER_BLOCKING],
+        let defers = match self.machine.defer_blocking {
+            DeferBlocking::Never => false,
+            DeferBlocking::Aligned => aligned,
+            DeferBlocking::Always => true,
         };
+        let defer: &[M] = if defers { &[M::DEFER_BLOCKING] } else { &[] };
         if name.ends_with("arrive") {
             let operands = self.barrier_operands(ins, 0, Some(1))?;
             return self.arrive_at(aligned, &[M::ARV], &operands);
@@ -44,7 +46,7 @@ impl<'a> Lower<'_, 'a> {
     /// different places are gathered as ptxas does it; before sm_90, only those at the same place. (Where the warp is
     /// whole anyway, the pass `convergence` takes the wait away.)
     fn arrive_at(&mut self, aligned: bool, modifiers: &[M], operands: &[Arg]) -> Option<()> {
-        if aligned || self.machine.sm < 90 {
+        if aligned || !self.machine.collects_unaligned_warps {
             self.wait_for_warp();
             self.effect(Op::BAR, modifiers, &[], operands);
             return Some(());
@@ -64,7 +66,7 @@ impl<'a> Lower<'_, 'a> {
         let mut operands = self.barrier_operands(ins, 1, (last > 2).then_some(2))?;
         operands.push(predicate);
         let (file, modifiers) = (if counts { File::R } else { File::P }, [&[M::RED, op], defer].concat());
-        if aligned || self.machine.sm < 90 {
+        if aligned || !self.machine.collects_unaligned_warps {
             self.arrive_at(aligned, &modifiers, &operands)?;
             let result = self.kernel.code.value(file, 1);
             let results =

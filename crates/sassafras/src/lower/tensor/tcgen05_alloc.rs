@@ -270,7 +270,7 @@ impl<'a> Lower<'_, 'a> {
                 let symbol = self.linked(TCGEN05_PARTITION.0, Linked::Shared);
                 Arg::Address { symbol, addend: 0, half: Half::Low }
             }
-            false => Arg::Imm(self.machine.tensor_partition()),
+            false => Arg::Imm(self.machine.tensor_partition().into()),
         };
         smallvec![self.shared_place(offset).into()]
     }

@@ -36,6 +36,7 @@ impl Combine<'_> {
     /// What is known of the bits of a word.
     pub(super) fn word_of(&self, arg: &Arg) -> known_bits::Word {
         let zeros = |value| self.multiples.get(&value).copied().unwrap_or(0);
-        known_bits::Words { define: &|value| self.define(value), zeros: &zeros }.of(arg)
+        let depth = self.tuning.known_bits_depth;
+        known_bits::Words { define: &|value| self.define(value), zeros: &zeros, depth }.of(arg)
     }
 }

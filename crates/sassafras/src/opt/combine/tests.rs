@@ -461,6 +461,7 @@ pub(crate) fn keep_meaning(
             registers: crate::module::launch_bounds::MOST,
             occupancy: None,
             enough: None,
+            tuning: Tuning::default(),
             fuel: Fuel::new(None),
         };
         pass(&mut after, &mut context).expect("a program");

@@ -44,7 +44,7 @@ pub fn run(
             }
             let uniform = *uniform_values.entry(value).or_insert_with(|| {
                 let uniform = function.value(File::UR, 1);
-                let load = if machine.sm < 100 { Name::ULDC } else { Name::LDCU };
+                let load = machine.uniform_constant_load();
                 let data = InstData::new(Op::Machine(load), &[uniform], &[word]);
                 let load = function.insts.push(data);
                 function.blocks[convergent_loop.preheader].insts.push(load);

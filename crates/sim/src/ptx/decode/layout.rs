@@ -204,9 +204,9 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Bytes of shared memory that the system keeps: from sm_90 on a kilobyte.
+/// Bytes of shared memory that the system keeps.
 pub fn reserved_shared(module: &Module) -> u32 {
-    if module.target.sm() >= 90 { 1024 } else { 0 }
+    module.target.row().map_or(0, |target| target.shared)
 }
 
 /// The blocks of a cluster that a kernel asks for.
