@@ -1,39 +1,41 @@
-//! Zones: blocks between which uniform registers keep what is in them.
+//! Convergent loops: blocks between which uniform registers keep their values.
 //!
-//! They belong to the warp, not to a thread: where threads have parted, those on one side write over what those on the
-//! other still need. A zone is a loop and the block before it, if
+//! Uniform registers belong to the warp, not to a thread: in divergent control flow the threads of one path overwrite
+//! what those of the other still need. A convergent loop is a natural loop with its preheader where
 //!
-//! * the threads of a warp that come there run all of it together, up to the last of them that leaves or exits;
-//! * those that went elsewhere for good write no uniform registers there;
-//! * nothing runs between the block before and the loop.
+//! * the threads of a warp that enter run all of it converged, up to the last of them that leaves or exits;
+//! * threads that diverged before and never reconverge write no uniform registers;
+//! * nothing runs between the preheader and the loop.
 //!
-//! So a word that a thread has in the block before is what `R2UR` gives all through the loop, and a uniform register
-//! that is written in the zone holds up to where it is read in the zone, whatever the rest of the function does.
+//! So `R2UR` of a word that a thread has in the preheader gives the same all through the loop, and a uniform register
+//! that is written in it stays valid for every read in it, whatever the rest of the function does. Cost: linear in the
+//! loops, and for each divergent branch without reconvergence in the blocks that it reaches.
 
 use ori::divergence::region;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Divergence, File, Function, Terminator};
+use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Terminator};
 
 pub struct Zone {
-    /// The only way into the loop.
+    /// The preheader: the only block that enters the loop.
     pub before: Block,
     /// By block: is it in the loop?
     pub inside: Vec<bool>,
 }
 
-/// The zones of a function: of loops in each other, the outermost that is one.
+/// The convergent loops of a function: of nested loops, the outermost that is one.
 pub fn zones(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
-    let apart = apart(function, cfg, divergence);
-    let together = |b: Block| !divergence.is_parted(b) && !apart[b.index()];
-    for header in cfg.headers() {
-        if zones.iter().any(|z| z.inside[header.index()]) {
-            continue;
-        }
-        let Some(before) = before(function, cfg, header) else { continue };
-        if together(before) && cfg.natural_loop(header).all(together) {
+    if cfg.headers().next().is_none() {
+        return zones;
+    }
+    let overlapped = apart(function, cfg, divergence);
+    let convergent = |b: &Block| !divergence.is_divergent(*b) && !overlapped[b.index()];
+    for (_, l) in LoopForest::new(cfg).iter() {
+        let is_nested = zones.iter().any(|z| z.inside[l.header.index()]);
+        let Some(before) = l.preheader.filter(|b| !is_nested && convergent(b)) else { continue };
+        if l.blocks.iter().all(convergent) {
             let mut inside = vec![false; function.blocks.len()];
-            cfg.natural_loop(header).for_each(|b| inside[b.index()] = true);
+            l.blocks.iter().for_each(|b| inside[b.index()] = true);
             zones.push(Zone { before, inside });
         }
     }
@@ -46,15 +48,13 @@ impl Zone {
     }
 }
 
-/// The block from which alone a loop is come to, and which leads nowhere else.
-pub fn before(function: &Function, cfg: &Cfg, header: Block) -> Option<Block> {
-    let mut outside = cfg.preds[header.index()].iter().filter(|p| !cfg.dominates(header, **p));
-    let (before, None) = (*outside.next()?, outside.next()) else { return None };
-    matches!(function.blocks[before].end, Terminator::Jump(_)).then_some(before)
+/// The preheader of a loop: the only predecessor of the header from outside, which has no other successor.
+pub fn before(_: &Function, cfg: &Cfg, header: Block) -> Option<Block> {
+    ori::loops::preheader(cfg, header)
 }
 
-/// The blocks that some threads of a warp run while others, whom they don't meet again, run what writes uniform
-/// registers, too.
+/// The blocks that some threads of a warp run while others, which never reconverge with them, run blocks that write
+/// uniform registers too.
 pub fn apart(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
     let mut apart = vec![false; function.blocks.len()];
     for &branch in &cfg.order {
