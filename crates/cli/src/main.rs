@@ -10,6 +10,7 @@ mod inspect;
 mod jobs;
 mod listing;
 mod log;
+mod opt;
 mod options;
 mod run;
 mod statistics;

@@ -1,7 +1,7 @@
 //! The commands beside compiling: each is a row. What one prints goes to stdout; why it can't goes to stderr.
 
 use crate::log::FAILED;
-use crate::{disasm, inspect, options, run, verify};
+use crate::{disasm, inspect, opt, options, run, verify};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -54,6 +54,12 @@ const TOOLS: &[Tool] = &[
         about: "run kernels of a PTX file or a cubin, without a GPU",
         usage: run::USAGE,
         run: run::run,
+    },
+    Tool {
+        name: "opt",
+        about: "run passes on IR text",
+        usage: opt::USAGE,
+        run: |w| opt::opt(w).map(Answer::from),
     },
     Tool {
         name: "help",

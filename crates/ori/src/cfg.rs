@@ -1,6 +1,9 @@
-//! Control flow: predecessors, reverse post-order, dominators and post-dominators.
+//! The control-flow graph: predecessors, reverse post-order, dominators, post-dominators, natural loops.
 //!
-//! Computed on demand from a function; a change of its edges makes it stale.
+//! Dominators and post-dominators are found by iteration over the reverse post-order (Cooper, Harvey, Kennedy, "A Simple,
+//! Fast Dominance Algorithm"). Dominance queries are constant time: the dominator tree is numbered in pre-order, and a
+//! block dominates a range of numbers. Post-dominators and the numbering are computed on first use. A change of the
+//! function's edges makes a `Cfg` stale.
 
 use crate::entity::{Block, Entity};
 use crate::function::Function;
@@ -17,12 +20,12 @@ pub struct Cfg {
     pub succs: Vec<Blocks>,
     /// Reachable blocks in reverse post-order; the entry is first.
     pub order: Vec<Block>,
-    /// Where each block stands there; nowhere is behind all others.
-    place: Vec<usize>,
+    /// The index of each block in `order`; `usize::MAX` where it is unreachable.
+    rpo_index: Vec<usize>,
     idom: Vec<Option<Block>>,
-    /// Numbers of the blocks that each dominates, itself the first, once somebody asks: none where it is never reached.
-    below: OnceLock<Vec<Range<u32>>>,
-    /// Immediate post-dominators, once somebody asks; `None` is the end of the program.
+    /// Pre-order numbers of the blocks that each dominates, itself first; empty where it is unreachable.
+    dominated: OnceLock<Vec<Range<u32>>>,
+    /// Immediate post-dominators; `None` is the end of the program.
     ipdom: OnceLock<Vec<Option<Block>>>,
 }
 
@@ -41,9 +44,10 @@ impl Cfg {
                 preds[s.index()].push(b);
             }
         }
-        let place = places(n, &order);
-        let idom = dominators(&place, &order, &preds);
-        Cfg { preds, succs, order, place, idom, below: OnceLock::new(), ipdom: OnceLock::new() }
+        let rpo_index = indices(n, &order);
+        let idom = dominators(&rpo_index, &order, &preds);
+        let (dominated, ipdom) = (OnceLock::new(), OnceLock::new());
+        Cfg { preds, succs, order, rpo_index, idom, dominated, ipdom }
     }
 
     pub fn idom(&self, block: Block) -> Option<Block> {
@@ -63,7 +67,7 @@ impl Cfg {
     }
 
     /// The blocks that can be reached from the successors of `from` without passing `to`. `from` itself is among
-    /// them only if it lies on a cycle of them.
+    /// them only if it is on a cycle of them.
     pub fn reachable_from(&self, from: Block, to: Option<Block>) -> Vec<Block> {
         let mut seen = vec![false; self.succs.len()];
         let mut reached = Vec::new();
@@ -77,12 +81,12 @@ impl Cfg {
         reached
     }
 
-    /// By block: does a way lead from it to one of `tails` without passing `header`? With the blocks that go back to a
-    /// header as tails, that is the loop, header included.
-    pub fn leading_to(&self, header: Block, tails: &[Block]) -> Vec<bool> {
+    /// By block: does a path lead from it to one of `latches` without passing `header`? For the latches of a header,
+    /// that is the natural loop, header included.
+    pub fn leading_to(&self, header: Block, latches: &[Block]) -> Vec<bool> {
         let mut inside = vec![false; self.succs.len()];
         inside[header.index()] = true;
-        let mut work = tails.to_vec();
+        let mut work = latches.to_vec();
         while let Some(block) = work.pop() {
             if !std::mem::replace(&mut inside[block.index()], true) {
                 work.extend(&self.preds[block.index()]);
@@ -97,7 +101,7 @@ impl Cfg {
         self.order.iter().copied().filter(move |b| self.preds[b.index()].iter().any(|p| is_latch(*b, p)))
     }
 
-    /// The blocks of the loop that a block is the header of; none if it isn't.
+    /// The blocks of the natural loop of a header; none if the block is no header.
     pub fn natural_loop(&self, header: Block) -> impl Iterator<Item = Block> {
         let latches: Vec<Block> =
             self.preds[header.index()].iter().copied().filter(|p| self.dominates(header, *p)).collect();
@@ -105,7 +109,7 @@ impl Cfg {
         (0..inside.len()).filter(move |i| inside[*i]).map(Block::new)
     }
 
-    /// How many loops each block lies in.
+    /// The loop nesting depth of each block.
     pub fn loop_depths(&self) -> Vec<u32> {
         let mut depths = vec![0; self.succs.len()];
         for header in self.headers() {
@@ -114,29 +118,29 @@ impl Cfg {
         depths
     }
 
-    /// The last block that every way to both passes.
+    /// The nearest common dominator.
     pub fn common_dominator(&self, a: Block, b: Block) -> Block {
         match a == b || self.reachable(a) && self.reachable(b) {
-            true => meet(&self.idom, &self.place, a, b),
+            true => intersect(&self.idom, &self.rpo_index, a, b),
             false => Function::ENTRY,
         }
     }
 
-    /// Does every way from the entry to `b` pass `a`?
+    /// Does every path from the entry to `b` pass `a`?
     pub fn dominates(&self, a: Block, b: Block) -> bool {
-        let below = self.below.get_or_init(|| below(&self.order, &self.idom));
-        a == b || below[a.index()].contains(&below[b.index()].start)
+        let dominated = self.dominated.get_or_init(|| dominated_ranges(&self.order, &self.idom));
+        a == b || dominated[a.index()].contains(&dominated[b.index()].start)
     }
 
-    /// Does every way from `b` to the end pass `a`?
+    /// Does every path from `b` to the end pass `a`?
     pub fn post_dominates(&self, a: Block, b: Block) -> bool {
         let up = |b: &Block| self.ipdom(*b);
         std::iter::successors(Some(b), up).any(|b| b == a)
     }
 }
 
-/// Numbers blocks in such a way that those which a block dominates follow it; what an order doesn't have gets none.
-fn below(order: &[Block], idom: &[Option<Block>]) -> Vec<Range<u32>> {
+/// Numbers the dominator tree in pre-order: the blocks that each dominates are a range. Unreachable blocks get none.
+fn dominated_ranges(order: &[Block], idom: &[Option<Block>]) -> Vec<Range<u32>> {
     let mut sizes = vec![0; idom.len()];
     for b in order.iter().rev() {
         sizes[b.index()] += 1;
@@ -144,9 +148,9 @@ fn below(order: &[Block], idom: &[Option<Block>]) -> Vec<Range<u32>> {
             sizes[up.index()] += sizes[b.index()];
         }
     }
-    // Where the next number that a block has to give away comes from: dominators stand first.
+    // The next free number in the range of each block; dominators come first in the order.
     let mut next = vec![0; idom.len()];
-    let mut below = vec![u32::MAX..u32::MAX; idom.len()];
+    let mut ranges = vec![u32::MAX..u32::MAX; idom.len()];
     for b in order {
         let mut first = 0;
         if let Some(up) = idom[b.index()] {
@@ -154,16 +158,16 @@ fn below(order: &[Block], idom: &[Option<Block>]) -> Vec<Range<u32>> {
             next[up.index()] += sizes[b.index()];
         }
         next[b.index()] = first + 1;
-        below[b.index()] = first..first + sizes[b.index()];
+        ranges[b.index()] = first..first + sizes[b.index()];
     }
-    below
+    ranges
 }
 
-/// Where each block stands in an order.
-fn places(n: usize, order: &[Block]) -> Vec<usize> {
-    let mut place = vec![usize::MAX; n];
-    order.iter().enumerate().for_each(|(i, b)| place[b.index()] = i);
-    place
+/// The index of each block in an order.
+fn indices(n: usize, order: &[Block]) -> Vec<usize> {
+    let mut index = vec![usize::MAX; n];
+    order.iter().enumerate().for_each(|(i, b)| index[b.index()] = i);
+    index
 }
 
 fn reverse_post_order(n: usize, roots: &[Block], succs: &[Blocks]) -> Vec<Block> {
@@ -194,18 +198,18 @@ fn reverse_post_order(n: usize, roots: &[Block], succs: &[Blocks]) -> Vec<Block>
 }
 
 /// Immediate dominators by iteration over the order (Cooper, Harvey, Kennedy).
-fn dominators(place: &[usize], order: &[Block], preds: &[Blocks]) -> Vec<Option<Block>> {
-    let mut idom: Vec<Option<Block>> = vec![None; place.len()];
+fn dominators(rpo_index: &[usize], order: &[Block], preds: &[Blocks]) -> Vec<Option<Block>> {
+    let mut idom: Vec<Option<Block>> = vec![None; rpo_index.len()];
     let mut changed = true;
     while changed {
         changed = false;
         for &b in order.iter().skip(1) {
             let mut new: Option<Block> = None;
             for &p in &preds[b.index()] {
-                if place[p.index()] == usize::MAX || (p != order[0] && idom[p.index()].is_none()) {
+                if rpo_index[p.index()] == usize::MAX || (p != order[0] && idom[p.index()].is_none()) {
                     continue;
                 }
-                new = Some(new.map_or(p, |q| meet(&idom, place, p, q)));
+                new = Some(new.map_or(p, |q| intersect(&idom, rpo_index, p, q)));
             }
             if new.is_some() && new != idom[b.index()] {
                 idom[b.index()] = new;
@@ -216,9 +220,9 @@ fn dominators(place: &[usize], order: &[Block], preds: &[Blocks]) -> Vec<Option<
     idom
 }
 
-fn meet(idom: &[Option<Block>], place: &[usize], mut a: Block, mut b: Block) -> Block {
+fn intersect(idom: &[Option<Block>], rpo_index: &[usize], mut a: Block, mut b: Block) -> Block {
     while a != b {
-        let (later, other) = if place[a.index()] > place[b.index()] { (a, b) } else { (b, a) };
+        let (later, other) = if rpo_index[a.index()] > rpo_index[b.index()] { (a, b) } else { (b, a) };
         match idom[later.index()] {
             Some(up) => (a, b) = (up, other),
             None => return other,
@@ -227,8 +231,8 @@ fn meet(idom: &[Option<Block>], place: &[usize], mut a: Block, mut b: Block) -> 
     a
 }
 
-/// Post-dominators are dominators of the reversed graph, whose root is a node of its own: every block that
-/// exits leads to it, and so does one block of every endless loop.
+/// Post-dominators are dominators of the reversed graph with a virtual exit node as root: its predecessors are the
+/// blocks that exit, and one block of every infinite loop.
 fn post_dominators(n: usize, order: &[Block], succs: &[Blocks], preds: &[Blocks]) -> Vec<Option<Block>> {
     let end = Block::new(n);
     let mut ends: Vec<Block> = order.iter().copied().filter(|b| succs[b.index()].is_empty()).collect();
@@ -252,18 +256,18 @@ fn post_dominators(n: usize, order: &[Block], succs: &[Blocks], preds: &[Blocks]
     for b in ends {
         forward[b.index()].push(end);
     }
-    let mut ipdom = dominators(&places(n + 1, &reverse_order), &reverse_order, &forward);
+    let mut ipdom = dominators(&indices(n + 1, &reverse_order), &reverse_order, &forward);
     ipdom.truncate(n);
     ipdom.into_iter().map(|b| b.filter(|b| *b != end)).collect()
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::function::{Edge, File, Terminator};
 
-    /// A function whose blocks lead to the given ones.
-    fn graph(edges: &[&[u32]]) -> Function {
+    /// A function whose blocks have the given successors.
+    pub fn graph(edges: &[&[u32]]) -> Function {
         let mut f = Function::new("t");
         for _ in edges {
             f.block();
@@ -286,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn diamond_and_loop() {
+    fn dominators_of_diamond_in_loop() {
         // 0 -> 1 -> {2, 3} -> 4 -> {1, 5}
         let cfg = Cfg::new(&graph(&[&[1], &[2, 3], &[4], &[4], &[1, 5], &[]]));
         assert_eq!(cfg.idom(Block(4)), Some(Block(1)));
@@ -299,21 +303,21 @@ mod tests {
     }
 
     #[test]
-    fn nothing_dominates_what_is_never_reached() {
+    fn unreachable_blocks_are_not_dominated() {
         let cfg = Cfg::new(&graph(&[&[1], &[], &[3], &[1]]));
-        let (never, nor) = (Block(2), Block(3));
+        let (dead, other) = (Block(2), Block(3));
         assert!(
-            !cfg.dominates(Block(0), never) && !cfg.dominates(never, Block(1)) && !cfg.dominates(never, nor)
+            !cfg.dominates(Block(0), dead) && !cfg.dominates(dead, Block(1)) && !cfg.dominates(dead, other)
         );
-        assert!(cfg.dominates(never, never) && cfg.common_dominator(never, never) == never);
+        assert!(cfg.dominates(dead, dead) && cfg.common_dominator(dead, dead) == dead);
         assert_eq!(
-            (cfg.common_dominator(Block(1), never), cfg.common_dominator(never, nor)),
+            (cfg.common_dominator(Block(1), dead), cfg.common_dominator(dead, other)),
             (Block(0), Block(0))
         );
     }
 
     #[test]
-    fn endless_loop_has_post_dominators() {
+    fn infinite_loop_has_post_dominators() {
         let cfg = Cfg::new(&graph(&[&[1, 2], &[1], &[]]));
         assert_eq!(cfg.ipdom(Block(0)), None);
         assert_eq!(cfg.order.len(), 3);

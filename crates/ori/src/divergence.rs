@@ -1,16 +1,20 @@
-//! Divergence: which values may differ between the threads of a warp, and which blocks may be run by a part of it.
+//! Divergence analysis: which values may differ between the threads of a warp, and which blocks are divergent.
 //!
 //! A value is *uniform* if all threads that can read it read the same bits, also those that left a loop in different
-//! iterations. A block is *parted* if its threads may arrive in several groups. Both are found together, from the
-//! optimistic side: everything is uniform until a reason against it shows up.
+//! iterations; else it varies. A block is *divergent* if the threads of a warp may run it in several groups. Both are
+//! found together as an optimistic fixed point (compare Sampaio et al., "Divergence Analysis", TOPLAS 2013): everything
+//! is uniform until there is a reason against it.
 //!
-//! * A pure operation of uniform values is uniform. Special registers that name the thread are not.
-//! * What is read from memory is uniform if the address is, and the whole warp reads at once: in blocks that are not
-//!   parted. The same goes for what a warp finds out together (votes, reductions).
-//! * A branch on a value that varies parts the blocks up to where its threads meet again, its region's end. The
-//!   parameters of these blocks and of the end vary: they tell from where a thread came, and when.
-//! * Nothing is known of how threads come back from a call, or from a loop in which they let each other pass
-//!   (`YIELD`), or from sleep: all that follows is parted. A device function may have been called by a part of the warp.
+//! * A pure operation of uniform values is uniform (data dependence). Special registers that name the thread are not.
+//! * A load is uniform if its address is, and the whole warp reads at once: in blocks that are not divergent. The same
+//!   holds for votes and reductions of the warp.
+//! * A branch on a varying value makes the blocks of its region, up to the point of reconvergence, divergent. The
+//!   parameters of these blocks and of the region's end vary (sync dependence): they tell from which predecessor a
+//!   thread came, and in which iteration.
+//! * Threads need not be converged after a call, a loop with `YIELD`, or a sleep: all that follows is divergent. A
+//!   device function may have been called by part of the warp.
+//!
+//! Cost: the number of iterations is bounded by the divergent branches; each is linear in the function.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, Value};
@@ -20,10 +24,10 @@ use sass::{Class, M};
 
 pub struct Divergence {
     varying: ValueSet,
-    parted: Vec<bool>,
-    /// Blocks whose parameters vary, whatever they are given.
+    divergent: Vec<bool>,
+    /// Blocks whose parameters vary, whatever their arguments are.
     joins: Vec<bool>,
-    /// Where the threads of branches that vary part and meet: each region once, in the order of its first branch.
+    /// The regions of varying branches, from divergence to reconvergence: each once, in the order of its first branch.
     pub regions: Vec<(Block, Block)>,
 }
 
@@ -32,13 +36,13 @@ impl Divergence {
         let blocks = function.blocks.len();
         let mut all = Divergence {
             varying: ValueSet::new(function.values.len()),
-            parted: vec![false; blocks],
+            divergent: vec![false; blocks],
             joins: vec![false; blocks],
             regions: Vec::new(),
         };
-        all.part_what_follows(function, cfg);
+        all.mark_unconverged(function, cfg);
         let mut seen = vec![false; blocks];
-        while all.round(function, cfg, &mut seen) {}
+        while all.propagate(function, cfg, &mut seen) {}
         all
     }
 
@@ -47,31 +51,31 @@ impl Divergence {
         self.varying.contains(value)
     }
 
-    /// May the threads of a warp run the block one group after the other?
-    pub fn is_parted(&self, block: Block) -> bool {
-        self.parted[block.index()]
+    /// May the threads of a warp run the block in several groups, one after the other?
+    pub fn is_divergent(&self, block: Block) -> bool {
+        self.divergent[block.index()]
     }
 
-    /// Everything that may run behind something after which threads need not be together.
-    fn part_what_follows(&mut self, function: &Function, cfg: &Cfg) {
-        let parts = |data: &InstData| match data.op {
+    /// Blocks that may run after an instruction that leaves the warp unconverged are divergent.
+    fn mark_unconverged(&mut self, function: &Function, cfg: &Cfg) {
+        let diverges = |data: &InstData| match data.op {
             Op::Pseudo(op) => matches!(op, Pseudo::Call | Pseudo::Entry),
             Op::Machine(op) => matches!(op, sass::Op::YIELD | sass::Op::NANOSLEEP),
         };
         let returns = |b: &Block| matches!(function.blocks[*b].end, Terminator::Return);
         if cfg.order.iter().any(returns) {
-            self.parted.fill(true);
+            self.divergent.fill(true);
         }
         for &block in &cfg.order {
-            if function.blocks[block].insts.iter().any(|i| parts(&function.insts[*i])) {
+            if function.blocks[block].insts.iter().any(|i| diverges(&function.insts[*i])) {
                 let rest = cfg.reachable_from(block, None);
-                std::iter::once(block).chain(rest).for_each(|b| self.parted[b.index()] = true);
+                std::iter::once(block).chain(rest).for_each(|b| self.divergent[b.index()] = true);
             }
         }
     }
 
-    /// Looks at everything once; did that find something new? `seen` are the branches whose region is known.
-    fn round(&mut self, function: &Function, cfg: &Cfg, seen: &mut [bool]) -> bool {
+    /// Visits every block once; did that find something new? `seen` are the branches whose region is known.
+    fn propagate(&mut self, function: &Function, cfg: &Cfg, seen: &mut [bool]) -> bool {
         let mut changed = false;
         for &block in &cfg.order {
             let data = &function.blocks[block];
@@ -93,7 +97,7 @@ impl Divergence {
                 && self.varies(predicate)
                 && !std::mem::replace(&mut seen[block.index()], true)
             {
-                self.part(cfg, block);
+                self.diverge(cfg, block);
                 changed = true;
             }
         }
@@ -107,8 +111,8 @@ impl Divergence {
     }
 
     fn is_varying(&self, data: &InstData, block: Block) -> bool {
-        let together = !self.is_parted(block);
-        data.uses().any(|v| self.varies(v)) && !(together && gathers(data))
+        let converged = !self.is_divergent(block);
+        data.uses().any(|v| self.varies(v)) && !(converged && is_warp_wide(data))
             || data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }))
             || match data.op {
                 Op::Pseudo(op) => {
@@ -116,21 +120,21 @@ impl Divergence {
                 }
                 Op::Machine(op) => match source(op, data) {
                     Source::Arguments => false,
-                    Source::Warp => !together,
+                    Source::Warp => !converged,
                     Source::Thread => true,
                 },
             }
     }
 
-    /// The threads of a branch go different ways.
-    fn part(&mut self, cfg: &Cfg, branch: Block) {
+    /// The threads of a branch take different edges.
+    fn diverge(&mut self, cfg: &Cfg, branch: Block) {
         let region = region(cfg, branch);
-        let apart: Vec<Block> = match region {
+        let blocks: Vec<Block> = match region {
             Some((_, to)) => cfg.reachable_from(branch, Some(to)),
-            None => never_together(cfg, branch),
+            None => never_reconverging(cfg, branch),
         };
-        for block in &apart {
-            self.parted[block.index()] = true;
+        for block in &blocks {
+            self.divergent[block.index()] = true;
             self.joins[block.index()] = true;
         }
         if let Some(region) = region {
@@ -142,11 +146,11 @@ impl Divergence {
     }
 }
 
-/// What decides about the results of an operation.
+/// What the results of an operation depend on.
 enum Source {
-    /// Nothing but its arguments.
+    /// Its arguments only.
     Arguments,
-    /// The moment, too: the same for all threads that run it at once.
+    /// The time too: the same for all threads that run it at once.
     Warp,
     /// The thread.
     Thread,
@@ -157,12 +161,12 @@ fn source(op: sass::Op, data: &InstData) -> Source {
     match op {
         LDC | ULDC | LDCU | BSSY => Source::Arguments,
         S2R | S2UR | CS2R => match data.args.first() {
-            Some(Arg::Name(name)) if names_the_block(*name) => Source::Arguments,
+            Some(Arg::Name(name)) if is_block_wide(*name) => Source::Arguments,
             _ => Source::Thread,
         },
         // Not LD: the same generic address may be in each thread's own local memory.
         LDG | LDS | VOTE | VOTEU | REDUX => Source::Warp,
-        R2UR if tells_apart(data) => Source::Thread,
+        R2UR if finds_differences(data) => Source::Thread,
         R2UR => Source::Warp,
         // A look at a barrier; one that arrives there gets a state of its own.
         SYNCS if data.modifiers.contains(&M::PHASECHK) => Source::Warp,
@@ -176,30 +180,30 @@ fn source(op: sass::Op, data: &InstData) -> Source {
     }
 }
 
-/// Is the result the same for all threads that run it at once, even if the arguments are not?
-fn gathers(data: &InstData) -> bool {
+/// Is the result the same for all threads that run it at once, even if the arguments vary?
+fn is_warp_wide(data: &InstData) -> bool {
     use sass::Op::{R2UR, REDUX, VOTE, VOTEU};
-    matches!(data.op, Op::Machine(VOTE | VOTEU | REDUX | R2UR)) && !tells_apart(data)
+    matches!(data.op, Op::Machine(VOTE | VOTEU | REDUX | R2UR)) && !finds_differences(data)
 }
 
-/// Does an `R2UR` also say which threads have another word than the one that it took?
-fn tells_apart(data: &InstData) -> bool {
+/// Does an `R2UR` also give a predicate of the threads that have another word than the one it took?
+fn finds_differences(data: &InstData) -> bool {
     data.results.len() > 1
 }
 
 /// Special registers that are the same for all threads of a block; `SRZ` is zero.
-fn names_the_block(name: M) -> bool {
+fn is_block_wide(name: M) -> bool {
     matches!(name, M::SRZ | M::SR_CTAID_X | M::SR_CTAID_Y | M::SR_CTAID_Z | M::SR_CgaCtaId | M::SR_CgaSize)
 }
 
-/// The region of a divergent branch: a block `from`, which dominates it, and its end `to`, where the threads meet.
-/// `None` if they don't meet before the end of the program.
+/// The region of a divergent branch: a block `from`, which dominates it, and its end `to`, where the threads
+/// reconverge. `None` if they don't before the end of the program.
 ///
 /// 1. `to` post-dominates `from`, so that every thread that enters also arrives (or exits);
 /// 2. every block of the region is dominated by `from`, so that no thread arrives without having entered;
 /// 3. `from` cannot be reached again inside the region, so that no thread enters twice before it arrives;
-/// 4. nor can the region from `to` but through `from`, so that no thread arrives twice. (A loop that is entered in the
-///    middle has such places.)
+/// 4. nor can the region from `to` but through `from`, so that no thread arrives twice. (Irreducible
+///    loops have such blocks.)
 ///
 /// Starting at the branch and its immediate post-dominator, `from` climbs to its dominator and `to` to its
 /// post-dominator until all of them hold.
@@ -213,8 +217,8 @@ pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
         }
         let inside = cfg.reachable_from(from, Some(to));
         let entered_twice = inside.contains(&from);
-        let side_door = inside.iter().any(|b| !cfg.dominates(from, *b));
-        if entered_twice || side_door {
+        let side_entry = inside.iter().any(|b| !cfg.dominates(from, *b));
+        if entered_twice || side_entry {
             from = cfg.idom(from)?;
             continue;
         }
@@ -227,9 +231,9 @@ pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
     }
 }
 
-/// The blocks that threads of a branch without region reach in groups. If the sides share nothing but blocks in which
-/// the program ends, each side stays together: the others are gone.
-fn never_together(cfg: &Cfg, branch: Block) -> Vec<Block> {
+/// The blocks that the threads of a branch without a region run in groups. If its sides share only blocks that end the
+/// program, each side is converged: the other threads have left.
+fn never_reconverging(cfg: &Cfg, branch: Block) -> Vec<Block> {
     let sides: Vec<Vec<Block>> = cfg.succs[branch.index()]
         .iter()
         .map(|side| {

@@ -46,6 +46,8 @@ entity! {
     Inst "i"
     /// A basic block.
     Block "b"
+    /// A natural loop.
+    LoopId "l"
 }
 
 /// A vector indexed by entities, which are handed out by [`Map::push`].

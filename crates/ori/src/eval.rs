@@ -1,7 +1,7 @@
 //! What an operation computes: the one semantics, on the bits of its arguments.
 //!
 //! Constant folding, rewrite tests and the simulator call this. An operation, or a form of it, without a row
-//! here has no meaning to the compiler and is never folded: [`eval`] gives `None` for a modifier, an argument
+//! here has no semantics in the compiler and is never folded: [`eval`] gives `None` for a modifier, an argument
 //! or an operand suffix that it doesn't know, and never leaves one out.
 //!
 //! * Arguments are the operation's source operands in the order of the machine's text, one [`Arg`] each, 64-bit
@@ -10,7 +10,7 @@
 //! * The result has the words of the one register result and the predicate results, in order. Predicates
 //!   whose meaning isn't known are missing.
 //! * `P2R` and `R2P` take the seven predicates as bits of a word, first; `R2P` gives such a word.
-//! * Uniform operations mean what their twins mean.
+//! * A uniform operation means the same as its counterpart on general registers.
 //!
 //! The meaning of an operation comes from the PTX instruction that ptxas translates to it; where PTX leaves the
 //! machine's freedom open, the line says *unverified*.
@@ -31,7 +31,7 @@ pub struct Arg {
     pub negated: bool,
     /// `|x|`
     pub absolute: bool,
-    /// What is printed behind the register: `H0_H0`, `B1`, …
+    /// The suffix of the register in the machine's text: `H0_H0`, `B1`, …
     pub part: M,
 }
 
@@ -121,7 +121,7 @@ pub fn eval(op: Op, modifiers: &[M], args: &[Arg]) -> Option<Results> {
     Meaning::of(op)?.eval(modifiers, args)
 }
 
-/// What an operation computes, looked up: for those who ask again and again.
+/// The semantics of an operation, looked up once for many evaluations.
 #[derive(Clone, Copy, Debug)]
 pub struct Meaning(Function);
 
@@ -130,7 +130,7 @@ type Function = fn(&mut Call) -> Option<Results>;
 impl Meaning {
     /// `None` where no form of the operation has a meaning.
     pub fn of(op: Op) -> Option<Meaning> {
-        meaning(twin(op)).map(Meaning)
+        meaning(vector_counterpart(op)).map(Meaning)
     }
 
     #[inline]
@@ -207,12 +207,12 @@ impl<'a> Modifiers<'a> {
 
     /// Is it there, once more than it was asked for?
     fn take(&mut self, modifier: M) -> bool {
-        let place =
+        let index =
             self.list.iter().enumerate().position(|(i, m)| *m == modifier && self.taken >> i & 1 == 0);
-        if let Some(i) = place {
+        if let Some(i) = index {
             self.taken |= 1 << i;
         }
-        place.is_some()
+        index.is_some()
     }
 
     fn all_taken(&self) -> bool {
@@ -233,8 +233,8 @@ fn combine(call: &mut Call, holds: bool, predicate: bool) -> Option<[bool; 2]> {
     Some([boolean(holds, predicate), boolean(!holds, predicate)])
 }
 
-/// The operation on ordinary registers that a uniform one is like.
-fn twin(op: Op) -> Op {
+/// The operation on general registers that a uniform one computes.
+fn vector_counterpart(op: Op) -> Op {
     match op {
         Op::UBMSK => Op::BMSK,
         Op::UBREV => Op::BREV,

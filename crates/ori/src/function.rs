@@ -1,9 +1,9 @@
-//! Functions: blocks of instructions on values.
+//! Functions in SSA form: blocks of instructions on values.
 //!
 //! * A value has a register file and a number of words, and is defined once: by an instruction, or as a
-//!   parameter of a block (blocks have parameters in place of phis).
-//! * A guarded instruction that defines values names the values that it keeps when the guard is false.
-//! * A block ends in a terminator; control flow stands nowhere else. Convergence barriers are instructions
+//!   parameter of a block (block parameters take the role of phis).
+//! * A guarded instruction names for each result the value that it has when the guard is false (its else value).
+//! * A block ends in a terminator; control flow is nowhere else. Convergence barriers are instructions
 //!   (`BSSY`, `BSYNC`) on values of file B.
 
 use crate::entity::{Block, Entity, Inst, Map, Value};
@@ -34,26 +34,26 @@ pub enum Op {
     Pseudo(Pseudo),
 }
 
-/// Operations that only the compiler knows; register allocation turns them into moves or nothing.
+/// Operations of the compiler without a machine form; register allocation turns them into moves or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pseudo {
-    /// One result with the words of all arguments, side by side.
+    /// One result: the concatenated words of all arguments.
     Pack,
-    /// Results that share out the words of the argument, in order.
+    /// Results that are the words of the argument, in order.
     Unpack,
     /// A result like the argument.
     Copy,
     /// A result with any bits.
     Undef,
-    /// Results like the first arguments, in the same registers, once these are no longer in flight: what waits for
-    /// asynchronous products stands before it. Further arguments are what the products read until then.
+    /// Results equal to the first arguments, in the same registers, once no wgmma is outstanding on these: the wait
+    /// comes before it. Further arguments are operands that the wgmma reads until then.
     Landed,
-    /// What a device function gets from its caller, in the registers of [`Function::fixed`].
+    /// The parameters of a device function, in the registers of [`Function::fixed`].
     Entry,
-    /// A call: the callee (a symbol, or an address in a register pair) and then what it gets, both results and
-    /// arguments in the registers of [`Function::fixed`].
+    /// A call: the callee (a symbol, or an address in a register pair) and then its parameters; results and
+    /// parameters are in the registers of [`Function::fixed`].
     Call,
-    /// What a device function hands back, in the registers of [`Function::fixed`].
+    /// The return values of a device function, in the registers of [`Function::fixed`].
     Leave,
     /// Accesses to memory keep their order with it, and it becomes no instruction. Modifiers are the scope (`WARP`,
     /// `CTA`, `GPU`, `SYS`) and, if it is for one state space only, `S` (shared) or `G` (global).
@@ -100,7 +100,7 @@ pub struct Use {
     pub absolute: bool,
     /// `~x`
     pub inverted: bool,
-    /// What the machine's text has behind the register, in order: `.H1_H1`, `.negA.tnspB`. The rest is [`M::Empty`].
+    /// The suffixes of the register in the machine's text, in order: `.H1_H1`, `.negA.tnspB`. The rest is [`M::Empty`].
     pub suffixes: [M; 4],
 }
 
@@ -152,11 +152,11 @@ pub enum Arg {
         file: File,
         number: u8,
     },
-    /// The stack pointer itself, in a function that moves it. What names it stays where it is.
+    /// The stack pointer itself, in a function that moves it. Instructions that name it are not moved.
     StackTop,
     /// An offset from the stack pointer that the function's caller had.
     Incoming(u32),
-    /// Where a convergence barrier ends.
+    /// The block in which a convergence barrier is waited for.
     Target(Block),
 }
 
@@ -171,7 +171,7 @@ impl Use {
         Use { value, part: None, negated: false, absolute: false, inverted: false, suffixes: [M::Empty; 4] }
     }
 
-    /// Nothing is done to the bits on the way in.
+    /// The bits are read unmodified.
     pub fn is_plain(&self) -> bool {
         !self.negated && !self.absolute && !self.inverted && self.suffixes[0] == M::Empty
     }
@@ -192,7 +192,7 @@ impl Arg {
         Arg::Use(Use { negated: true, ..Use::of(value) })
     }
 
-    /// `-x`, `!p`; an immediate is negated on the spot as an integer.
+    /// `-x`, `!p`; an immediate becomes its negative as an integer.
     pub fn negated(self) -> Arg {
         match self {
             Arg::Use(u) => Arg::Use(Use { negated: !u.negated, ..u }),
@@ -202,7 +202,7 @@ impl Arg {
         }
     }
 
-    /// `~x`; an immediate is inverted on the spot.
+    /// `~x`; an immediate becomes its complement.
     pub fn inverted(self) -> Arg {
         match self {
             Arg::Use(u) => Arg::Use(Use { inverted: !u.inverted, ..u }),
@@ -219,7 +219,7 @@ impl Arg {
         }
     }
 
-    /// `x.SUFFIX` of a register, behind the suffixes that it has.
+    /// `x.SUFFIX` of a register, after the suffixes that it has.
     pub fn suffixed(self, suffix: M) -> Arg {
         let Arg::Use(mut u) = self else { return self };
         if let Some(free) = u.suffixes.iter_mut().find(|s| **s == M::Empty) {
@@ -242,7 +242,7 @@ impl Arg {
 pub struct Guard {
     pub predicate: Value,
     pub negated: bool,
-    /// For each result, the value that it has when the guard is false.
+    /// The else values: for each result, its value when the guard is false.
     pub kept: SmallVec<[Value; 1]>,
 }
 
@@ -253,18 +253,18 @@ pub struct InstData {
     pub results: SmallVec<[Value; 2]>,
     pub args: SmallVec<[Arg; 6]>,
     pub guard: Option<Guard>,
-    /// Byte of the PTX text at which the instruction begins that this is for, 0 where there is none.
+    /// Offset in the PTX text of the instruction that this was lowered from, 0 where there is none.
     pub at: u32,
 }
 
 impl InstData {
-    /// An operation that nothing guards, without modifiers, for no PTX instruction in particular.
+    /// An operation without guard, modifiers and PTX offset.
     pub fn new(op: Op, results: &[Value], args: &[Arg]) -> InstData {
         let modifiers = SmallVec::new();
         InstData { op, modifiers, results: results.into(), args: args.into(), guard: None, at: 0 }
     }
 
-    /// The values that are read: arguments, guard, and what the guard keeps.
+    /// The values that are read: arguments, guard, and else values.
     pub fn uses(&self) -> impl Iterator<Item = Value> + '_ {
         let args = self.args.iter().filter_map(Arg::value);
         let guard =
@@ -272,7 +272,7 @@ impl InstData {
         args.chain(guard)
     }
 
-    /// Reads other values instead.
+    /// Renames the values that are read.
     pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
         for arg in &mut self.args {
             match arg {
@@ -287,7 +287,7 @@ impl InstData {
     }
 }
 
-/// A way to a block, with the arguments for its parameters.
+/// An edge to a block, with the arguments for its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
     pub to: Block,
@@ -304,7 +304,7 @@ impl Edge {
 pub enum Terminator {
     Jump(Edge),
     /// To `yes` where the predicate holds (or doesn't, if negated), else to `no`. `uniform` promises that all
-    /// threads of the warp go the same way.
+    /// threads of the warp take the same edge.
     Branch {
         predicate: Value,
         negated: bool,
@@ -343,7 +343,7 @@ impl Terminator {
         predicate.into_iter().chain(self.edges().into_iter().flat_map(|e| e.args.iter().copied()))
     }
 
-    /// Reads other values instead.
+    /// Renames the values that are read.
     pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
         if let Terminator::Branch { predicate, .. } = self {
             *predicate = to(*predicate);
@@ -359,7 +359,7 @@ pub struct BlockData {
     pub params: Vec<Value>,
     pub insts: Vec<Inst>,
     pub end: Terminator,
-    /// Byte of the PTX text at which the instruction begins that ends the block, 0 where there is none.
+    /// Offset in the PTX text of the instruction that ends the block, 0 where there is none.
     pub end_at: u32,
 }
 
@@ -372,13 +372,13 @@ pub struct Function {
     pub blocks: Map<Block, BlockData>,
     /// The names that [`Arg::Address`], [`Arg::Slot`] and calls refer to.
     pub symbols: Vec<String>,
-    /// Where [`Pseudo::Entry`], [`Pseudo::Call`] and [`Pseudo::Leave`] have their results and arguments.
+    /// The registers of the results and arguments of [`Pseudo::Entry`], [`Pseudo::Call`] and [`Pseudo::Leave`].
     pub fixed: FxHashMap<Inst, Fixed>,
-    /// What strong reads and atomics have found: other threads may change it while a loop waits for it.
+    /// Results of strong loads and atomics: other threads may change the memory while a loop spins on it.
     pub awaited: Vec<Value>,
     /// Headers of loops that are not to be unrolled.
     pub rolled: Vec<Block>,
-    /// Registers that no value has: code elsewhere in the program writes them for threads that are here.
+    /// Reserved registers, allocated to no value: code elsewhere in the program writes them for threads that are here.
     pub withheld: Vec<(File, u8)>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
@@ -391,18 +391,18 @@ pub struct Function {
 pub struct Fixed {
     pub results: Vec<u8>,
     pub args: Vec<u8>,
-    /// How many registers it has for either, if that isn't the usual number.
+    /// The number of parameter registers, if not the default of the ABI.
     pub words: Option<u8>,
-    /// How many registers are preserved, if those are not the usual ones.
+    /// The number of callee-saved registers, if not the default of the ABI.
     pub preserved: Option<u8>,
-    /// How many barriers are not, if that isn't the usual number.
+    /// The number of clobbered convergence barriers, if not the default of the ABI.
     pub barriers: Option<u8>,
 }
 
 impl Function {
     pub const ENTRY: Block = Block(0);
     pub const STACK_POINTER: u8 = 1;
-    /// What ptxas takes in functions with `alloca`; it belongs to the caller.
+    /// The register that ptxas uses in functions with `alloca`; it is callee-saved.
     pub const FRAME_POINTER: u8 = 2;
 
     /// The register that the frame is reached from.
@@ -418,7 +418,7 @@ impl Function {
         self.values.push(ValueData { file, words })
     }
 
-    /// A new block that ends in `EXIT` until it gets another end.
+    /// A new block, with `EXIT` as terminator until it gets another.
     pub fn block(&mut self) -> Block {
         self.blocks.push(BlockData {
             params: Vec::new(),
@@ -437,8 +437,8 @@ impl Function {
         at as u32
     }
 
-    /// The argument whose register an instruction's result has: a product that a warpgroup computes by itself adds to
-    /// its accumulator in place. It stands behind the descriptor.
+    /// The argument that is tied to an instruction's result: wgmma adds to its accumulator in place. The accumulator
+    /// comes after the descriptor.
     pub fn tied(&self, inst: &InstData) -> Option<Value> {
         use sass::Op::{BGMMA, HGMMA, IGMMA, QGMMA};
         let Op::Machine(HGMMA | IGMMA | QGMMA | BGMMA) = inst.op else { return None };
@@ -447,7 +447,7 @@ impl Function {
         inst.args.get(descriptor + 1).filter(|a| file(a) == Some(File::R)).and_then(Arg::value)
     }
 
-    /// The instruction that defines each value, and its block; parameters of blocks have none.
+    /// The instruction that defines each value, and its block; `None` for block parameters.
     pub fn definitions(&self) -> Vec<Option<(Block, Inst)>> {
         let mut all = vec![None; self.values.len()];
         for block in self.blocks.keys() {
@@ -458,7 +458,7 @@ impl Function {
         all
     }
 
-    /// How often each value is used in some blocks, by instructions and at their ends.
+    /// The number of uses of each value in some blocks, by instructions and terminators.
     pub fn use_counts(&self, blocks: impl Iterator<Item = Block>) -> Vec<u32> {
         let mut counts = vec![0; self.values.len()];
         for block in blocks {
@@ -469,9 +469,43 @@ impl Function {
         counts
     }
 
+    /// Renames the values that the instructions and the terminator of a block read.
+    pub fn map_uses_in(&mut self, block: Block, mut to: impl FnMut(Value) -> Value) {
+        let data = &mut self.blocks[block];
+        data.insts.iter().for_each(|i| self.insts[*i].map_uses(&mut to));
+        data.end.map_uses(to);
+    }
+
+    /// Every use of `old` reads `new` instead.
+    pub fn replace_all_uses(&mut self, old: Value, new: Value) {
+        for block in self.blocks.keys() {
+            self.map_uses_in(block, |v| if v == old { new } else { v });
+        }
+    }
+
+    /// Appends an instruction to a block.
     pub fn append(&mut self, block: Block, data: InstData) -> Inst {
         let inst = self.insts.push(data);
         self.blocks[block].insts.push(inst);
         inst
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_uses_are_replaced() {
+        let text = |v: u32| {
+            format!(
+                "function f {{\nb0:\n    v0:R = MOV 0x1\n    v1:R = MOV 0x2\n    v2:P = ISETP.LT.AND PT, v{v}, v1, PT\n    \
+                 @v2[v{v}] v3:R = LDC load c[0x3][v{v}+0x8]\n    branch v2, b1(v{v}), b2\nb1(v4:R):\n    \
+                 STS RZ, 0x0, v{v}\n    exit\nb2:\n    exit\n}}\n"
+            )
+        };
+        let mut functions = crate::parse::parse(&text(0)).expect("a function");
+        functions[0].replace_all_uses(Value(0), Value(1));
+        assert_eq!(functions[0].to_string(), text(1));
     }
 }

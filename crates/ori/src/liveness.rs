@@ -1,4 +1,8 @@
-//! Which values are live at the beginning and end of each block.
+//! Live variable analysis: the values that are live at the start and the end of each block.
+//!
+//! Backward data flow over bit sets, iterated in post-order. Arguments of edges are used at the end of the predecessor;
+//! block parameters are defined at the start of their block and are in no live-in set. Cost: a few passes over the
+//! function, each with a bit per value and block.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, Value};
@@ -84,7 +88,7 @@ impl Liveness {
     }
 }
 
-/// What is live at the beginning of a block, given what is at its end.
+/// The values that are live at the start of a block, given those at its end.
 fn transfer(function: &Function, block: Block, mut live: ValueSet) -> ValueSet {
     let data = &function.blocks[block];
     data.end.uses().for_each(|v| live.insert(v));

@@ -1,4 +1,4 @@
-//! Reads the text form back: what [`crate::text`] prints is read to a function that prints the same.
+//! The parser of the text form: what [`crate::text`] prints is read to a function that prints the same.
 //!
 //! Values and blocks keep their numbers, instructions are numbered anew in the order of the text. A value that the text
 //! doesn't define is a word of R. Nothing is checked beyond the form: ask the verifier.
@@ -88,7 +88,7 @@ impl Reader {
             let block = self.block.ok_or("expected a block")?;
             match self.end(&mut t)? {
                 Some(end) => {
-                    self.function.blocks[block].end_at = t.place()?;
+                    self.function.blocks[block].end_at = t.offset()?;
                     self.function.blocks[block].end = end;
                 }
                 None => self.inst(&mut t, block)?,
@@ -199,7 +199,7 @@ impl Reader {
             }
         }
         let fixed = if t.takes(" {") { Some(t.fixed()?) } else { None };
-        let at = t.place()?;
+        let at = t.offset()?;
         let inst = self.function.append(block, InstData { op, modifiers, results, args, guard, at });
         if let Some(fixed) = fixed {
             self.function.fixed.insert(inst, fixed);
@@ -210,13 +210,13 @@ impl Reader {
     fn guard(&mut self, t: &mut Text) -> Result<Guard, String> {
         let negated = t.takes("!");
         let predicate = self.value(t)?;
-        let mut kept = SmallVec::new();
+        let mut else_values = SmallVec::new();
         while t.takes("[") {
-            kept.push(self.value(t)?);
+            else_values.push(self.value(t)?);
             t.expect("]")?;
         }
         t.expect(" ")?;
-        Ok(Guard { predicate, negated, kept })
+        Ok(Guard { predicate, negated, kept: else_values })
     }
 
     fn arg(&mut self, t: &mut Text) -> Result<Arg, String> {
@@ -291,8 +291,8 @@ impl Reader {
         let mut u = Use { part, negated, absolute, inverted, ..Use::of(value) };
         if t.takes(".") {
             let all = names(&t.word().split('.').collect::<Vec<_>>())?;
-            let places = u.suffixes.get_mut(..all.len()).ok_or("too many suffixes")?;
-            places.copy_from_slice(&all);
+            let free = u.suffixes.get_mut(..all.len()).ok_or("too many suffixes")?;
+            free.copy_from_slice(&all);
         }
         Ok(Arg::Use(u))
     }
@@ -368,8 +368,8 @@ impl<'a> Text<'a> {
 
     /// Does an argument follow, and not the end of an instruction?
     fn has_arg(&self) -> bool {
-        let place = self.rest.starts_with(" !") && !self.rest.starts_with(" !PT");
-        self.rest.starts_with(' ') && !self.rest.starts_with(" {") && !place
+        let is_offset = self.rest.starts_with(" !") && !self.rest.starts_with(" !PT");
+        self.rest.starts_with(' ') && !self.rest.starts_with(" {") && !is_offset
     }
 
     fn index(&mut self) -> Result<usize, String> {
@@ -431,7 +431,7 @@ impl<'a> Text<'a> {
     }
 
     /// ` !120`, or nothing.
-    fn place(&mut self) -> Result<u32, String> {
+    fn offset(&mut self) -> Result<u32, String> {
         if self.takes(" !") { Ok(self.number()? as u32) } else { Ok(0) }
     }
 }

@@ -1,4 +1,5 @@
-//! The text form: one line per instruction, values in place of registers. [`crate::parse`] reads it back.
+//! The text form of the IR: one line per instruction, values in place of registers. [`crate::parse`] reads it back;
+//! tests hold both to it after every pass.
 //!
 //! ```text
 //! function saxpy {
@@ -11,8 +12,8 @@
 //! }
 //! ```
 //!
-//! `@!v1[v2]` is a guard with what it keeps, `v3:R` a result with its file (and number of words, if not one), `!120`
-//! the byte of the PTX text that the line is for. Calls have the registers of the convention at their end:
+//! `@!v1[v2]` is a guard with the else value of the result, `v3:R` a result with its file (and number of words, if not one), `!120`
+//! the offset in the PTX text of the instruction that the line was lowered from. Calls have the registers of the convention at their end:
 //! `{results <- arguments}`.
 
 use crate::function::*;
@@ -65,7 +66,7 @@ impl fmt::Display for Function {
     }
 }
 
-/// Where in the PTX text the line comes from, if that is known.
+/// The PTX offset, if it is known.
 fn end_line(f: &mut fmt::Formatter, at: u32) -> fmt::Result {
     if at == 0 { writeln!(f) } else { writeln!(f, " !{at}") }
 }
@@ -101,8 +102,8 @@ impl fmt::Display for Line<'_> {
         let Line(function, inst) = self;
         if let Some(g) = &inst.guard {
             write!(f, "@{}{}", if g.negated { "!" } else { "" }, g.predicate)?;
-            for kept in &g.kept {
-                write!(f, "[{kept}]")?;
+            for else_value in &g.kept {
+                write!(f, "[{else_value}]")?;
             }
             f.write_str(" ")?;
         }

@@ -1,12 +1,14 @@
-//! The verifier. A function is well formed when
+//! The IR verifier. A function is well formed when
 //!
 //! 1. the entry has no parameters and no predecessors;
 //! 2. an edge has as many arguments as its block has parameters, of the same file and width;
 //! 3. every value is defined once, and its definition dominates each use;
 //! 4. a guard, and a branch's predicate, is a predicate (P or UP);
-//! 5. a guarded instruction keeps one value for each result, of the same file and width;
+//! 5. a guarded instruction has an else value for each result, of the same file and width;
 //! 6. a word that is named exists;
 //! 7. `Pack`, `Unpack` and `Copy` take values, and their words add up.
+//!
+//! Linear in the function, beside the dominator tree.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Value};
@@ -23,20 +25,20 @@ pub fn verify(function: &Function) -> Result<(), String> {
     Ok(())
 }
 
-/// Where a value is defined: the block, and the place in it (0 for parameters, 1 + n for instruction n).
-type Place = Option<(Block, usize)>;
+/// Where a value is defined: the block, and the position in it (0 for parameters, 1 + n for instruction n).
+type Definition = Option<(Block, usize)>;
 
 struct Verifier<'a> {
     function: &'a Function,
     cfg: &'a Cfg,
-    defs: Vec<Place>,
+    defs: Vec<Definition>,
 }
 
-fn definitions(function: &Function) -> Result<Vec<Place>, String> {
-    let mut defs: Vec<Place> = vec![None; function.values.len()];
-    let mut define = |value: Value, place| match defs.get_mut(value.0 as usize) {
+fn definitions(function: &Function) -> Result<Vec<Definition>, String> {
+    let mut defs: Vec<Definition> = vec![None; function.values.len()];
+    let mut define = |value: Value, position| match defs.get_mut(value.0 as usize) {
         Some(slot @ None) => {
-            *slot = Some(place);
+            *slot = Some(position);
             Ok(())
         }
         Some(_) => Err(format!("{value} is defined twice")),
@@ -83,9 +85,9 @@ impl Verifier<'_> {
         data.end.edges().iter().try_for_each(|e| self.edge(e))
     }
 
-    fn dominated(&self, value: Value, block: Block, place: usize) -> Result<(), String> {
+    fn dominated(&self, value: Value, block: Block, position: usize) -> Result<(), String> {
         let (at, def) = self.defs[value.0 as usize].ok_or_else(|| format!("{value} is never defined"))?;
-        let fine = if at == block { def < place } else { self.cfg.dominates(at, block) };
+        let fine = if at == block { def < position } else { self.cfg.dominates(at, block) };
         if fine { Ok(()) } else { Err(format!("{value} is used where its definition does not reach")) }
     }
 
@@ -119,7 +121,7 @@ impl Verifier<'_> {
         if let Some(guard) = &inst.guard {
             self.predicate(guard.predicate)?;
             if guard.kept.len() != inst.results.len() {
-                return Err("a guarded instruction must keep a value for each result".into());
+                return Err("a guarded instruction needs an else value for each result".into());
             }
             inst.results.iter().zip(&guard.kept).try_for_each(|(r, k)| self.same(*r, *k))?;
         }
@@ -138,7 +140,7 @@ impl Verifier<'_> {
         match (inst.op, inst.results.first()) {
             (Op::Pseudo(Pseudo::Pack | Pseudo::Copy | Pseudo::Unpack), Some(_)) => {
                 if !inst.args.iter().all(|a| matches!(a, Arg::Use(_))) {
-                    return Err("words of something that is no value".into());
+                    return Err("a pseudo operation on an argument that is no value".into());
                 }
                 let words: u32 = inst.results.iter().map(|r| u32::from(values[*r].words)).sum();
                 if words != inst.args.iter().map(width).sum::<u32>() {

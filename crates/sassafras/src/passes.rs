@@ -118,6 +118,25 @@ pub fn run(
     Ok(context.enough)
 }
 
+/// The names of the passes, in order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PASSES.iter().map(|pass| pass.name)
+}
+
+/// Runs passes in the order of their names here, whatever their level, and verifies the IR before the first and after
+/// each of them.
+pub fn run_named(function: &mut Function, names: &[&str], context: &mut Context) -> Result<(), Failure> {
+    let verified = |name: &str, function: &Function| {
+        ori::verify::verify(function).map_err(|e| Failure::internal(name, &function.name, e))
+    };
+    verified("parse", function)?;
+    for pass in names.iter().filter_map(|name| PASSES.iter().find(|pass| pass.name == *name)) {
+        (pass.run)(function, context).map_err(|e| Failure::internal(pass.name, &function.name, e))?;
+        verified(pass.name, function)?;
+    }
+    Ok(())
+}
+
 fn check(pass: &str, function: &Function, options: &Options, log: &mut String) -> Result<(), Failure> {
     if options.dump.as_deref().is_some_and(|d| d == pass || d == "all") {
         let _ = writeln!(log, "; after {pass}\n{function}");

@@ -78,19 +78,19 @@ pub fn bfi(int: Int, a: u64, b: u64, pos: u32, len: u32) -> u64 {
     (int.shl(a, pos) & mask | b & !mask) & int.mask()
 }
 
-/// The place of the highest bit that differs from the sign, or all ones where there is none; counted from
+/// The position of the highest bit that differs from the sign, or all ones where there is none; counted from
 /// the top for `shift_amount`.
 pub fn bfind(int: Int, shift_amount: bool, a: u64) -> u32 {
     let value = int.extended(a);
     let magnitude = if int.signed && value >> 63 == 1 { !value } else { value } & int.mask();
     match magnitude.checked_ilog2() {
         None => u32::MAX,
-        Some(place) if shift_amount => int.bits - 1 - place,
-        Some(place) => place,
+        Some(position) if shift_amount => int.bits - 1 - position,
+        Some(position) => position,
     }
 }
 
-/// The place of the n-th set bit from `base` on: upwards for positive `n`, downwards for negative, the bit at
+/// The position of the n-th set bit from `base` on: upwards for positive `n`, downwards for negative, the bit at
 /// `base` itself for zero. All ones where there is none; zero for the smallest `n`, whose opposite is no number
 /// (ptxas's code gives that).
 pub fn fns(mask: u32, base: u32, n: i32) -> u32 {

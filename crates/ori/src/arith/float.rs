@@ -43,7 +43,7 @@ pub const E5M2: Format = format(5, 2, Specials::Ieee, 0x7f);
 pub const E2M1: Format = format(2, 1, Specials::None, 0x7);
 pub const E2M3: Format = format(2, 3, Specials::None, 0x1f);
 pub const E3M2: Format = format(3, 2, Specials::None, 0x1f);
-/// The upper 19 bits of an f32; [`super::convert`] puts them in their place.
+/// The upper 19 bits of an f32; [`super::convert`] shifts them.
 pub const TF32: Format = format(8, 10, Specials::Ieee, 0x3ffff);
 
 impl Format {
@@ -242,10 +242,10 @@ impl Exact {
         self.significand == 0
     }
 
-    /// The same value with the highest bit of the significand at `place`.
+    /// The same value with the highest bit of the significand at bit `position`.
     #[inline]
-    fn normalised(self, place: u32) -> Exact {
-        let shift = place as i32 - (127 - self.significand.leading_zeros() as i32);
+    fn normalised(self, position: u32) -> Exact {
+        let shift = position as i32 - (127 - self.significand.leading_zeros() as i32);
         self.scaled(self.exponent - shift)
     }
 

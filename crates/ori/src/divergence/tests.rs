@@ -1,5 +1,5 @@
-//! Small graphs with known answers, and random ones: what the analysis calls uniform is the same in all threads, when
-//! each runs by itself.
+//! Small graphs with known answers, and random ones: values that the analysis calls uniform are the same in all threads,
+//! when each runs by itself.
 
 use super::*;
 use crate::eval;
@@ -18,11 +18,11 @@ fn varying(divergence: &Divergence, values: &[u32]) -> Vec<u32> {
     values.iter().copied().filter(|v| divergence.varies(Value(*v))).collect()
 }
 
-fn parted(divergence: &Divergence, blocks: &[u32]) -> Vec<u32> {
-    blocks.iter().copied().filter(|b| divergence.is_parted(Block(*b))).collect()
+fn divergent(divergence: &Divergence, blocks: &[u32]) -> Vec<u32> {
+    blocks.iter().copied().filter(|b| divergence.is_divergent(Block(*b))).collect()
 }
 
-/// A branch on an index, whose sides hand constants to where they meet.
+/// A branch on an index, whose sides pass constants to their join.
 fn diamond(index: &str) -> Divergence {
     divergence(&format!(
         "b0:\n v0:R = S2R %{index}\n v1:P = ISETP.LT.AND PT, v0, 0x5, PT\n branch v1, b1, b2\n\
@@ -33,14 +33,14 @@ fn diamond(index: &str) -> Divergence {
 }
 
 #[test]
-fn what_two_sides_hand_on_tells_from_where_a_thread_came() {
+fn params_of_divergent_join_vary() {
     let all = diamond("SR_TID.X");
     assert_eq!(varying(&all, &[0, 1, 2, 3, 4, 5, 6]), [0, 1, 4, 5]);
-    assert_eq!(parted(&all, &[0, 1, 2, 3]), [1, 2]);
+    assert_eq!(divergent(&all, &[0, 1, 2, 3]), [1, 2]);
     assert_eq!(all.regions, [(Block(0), Block(3))]);
     let all = diamond("SR_CTAID.X");
     assert_eq!(varying(&all, &[0, 1, 2, 3, 4, 5, 6]), []);
-    assert_eq!(parted(&all, &[0, 1, 2, 3]), []);
+    assert_eq!(divergent(&all, &[0, 1, 2, 3]), []);
     assert_eq!(all.regions, []);
 }
 
@@ -53,32 +53,32 @@ fn counted(index: &str) -> Divergence {
     ))
 }
 
-/// In each iteration the count is the same for all that are there; behind the loop it tells when they left.
+/// In each iteration the count is the same for all threads in the loop; after it the count depends on when they left.
 #[test]
-fn threads_that_left_a_loop_at_different_times_have_different_counts() {
+fn counter_varies_after_divergent_loop() {
     let all = counted("SR_TID.X");
     assert_eq!(varying(&all, &[3, 5]), [3, 5]);
-    assert_eq!(parted(&all, &[0, 1, 2]), [1]);
+    assert_eq!(divergent(&all, &[0, 1, 2]), [1]);
     let all = counted("SR_CTAID.X");
     assert_eq!(varying(&all, &[0, 1, 2, 3, 4, 5]), []);
-    assert_eq!(parted(&all, &[0, 1, 2]), []);
+    assert_eq!(divergent(&all, &[0, 1, 2]), []);
 }
 
-/// Those who stay are together when the others are gone.
+/// The threads that stay are converged when the others have left.
 #[test]
-fn exits_part_nobody() {
+fn divergent_exit_leaves_the_rest_converged() {
     let all = divergence(
         "b0:\n v0:R = S2R %SR_TID.X\n v1:P = ISETP.LT.AND PT, v0, 0x5, PT\n branch v1, b1, b2\n\
          b1:\n exit\n\
          b2:\n v2:R2 = LDC.64 load c[0x0][0x210]\n v3:R = LDG.E v2, 0x0\n exit",
     );
-    assert_eq!(parted(&all, &[0, 1, 2]), []);
+    assert_eq!(divergent(&all, &[0, 1, 2]), []);
     assert_eq!(varying(&all, &[2, 3]), []);
 }
 
-/// What is found out together, or read at one address, is the same for those who are there at once.
+/// Votes, and loads of one address, give the same for all threads that run them at once.
 #[test]
-fn votes_and_loads_are_of_those_who_are_together() {
+fn votes_and_loads_are_uniform_in_converged_blocks() {
     let code = |index: &str| {
         divergence(&format!(
             "b0:\n v0:R = S2R %{index}\n v1:R = S2R %SR_TID.Y\n v2:P = ISETP.LT.AND PT, v0, 0x5, PT\n \
@@ -92,11 +92,11 @@ fn votes_and_loads_are_of_those_who_are_together() {
     assert_eq!(varying(&code("SR_TID.X"), &[3, 4, 5, 6, 7, 8]), [3, 5, 6, 7, 8]);
 }
 
-/// How threads come from where they let each other pass is not known.
+/// Threads need not be converged after a yield.
 #[test]
-fn yields_part_what_follows() {
+fn blocks_after_yield_are_divergent() {
     let all = divergence("b0:\n jump b1\nb1:\n YIELD PT\n jump b2\nb2:\n exit");
-    assert_eq!(parted(&all, &[0, 1, 2]), [1, 2]);
+    assert_eq!(divergent(&all, &[0, 1, 2]), [1, 2]);
 }
 
 /// A small generator of numbers.
@@ -219,7 +219,7 @@ fn compute(data: &InstData, bits: &[u64], thread: u64) -> u64 {
     match (op, data.args.first()) {
         (sass::Op::S2R, Some(Arg::Name(M::SR_TID_X))) => thread,
         (sass::Op::S2R, _) => 3,
-        // The second result, which nobody wants, is `PT` before the arguments.
+        // The second result, which is unused, is `PT` before the arguments.
         (sass::Op::ISETP, _) => {
             let results = eval::eval(op, &data.modifiers, &args[1..]).expect("a comparison");
             u64::from(results.predicate(0).expect("a predicate"))
@@ -228,26 +228,27 @@ fn compute(data: &InstData, bits: &[u64], thread: u64) -> u64 {
     }
 }
 
-/// Threads that come to a block that is not parted come there together: each time, all of them find the same in what does
-/// not vary. Some may have gone to exit.
+/// Threads reach a block that is not divergent together: at each visit, uniform values are the same in all of them. Some
+/// may have left the program.
 #[test]
-fn what_is_uniform_is_the_same_in_all_threads() {
+fn uniform_values_are_equal_in_all_threads() {
     let (mut visits, mut values) = (0, 0);
     for seed in 1..4000 {
         let f = program(seed);
         crate::verify::verify(&f).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{f}"));
         let divergence = Divergence::new(&f, &Cfg::new(&f));
-        let together = |thread: u64| {
+        let converged = |thread: u64| {
             let mut visits = Visits::new();
-            for (block, mut seen) in run(&f, thread).into_iter().filter(|(b, _)| !divergence.is_parted(*b)) {
+            for (block, mut seen) in run(&f, thread).into_iter().filter(|(b, _)| !divergence.is_divergent(*b))
+            {
                 seen.retain(|(value, _)| !divergence.varies(*value));
                 visits.entry(block).or_default().push(seen);
             }
             visits
         };
-        let first = together(0);
+        let first = converged(0);
         for thread in 1..6 {
-            for (block, theirs) in together(thread) {
+            for (block, theirs) in converged(thread) {
                 for (mine, theirs) in first.get(&block).into_iter().flatten().zip(&theirs) {
                     assert_eq!(mine, theirs, "seed {seed}, thread {thread}, {block}\n{f}");
                     visits += usize::from(block != Function::ENTRY);

@@ -104,7 +104,7 @@ pub fn frnd(call: &mut Call) -> Option<Results> {
     Some(Results::sized(float::round_to_integer(format, flow, bits), words(format.width())))
 }
 
-/// Two floats packed into one register, `.PACK_AB` with the first in the upper place, and the way back for
+/// Two floats packed into one register, `.PACK_AB` with the first in the upper half, and the inverse for
 /// 8-bit floats, `.UNPACK_B`. `.PACK_AB_MERGE_C` puts a half of the third argument above the packed bytes;
 /// `.UNPACK_B_MERGE_C` does so with two f16 of one register, `.MERGE_C` with a single result.
 pub fn f2fp(call: &mut Call) -> Option<Results> {

@@ -204,8 +204,8 @@ pub fn mufu(call: &mut Call) -> Option<Results> {
     Some(Results::word(approx::compute(function, format, Flow { ftz, ..Flow::NEAREST }, bits) as u32))
 }
 
-/// Whether `a / b` needs the long way: an operand or the quotient is near an end of the exponents, or none.
-/// Code is right whichever way it takes; that the machine draws the line here is *unverified*.
+/// Whether `a / b` needs the slow path: an operand or the quotient is near an end of the exponents, or none.
+/// Code is right on either path; that the machine draws the line here is *unverified*.
 pub fn fchk(call: &mut Call) -> Option<Results> {
     call.count_is(2..=2)?;
     let exponent = |bits: u64| (bits >> 23 & 0xff) as i32;

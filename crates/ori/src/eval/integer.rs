@@ -17,7 +17,7 @@ impl Sum {
         Sum { bits, total: 0 }
     }
 
-    /// `extended` operations have `~x` in place of `-x`, and bring the carry along.
+    /// `extended` operations have `~x` in place of `-x`, and add the carry.
     fn add(&mut self, arg: Arg, extended: bool) -> Option<()> {
         if arg.absolute || arg.part != M::Empty {
             return None;
@@ -348,7 +348,7 @@ pub fn brev(call: &mut Call) -> Option<Results> {
     Some(Results::word(call.plain(0)?.reverse_bits()))
 }
 
-/// The place of the highest bit that differs from the sign; `.SH` counts from the top.
+/// The position of the highest bit that differs from the sign; `.SH` counts from the top.
 pub fn flo(call: &mut Call) -> Option<Results> {
     let int = signedness(call);
     let from_top = call.has(M::SH);

@@ -391,9 +391,9 @@ fn nothing_is_left_out() {
     assert_eq!(eval(Op::LOP3, &[M::LUT], &[Arg::word(0).neg(), 0.into(), 0.into(), 0.into()]), None);
 }
 
-/// Uniform operations are their twins.
+/// A uniform operation computes the same as its counterpart on general registers.
 #[test]
-fn uniform_twins() {
+fn uniform_operations_match_their_counterparts() {
     assert_eq!(words(Op::UIADD3, &[], &[1, 2, 3]), Some(6));
     assert_eq!(words(Op::UIADD3, &[M::_64], &[u32::MAX, 1, 0]), Some(1 << 32));
     assert_eq!(words(Op::USHF, &[M::L, M::U32], &[1, 4, 0]), Some(16));

@@ -14,7 +14,7 @@
 
 use ori::divergence::region;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Divergence, File, Function, Terminator};
+use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Terminator};
 
 pub struct ConvergentLoop {
     /// The only edge into the loop comes from here.
@@ -26,16 +26,17 @@ pub struct ConvergentLoop {
 /// The convergent loops of a function: of nested ones the outermost.
 pub fn convergent_loops(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<ConvergentLoop> {
     let mut convergent_loops: Vec<ConvergentLoop> = Vec::new();
+    if cfg.headers().next().is_none() {
+        return convergent_loops;
+    }
     let permanently_divergent = permanently_divergent(function, cfg, divergence);
-    let is_convergent = |b: Block| !divergence.is_parted(b) && !permanently_divergent[b.index()];
-    for header in cfg.headers() {
-        if convergent_loops.iter().any(|l| l.body[header.index()]) {
-            continue;
-        }
-        let Some(preheader) = preheader(function, cfg, header) else { continue };
-        if is_convergent(preheader) && cfg.natural_loop(header).all(is_convergent) {
+    let is_convergent = |b: &Block| !divergence.is_divergent(*b) && !permanently_divergent[b.index()];
+    for (_, l) in LoopForest::new(cfg).iter() {
+        let is_nested = convergent_loops.iter().any(|outer| outer.body[l.header.index()]);
+        let Some(preheader) = l.preheader.filter(|b| !is_nested && is_convergent(b)) else { continue };
+        if l.blocks.iter().all(is_convergent) {
             let mut body = vec![false; function.blocks.len()];
-            cfg.natural_loop(header).for_each(|b| body[b.index()] = true);
+            l.blocks.iter().for_each(|b| body[b.index()] = true);
             convergent_loops.push(ConvergentLoop { preheader, body });
         }
     }
@@ -46,13 +47,6 @@ impl ConvergentLoop {
     pub fn contains(&self, block: Block) -> bool {
         block == self.preheader || self.body[block.index()]
     }
-}
-
-/// The only predecessor of a loop from outside, if the loop is its only successor.
-pub fn preheader(function: &Function, cfg: &Cfg, header: Block) -> Option<Block> {
-    let mut outside = cfg.preds[header.index()].iter().filter(|p| !cfg.dominates(header, **p));
-    let (preheader, None) = (*outside.next()?, outside.next()) else { return None };
-    matches!(function.blocks[preheader].end, Terminator::Jump(_)).then_some(preheader)
 }
 
 /// The blocks that some threads of a warp run while others, with which they never reconverge, run code that writes

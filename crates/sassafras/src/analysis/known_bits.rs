@@ -1,7 +1,9 @@
-//! Which bits of a word can be ones, and how large it can be, whatever the program is given.
+//! Known bits and upper bounds of words, on demand (compare LLVM's `computeKnownBits`).
 //!
-//! Front ends write `base | 8` for `base + 8` where they know that `base` is a multiple of 16; here that is found out
-//! again.
+//! A query walks the definitions of a word backwards, at most [`DEPTH`] deep, and gives the bits that may be ones and
+//! the largest unsigned value, for any input. Front ends write `base | 8` for `base + 8` where they know that `base` is
+//! a multiple of 16; this finds it again. Every rule is tested against `ori::eval`. Cost: bounded by the depth, not the
+//! function.
 
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Value};
@@ -11,7 +13,7 @@ use sass::M;
 /// Where each value is defined.
 pub type Definitions = [Option<(Block, Inst)>];
 
-/// The instruction that defines a value wherever it is used: nothing guards it.
+/// The unguarded instruction that defines a value.
 pub fn definition<'a>(
     function: &'a Function,
     definitions: &Definitions,
@@ -21,12 +23,12 @@ pub fn definition<'a>(
     Some(&function.insts[inst]).filter(|data| data.guard.is_none())
 }
 
-/// What is known of a word.
+/// The known bits and the bound of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
     /// The bits that may be ones.
     pub ones: u32,
-    /// The largest number that it can be.
+    /// The largest unsigned number that it can be.
     pub most: u32,
 }
 
@@ -59,14 +61,14 @@ impl Word {
     }
 }
 
-/// All bits of the numbers up to one.
+/// All bits of the numbers up to `most`.
 fn ones_below(most: u32) -> u32 {
     u32::MAX.checked_shr(most.leading_zeros()).unwrap_or(0)
 }
 
-/// Looks words up.
+/// Queries of words.
 pub struct Words<'f, 'a> {
-    /// The instruction that defines a value wherever it is used.
+    /// The unguarded instruction that defines a value.
     pub define: &'f dyn Fn(Value) -> Option<&'a InstData>,
     /// How many of the lowest bits of a parameter are zero.
     pub zeros: &'f dyn Fn(Value) -> u32,
@@ -108,10 +110,10 @@ impl Words<'_, '_> {
                 Word { ones: ones >> n, most: most >> n }
             }
             (LOP3, [M::LUT], [a, b, c, Arg::Imm(table), Arg::True(false)]) => {
-                Word::of_bits(looked_up(*table, [a, b, c].map(|arg| (of(arg).ones, surely(arg)))))
+                Word::of_bits(table_bits(*table, [a, b, c].map(|arg| (of(arg).ones, known_ones(arg)))))
             }
             (PRMT, [], [from, Arg::Imm(selector), Arg::Zero(_)]) => {
-                Word::of_bits(chosen(*selector, of(from).ones))
+                Word::of_bits(permuted(*selector, of(from).ones))
             }
             (LD | LDG | LDL | LDS, modifiers, _) if modifiers.contains(&M::U8) => Word::of_bits(0xff),
             (LD | LDG | LDL | LDS, modifiers, _) if modifiers.contains(&M::U16) => Word::of_bits(0xffff),
@@ -120,28 +122,28 @@ impl Words<'_, '_> {
     }
 }
 
-/// The bits that may be ones after `PRMT` has chosen bytes of a word and of zero.
-fn chosen(selector: i64, ones: u32) -> u32 {
-    let byte = |place: u32| match selector as u32 >> (4 * place) & 15 {
+/// The bits that may be ones in the bytes that `PRMT` selects from a word and from zero.
+fn permuted(selector: i64, ones: u32) -> u32 {
+    let byte = |position: u32| match selector as u32 >> (4 * position) & 15 {
         n @ 0..4 => ones >> (8 * n) & 0xff,
         4..8 => 0,
         // The sign of a byte.
         n if n - 8 < 4 && ones >> (8 * (n - 8) + 7) & 1 == 1 => 0xff,
         _ => 0,
     };
-    (0..4).map(|place| byte(place) << (8 * place)).sum()
+    (0..4).map(|position| byte(position) << (8 * position)).sum()
 }
 
-/// The parameters of loops that are multiples of a power of two: how many of their lowest bits are zero.
+/// The parameters of loop headers that are multiples of a power of two: the number of trailing zeros of each.
 pub fn multiples(function: &Function, cfg: &Cfg, depth: u32) -> FxHashMap<Value, u32> {
     let definitions = if cfg.headers().next().is_some() { function.definitions() } else { Vec::new() };
     let define = |value| definition(function, &definitions, value);
     let words = Words { define: &define, zeros: &|_| 0, depth };
     let mut all = FxHashMap::default();
     for header in cfg.headers() {
-        for (place, &param) in function.blocks[header].params.iter().enumerate() {
+        for (index, &param) in function.blocks[header].params.iter().enumerate() {
             let of = |next: Value| match define(next) {
-                // Of the steps on the way back nothing but the sum counts.
+                // On a back edge the other terms of the sum are the step.
                 Some(data) if data.op == Op::Machine(sass::Op::IADD3) && data.modifiers.is_empty() => {
                     let others = data.args.iter().filter(|a| **a != param.into());
                     others.map(|a| words.of(a).ones.trailing_zeros()).min().unwrap_or(32)
@@ -149,7 +151,7 @@ pub fn multiples(function: &Function, cfg: &Cfg, depth: u32) -> FxHashMap<Value,
                 _ => words.of(&next.into()).ones.trailing_zeros(),
             };
             let edges = cfg.preds[header.index()].iter().flat_map(|p| function.blocks[*p].end.edges());
-            let zeros = { edges }.filter(|e| e.to == header).map(|e| of(e.args[place])).min().unwrap_or(0);
+            let zeros = { edges }.filter(|e| e.to == header).map(|e| of(e.args[index])).min().unwrap_or(0);
             let data = function.values[param];
             if data.file == File::R && data.words == 1 && zeros > 0 {
                 all.insert(param, zeros);
@@ -159,17 +161,17 @@ pub fn multiples(function: &Function, cfg: &Cfg, depth: u32) -> FxHashMap<Value,
     all
 }
 
-/// The bits of an argument that are ones for sure.
-fn surely(arg: &Arg) -> u32 {
+/// The bits of an argument that are known to be ones.
+fn known_ones(arg: &Arg) -> u32 {
     if let Arg::Imm(n) = arg { *n as u32 } else { 0 }
 }
 
-/// The bits that a table of three words can give, each with the bits that can be ones and those that are.
-fn looked_up(table: i64, words: [(u32, u32); 3]) -> u32 {
+/// The bits that a truth table of three words can give; of each word, the bits that may be ones and the known ones.
+fn table_bits(table: i64, words: [(u32, u32); 3]) -> u32 {
     let gives_one = |row: &usize| table >> row & 1 != 0;
     let occurs = |row: usize| {
-        let bit = |(place, (may, must)): (usize, &(u32, u32))| {
-            if row >> (2 - place) & 1 != 0 { *may } else { !must }
+        let bit = |(index, (may, must)): (usize, &(u32, u32))| {
+            if row >> (2 - index) & 1 != 0 { *may } else { !must }
         };
         words.iter().enumerate().map(bit).fold(u32::MAX, |all, bits| all & bits)
     };
@@ -181,8 +183,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_give_the_bits_that_eval_gives() {
-        // Words of four bits of which some are known: every word that fits is tried, for every table.
+    fn truth_tables_agree_with_eval() {
+        // Words of four bits of which some are known: every word that fits, for every table.
         let known = [(0b0000, 0b0000), (0b1010, 0b1000), (0b0111, 0b0011), (0b1111, 0b0000)];
         let fits = |(may, must): (u32, u32)| (0..16u32).filter(move |w| w & !may == 0 && w & must == must);
         for table in 0..256 {
@@ -196,12 +198,12 @@ mod tests {
                     let result = ori::eval::eval(sass::Op::LOP3, &[M::LUT], &all).map(|r| r.bits() as u32);
                     seen |= result.unwrap_or(u32::MAX);
                 }
-                assert_eq!(seen & 15, looked_up(table.into(), words) & 15, "table {table:#x} of {words:?}");
+                assert_eq!(seen & 15, table_bits(table.into(), words) & 15, "table {table:#x} of {words:?}");
             }
         }
     }
 
-    /// Words with what is known of them: it holds for each, and is as much as can be said in bits, or less.
+    /// Words with known bits and bounds.
     const KNOWN: [Word; 6] = [
         Word { ones: 0, most: 0 },
         Word { ones: 0x40, most: 0x40 },
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_sums_and_shifts_holds_for_what_eval_gives() {
+    fn sums_and_shifts_agree_with_eval() {
         let eval = |op, modifiers: &[M], args: &[u32]| {
             let args: Vec<_> = args.iter().map(|n| ori::eval::Arg::word(*n)).collect();
             ori::eval::eval(op, modifiers, &args).expect("a number").bits() as u32

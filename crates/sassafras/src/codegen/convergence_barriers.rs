@@ -29,7 +29,7 @@ pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
     let is_trap = |inst: &Inst| function.insts[*inst].op == Op::Machine(Name::BPT);
     let traps: Vec<bool> =
         function.blocks.keys().map(|b| function.blocks[b].insts.iter().any(is_trap)).collect();
-    for &block in cfg.order.iter().filter(|b| !divergence.is_parted(**b)) {
+    for &block in cfg.order.iter().filter(|b| !divergence.is_divergent(**b)) {
         let follows_trap = cfg.preds[block.index()].iter().any(|b| traps[b.index()]);
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let is_needed = |inst: &Inst| follows_trap || !waits_for_all(&function.insts[*inst]);

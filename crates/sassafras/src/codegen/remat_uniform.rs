@@ -81,7 +81,9 @@ impl Persistence {
 fn split_at_waits(function: &mut Function, cfg: &Cfg, divergence: &Divergence) -> bool {
     let permanently_divergent = convergent_loops::permanently_divergent(function, cfg, divergence);
     let mut found = false;
-    for &block in cfg.order.iter().filter(|b| divergence.is_parted(**b) || permanently_divergent[b.index()]) {
+    for &block in
+        cfg.order.iter().filter(|b| divergence.is_divergent(**b) || permanently_divergent[b.index()])
+    {
         let mut block = block;
         while let Some(at) = live_across_wait(function, block) {
             let rest = function.block();
@@ -127,7 +129,7 @@ fn may_be_clobbered(function: &Function, cfg: &Cfg, divergence: &Divergence) -> 
     let calls = |inst: &Inst| matches!(function.insts[*inst].op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
     cfg.order.iter().any(|b| {
         let insts = &function.blocks[*b].insts;
-        insts.iter().any(calls) || divergence.is_parted(*b) && insts.iter().any(writes)
+        insts.iter().any(calls) || divergence.is_divergent(*b) && insts.iter().any(writes)
     }) || convergent_loops::permanently_divergent(function, cfg, divergence).contains(&true)
 }
 

@@ -67,7 +67,7 @@ fn together(function: &Function, cfg: &Cfg) -> Vec<bool> {
         return vec![false; function.blocks.len()];
     }
     let divergence = Divergence::new(function, cfg);
-    function.blocks.keys().map(|b| !divergence.is_parted(b)).collect()
+    function.blocks.keys().map(|b| !divergence.is_divergent(b)).collect()
 }
 
 /// The registers to stay with, so that as many blocks of threads run at once as the code allows: `None` if it needs more

@@ -1,152 +1,160 @@
-//! What one thread of a warp asks for needs no turns.
+//! Waterfall loop elision: an operation of the warp that one elected thread asks for needs no waterfall loop.
 //!
-//! Lowering lets the threads that ask for an operation of the warp take turns (`lower/sync/waterfall.rs`): each may come with
-//! operands of its own. Kernels ask for tensor copies from a thread that they elected, and there
+//! Lowering puts an operation of the warp into a loop over the threads that ask for it (`lower/sync/waterfall.rs`),
+//! because each may have its own operands. Kernels ask for tensor copies from an elected thread, and there
 //!
-//! * a loop around a single thread is none;
-//! * operands that all threads have in common are known without going to that thread, and others come from that thread
-//!   if it alone brings them over: the branch goes away, `R2UR` of what varies is guarded by whether the thread asks,
-//!   and the operation by whether it is there (`VOTEU.ANY`), as ptxas has it.
+//! * the loop has one iteration;
+//! * operands that all threads share need no thread in particular, and others are read from the one that asks: the branch
+//!   goes away, `R2UR` of a varying value is guarded by the predicate of the asking thread, and the operation by a vote
+//!   of whether there is one (`VOTEU.ANY`), as ptxas has it.
 //!
-//! That a predicate holds for one thread at most follows from `ELECT` where all threads of the warp have met, and from
-//! conjunctions with that. In a loop they meet again before the next one is elected, so two of them are never here at
-//! once.
+//! ```text
+//!   branch v6, before, rest                v15:UP = VOTEU.ANY v6
+//! before: … loop: ELECT …           →      v9:UR = R2UR v3
+//!   v9:UR = R2UR v3                        @v15 UBLKCP v9, …
+//!   UBLKCP v9, …                           jump rest
+//! ```
+//!
+//! A predicate holds for at most one thread if it is `ELECT` where all threads of the warp have converged, or a
+//! conjunction with that. In a loop they converge again before the next election, so two elected threads are never here
+//! at once. Cost: linear, plus a divergence analysis where a waterfall loop is found.
 
 use crate::codegen::convergence_barriers;
 use crate::context::Context;
 use crate::opt::simplify;
 use ori::entity::Entity;
 use ori::{
-    Arg, Block, Cfg, Divergence, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator, Value,
+    Arg, Block, Cfg, Cursor, Divergence, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator,
+    Value,
 };
 use sass::{M, Op as Name};
 use smallvec::smallvec;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
     let cfg = Cfg::new(function);
-    let turns: Vec<Turns> = cfg.order.iter().filter_map(|b| Turns::at(function, &cfg, *b)).collect();
-    if turns.is_empty() {
+    let loops: Vec<Waterfall> = cfg.order.iter().filter_map(|b| Waterfall::at(function, &cfg, *b)).collect();
+    if loops.is_empty() {
         return Ok(());
     }
     let divergence = Divergence::new(function, &cfg);
     let definitions = function.definitions();
     let depth = context.tuning.waterfall_conjunctions as usize;
-    let alone = |t: &&Turns| holds_for_one(function, &definitions, t.asks, depth);
-    let alone: Vec<&Turns> = turns.iter().filter(alone).collect();
-    if alone.is_empty() {
+    let is_elected = |l: &&Waterfall| holds_for_one(function, &definitions, l.asks, depth);
+    let elected: Vec<&Waterfall> = loops.iter().filter(is_elected).collect();
+    if elected.is_empty() {
         return Ok(());
     }
-    for turns in alone {
-        match turns.is_plain(function) {
-            true => turns.guard(function, &divergence),
-            false => turns.once(function),
+    for waterfall in elected {
+        match waterfall.is_guardable(function) {
+            true => waterfall.guard(function, &divergence),
+            false => waterfall.run_once(function),
         }
     }
     simplify::run(function)
 }
 
-/// The blocks of an operation that threads take turns at.
-struct Turns {
-    /// Those for which this holds go to `before`, which leads to `again`; the others to where `after` leads, too.
+/// The blocks of a waterfall loop.
+struct Waterfall {
+    /// The predicate of the threads that go to the preheader; the others go to `rest`.
     asks: Value,
     branch: Block,
-    before: Block,
-    again: Block,
-    inside: Block,
-    meet: Block,
-    after: Block,
+    preheader: Block,
+    /// Elects a thread, which goes to `body`.
+    header: Block,
+    body: Block,
+    latch: Block,
+    exit: Block,
     rest: Edge,
 }
 
-impl Turns {
-    /// Recognises what `lower/sync/waterfall.rs` makes, by the block in which a turn begins.
-    fn at(function: &Function, cfg: &Cfg, again: Block) -> Option<Turns> {
-        let [elects] = function.blocks[again].insts[..] else { return None };
+impl Waterfall {
+    /// Recognises the loop that `lower/sync/waterfall.rs` makes, by its header.
+    fn at(function: &Function, cfg: &Cfg, header: Block) -> Option<Waterfall> {
+        let [elects] = function.blocks[header].insts[..] else { return None };
         let elects = &function.insts[elects];
         if elects.op != Op::Machine(Name::ELECT) {
             return None;
         }
-        let turn = *elects.results.first()?;
-        let (inside, meet) = ways(function, again, turn)?;
-        let (after, back) = ways(function, meet, turn)?;
-        let led_to = |block: Block| match &function.blocks[block].end {
+        let elected = *elects.results.first()?;
+        let (body, latch) = successors(function, header, elected)?;
+        let (exit, back) = successors(function, latch, elected)?;
+        let jump = |block: Block| match &function.blocks[block].end {
             Terminator::Jump(edge) => Some(edge.clone()),
             _ => None,
         };
         let is_empty = |block: Block| function.blocks[block].insts.is_empty();
-        let whole = back == again && led_to(inside)?.to == meet && is_empty(meet) && is_empty(after);
-        let before = *cfg.preds[again.index()].iter().find(|b| **b != meet)?;
-        let [branch] = cfg.preds[before.index()][..] else { return None };
+        let is_loop = back == header && jump(body)?.to == latch && is_empty(latch) && is_empty(exit);
+        let preheader = *cfg.preds[header.index()].iter().find(|b| **b != latch)?;
+        let [branch] = cfg.preds[preheader.index()][..] else { return None };
         let Terminator::Branch { predicate, negated, ref yes, ref no, .. } = function.blocks[branch].end
         else {
             return None;
         };
         let (taken, other) = if negated { (no, yes) } else { (yes, no) };
-        let rest = led_to(after)?;
-        let alike =
-            taken.to == before && is_empty(before) && *other == rest && cfg.preds[again.index()].len() == 2;
-        let plain =
-            [before, again, inside, meet, after].iter().all(|b| function.blocks[*b].params.is_empty());
-        let turns = Turns { asks: predicate, branch, before, again, inside, meet, after, rest };
-        (whole && alike && plain).then_some(turns)
+        let rest = jump(exit)?;
+        let is_skipped = taken.to == preheader
+            && is_empty(preheader)
+            && *other == rest
+            && cfg.preds[header.index()].len() == 2;
+        let blocks = [preheader, header, body, latch, exit];
+        let has_params = blocks.iter().any(|b| !function.blocks[*b].params.is_empty());
+        let found = Waterfall { asks: predicate, branch, preheader, header, body, latch, exit, rest };
+        (is_loop && is_skipped && !has_params).then_some(found)
     }
 
-    /// Is all that happens one operation that a uniform predicate can guard, with operands that are brought to it?
-    fn is_plain(&self, function: &Function) -> bool {
-        let Some((operation, operands)) = function.blocks[self.inside].insts.split_last() else {
+    /// Is the body one operation that a uniform predicate can guard, and moves of its operands to uniform registers?
+    fn is_guardable(&self, function: &Function) -> bool {
+        let Some((operation, operands)) = function.blocks[self.body].insts.split_last() else {
             return false;
         };
-        let brings = |inst: &Inst| {
+        let is_move = |inst: &Inst| {
             let data = &function.insts[*inst];
-            let brings = matches!(data.op, Op::Machine(Name::R2UR | Name::UMOV) | Op::Pseudo(Pseudo::Pack));
-            brings && data.guard.is_none() && data.results.len() == 1
+            let moves = matches!(data.op, Op::Machine(Name::R2UR | Name::UMOV) | Op::Pseudo(Pseudo::Pack));
+            moves && data.guard.is_none() && data.results.len() == 1
         };
-        is_guarded_uniformly(&function.insts[*operation]) && operands.iter().all(brings)
+        has_uniform_guard(&function.insts[*operation]) && operands.iter().all(is_move)
     }
 
     /// The operation in place of the branch.
     fn guard(&self, function: &mut Function, divergence: &Divergence) {
-        let there = function.value(File::UP, 1);
-        let mut vote = InstData::new(Op::Machine(Name::VOTEU), &[there], &[self.asks.into()]);
-        vote.modifiers = smallvec![M::ANY];
-        function.append(self.branch, vote);
-        let insts = std::mem::take(&mut function.blocks[self.inside].insts);
+        let mut cursor = Cursor::at_end(function, self.branch);
+        let any = cursor.word(Name::VOTEU, &[M::ANY], File::UP, &[self.asks.into()]);
+        let insts = std::mem::take(&mut function.blocks[self.body].insts);
         if let Some(operation) = insts.last() {
-            let guard = Guard { predicate: there, negated: false, kept: smallvec![] };
+            let guard = Guard { predicate: any, negated: false, kept: smallvec![] };
             function.insts[*operation].guard = Some(guard);
         }
         for inst in insts {
             let data = &function.insts[inst];
             if data.op == Op::Machine(Name::R2UR) && data.uses().any(|v| divergence.varies(v)) {
-                self.let_one_bring(function, inst);
+                self.read_from_asking_thread(function, inst);
             }
             function.blocks[self.branch].insts.push(inst);
         }
         function.blocks[self.branch].end = Terminator::Jump(self.rest.clone());
-        for block in [self.before, self.again, self.inside, self.meet, self.after] {
+        for block in [self.preheader, self.header, self.body, self.latch, self.exit] {
             function.blocks[block].insts.clear();
             function.blocks[block].end = Terminator::Exit;
         }
     }
 
-    /// The word is that of the thread that asks; if none does, nobody reads it.
-    fn let_one_bring(&self, function: &mut Function, inst: Inst) {
-        let nothing = function.value(File::UR, 1);
-        function.append(self.branch, InstData::new(Op::Pseudo(Pseudo::Undef), &[nothing], &[]));
-        let guard = Guard { predicate: self.asks, negated: false, kept: smallvec![nothing] };
+    /// The word is that of the thread that asks; if none does, it has no use.
+    fn read_from_asking_thread(&self, function: &mut Function, inst: Inst) {
+        let undef = Cursor::at_end(function, self.branch).undef(File::UR, 1);
+        let guard = Guard { predicate: self.asks, negated: false, kept: smallvec![undef] };
         function.insts[inst].guard = Some(guard);
     }
 
-    /// One turn.
-    fn once(&self, function: &mut Function) {
-        function.blocks[self.again].insts.clear();
-        function.blocks[self.again].end = Terminator::Jump(Edge::to(self.inside));
-        function.blocks[self.meet].end = Terminator::Jump(Edge::to(self.after));
+    /// One iteration in place of the loop.
+    fn run_once(&self, function: &mut Function) {
+        function.blocks[self.header].insts.clear();
+        function.blocks[self.header].end = Terminator::Jump(Edge::to(self.body));
+        function.blocks[self.latch].end = Terminator::Jump(Edge::to(self.exit));
     }
 }
 
-/// Where a block goes if a predicate holds, and if not.
-fn ways(function: &Function, block: Block, predicate: Value) -> Option<(Block, Block)> {
+/// The successors of a block if a predicate holds, and if not.
+fn successors(function: &Function, block: Block, predicate: Value) -> Option<(Block, Block)> {
     match &function.blocks[block].end {
         Terminator::Branch { predicate: p, negated, yes, no, .. } if *p == predicate => {
             Some(if *negated { (no.to, yes.to) } else { (yes.to, no.to) })
@@ -155,8 +163,8 @@ fn ways(function: &Function, block: Block, predicate: Value) -> Option<(Block, B
     }
 }
 
-/// Has the operation no results, and a form with a uniform guard?
-fn is_guarded_uniformly(data: &InstData) -> bool {
+/// Has the operation no results, and forms with a uniform guard only?
+fn has_uniform_guard(data: &InstData) -> bool {
     let Op::Machine(op) = data.op else { return false };
     let forms = sass::Form::of(op);
     data.guard.is_none() && data.results.is_empty() && forms.iter().all(|form| form.guard == sass::Kind::V)
@@ -186,7 +194,7 @@ fn holds_for_one(
         }
         Op::Machine(Name::PLOP3) => {
             let [Arg::True(_), a, b, c, Arg::Imm(table), _] = &data.args[..] else { return false };
-            // Rows of the table in which each of the three holds.
+            // The rows of the table in which each of the three holds.
             let rows = [(a, 0xf0), (b, 0xcc), (c, 0xaa_i64)];
             rows.iter().any(|(arg, rows)| table & !rows & 0xff == 0 && one(arg))
         }

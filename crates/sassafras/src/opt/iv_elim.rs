@@ -1,18 +1,28 @@
-//! Variables of a loop that advance together: one is kept, the others are computed from it.
+//! Induction variable elimination: of variables that advance by the same step, one is kept.
 //!
-//! Unrolled loops carry `i`, `i + 1`, `i + 8`, … and add the same step to each. Two parameters of a loop's header that
-//! grow by the same amount on every way back, and begin a constant apart on every way in, stay that far apart. The first
-//! of them is kept; the others are that and a constant, in each block that uses them, and take no register around the
-//! loop. Arithmetic modulo 2^32 makes this exact.
+//! Unrolled loops carry `i`, `i + 1`, `i + 8`, … and add the same step to each. Two parameters of a loop header with the
+//! same step on every back edge that start a constant apart on every entering edge stay that distance apart. The first
+//! is kept; each block that uses another computes it from the first, and no register is live around the loop for it.
+//! Arithmetic modulo 2^32 makes this exact.
+//!
+//! ```text
+//! b1(v4:R, v5:R):                        b1(v4:R):
+//!   use v5                          →      v10:R = v4 + 0x8
+//!   v7:R = v4 + 0x10                       use v10
+//!   v8:R = v5 + 0x10                       v7:R = v4 + 0x10
+//! ```
+//!
+//! Afterwards no two parameters of a header are known to be a constant apart. Cost: quadratic in the parameters of a
+//! header, else linear.
 
 use crate::analysis::known_bits::{self, Definitions};
 use crate::context::Context;
 use crate::opt::simplify;
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Terminator, Value};
+use ori::{Arg, Block, Cfg, Cursor, File, Function, Op, Terminator, Value};
 use rustc_hash::FxHashMap;
 
-/// The variables that are not kept: the one that each is computed from, and how far it is ahead of that.
+/// The variables that are eliminated: the one that each is computed from, and its distance from that.
 type Distances = FxHashMap<Value, (Value, u32)>;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
@@ -20,9 +30,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let definitions = function.definitions();
     let mut distances: Distances = FxHashMap::default();
     for header in cfg.headers() {
-        let together =
-            advancing_together(function, &cfg, &definitions, header, context.tuning.known_bits_depth);
-        distances.extend(together.into_iter().filter(|_| context.fuel.burn()));
+        let depth = context.tuning.known_bits_depth;
+        let found = constant_distances(function, &cfg, &definitions, header, depth);
+        distances.extend(found.into_iter().filter(|_| context.fuel.burn()));
     }
     if distances.is_empty() {
         return Ok(());
@@ -38,17 +48,17 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     Ok(())
 }
 
-/// Where a variable comes from on a way to the header.
+/// The value of an induction variable on an edge to the header.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
-    /// From the variable itself: the step that was added.
-    Back(Arg),
-    /// From a value (or nothing) and a constant.
-    In(Option<Value>, u32),
+enum Incoming {
+    /// On a back edge: the step that was added to the variable.
+    Step(Arg),
+    /// On an entering edge: a value (or none) plus a constant.
+    Start(Option<Value>, u32),
 }
 
-/// The parameters of a header that stay a constant apart from an earlier one: that one, and how far.
-fn advancing_together(
+/// The parameters of a header that stay a constant apart from an earlier one: that one, and the distance.
+fn constant_distances(
     function: &Function,
     cfg: &Cfg,
     definitions: &Definitions,
@@ -60,51 +70,51 @@ fn advancing_together(
         .flat_map(|pred| function.blocks[*pred].end.edges().into_iter().map(move |edge| (*pred, edge)))
         .filter(|(_, edge)| edge.to == header)
         .collect();
-    let ways = |place: usize, param: Value| -> Option<Vec<Way>> {
+    let incoming = |index: usize, param: Value| -> Option<Vec<Incoming>> {
         edges
             .iter()
             .map(|(pred, edge)| {
-                let arg = *edge.args.get(place)?;
+                let arg = *edge.args.get(index)?;
                 match cfg.dominates(header, *pred) {
-                    true => step(function, definitions, arg, param).map(Way::Back),
+                    true => step(function, definitions, arg, param).map(Incoming::Step),
                     false => Some(base_and_distance(function, definitions, arg, depth)),
                 }
             })
             .collect()
     };
-    let mut first: Vec<(Value, Vec<Way>)> = Vec::new();
-    let mut together = Vec::new();
-    for (place, &param) in function.blocks[header].params.iter().enumerate() {
+    let mut leaders: Vec<(Value, Vec<Incoming>)> = Vec::new();
+    let mut found = Vec::new();
+    for (index, &param) in function.blocks[header].params.iter().enumerate() {
         let data = function.values[param];
-        let Some(ways) = (data.file == File::R && data.words == 1).then(|| ways(place, param)).flatten()
-        else {
-            continue;
-        };
-        let found = first.iter().find_map(|(leader, its)| Some((*leader, distance(its, &ways)?)));
-        match found {
-            Some(found) => together.push((param, found)),
-            None => first.push((param, ways)),
+        let is_word = data.file == File::R && data.words == 1;
+        let Some(incoming) = is_word.then(|| incoming(index, param)).flatten() else { continue };
+        let leader = leaders.iter().find_map(|(leader, its)| Some((*leader, distance(its, &incoming)?)));
+        match leader {
+            Some(leader) => found.push((param, leader)),
+            None => leaders.push((param, incoming)),
         }
     }
-    together
+    found
 }
 
-/// By how much the second of two variables is ahead, if that is the same on every way.
-fn distance(first: &[Way], second: &[Way]) -> Option<u32> {
-    let mut ahead = None;
-    for ways in first.iter().zip(second) {
-        match ways {
-            (Way::Back(a), Way::Back(b)) if a == b => {}
-            (Way::In(a, m), Way::In(b, n)) if a == b && ahead.is_none_or(|d| d == n.wrapping_sub(*m)) => {
-                ahead = Some(n.wrapping_sub(*m));
+/// The distance of the second variable from the first, if it is the same on every edge.
+fn distance(first: &[Incoming], second: &[Incoming]) -> Option<u32> {
+    let mut distance = None;
+    for edge in first.iter().zip(second) {
+        match edge {
+            (Incoming::Step(a), Incoming::Step(b)) if a == b => {}
+            (Incoming::Start(a, m), Incoming::Start(b, n))
+                if a == b && distance.is_none_or(|d| d == n.wrapping_sub(*m)) =>
+            {
+                distance = Some(n.wrapping_sub(*m));
             }
             _ => return None,
         }
     }
-    ahead
+    distance
 }
 
-/// What is added to a variable on a way back.
+/// The step that is added to a variable before a back edge.
 fn step(function: &Function, definitions: &Definitions, next: Value, variable: Value) -> Option<Arg> {
     let data = known_bits::definition(function, definitions, next)
         .filter(|d| d.op == Op::Machine(sass::Op::IADD3))?;
@@ -115,8 +125,8 @@ fn step(function: &Function, definitions: &Definitions, next: Value, variable: V
 }
 
 /// The value and the constant whose sum a value is.
-fn base_and_distance(function: &Function, definitions: &Definitions, value: Value, depth: u32) -> Way {
-    let itself = Way::In(Some(value), 0);
+fn base_and_distance(function: &Function, definitions: &Definitions, value: Value, depth: u32) -> Incoming {
+    let itself = Incoming::Start(Some(value), 0);
     let define = |value| known_bits::definition(function, definitions, value);
     let words = known_bits::Words { define: &define, zeros: &|_| 0, depth };
     let Some(data) = define(value).filter(|d| d.results.len() == 1) else {
@@ -124,24 +134,24 @@ fn base_and_distance(function: &Function, definitions: &Definitions, value: Valu
     };
     use sass::Op::{IADD3, LOP3, MOV};
     match (data.op, &data.args[..]) {
-        (Op::Machine(MOV), [Arg::Imm(n)]) => Way::In(None, *n as u32),
+        (Op::Machine(MOV), [Arg::Imm(n)]) => Incoming::Start(None, *n as u32),
         (Op::Machine(IADD3), [base @ Arg::Use(u), Arg::Imm(n), Arg::Zero(_)])
             if data.modifiers.is_empty() && *base == u.value.into() =>
         {
-            Way::In(Some(u.value), *n as u32)
+            Incoming::Start(Some(u.value), *n as u32)
         }
         // base | n
         (
             Op::Machine(LOP3),
             [base @ Arg::Use(u), Arg::Imm(n), Arg::Zero(_), Arg::Imm(0xfc), Arg::True(false)],
         ) if *base == u.value.into() && words.of(base).ones & *n as u32 == 0 => {
-            Way::In(Some(u.value), *n as u32)
+            Incoming::Start(Some(u.value), *n as u32)
         }
         _ => itself,
     }
 }
 
-/// Takes the arguments for parameters that are computed from others from the edges of a block.
+/// Drops the arguments of eliminated parameters from the edges of a block.
 fn drop_arguments(function: &mut Function, block: Block, distances: &Distances) {
     let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
     for edge in end.edges_mut() {
@@ -151,38 +161,32 @@ fn drop_arguments(function: &mut Function, block: Block, distances: &Distances) 
     function.blocks[block].end = end;
 }
 
-/// Computes what a block uses of such parameters at its beginning.
+/// Computes the eliminated parameters that a block uses at its start.
 fn compute(function: &mut Function, block: Block, distances: &Distances) {
-    let mut own: Vec<(Value, Value)> = Vec::new();
-    let mut insts = Vec::new();
     let data = &function.blocks[block];
     let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
     let used: Vec<Value> = inner.chain(data.end.uses()).filter(|v| distances.contains_key(v)).collect();
-    for value in used {
-        let known = own.iter().any(|(old, _)| *old == value);
-        if let Some((first, ahead)) = distances.get(&value).filter(|_| !known) {
-            let new = function.value(File::R, 1);
-            let args = [Arg::from(*first), Arg::Imm(i64::from(*ahead as i32)), Arg::Zero(File::R)];
-            insts.push(function.insts.push(InstData::new(Op::Machine(sass::Op::IADD3), &[new], &args)));
-            own.push((value, new));
-        }
-    }
-    if own.is_empty() {
+    if used.is_empty() {
         return;
     }
-    let renamed = |value: Value| own.iter().find(|(old, _)| *old == value).map_or(value, |(_, new)| *new);
-    let old = std::mem::take(&mut function.blocks[block].insts);
-    old.iter().for_each(|i| function.insts[*i].map_uses(renamed));
-    function.blocks[block].end.map_uses(renamed);
-    insts.extend(old);
-    function.blocks[block].insts = insts;
+    let mut computed: Vec<(Value, Value)> = Vec::new();
+    let mut cursor = Cursor::at_start(function, block);
+    for value in used {
+        let known = computed.iter().any(|(old, _)| *old == value);
+        if let Some((leader, distance)) = distances.get(&value).filter(|_| !known) {
+            let args = [Arg::from(*leader), Arg::Imm(i64::from(*distance as i32)), Arg::Zero(File::R)];
+            computed.push((value, cursor.word(sass::Op::IADD3, &[], File::R, &args)));
+        }
+    }
+    let renamed = |v: Value| computed.iter().find(|(old, _)| *old == v).map_or(v, |(_, new)| *new);
+    function.map_uses_in(block, renamed);
 }
 
 #[cfg(test)]
 mod tests {
     const LOOPS: &str = include_str!("../../tests/kernels/loops.ptx");
 
-    /// How many words the loop carries after a pass.
+    /// The number of words that the loop carries after a pass.
     fn carried(after: &str) -> usize {
         let log = crate::passes::code_after(after, LOOPS);
         log.lines()
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_a_constant_apart_is_carried_once() {
+    fn variables_a_constant_apart_are_carried_once() {
         assert_eq!(carried("combine"), 6, "a sum and five variables");
         assert_eq!(carried("iv-elim"), 3, "a sum, the base, and what is no sum of it");
     }

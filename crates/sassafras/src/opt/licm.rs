@@ -4,7 +4,7 @@
 //! and the tensor cores idle while a loop waits for it. If neither the loop nor the block before it is one that threads
 //! of a warp come to one by one, the same threads take part there.
 
-use crate::analysis::{convergent_loops, effects};
+use crate::analysis::effects;
 use crate::context::Context;
 use ori::divergence::Divergence;
 use ori::{Block, Cfg, Function, Inst, InstData, Value};
@@ -18,14 +18,13 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let cfg = Cfg::new(function);
     let divergence = Divergence::new(function, &cfg);
     for header in cfg.headers() {
-        let Some(before) =
-            convergent_loops::preheader(function, &cfg, header).filter(|b| !divergence.is_parted(*b))
+        let Some(before) = ori::loops::preheader(&cfg, header).filter(|b| !divergence.is_divergent(*b))
         else {
             continue;
         };
         let blocks: Vec<Block> = cfg.natural_loop(header).collect();
         let made = made(function, &blocks);
-        for &block in blocks.iter().filter(|b| !divergence.is_parted(**b)) {
+        for &block in blocks.iter().filter(|b| !divergence.is_divergent(**b)) {
             let stays = |inst: &Inst| {
                 let data = &function.insts[*inst];
                 !is_shuffle(data) || data.uses().any(|v| made.contains(&v)) || !context.fuel.burn()

@@ -1,4 +1,4 @@
-//! Passes that make code better before register allocation; every one can be left out.
+//! Passes that make code better before register allocation; every one can be left out. `text` runs passes on IR text.
 
 pub mod combine;
 pub mod elide_waterfall;
@@ -9,5 +9,6 @@ pub mod narrow_iv;
 pub mod predicate_logic;
 pub mod simplify;
 pub mod sink;
+pub mod text;
 pub mod uniform;
 pub mod unroll;

@@ -1,16 +1,25 @@
-//! Counters of 64 bits that never leave their lower word.
+//! Induction variable narrowing: 64-bit counters that never leave their lower word are carried in one register.
 //!
-//! LLVM widens the counter of a loop to 64 bits where an address needs it. If the way back is only taken while the next
-//! count is below a bound of one word, and the first count is a word, then the upper word is zero all the time: the loop
-//! carries the lower one alone, and what is computed of the upper one goes away in `combine`.
+//! LLVM widens the induction variable of a loop to 64 bits where an address needs it. If the back edge is taken only
+//! while the next count is below a bound of one word, and the first count is a word, the upper word is always zero.
+//! Computations of the upper word go away in `combine`, which runs afterwards.
+//!
+//! ```text
+//! b1(v6:R2):                             b1(v13:R):
+//!   v10:R2 = v6 + 0x40              →      v6:R2 = Pack v13, 0
+//!   v12:P = v10 < zext(v3)                 v7:R = v13 + 0x40
+//!   branch v12, b1(v10), b2                branch v12, b1(v7), b2
+//! ```
+//!
+//! Afterwards a narrowed header parameter has one word; its old value is packed in the header. Cost: linear in the
+//! parameters of loop headers, plus `combine` where something was narrowed.
 
 use crate::analysis::known_bits::{self, Definitions};
 use crate::context::Context;
 use crate::opt::combine;
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Part, Pseudo, Terminator, Value};
+use ori::{Arg, Block, Cfg, Cursor, File, Function, InstData, Op, Part, Pseudo, Terminator, Value};
 use sass::M;
-use smallvec::smallvec;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
     let cfg = Cfg::new(function);
@@ -20,45 +29,45 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let definitions = function.definitions();
     let mut found = Vec::new();
     for header in cfg.headers() {
-        for place in 0..function.blocks[header].params.len() {
-            if let Some(ways) =
-                small(function, &cfg, &definitions, header, place, context.tuning.known_bits_depth)
+        for index in 0..function.blocks[header].params.len() {
+            let depth = context.tuning.known_bits_depth;
+            if let Some(incoming) = narrow_counter(function, &cfg, &definitions, header, index, depth)
                 && context.fuel.burn()
             {
-                found.push((header, place, ways));
+                found.push((header, index, incoming));
             }
         }
     }
     if found.is_empty() {
         return Ok(());
     }
-    found.into_iter().for_each(|(header, place, ways)| narrow(function, header, place, ways));
+    found.into_iter().for_each(|(header, index, incoming)| narrow(function, header, index, incoming));
     combine::run(function, context)
 }
 
-/// The lower word of a counter on a way to the header; none where it is zero.
-type Way = (Block, Option<Value>);
+/// A predecessor of the header, and the lower word of the counter on its edge; `None` for a constant zero.
+type Incoming = (Block, Option<Value>);
 
-/// Whether a parameter is a counter of two words whose upper one is always zero: its lower word on each way in.
-fn small(
+/// The lower word of a header parameter on each edge, if it has two words and the upper one is always zero.
+fn narrow_counter(
     function: &Function,
     cfg: &Cfg,
     definitions: &Definitions,
     header: Block,
-    place: usize,
+    index: usize,
     depth: u32,
-) -> Option<Vec<Way>> {
-    let data = function.values[function.blocks[header].params[place]];
+) -> Option<Vec<Incoming>> {
+    let data = function.values[function.blocks[header].params[index]];
     if data.file != File::R || data.words != 2 {
         return None;
     }
     let define = |value| known_bits::definition(function, definitions, value);
     let words = known_bits::Words { define: &define, zeros: &|_| 0, depth };
-    let way = |from: &Block| {
+    let incoming = |from: &Block| {
         let mut edges = function.blocks[*from].end.edges().into_iter().filter(|e| e.to == header);
         let (edge, None) = (edges.next()?, edges.next()) else { return None };
-        let made = define(*edge.args.get(place)?)?;
-        match (made.op, &made.args[..]) {
+        let count = define(*edge.args.get(index)?)?;
+        match (count.op, &count.args[..]) {
             (Op::Machine(sass::Op::CS2R), [Arg::Name(M::SRZ)]) => Some((*from, None)),
             (Op::Pseudo(Pseudo::Pack), [low, high]) => {
                 let zero = words.of(high).most == 0
@@ -68,7 +77,7 @@ fn small(
             _ => None,
         }
     };
-    cfg.preds[header.index()].iter().map(way).collect()
+    cfg.preds[header.index()].iter().map(incoming).collect()
 }
 
 /// A value of one word.
@@ -79,7 +88,7 @@ fn word(function: &Function, arg: &Arg) -> Option<Value> {
     }
 }
 
-/// Is the way to the header only taken where a number of 64 bits with this upper word is below one of 32 bits?
+/// Is the edge to the header taken only where a 64-bit number with this upper word is below one of 32 bits?
 fn is_bounded(
     function: &Function,
     definitions: &Definitions,
@@ -100,27 +109,26 @@ fn is_bounded(
     test.op == Op::Machine(sass::Op::ISETP) && first && below && upper == high && *bound == Arg::Zero(File::R)
 }
 
-/// The header gets the lower word, and puts the counter together for those who use it.
-fn narrow(function: &mut Function, header: Block, place: usize, ways: Vec<Way>) {
+/// Makes the lower word the parameter, and packs the counter from it at the start of the header.
+fn narrow(function: &mut Function, header: Block, index: usize, incoming: Vec<Incoming>) {
     let low = function.value(File::R, 1);
-    for (from, word) in ways {
-        let word = word.unwrap_or_else(|| zero(function, from));
+    for (from, word) in incoming {
+        let word = word.unwrap_or_else(|| zero(&mut Cursor::at_end(function, from)));
         for edge in function.blocks[from].end.edges_mut() {
             if edge.to == header {
-                edge.args[place] = word;
+                edge.args[index] = word;
             }
         }
     }
-    let counter = std::mem::replace(&mut function.blocks[header].params[place], low);
-    take_low(function, counter, low);
-    let mut insts = std::mem::take(&mut function.blocks[header].insts);
-    let high = zero(function, header);
-    function.append(header, made(Op::Pseudo(Pseudo::Pack), counter, &[low.into(), high.into()]));
-    function.blocks[header].insts.append(&mut insts);
+    let counter = std::mem::replace(&mut function.blocks[header].params[index], low);
+    use_lower_word(function, counter, low);
+    let mut cursor = Cursor::at_start(function, header);
+    let high = zero(&mut cursor);
+    cursor.insert(InstData::new(Op::Pseudo(Pseudo::Pack), &[counter], &[low.into(), high.into()]));
 }
 
-/// Who uses the lower word of a counter gets it from there, so that it is seen to advance.
-fn take_low(function: &mut Function, counter: Value, low: Value) {
+/// Uses of the lower word of a counter read the parameter itself, so that it is seen to advance.
+fn use_lower_word(function: &mut Function, counter: Value, low: Value) {
     for inst in function.insts.keys() {
         for arg in &mut function.insts[inst].args {
             if let Arg::Use(u) = arg
@@ -133,20 +141,14 @@ fn take_low(function: &mut Function, counter: Value, low: Value) {
     }
 }
 
-fn zero(function: &mut Function, block: Block) -> Value {
-    let value = function.value(File::R, 1);
-    function.append(block, made(Op::Machine(sass::Op::MOV), value, &[Arg::Imm(0)]));
-    value
-}
-
-fn made(op: Op, result: Value, args: &[Arg]) -> InstData {
-    InstData { op, modifiers: smallvec![], results: smallvec![result], args: args.into(), guard: None, at: 0 }
+fn zero(cursor: &mut Cursor) -> Value {
+    cursor.word(sass::Op::MOV, &[], File::R, &[Arg::Imm(0)])
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn loops_carry_the_lower_words() {
+    fn bounded_counters_are_carried_in_one_word() {
         let source = include_str!("../../tests/kernels/counters.ptx");
         let pairs = |pass: &str| {
             let log = crate::passes::code_after(pass, source);

@@ -1,12 +1,21 @@
-//! Predicates that are computed of other predicates: fewer operations for the same truth.
+//! Boolean simplification of predicates by truth tables, block by block.
 //!
-//! Front ends write conditions as trees of `and` and `or` over comparisons. Three walks over the blocks make less of
-//! them, each on what the one before has left:
+//! Front ends write conditions as trees of `and` and `or` over comparisons. Three walks over the blocks simplify them,
+//! each on the result of the one before:
 //!
-//! 1. `cancel` follows each tree of a block down to at most [`LEAVES`] predicates. A predicate that the truth
-//!    doesn't depend on goes away; `x > y | nan(x) & !nan(y) | x == y | nan(x) & nan(y)` is a tree of three.
-//! 2. `absorb` lets a comparison do the last step of a tree: it combines its truth with a predicate for free.
-//! 3. `merge` makes one operation of two, if all that they look at is three predicates.
+//! 1. `cancel` expands each tree of a block to a truth table over at most [`LEAVES`] predicates and drops those that the
+//!    result doesn't depend on; `x > y | nan(x) & !nan(y) | x == y | nan(x) & nan(y)` has three.
+//! 2. `absorb` folds the last `and`, `or` or `xor` of a tree into a comparison, which combines its result with a
+//!    predicate for free.
+//! 3. `merge` makes one `PLOP3` of two, if they depend on three predicates in all.
+//!
+//! ```text
+//! v4:P = ISETP.LT v2, 0x5                v4:P = ISETP.LT v2, 0x5
+//! v5:P = ISETP.LT v3, 0x7           →    v6:P = ISETP.LT.AND v3, 0x7, v4
+//! v6:P = PLOP3 v4 & v5
+//! ```
+//!
+//! Cost: linear in the instructions, times 2^[`LEAVES`] for each `PLOP3`.
 
 use crate::codegen::legalize;
 use crate::context::target::Machine;
@@ -18,7 +27,7 @@ use rustc_hash::FxHashMap;
 use sass::M;
 use smallvec::{SmallVec, smallvec};
 
-/// Predicates of which truth is looked at together: its table has one bit for each way that they can be.
+/// Leaves of a truth table: it has one bit for each assignment.
 const LEAVES: usize = 6;
 
 pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
@@ -27,7 +36,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     walk(function, context, |logic, block| logic.merge(block))
 }
 
-/// Does something to each block that combines predicates, and removes what is not needed any more.
+/// Runs a step on each block with `PLOP3`, and removes dead code.
 fn walk(
     function: &mut Function,
     context: &mut Context,
@@ -47,12 +56,12 @@ fn walk(
     simplify::run(function)
 }
 
-/// The truth of a predicate, as a function of others.
+/// The truth table of a predicate over others.
 #[derive(Clone, Debug, PartialEq)]
 struct Truth {
     /// In ascending order.
     leaves: SmallVec<[Value; LEAVES]>,
-    /// Bit `n` says what it is where leaf `i` is bit `i` of `n`.
+    /// Bit `n` is the result where leaf `i` is bit `i` of `n`.
     table: u64,
 }
 
@@ -74,14 +83,14 @@ impl Truth {
         self
     }
 
-    /// What it is where the given leaves, of which these are some, are bits of `row`.
+    /// The result where the given leaves, of which these are a subset, are the bits of `row`.
     fn at(&self, leaves: &[Value], row: u64) -> bool {
-        let place = |leaf: &Value| leaves.iter().position(|l| l == leaf).unwrap_or(0);
-        let bits = self.leaves.iter().enumerate().map(|(i, leaf)| (row >> place(leaf) & 1) << i);
+        let index = |leaf: &Value| leaves.iter().position(|l| l == leaf).unwrap_or(0);
+        let bits = self.leaves.iter().enumerate().map(|(i, leaf)| (row >> index(leaf) & 1) << i);
         self.table >> bits.sum::<u64>() & 1 == 1
     }
 
-    /// The truth that a table of `PLOP3` makes of three: `None` if they look at too many predicates.
+    /// The truth table of a `PLOP3` of three inputs: `None` if they have too many leaves.
     fn of(inputs: &[Truth; 3], lut: i64) -> Option<Truth> {
         let mut leaves: SmallVec<[Value; LEAVES]> =
             inputs.iter().flat_map(|i| i.leaves.iter().copied()).collect();
@@ -95,16 +104,17 @@ impl Truth {
         Some(Truth { leaves, table })
     }
 
-    /// The same without the predicates that don't matter.
+    /// The same without the leaves that the result doesn't depend on.
     fn reduced(self) -> Truth {
         let matters = |leaf: usize| {
             let differ = |row: u64| self.table >> row & 1 != self.table >> (row ^ 1 << leaf) & 1;
             (0..self.rows()).any(differ)
         };
-        let kept: Vec<usize> = (0..self.leaves.len()).filter(|leaf| matters(*leaf)).collect();
-        let spread = |row: u64| kept.iter().enumerate().map(|(i, leaf)| (row >> i & 1) << leaf).sum::<u64>();
-        let table = (0..1 << kept.len()).map(|row| (self.table >> spread(row) & 1) << row).sum();
-        Truth { leaves: kept.iter().map(|i| self.leaves[*i]).collect(), table }
+        let needed: Vec<usize> = (0..self.leaves.len()).filter(|leaf| matters(*leaf)).collect();
+        let spread =
+            |row: u64| needed.iter().enumerate().map(|(i, leaf)| (row >> i & 1) << leaf).sum::<u64>();
+        let table = (0..1 << needed.len()).map(|row| (self.table >> spread(row) & 1) << row).sum();
+        Truth { leaves: needed.iter().map(|i| self.leaves[*i]).collect(), table }
     }
 
     /// The arguments of the `PLOP3` that computes it, if there is one.
@@ -116,7 +126,7 @@ impl Truth {
         (self.leaves.len() <= 3).then(|| smallvec![PT, a, b, c, Arg::Imm(lut as i64), Arg::Imm(0)])
     }
 
-    /// Two or three predicates, some of them negated, that are all joined by the same operation.
+    /// Two or three literals that are all joined by the same operation.
     fn joined(&self) -> Option<(M, Vec<(Value, bool)>)> {
         let count = self.leaves.len();
         let ones = self.table.count_ones();
@@ -137,7 +147,7 @@ impl Truth {
 
 const PT: Arg = Arg::True(true);
 
-/// Relations of integers and their opposites; of floats, which may be no numbers.
+/// Relations of integers and their complements; of floats, which may be unordered.
 const OF_INTEGERS: [(M, M); 3] = [(M::LT, M::GE), (M::LE, M::GT), (M::EQ, M::NE)];
 const OF_FLOATS: [(M, M); 7] = [
     (M::LT, M::GEU),
@@ -149,8 +159,8 @@ const OF_FLOATS: [(M, M); 7] = [
     (M::NUM, M::NAN),
 ];
 
-/// The relation that holds where another one doesn't.
-fn opposite(op: sass::Op, relation: M) -> Option<M> {
+/// The complement of a relation.
+fn complement(op: sass::Op, relation: M) -> Option<M> {
     let pairs: &[(M, M)] = if op == sass::Op::ISETP { &OF_INTEGERS } else { &OF_FLOATS };
     pairs.iter().find_map(|(one, other)| match relation {
         r if r == *one => Some(*other),
@@ -159,23 +169,23 @@ fn opposite(op: sass::Op, relation: M) -> Option<M> {
     })
 }
 
-/// The operation of a comparison that nothing guards, with its relation.
+/// The operation of an unguarded comparison, with its relation.
 fn comparison(data: &InstData) -> Option<(sass::Op, M)> {
     use sass::Op::{DSETP, FSETP, HSETP2, ISETP};
     let Op::Machine(op @ (DSETP | FSETP | HSETP2 | ISETP)) = data.op else { return None };
     let relation = *data.modifiers.first()?;
-    opposite(op, relation)?;
+    complement(op, relation)?;
     (data.guard.is_none() && !data.modifiers.contains(&M::EX)).then_some((op, relation))
 }
 
-/// What is compared how: operation, modifiers, operands, and how many results there are. Opposites have the same.
+/// The key of a comparison: operation, modifiers, operands, number of results. Complements have the same key.
 type Compared = (sass::Op, SmallVec<[M; 4]>, SmallVec<[Arg; 6]>, usize);
 
-/// What a comparison compares, and which of the two opposites it is.
+/// The key of a comparison, and its relation.
 fn compared(data: &InstData) -> Option<(Compared, M)> {
     let (op, relation) = comparison(data).filter(|_| data.args.last() == Some(&PT))?;
     let mut modifiers = data.modifiers.clone();
-    modifiers[0] = relation.min(opposite(op, relation)?);
+    modifiers[0] = relation.min(complement(op, relation)?);
     Some(((op, modifiers, data.args.clone(), data.results.len()), relation))
 }
 
@@ -193,7 +203,7 @@ struct Logic<'a> {
     farthest: usize,
     fuel: &'a mut Fuel,
     uses: Vec<u32>,
-    /// Where each value of the block is defined: the instruction, and its place among the block's.
+    /// Where each value of the block is defined: the instruction, and its index in the block.
     definition: FxHashMap<Value, (Inst, usize)>,
 }
 
@@ -204,7 +214,7 @@ impl<'a> Logic<'a> {
         Logic { function, machine: context.machine, farthest, fuel: &mut context.fuel, uses, definition }
     }
 
-    /// The three inputs of an operation on predicates and its table.
+    /// The three inputs of a `PLOP3` and its table.
     fn logic(&self, inst: Inst) -> Option<([Arg; 3], i64)> {
         let data = &self.function.insts[inst];
         let ([PT, a, b, c, Arg::Imm(lut), _], [_], None) = (&data.args[..], &data.results[..], &data.guard)
@@ -222,7 +232,7 @@ impl<'a> Logic<'a> {
         fine.then_some(([*a, *b, *c], *lut))
     }
 
-    /// The truth of an operation, if that of what it looks at is known.
+    /// The truth table of an operation, given those of its inputs.
     fn truth(&self, inst: Inst, known: impl Fn(Value) -> Truth) -> Option<Truth> {
         let (args, lut) = self.logic(inst)?;
         let input = |arg: Arg| match arg {
@@ -233,7 +243,7 @@ impl<'a> Logic<'a> {
         Truth::of(&args.map(input), lut)
     }
 
-    /// Puts another instruction, with the same result, in the place of one.
+    /// Replaces an instruction by another one with the same result.
     fn replace(&mut self, inst: Inst, new: InstData) {
         self.function.insts[inst].uses().for_each(|v| self.uses[v.index()] -= 1);
         new.uses().for_each(|v| self.uses[v.index()] += 1);
@@ -249,10 +259,10 @@ impl<'a> Logic<'a> {
         }
     }
 
-    /// The first walk: predicates that a tree doesn't depend on.
+    /// The first walk: drops predicates that a tree doesn't depend on.
     fn cancel(&mut self, block: Block) {
         let mut truths: FxHashMap<Value, Truth> = FxHashMap::default();
-        // Those of the block that only repeat or negate another one.
+        // Predicates of the block that are equal to another one or its negation.
         let mut copies: FxHashMap<Value, Truth> = FxHashMap::default();
         let mut seen: FxHashMap<Compared, (Inst, M)> = FxHashMap::default();
         for inst in self.function.blocks[block].insts.clone() {
@@ -284,13 +294,13 @@ impl<'a> Logic<'a> {
         }
     }
 
-    /// The second walk: comparisons that do the work of what combines them.
+    /// The second walk: folds operations on predicates into comparisons.
     fn absorb(&mut self, block: Block) {
         let insts = self.function.blocks[block].insts.clone();
         let mut done = Vec::new();
-        for (place, &inst) in insts.iter().enumerate() {
+        for (index, &inst) in insts.iter().enumerate() {
             for value in self.function.insts[inst].results.clone() {
-                self.definition.insert(value, (inst, place));
+                self.definition.insert(value, (inst, index));
             }
             let truth = self.truth(inst, Truth::leaf).map(Truth::reduced);
             let Some((join, literals)) = truth.and_then(|truth| truth.joined()) else { continue };
@@ -301,21 +311,21 @@ impl<'a> Logic<'a> {
         self.function.blocks[block].insts.retain(|i| !done.contains(i));
     }
 
-    /// Does as much as it can of joining predicates where they are compared. Says if nothing is left.
+    /// Folds as many joins as possible into comparisons. True if the `PLOP3` is not needed any more.
     fn absorb_one(&mut self, inst: Inst, join: M, mut literals: Vec<Literal>) -> bool {
         let result = self.function.insts[inst].results[0];
-        // The last one stands where it can look at the others.
-        literals.sort_by_key(|(value, _)| self.place(*value));
+        // The last one is computed after the others.
+        literals.sort_by_key(|(value, _)| self.position(*value));
         while let [.., other, last] = literals[..] {
             let Some(new) = self.joined(last, join, other) else { break };
             if !self.fuel.burn() {
                 return false;
             }
-            let (by, place) = self.definition[&last.0];
+            let (by, index) = self.definition[&last.0];
             let value = if literals.len() == 2 { result } else { self.function.value(File::P, 1) };
             self.uses.resize(self.function.values.len(), 1);
             self.function.insts[by] = InstData { results: smallvec![value], ..new };
-            self.definition.insert(value, (by, place));
+            self.definition.insert(value, (by, index));
             literals.truncate(literals.len() - 2);
             if literals.is_empty() {
                 return true;
@@ -325,7 +335,7 @@ impl<'a> Logic<'a> {
             self.function.insts[inst].args = args;
         }
         if let [first, last] = literals[..]
-            && self.place(first.0) + self.farthest > self.place(result)
+            && self.position(first.0) + self.farthest > self.position(result)
             && let Some(new) = self.joined(first, join, last)
             && self.fuel.burn()
         {
@@ -336,12 +346,12 @@ impl<'a> Logic<'a> {
         false
     }
 
-    /// Where a value is defined; all that comes from other blocks was before.
-    fn place(&self, value: Value) -> usize {
-        self.definition.get(&value).map_or(0, |(_, place)| *place + 1)
+    /// The position of a definition in the block; 0 for values of other blocks.
+    fn position(&self, value: Value) -> usize {
+        self.definition.get(&value).map_or(0, |(_, index)| *index + 1)
     }
 
-    /// A comparison of the block that nobody else looks at, joined with another predicate.
+    /// A comparison of the block without another use, joined with another predicate.
     fn joined(&self, (value, negated): Literal, join: M, other: Literal) -> Option<InstData> {
         let (inst, _) = self.definition.get(&value).filter(|_| self.uses[value.index()] == 1)?;
         let data = &self.function.insts[*inst];
@@ -351,7 +361,7 @@ impl<'a> Logic<'a> {
             return None;
         };
         let mut new = data.clone();
-        new.modifiers[0] = if negated { opposite(op, relation)? } else { relation };
+        new.modifiers[0] = if negated { complement(op, relation)? } else { relation };
         *new.modifiers.last_mut()? = join;
         *new.args.last_mut()? = literal_arg(other);
         legalize::is_legal(self.function, self.machine, &new).then_some(new)
@@ -359,9 +369,9 @@ impl<'a> Logic<'a> {
 
     /// The third walk: two operations become one.
     fn merge(&mut self, block: Block) {
-        for (place, inst) in self.function.blocks[block].insts.clone().into_iter().enumerate() {
+        for (index, inst) in self.function.blocks[block].insts.clone().into_iter().enumerate() {
             let Some(truth) = self.truth(inst, Truth::leaf).map(Truth::reduced) else { continue };
-            self.definition.insert(self.function.insts[inst].results[0], (inst, place));
+            self.definition.insert(self.function.insts[inst].results[0], (inst, index));
             for &leaf in &truth.leaves {
                 let inner = self.definition.get(&leaf).filter(|_| self.uses[leaf.index()] == 1);
                 let Some(inner) = inner.and_then(|(inner, _)| self.truth(*inner, Truth::leaf)) else {
@@ -393,7 +403,7 @@ mod tests {
 
     #[test]
     fn programs_keep_their_meaning() {
-        // What only the logic shortens, not the removal of what nobody needs.
+        // Only what the logic shortens, not what dead code elimination does.
         let clean = |function: &mut Function, context: &mut Context| {
             simplify::run(function)?;
             let before = function.blocks[Function::ENTRY].insts.len();
@@ -405,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn opposites_are_opposite() {
+    fn complements_agree_with_eval() {
         use ori::eval::{Arg as Bits, eval};
         let floats = [0.0, -0.0, 1.0, -2.5, f32::INFINITY, f32::NAN].map(f32::to_bits);
         let relations = [
@@ -434,10 +444,10 @@ mod tests {
             // Every relation that the operation has, and no other: integers are always numbers.
             assert_eq!(
                 holds(relation, 0, 0).is_some(),
-                opposite(op, relation).is_some(),
+                complement(op, relation).is_some(),
                 "{op:?} {relation:?}"
             );
-            let Some(other) = opposite(op, relation) else { continue };
+            let Some(other) = complement(op, relation) else { continue };
             for (a, b) in floats.into_iter().flat_map(|a| floats.map(|b| (a, b))) {
                 let truth = holds(relation, a, b).expect("a relation");
                 assert_eq!(holds(other, a, b), Some(!truth), "{op:?} {relation:?} {a:x} {b:x}");
@@ -457,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_or_the_first_that_is_no_number() {
+    fn predicate_without_influence_is_dropped() {
         let code = logic(
             "setp.gt.f32 %p1, %f1, %f2; setp.eq.f32 %p2, %f1, %f2; setp.nan.f32 %p3, %f1, %f1; \
              setp.nan.f32 %p4, %f2, %f2; setp.num.f32 %p5, %f2, %f2; and.pred %p5, %p3, %p5; or.pred %p1, %p1, %p5; \
@@ -469,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_joins() {
+    fn comparison_absorbs_join() {
         let code = logic(
             "setp.lt.s32 %p1, %r1, 5; setp.lt.s32 %p2, %r2, 7; setp.eq.u32 %p3, %r1, %r2; \
              and.pred %p4, %p1, %p2; not.pred %p3, %p3; or.pred %p8, %p4, %p3;",
@@ -479,8 +489,8 @@ mod tests {
     }
 
     #[test]
-    fn two_operations_are_one() {
-        // The comparisons have other users, and can't do it.
+    fn two_tables_merge() {
+        // The comparisons have other uses and can't absorb it.
         let code = logic(
             "setp.lt.s32 %p1, %r1, 5; setp.lt.s32 %p2, %r2, 7; setp.eq.u32 %p3, %r1, %r2; \
              selp.b32 %r1, %r1, 1, %p1; selp.b32 %r2, %r2, 2, %p2; selp.b32 %r1, %r1, %r2, %p3; \

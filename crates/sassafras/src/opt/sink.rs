@@ -39,7 +39,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         let ops = function.blocks[b].insts.iter().map(|i| function.insts[*i].op);
         ops.into_iter().any(|op| op == Op::Machine(sass::Op::ENDCOLLECTIVE))
     };
-    let parted = cfg.order.iter().filter(|b| divergence.is_parted(**b) || gathers(**b));
+    let parted = cfg.order.iter().filter(|b| divergence.is_divergent(**b) || gathers(**b));
     parted.for_each(|b| depths[b.index()] += PARTED);
     let count = function.blocks.len();
     let mut sink = Sink {

@@ -1,0 +1,228 @@
+//! The loop nesting forest: natural loops with header, preheader, latches, exits, blocks and nesting.
+//!
+//! A natural loop is the set of blocks that reach a latch, a predecessor of the header that the header dominates,
+//! without passing the header (Aho, Lam, Sethi, Ullman, section 9.6.6). Back edges to the same header make one loop.
+//! Two natural loops are disjoint or nested, in any graph: the forest is found innermost loops first, and a walk
+//! backwards skips inner loops as a whole, as LLVM's `LoopInfo` does. Cycles with several entries (irreducible control
+//! flow) have no header that dominates them and are no loops here.
+//!
+//! A forest belongs to the `Cfg` that it was made of. Cost: linear in the edges, plus the depth of each block.
+
+use crate::cfg::Cfg;
+use crate::entity::{Block, Entity, LoopId, Map};
+
+#[derive(Clone, Debug)]
+pub struct Loop {
+    pub header: Block,
+    /// The block before the loop: the only predecessor of the header from outside, which has no other successor.
+    pub preheader: Option<Block>,
+    /// The sources of the back edges, in the order of the header's predecessors.
+    pub latches: Vec<Block>,
+    /// The edges that leave the loop.
+    pub exits: Vec<(Block, Block)>,
+    /// The blocks of the loop, those of inner loops too, in reverse post-order: the header is first.
+    pub blocks: Vec<Block>,
+    /// The loop that it is directly nested in.
+    pub parent: Option<LoopId>,
+    /// How many loops it is in, itself included.
+    pub depth: u32,
+}
+
+/// All natural loops of a function; outer loops have smaller ids than those in them.
+#[derive(Clone, Debug)]
+pub struct LoopForest {
+    loops: Map<LoopId, Loop>,
+    innermost: Vec<Option<LoopId>>,
+}
+
+impl LoopForest {
+    pub fn new(cfg: &Cfg) -> LoopForest {
+        let mut loops: Map<LoopId, Loop> = Map::default();
+        for header in cfg.headers() {
+            let is_latch = |p: &Block| cfg.dominates(header, *p);
+            let latches = cfg.preds[header.index()].iter().copied().filter(is_latch).collect();
+            loops.push(Loop {
+                header,
+                preheader: preheader(cfg, header),
+                latches,
+                exits: Vec::new(),
+                blocks: Vec::new(),
+                parent: None,
+                depth: 1,
+            });
+        }
+        let mut forest = LoopForest { loops, innermost: vec![None; cfg.succs.len()] };
+        for id in forest.loops.keys().rev() {
+            forest.find_body(cfg, id);
+        }
+        forest.list_blocks(cfg);
+        forest
+    }
+
+    /// Walks backwards from the latches of a loop. The loops in it have been found before.
+    fn find_body(&mut self, cfg: &Cfg, id: LoopId) {
+        let header = self.loops[id].header;
+        let mut work = self.loops[id].latches.clone();
+        while let Some(block) = work.pop() {
+            match self.outermost(block) {
+                Some(known) if known == id => {}
+                Some(inner) => {
+                    self.loops[inner].parent = Some(id);
+                    work.extend(&cfg.preds[self.loops[inner].header.index()]);
+                }
+                None => {
+                    self.innermost[block.index()] = Some(id);
+                    if block != header {
+                        work.extend(&cfg.preds[block.index()]);
+                    }
+                }
+            }
+        }
+        // A header that is no latch is reached from one; a loop of one block is its own latch.
+        self.innermost[header.index()] = Some(id);
+    }
+
+    /// The outermost loop found so far that a block is in.
+    fn outermost(&self, block: Block) -> Option<LoopId> {
+        self.ancestors(block).last()
+    }
+
+    fn list_blocks(&mut self, cfg: &Cfg) {
+        for id in self.loops.keys() {
+            self.loops[id].depth = self.loops[id].parent.map_or(1, |p| self.loops[p].depth + 1);
+        }
+        for &block in &cfg.order {
+            let around: Vec<LoopId> = self.ancestors(block).collect();
+            for id in around {
+                self.loops[id].blocks.push(block);
+            }
+        }
+        for id in self.loops.keys() {
+            let edges = |b: &Block| cfg.succs[b.index()].iter().map(|s| (*b, *s)).collect::<Vec<_>>();
+            let all = self.loops[id].blocks.iter().flat_map(edges);
+            let exits = all.filter(|(_, to)| !self.contains(id, *to)).collect();
+            self.loops[id].exits = exits;
+        }
+    }
+
+    /// The loops, outer ones before those in them.
+    pub fn iter(&self) -> impl Iterator<Item = (LoopId, &Loop)> {
+        self.loops.keys().map(|id| (id, &self.loops[id]))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.loops.is_empty()
+    }
+
+    pub fn get(&self, id: LoopId) -> &Loop {
+        &self.loops[id]
+    }
+
+    /// The innermost loop that a block is in.
+    pub fn innermost(&self, block: Block) -> Option<LoopId> {
+        self.innermost[block.index()]
+    }
+
+    /// The loops that a block is in, from the innermost to the outermost.
+    pub fn ancestors(&self, block: Block) -> impl Iterator<Item = LoopId> + '_ {
+        std::iter::successors(self.innermost(block), |id| self.loops[*id].parent)
+    }
+
+    pub fn contains(&self, id: LoopId, block: Block) -> bool {
+        self.ancestors(block).any(|l| l == id)
+    }
+
+    /// How many loops a block is in.
+    pub fn depth(&self, block: Block) -> u32 {
+        self.innermost(block).map_or(0, |id| self.loops[id].depth)
+    }
+}
+
+/// The block before a loop: the only predecessor of the header from outside, which has no other successor.
+pub fn preheader(cfg: &Cfg, header: Block) -> Option<Block> {
+    let mut outside = cfg.preds[header.index()].iter().filter(|p| !cfg.dominates(header, **p));
+    let (before, None) = (*outside.next()?, outside.next()) else { return None };
+    (cfg.succs[before.index()].len() == 1).then_some(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cfg::tests::graph;
+
+    fn forest(edges: &[&[u32]]) -> (Cfg, LoopForest) {
+        let cfg = Cfg::new(&graph(edges));
+        let forest = LoopForest::new(&cfg);
+        (cfg, forest)
+    }
+
+    fn numbers(blocks: &[Block]) -> Vec<u32> {
+        let mut all: Vec<u32> = blocks.iter().map(|b| b.0).collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn nested_loops_have_parents_and_exits() {
+        // 0 -> 1 -> 2 -> {2, 3} -> {1, 4}
+        let (_, forest) = forest(&[&[1], &[2], &[2, 3], &[1, 4], &[]]);
+        let all: Vec<_> = forest.iter().collect();
+        let [(outer, o), (inner, i)] = all[..] else { panic!("{} loops", all.len()) };
+        assert_eq!((o.header, i.header), (Block(1), Block(2)));
+        assert_eq!((o.parent, i.parent), (None, Some(outer)));
+        assert_eq!((o.depth, i.depth, forest.depth(Block(2)), forest.depth(Block(4))), (1, 2, 2, 0));
+        assert_eq!((numbers(&o.blocks), numbers(&i.blocks)), (vec![1, 2, 3], vec![2]));
+        assert_eq!(o.exits, [(Block(3), Block(4))]);
+        assert_eq!(i.exits, [(Block(2), Block(3))]);
+        assert_eq!((&o.latches[..], &i.latches[..]), (&[Block(3)][..], &[Block(2)][..]));
+        assert_eq!((o.preheader, i.preheader), (Some(Block(0)), Some(Block(1))));
+        assert!(forest.contains(outer, Block(2)) && !forest.contains(inner, Block(3)));
+    }
+
+    #[test]
+    fn back_edges_to_one_header_are_one_loop() {
+        // 0 -> 1 -> {2, 3}; 2 -> 1; 3 -> {1, 4}
+        let (_, forest) = forest(&[&[1], &[2, 3], &[1], &[1, 4], &[]]);
+        assert_eq!(forest.iter().count(), 1);
+        let (_, l) = forest.iter().next().expect("a loop");
+        assert_eq!((numbers(&l.blocks), numbers(&l.latches)), (vec![1, 2, 3], vec![2, 3]));
+    }
+
+    #[test]
+    fn a_branch_before_the_loop_is_no_preheader() {
+        let (_, forest) = forest(&[&[1, 2], &[1, 2], &[]]);
+        assert_eq!(forest.iter().next().and_then(|(_, l)| l.preheader), None);
+    }
+
+    #[test]
+    fn irreducible_cycles_are_no_loops() {
+        // 0 -> {1, 2}; 1 -> 2; 2 -> {1, 3}
+        let (_, forest) = forest(&[&[1, 2], &[2], &[1, 3], &[]]);
+        assert!(forest.is_empty());
+    }
+
+    /// The forest agrees with the definition, block by block, on generated graphs.
+    #[test]
+    fn bodies_are_the_natural_loops() {
+        let mut state = 1u64;
+        let mut random = |below: u32| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((state >> 33) as u32) % below
+        };
+        for _ in 0..2000 {
+            let n = 2 + random(9);
+            let mut targets = || (0..random(3)).map(|_| 1 + random(n - 1)).collect::<Vec<u32>>();
+            let edges: Vec<Vec<u32>> = (0..n).map(|_| targets()).collect();
+            let (cfg, forest) = forest(&edges.iter().map(|e| &e[..]).collect::<Vec<_>>());
+            let headers: Vec<Block> = forest.iter().map(|(_, l)| l.header).collect();
+            assert_eq!(headers, cfg.headers().collect::<Vec<_>>(), "{edges:?}");
+            for (id, l) in forest.iter() {
+                let body: Vec<Block> = cfg.natural_loop(l.header).filter(|b| cfg.reachable(*b)).collect();
+                assert_eq!(numbers(&l.blocks), numbers(&body), "{edges:?}");
+                assert!(l.parent.is_none_or(|p| p < id && forest.contains(p, l.header)), "{edges:?}");
+            }
+            let depths = cfg.loop_depths();
+            assert!(cfg.order.iter().all(|b| forest.depth(*b) == depths[b.index()]), "{edges:?}");
+        }
+    }
+}

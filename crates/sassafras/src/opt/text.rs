@@ -1,0 +1,71 @@
+//! Passes on IR text: the library side of `sassafras opt` and of the IR file tests (`tests/ir`).
+//!
+//! Reads functions in the text form of `ori`, runs the named passes on each, and prints them. The verifier runs on the
+//! input and after every pass. Passes see the same context as in a compilation, with the limits that the options give;
+//! the text has no launch bounds of its own. Linear in the text, beside the passes.
+
+use crate::context::target::Machine;
+use crate::context::{Context, Fuel, Options};
+use crate::module::launch_bounds;
+use crate::passes;
+use ori::parse::ParseError;
+use std::fmt;
+
+/// Why passes on IR text gave no result.
+#[derive(Debug)]
+pub enum OptError {
+    /// The text is not in the text form of the IR.
+    Parse(ParseError),
+    /// There is no pass of this name.
+    UnknownPass(String),
+    /// There is no code generator for this target.
+    UnknownTarget(&'static str),
+    /// A pass failed, or the verifier rejects the input or what a pass made of it.
+    Pass(String),
+}
+
+impl fmt::Display for OptError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            OptError::Parse(error) => error.fmt(f),
+            OptError::UnknownPass(name) => write!(f, "unknown pass '{name}'"),
+            OptError::UnknownTarget(name) => write!(f, "no code generator for '{name}'"),
+            OptError::Pass(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for OptError {}
+
+/// Runs passes, in the order given, on the functions of an IR text, and prints the result.
+///
+/// Of the options, the target, the fuel and the limit on registers count.
+///
+/// ```
+/// use sassafras::{Options, opt_text, ptx};
+///
+/// let source = "function f {\nb0:\n    v0:R = MOV 0x1\n    exit\n}\n";
+/// let options = Options::new(ptx::Target::find("sm_90").expect("a target"));
+/// let text = opt_text(source, &["simplify"], &options).expect("a function");
+/// assert_eq!(text, "function f {\nb0:\n    exit\n}\n");
+/// ```
+pub fn opt_text(source: &str, passes: &[&str], options: &Options) -> Result<String, OptError> {
+    if let Some(unknown) = passes.iter().find(|name| !pass_names().any(|known| known == **name)) {
+        return Err(OptError::UnknownPass(unknown.to_string()));
+    }
+    let machine = Machine::of(options.target).ok_or(OptError::UnknownTarget(options.target.name()))?;
+    let registers = options.launch.max_registers.unwrap_or(launch_bounds::MOST);
+    let mut functions = ori::parse::parse(source).map_err(OptError::Parse)?;
+    for function in &mut functions {
+        let fuel = Fuel::new(options.fuel);
+        let mut context =
+            Context { machine, registers, occupancy: None, enough: None, tuning: options.tuning, fuel };
+        passes::run_named(function, passes, &mut context).map_err(|e| OptError::Pass(e.message))?;
+    }
+    Ok(functions.iter().map(|f| f.to_string()).collect::<Vec<_>>().join("\n"))
+}
+
+/// The names of the passes before register allocation, in the order in which they run.
+pub fn pass_names() -> impl Iterator<Item = &'static str> {
+    passes::names()
+}
