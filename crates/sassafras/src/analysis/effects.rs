@@ -468,3 +468,6 @@ pub fn is_duplicable(data: &InstData) -> bool {
     let is_placed = |arg: &Arg| matches!(arg, Arg::Target(_)) || is_fixed(arg);
     is_known && !data.args.iter().any(is_placed)
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,10 @@ impl<'a> Lower<'_, 'a> {
                 Some(())
             }
             // Operations start in order; the barrier between the threads does the rest.
-            "tcgen05.fence::before_thread_sync" | "tcgen05.fence::after_thread_sync" => Some(()),
+            "tcgen05.fence::before_thread_sync" | "tcgen05.fence::after_thread_sync" => {
+                self.compiler_fence(&[M::CTA]);
+                Some(())
+            }
             "tcgen05.shift" => self.tensor_shift(ins, pair),
             "tcgen05.cp" => self.tensor_fill(ins, pair),
             "tcgen05.commit" => self.tensor_commit(ins, pair),
