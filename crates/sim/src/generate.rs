@@ -31,7 +31,7 @@ mod reduce;
 mod templates;
 
 pub use kind::Kind;
-pub use print::{PARAMETERS, memory_bytes, module, parameters};
+pub use print::{PARAMETERS, memory_bytes, module, parameters, plain_module};
 
 use class::Class;
 use derived::Derived;

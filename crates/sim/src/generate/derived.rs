@@ -201,9 +201,26 @@ impl Derived {
         Derived { base, own: false, steps, plus: number, keep: None }
     }
 
-    /// Whether it is a sum where the text allows one.
-    pub fn plus(&self) -> Option<i64> {
-        (self.plus != 0).then_some(self.plus)
+    /// An operand with this one's number added: as a sum or, for a plain program, by an instruction in front.
+    pub fn with_number(
+        &self,
+        class: Class,
+        operand: String,
+        number: usize,
+        plain: bool,
+        out: &mut Vec<String>,
+    ) -> String {
+        if self.plus == 0 || number >= OPERANDS {
+            return operand;
+        }
+        if !plain {
+            return format!("{operand}+{}", self.plus);
+        }
+        let bits = bits_class(class);
+        let register = name(bits, number);
+        let ty = ["s16", "s32", "s64"][bits.bytes().ilog2() as usize - 1];
+        out.push(format!("add.{ty} {register}, {operand}, {};", bits.literal(self.plus as u64)));
+        register
     }
 
     /// Without its first or its last step, or nothing if there is nothing to take away.

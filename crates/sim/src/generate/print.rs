@@ -53,19 +53,28 @@ pub fn memory_bytes(threads: u32) -> usize {
 
 /// A module with these programs as its kernels.
 pub fn module(programs: &[Program]) -> String {
+    module_with(programs, false)
+}
+
+/// The same module, in which additions stand in place of operands that are sums.
+pub fn plain_module(programs: &[Program]) -> String {
+    module_with(programs, true)
+}
+
+fn module_with(programs: &[Program], plain: bool) -> String {
     let lookup: Vec<String> = (0..64u32).map(|i| ((i * i * 37 + i * 11 + 5) & 0xff).to_string()).collect();
     let mut text = String::from(".version 8.5\n.target sm_90\n.address_size 64\n");
     let _ = writeln!(text, ".const .align 16 .b8 lookup[64] = {{{}}};", lookup.join(", "));
-    programs.iter().for_each(|program| text.push_str(&program.text()));
+    programs.iter().for_each(|program| text.push_str(&program.text(plain)));
     text
 }
 
 impl Program {
     /// The functions that are called, and the kernel.
-    fn text(&self) -> String {
+    fn text(&self, plain: bool) -> String {
         let whole_warps = self.block.is_multiple_of(32);
         let mask = if whole_warps { "-1" } else { "%all" };
-        let mut printer = Printer::new(self);
+        let mut printer = Printer { plain, ..Printer::new(self) };
         let here = Here {
             mask: Some(mask.into()),
             full: whole_warps,
@@ -423,6 +432,8 @@ pub struct Printer<'p> {
     /// The function that is printed; the kernel without one.
     pub function: Option<u8>,
     called: BTreeSet<u8>,
+    /// Without operands that are sums.
+    plain: bool,
     text: String,
     /// The numbers of the loops around.
     pub loops: Vec<u32>,
@@ -439,6 +450,7 @@ impl<'p> Printer<'p> {
             program,
             function: None,
             called: BTreeSet::new(),
+            plain: false,
             text: String::new(),
             loops: Vec::new(),
             together: Vec::new(),
@@ -536,19 +548,17 @@ impl<'p> Printer<'p> {
                             (Base::Constant(bits), _) => bits_class(class).literal(bits),
                             _ => return,
                         };
-                        let operand = choice.operand(class, &source, derived, &mut before);
-                        derived += 1;
+                        let mut operand = choice.operand(class, &source, derived, &mut before);
                         if let Some(number) = choice.keep {
                             let info = bits_class(class).info();
                             let number = number % info.count;
                             behind.push(format!("mov.{} %{}{number}, {operand};", info.ty, info.name));
                         }
-                        text.push_str(&operand);
-                        if let Some(number) = choice.plus().filter(|_| {
-                            class != Class::Predicate && takes_sum(&text, template.pieces.get(i + 1))
-                        }) {
-                            let _ = write!(text, "+{number}");
+                        if takes_sum(class, &text, template.pieces.get(i + 1)) {
+                            operand = choice.with_number(class, operand, derived, self.plain, &mut before);
                         }
+                        text.push_str(&operand);
+                        derived += 1;
                     }
                     Some((choice, register)) => text.push_str(&self.open(piece, *choice, register)),
                     None => return,
@@ -762,12 +772,12 @@ impl<'p> Printer<'p> {
     }
 }
 
-/// May the operand at the end of a text be a sum? Elements of vectors, parts of registers and addresses may not.
-fn takes_sum(text: &str, next: Option<&Piece>) -> bool {
+/// May the operand behind a text be a sum? Elements of vectors, parts of registers, predicates and addresses may not.
+fn takes_sum(class: Class, text: &str, next: Option<&Piece>) -> bool {
     let instruction = text.rsplit(';').next().unwrap_or(text);
     let inside = |open: char, close: char| instruction.rfind(open) > instruction.rfind(close);
     let part = matches!(next, Some(Piece::OneOf(texts)) if texts.iter().any(|text| text.starts_with('.')));
-    !inside('{', '}') && !inside('[', ']') && !part
+    class != Class::Predicate && !inside('{', '}') && !inside('[', ']') && !part
 }
 
 pub fn at(guard: Guard) -> String {

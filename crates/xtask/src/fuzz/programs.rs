@@ -2,7 +2,7 @@
 //!
 //! For each program:
 //! * the front end accepts it, and its printed form parses back to the same tree, or runs to the same memory;
-//! * the interpreter runs it without a fault;
+//! * the interpreter runs it without a fault, and so it does with additions in place of operands that are sums;
 //! * it compiles in every one of [`WAYS`], with the checks after each pass on, and nothing panics;
 //! * the schedule verifier has nothing to say about the code; the same code is looked at and run once;
 //! * the simulator runs the code without a fault, and leaves the memory that the interpreter left;
@@ -131,8 +131,15 @@ fn check(program: &Program, campaign: &Campaign, ptxas: Option<&Ptxas>) -> Outco
         let module = parse(&source)?;
         let subject = Subject { program, source: &source, module: &module };
         let expected = subject.interpret()?;
-        let source = ptx::print(&module);
-        let printed = Subject { source: &source, module: &parse(&source)?, ..subject };
+        let plain = generate::plain_module(std::slice::from_ref(program));
+        if plain != source {
+            let plain = Subject { source: &plain, module: &parse(&plain)?, ..subject };
+            if let Some(what) = difference(&plain.interpret()?, &expected) {
+                return Err(failure("sums", what));
+            }
+        }
+        let printed = ptx::print(&module);
+        let printed = Subject { source: &printed, module: &parse(&printed)?, ..subject };
         // The same tree does the same.
         if printed.module != subject.module && printed.interpret()? != expected {
             return Err(failure("printing", "the printed module does something else"));
