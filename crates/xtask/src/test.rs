@@ -16,7 +16,7 @@ const FUZZ_PROGRAMS: u64 = 300;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -36,6 +36,7 @@ const STEPS: [Step; 15] = [
     ("conformance: simulator", || conformance::run_part("simulator", &Default::default())),
     ("conformance: kernels", || conformance::run_part("kernels", &Default::default())),
     ("conformance: matrix", || conformance::run_part("matrix", &Default::default())),
+    ("conformance: modifiers", || conformance::run_part("modifiers", &Default::default())),
     ("conformance: verify", || conformance::run_part("verify", &Default::default())),
     ("conformance: mutants", || conformance::run_part("mutants", &Default::default())),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
