@@ -19,6 +19,9 @@ mod convert;
 mod float;
 mod half;
 mod integer;
+mod signs;
+
+pub use signs::signed;
 
 use sass::{M, Op};
 

@@ -439,6 +439,9 @@ impl<'a, 's> Matcher<'a, 's> {
     /// Is it of a kind and type that the spec takes?
     fn kind(&mut self, spec: &Spec, operand: &Operand, index: usize) -> Result<(), Misfit> {
         let mnemonic = self.mnemonic;
+        if let Some((reg, _)) = self.parser.sum_of_register(operand) {
+            return self.register_sum(spec, reg, index);
+        }
         match (&spec.role, operand) {
             (Role::Anything, _) => Ok(()),
             (_, Operand::Unresolved(_)) => match spec.role {
@@ -481,6 +484,15 @@ impl<'a, 's> Matcher<'a, 's> {
                 self.source(spec, operand, index)
             }
             _ => Err(Misfit::Mismatch),
+        }
+    }
+
+    /// `%r1 + 4` may stand where `%r1` may be read.
+    fn register_sum(&mut self, spec: &Spec, reg: Reg, index: usize) -> Result<(), Misfit> {
+        self.kind(spec, &Operand::Reg(reg), index)?;
+        match spec.role {
+            Role::Dest | Role::PredDest | Role::Discard => Err(self.no_result()),
+            _ => Ok(()),
         }
     }
 

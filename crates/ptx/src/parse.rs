@@ -12,6 +12,7 @@ mod function;
 mod header;
 mod init;
 mod operand;
+mod sums;
 
 pub(crate) use function::{Formal, Signature};
 
@@ -82,6 +83,8 @@ pub(crate) struct FunctionState {
     pub unknown: Vec<Unknown>,
     /// Which operands of the instruction that is being read have a minus before them.
     pub negated: smallvec::SmallVec<[usize; 2]>,
+    /// How many operands are registers plus constants, by width: see `sums.rs`.
+    pub sums: [u32; 3],
     /// The parameters in memory of the function itself.
     pub formals: Formals,
     pub entry: bool,

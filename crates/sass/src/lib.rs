@@ -16,6 +16,7 @@ mod isa;
 pub mod model;
 mod number;
 mod select;
+pub mod signs;
 pub mod tensor_map;
 mod text;
 

@@ -38,6 +38,7 @@ const STEPS: [Step; 16] = [
     ("conformance: simulator", || conformance::run_part("simulator", &Default::default())),
     ("conformance: kernels", || conformance::run_part("kernels", &Default::default())),
     ("conformance: matrix", || conformance::run_part("matrix", &Default::default())),
+    ("conformance: modifiers", || conformance::run_part("modifiers", &Default::default())),
     ("conformance: verify", || conformance::run_part("verify", &Default::default())),
     ("conformance: mutants", || conformance::run_part("mutants", &Default::default())),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),

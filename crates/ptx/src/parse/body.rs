@@ -376,7 +376,7 @@ impl<'s> Parser<'s> {
 
     /// The opcode that is spelled like this, new or met before with other blanks in it. `glued`: how much of the
     /// spelling stands together.
-    fn new_opcode(&mut self, spelling: String, glued: usize, start: u32) -> Parse<OpcodeId> {
+    pub(super) fn new_opcode(&mut self, spelling: String, glued: usize, start: u32) -> Parse<OpcodeId> {
         let key = (mnemonic(&spelling, glued), spelling);
         if let Some(id) = self.resolved_ids.get(&key) {
             return Ok(*id);

@@ -177,6 +177,7 @@ impl<'s> Parser<'s> {
         } else if function.returns.len() > 1 {
             self.module.many_returns.push(symbol);
         }
+        self.expand_sums()?;
         function.body = Some(self.take_body());
         Ok(())
     }

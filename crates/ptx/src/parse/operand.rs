@@ -369,11 +369,9 @@ impl Parser<'_> {
                 let word = self.bump();
                 Ok(self.part(reg, word))
             }
-            // ptxas takes an offset to a register and forgets it.
             TokenKind::Punct(b'+') => {
                 self.advance();
-                self.integer_constant()?;
-                Ok(Operand::Reg(reg))
+                self.register_sum(reg)
             }
             TokenKind::Punct(b'[') => {
                 self.no_array()?;

@@ -45,6 +45,7 @@ impl Lower<'_, '_> {
                 other => Some(other),
             },
             Operand::Special { .. } => self.special_word(operand).map(Arg::from),
+            Operand::Sum(_) => self.address_words(operand).map(|words| words[0]),
             _ => constant(operand, ty).map(|bits| Arg::Imm(i64::from(bits as u32 as i32))),
         }
     }
@@ -61,9 +62,23 @@ impl Lower<'_, '_> {
             let value = self.special_wide(operand)?;
             return Some([Arg::word(value, 0), Arg::word(value, 1)]);
         }
+        if let Operand::Sum(_) = operand {
+            return self.address_words(operand);
+        }
         let bits = constant(operand, ty)?;
         let half = |n: u64| Arg::Imm(i64::from(n as u32 as i32));
         Some([half(bits), half(bits >> 32)])
+    }
+
+    /// `variable + 4` as a number: the address within its space.
+    fn address_words(&mut self, operand: &Operand) -> Option<[Arg; 2]> {
+        let Operand::Sum(range) = operand else { return None };
+        let [Operand::Symbol(symbol), Operand::Offset(plus)] = self.body.list(*range) else { return None };
+        let address = self.variable_address(*symbol, *plus)?;
+        Some(match self.kernel.code.values[address].words {
+            1 => [address.into(), Arg::Imm(0)],
+            _ => [Arg::word(address, 0), Arg::word(address, 1)],
+        })
     }
 
     /// An operand of 64 bits as one value.

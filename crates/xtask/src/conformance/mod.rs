@@ -15,6 +15,7 @@ mod json;
 mod kernels;
 mod matrix;
 mod mistakes;
+mod modifiers;
 mod mutants;
 mod ordering;
 mod reproducible;
@@ -37,6 +38,7 @@ const PARTS: [Part; 13] = [
     ("simulator", simulator::run),
     ("kernels", kernels::run),
     ("matrix", matrix::run),
+    ("modifiers", modifiers::run),
     ("tensor-text", tensor_text::run),
     ("verify", verify::run),
     ("mutants", mutants::run),
@@ -53,11 +55,13 @@ pub struct Options {
     pub ptxas_same: usize,
     /// Write down ptxas's answers anew.
     pub record: bool,
+    /// Write modules and cubins for a GPU there instead of running them here.
+    pub bundle: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { corpus: None, show: 20, family: None, ptxas_same: 0, record: false }
+        Options { corpus: None, show: 20, family: None, ptxas_same: 0, record: false, bundle: None }
     }
 }
 
@@ -87,6 +91,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             Long("show") => options.show = arguments.value()?.parse()?,
             Long("family") => options.family = Some(arguments.value()?.string()?),
             Long("record") => options.record = true,
+            Long("bundle") => options.bundle = Some(arguments.value()?.into()),
             Long("ptxas-same") => options.ptxas_same = arguments.value()?.parse()?,
             Value(name) if part.is_none() => part = Some(name.string()?),
             other => return Err(other.unexpected().into()),

@@ -6,6 +6,7 @@
 use super::{Combine, Rewrite};
 use ori::{Arg, File, InstData, Op, Use, entity::Entity};
 use sass::M;
+use sass::signs::{self, Number};
 use smallvec::SmallVec;
 
 /// Definitions that are followed.
@@ -64,15 +65,19 @@ impl Combine<'_> {
         Some(flushed).filter(|l| !l.is_nan())
     }
 
-    /// Negated or absolute floats have an instruction of their own, as every PTX instruction has; but operations take
-    /// their operands so. Those that flush subnormal operands take what was flushed as it was, too. What is no number
-    /// makes a result that is none, always with the same bits.
+    /// Negated or absolute numbers have an instruction of their own, as every PTX instruction has; but operations take
+    /// their operands so. A sign goes onto an operand that is taken for the same kind of number as it was changed as
+    /// (`sass::signs`): a float's sign is not that of two halves, nor that of a double's upper word.
     pub(super) fn take_signs(&mut self, data: &mut InstData) {
-        use sass::Op::{FADD, FFMA, FMNMX, FMUL, FSETP, MUFU};
-        let Op::Machine(FADD | FFMA | FMNMX | FMUL | FSETP | MUFU) = data.op else { return };
+        let Op::Machine(op) = data.op else { return };
+        let mut source = 0;
         for at in 0..data.args.len() {
+            if self.is_predicate(&data.args[at]) {
+                continue;
+            }
+            source += 1;
             let Arg::Use(outer) = data.args[at] else { continue };
-            let Some(arg) = self.sign_of(data, outer) else { continue };
+            let Some(arg) = self.sign_of(op, &data.modifiers, source - 1, outer) else { continue };
             let before = std::mem::replace(&mut data.args[at], arg);
             if !self.is_legal(data) || !self.fuel.burn() {
                 data.args[at] = before;
@@ -80,20 +85,32 @@ impl Combine<'_> {
         }
     }
 
-    /// An operand that only is another value with another sign, as that value.
-    fn sign_of(&self, data: &InstData, outer: Use) -> Option<Arg> {
+    fn is_predicate(&self, arg: &Arg) -> bool {
+        match arg {
+            Arg::True(_) => true,
+            Arg::Use(u) => matches!(self.function.values[u.value].file, File::P | File::UP),
+            _ => false,
+        }
+    }
+
+    /// An operand that only is another value with another sign, as that value. A change of signs gives the one NaN of
+    /// its format, and so does what takes it, whatever NaN it gets; but a choice shows which one it was.
+    fn sign_of(&self, op: sass::Op, modifiers: &[M], source: usize, outer: Use) -> Option<Arg> {
         let definition = self.define(outer.value)?;
-        let flushes = |data: &InstData| data.modifiers.contains(&M::FTZ);
-        let ([] | [M::FTZ], Op::Machine(sass::Op::FADD), [Arg::Use(inner), Arg::MinusZero]) =
-            (&definition.modifiers[..], definition.op, &definition.args[..])
-        else {
-            return None;
-        };
-        let signs = |u: &Use| *u == Use { negated: u.negated, absolute: u.absolute, ..Use::of(u.value) };
-        let fine = signs(&outer) && signs(inner) && (!flushes(definition) || flushes(data));
-        let negated = outer.negated != (inner.negated && !outer.absolute);
-        let absolute = outer.absolute || inner.absolute;
-        fine.then_some(Arg::Use(Use { negated, absolute, ..Use::of(inner.value) }))
+        let (changed, inner) = sign_change(definition)?;
+        let taken = signs::number(op, modifiers, source).filter(|_| !signs::passes_nan(op))?;
+        // Operations that flush subnormal operands take what was flushed as it was, too.
+        let is_fine = same_number(changed, taken)
+            && (!definition.modifiers.contains(&M::FTZ) || signs::flushes(op, modifiers))
+            && has_signs_alone(&outer)
+            && has_signs_alone(&inner);
+        is_fine.then_some(Arg::Use(Use {
+            negated: outer.negated != (inner.negated && !outer.absolute),
+            absolute: outer.absolute || inner.absolute,
+            // A half that was chosen stands in both halves.
+            suffixes: if inner.suffixes[0] == M::Empty { outer.suffixes } else { inner.suffixes },
+            ..Use::of(inner.value)
+        }))
     }
 
     /// A product of constants where a guard holds, and a constant where it doesn't: one of the two.
@@ -112,4 +129,31 @@ impl Combine<'_> {
         let new = InstData { op, modifiers: Default::default(), args: SmallVec::from_slice(&args), ..holds };
         self.is_legal(&new).then(|| Rewrite::Become(Box::new(new)))
     }
+}
+
+/// The operand that an operation gives back with another sign, and the kind of number that it changes it as.
+fn sign_change(data: &InstData) -> Option<(Number, Use)> {
+    let Op::Machine(op) = data.op else { return None };
+    let (arg, source) = match (op, &data.modifiers[..], &data.args[..]) {
+        (sass::Op::FADD | sass::Op::HADD2, [] | [M::FTZ], [arg, Arg::MinusZero]) => (arg, 0),
+        (sass::Op::DADD, [], [Arg::MinusZero, arg]) => (arg, 1),
+        (sass::Op::HFMA2, [M::BF16_V2], [Arg::MinusZero, Arg::Zero(_), arg]) => (arg, 2),
+        _ => return None,
+    };
+    let Arg::Use(inner) = arg else { return None };
+    Some((signs::number(op, &data.modifiers, source)?, *inner))
+}
+
+/// Is the sign of the one the sign of the other? A half of a changed pair has changed, too.
+fn same_number(changed: Number, taken: Number) -> bool {
+    changed == taken
+        || (changed, taken) == (Number::F16x2, Number::F16)
+        || (changed, taken) == (Number::Bf16x2, Number::Bf16)
+}
+
+/// All of a value: its signs may be others, and a half may stand for both.
+fn has_signs_alone(u: &Use) -> bool {
+    let Use { negated, absolute, suffixes, .. } = *u;
+    let part = matches!(suffixes, [M::Empty | M::H0_H0 | M::H1_H1, M::Empty, ..]);
+    part && *u == Use { negated, absolute, suffixes, ..Use::of(u.value) }
 }

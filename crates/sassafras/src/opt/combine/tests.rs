@@ -3,6 +3,8 @@
 use super::*;
 use ori::eval;
 
+mod signs;
+
 /// A small generator of numbers.
 pub(crate) struct Random(pub u64);
 
@@ -310,10 +312,43 @@ impl Program {
     }
 }
 
+/// Seeds from here on give memory in which most words are at the edges of some type.
+const EDGES_FROM: u64 = 1 << 32;
+
+const EDGES: [u32; 24] = [
+    0,
+    1,
+    0x8000_0000,
+    0x8000_0001,
+    u32::MAX,
+    0x7fff_ffff,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0001,
+    0xffc0_0001,
+    0xff81_7f81,
+    0x0040_0000,
+    0x8040_0000,
+    0x3c00_bc00,
+    0xbc00_3c00,
+    0x7c00_fc00,
+    0x7e01_fe01,
+    0x0001_8001,
+    0x7ff0_0000,
+    0xfff8_0000,
+    0xbff0_0000,
+    0x8000_8000,
+];
+
 /// What memory, or constant bank 0, has at a place.
 fn memory(seed: u64, address: u64) -> u32 {
     let mut random = Random((seed ^ address.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1);
     random.next();
+    if seed >= EDGES_FROM {
+        return if random.below(3) > 0 { random.one(&EDGES) } else { (random.next() >> 32) as u32 };
+    }
     // Small numbers are where rules differ.
     if random.below(3) == 0 { random.below(3) as u32 } else { (random.next() >> 32) as u32 }
 }
@@ -421,8 +456,10 @@ impl Interpreter<'_> {
     }
 
     fn compute(&mut self, op: sass::Op, data: &InstData) {
-        let placeholder =
-            usize::from(matches!(op, sass::Op::FSETP | sass::Op::ISETP | sass::Op::DSETP | sass::Op::PLOP3));
+        let placeholder = usize::from(matches!(
+            op,
+            sass::Op::FSETP | sass::Op::HSETP2 | sass::Op::ISETP | sass::Op::DSETP | sass::Op::PLOP3
+        ));
         let args: Vec<eval::Arg> = data.args[placeholder..].iter().map(|a| self.arg_of(op, a)).collect();
         let results = eval::eval(op, &data.modifiers, &args).unwrap_or_else(|| panic!("{op:?} {args:?}"));
         let mut predicates = 0..;

@@ -1,0 +1,553 @@
+//! The PTX of the cases: inputs, a change of signs, the instruction, and its results in memory.
+
+use std::fmt::Write;
+
+/// Threads of a kernel's one block.
+pub const THREADS: usize = 64;
+/// Values of 64 bits that each thread has.
+const INPUTS: usize = 16;
+
+/// Values that are worth trying in all types at once; a third of the inputs are random.
+const EDGES: [u64; 32] = [
+    0,
+    1,
+    2,
+    u64::MAX,
+    0x8000_0000_8000_0000,
+    0x7fff_ffff_7fff_ffff,
+    0x3f80_0000_bf80_0000,
+    0xbf80_0000_3f80_0000,
+    0x7f80_0000_ff80_0000,
+    0xff80_0000_7f80_0000,
+    0x7fc0_0001_ffc0_0001,
+    0xffc0_0001_7fc0_0001,
+    0x0080_0000_8080_0000,
+    0x0000_0001_8000_0001,
+    0x3c00_bc00_3c00_bc00,
+    0xbc00_3c00_bc00_3c00,
+    0x7c00_fc00_fc00_7c00,
+    0x7e01_fe01_0001_8001,
+    0x3f80_bf80_bf80_3f80,
+    0x7f80_ff80_3f80_bf80,
+    0x7ff0_0000_0000_0000,
+    0xfff0_0000_0000_0000,
+    0xfff8_0000_0000_0001,
+    0x3ff0_0000_0000_0000,
+    0xbff0_0000_0000_0000,
+    0x8010_0000_0000_0000,
+    0x8000_0000_0000_0000,
+    0x4049_0fdb_c049_0fdb,
+    0x4248_c248_4049_c049,
+    0x0000_001f_0000_0005,
+    0x0000_8000_0000_7fff,
+    0x4170_0000_c170_0000,
+];
+
+/// What stands before an operand: instructions on `X`, with `T` for registers of the case's own, and the float type
+/// that it must be a number of.
+struct Change {
+    bits: u32,
+    text: &'static str,
+    number: &'static str,
+}
+
+const fn change(bits: u32, text: &'static str, number: &'static str) -> Change {
+    Change { bits, text, number }
+}
+
+const CHANGES: [Change; 56] = [
+    change(1, "not.pred X, X;", ""),
+    change(16, "neg.f16 X, X;", "f16"),
+    change(16, "abs.f16 X, X;", "f16"),
+    change(16, "neg.ftz.f16 X, X;", "f16"),
+    change(16, "abs.f16 X, X; neg.f16 X, X;", "f16"),
+    change(16, "neg.f16 X, X; abs.f16 X, X;", "f16"),
+    change(16, "neg.bf16 X, X;", "bf16"),
+    change(16, "abs.bf16 X, X;", "bf16"),
+    change(16, "abs.bf16 X, X; neg.bf16 X, X;", "bf16"),
+    change(16, "neg.s16 X, X;", ""),
+    change(16, "abs.s16 X, X;", ""),
+    change(16, "not.b16 X, X;", ""),
+    change(16, "cnot.b16 X, X;", ""),
+    change(16, "xor.b16 X, X, 0x8000;", ""),
+    change(32, "neg.f32 X, X;", "f32"),
+    change(32, "abs.f32 X, X;", "f32"),
+    change(32, "neg.ftz.f32 X, X;", "f32"),
+    change(32, "abs.ftz.f32 X, X;", "f32"),
+    change(32, "abs.f32 X, X; neg.f32 X, X;", "f32"),
+    change(32, "neg.f32 X, X; abs.f32 X, X;", "f32"),
+    change(32, "neg.f32 X, X; neg.f32 X, X;", "f32"),
+    change(32, "abs.ftz.f32 X, X; neg.f32 X, X;", "f32"),
+    change(32, "neg.f16x2 X, X;", "f16x2"),
+    change(32, "abs.f16x2 X, X;", "f16x2"),
+    change(32, "neg.ftz.f16x2 X, X;", "f16x2"),
+    change(32, "abs.f16x2 X, X; neg.f16x2 X, X;", "f16x2"),
+    change(32, "neg.bf16x2 X, X;", "bf16x2"),
+    change(32, "abs.bf16x2 X, X;", "bf16x2"),
+    change(32, "neg.bf16x2 X, X; abs.bf16x2 X, X;", "bf16x2"),
+    change(32, "mov.b32 {TH0, TH1}, X; neg.f16 TH0, TH0; mov.b32 X, {TH0, TH1};", "f16x2"),
+    change(32, "mov.b32 {TH0, TH1}, X; abs.f16 TH1, TH1; mov.b32 X, {TH0, TH1};", "f16x2"),
+    change(32, "mov.b32 {TH0, TH1}, X; neg.bf16 TH1, TH1; mov.b32 X, {TH1, TH0};", "bf16x2"),
+    change(32, "neg.s32 X, X;", ""),
+    change(32, "abs.s32 X, X;", ""),
+    change(32, "abs.s32 X, X; neg.s32 X, X;", ""),
+    change(32, "not.b32 X, X;", ""),
+    change(32, "cnot.b32 X, X;", ""),
+    change(32, "xor.b32 X, X, 0x80000000;", ""),
+    change(32, "and.b32 X, X, 0x7fffffff;", ""),
+    change(32, "xor.b32 X, X, 0x80008000;", ""),
+    change(32, "not.b32 X, X; neg.s32 X, X;", ""),
+    change(64, "neg.f64 X, X;", "f64"),
+    change(64, "abs.f64 X, X;", "f64"),
+    change(64, "abs.f64 X, X; neg.f64 X, X;", "f64"),
+    change(64, "neg.f64 X, X; abs.f64 X, X;", "f64"),
+    change(64, "neg.s64 X, X;", ""),
+    change(64, "abs.s64 X, X;", ""),
+    change(64, "not.b64 X, X;", ""),
+    change(64, "cnot.b64 X, X;", ""),
+    change(64, "xor.b64 X, X, 0x8000000000000000;", ""),
+    change(64, "mov.b64 {TR0, TR1}, X; neg.f32 TR1, TR1; mov.b64 X, {TR0, TR1};", "f32x2"),
+    change(64, "mov.b64 {TR0, TR1}, X; abs.f32 TR1, TR1; mov.b64 X, {TR0, TR1};", "f32x2"),
+    change(64, "mov.b64 {TR0, TR1}, X; neg.f32 TR0, TR0; mov.b64 X, {TR0, TR1};", "f32x2"),
+    change(64, "mov.b64 {TR0, TR1}, X; neg.f16x2 TR1, TR1; mov.b64 X, {TR0, TR1};", "f16x4"),
+    change(64, "mov.b64 {TR0, TR1}, X; neg.s32 TR1, TR1; mov.b64 X, {TR0, TR1};", ""),
+    change(64, "mov.b64 {TR0, TR1}, X; not.b32 TR0, TR0; mov.b64 X, {TR0, TR1};", ""),
+];
+
+/// Instructions that don't only compute, that end a kernel, or whose operands are addresses.
+const NOT_COMPUTING: [&str; 44] = [
+    "ld",
+    "ldu",
+    "st",
+    "atom",
+    "red",
+    "tex",
+    "tld4",
+    "txq",
+    "suld",
+    "sust",
+    "sured",
+    "suq",
+    "bra",
+    "brx",
+    "call",
+    "ret",
+    "exit",
+    "trap",
+    "brkpt",
+    "bar",
+    "barrier",
+    "membar",
+    "fence",
+    "cp",
+    "nanosleep",
+    "pmevent",
+    "mbarrier",
+    "wgmma",
+    "setmaxnreg",
+    "griddepcontrol",
+    "alloca",
+    "stackrestore",
+    "prefetch",
+    "prefetchu",
+    "discard",
+    "applypriority",
+    "cvta",
+    "createpolicy",
+    "multimem",
+    "tcgen05",
+    "tensormap",
+    "wmma",
+    "elect",
+    "stmatrix",
+];
+
+/// One instruction with a change of signs before one operand.
+#[derive(Clone)]
+pub struct Case {
+    /// The instruction and the operands, registers as the form has them.
+    opcode: String,
+    operands: Vec<String>,
+    /// The register that is changed, by its order among those that are read.
+    at: usize,
+    change: &'static Change,
+}
+
+// Compared by what they are made of.
+impl std::fmt::Debug for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+/// The width of a register by its name in the recorded forms.
+fn bits(register: &str) -> Option<u32> {
+    let name = register.strip_prefix('%')?;
+    let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if letters.len() == name.len() {
+        return None;
+    }
+    Some(match letters {
+        "p" => 1,
+        "h" => 16,
+        "r" | "f" => 32,
+        "rd" | "d" => 64,
+        _ => return None,
+    })
+}
+
+/// Operands at the top level.
+fn split(operands: &str) -> Vec<String> {
+    let (mut all, mut depth) = (vec![String::new()], 0);
+    for c in operands.chars() {
+        match c {
+            '{' | '[' | '(' => depth += 1,
+            '}' | ']' | ')' => depth -= 1,
+            ',' if depth == 0 => {
+                all.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(last) = all.last_mut() {
+            last.push(c);
+        }
+    }
+    all.iter().map(|o| o.trim().to_string()).collect()
+}
+
+/// The registers that an operand names, or nothing if it names anything else.
+fn registers(operand: &str) -> Option<Vec<&str>> {
+    let inside = operand.trim_start_matches(['{', '!', '-']).trim_end_matches('}');
+    let mut all = Vec::new();
+    for name in inside.split([',', '|']).map(str::trim) {
+        let register = name.split('.').next().unwrap_or(name);
+        if bits(register).is_some() {
+            all.push(register);
+        } else if name != "_" && !name.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+/// All cases of a form; none if it isn't one instruction on registers.
+pub fn cases(form: &str) -> Vec<Case> {
+    let Some((opcode, operands)) = form.trim().trim_end_matches(';').split_once(' ') else {
+        return Vec::new();
+    };
+    let mnemonic = opcode.split('.').next().unwrap_or(opcode);
+    if form.matches(';').count() != 1 || opcode.starts_with('@') || NOT_COMPUTING.contains(&mnemonic) {
+        return Vec::new();
+    }
+    let operands = split(operands);
+    let named: Option<Vec<Vec<&str>>> = operands.iter().map(|o| registers(o)).collect();
+    let Some(named) = named.filter(|named| named.len() > 1) else { return Vec::new() };
+    let mut cases = Vec::new();
+    let mut at = 0;
+    for read in &named[1..] {
+        // One register stands for all of a vector.
+        let changed = read.first().and_then(|register| bits(register));
+        for change in CHANGES.iter().filter(|c| Some(c.bits) == changed) {
+            cases.push(Case { opcode: opcode.to_string(), operands: operands.clone(), at, change });
+        }
+        at += read.len();
+    }
+    cases
+}
+
+impl Case {
+    pub fn name(&self) -> String {
+        format!("{} {}: register {} behind {:?}", self.opcode, self.operands.join(", "), self.at, self.change)
+    }
+
+    fn written(&self) -> Vec<&str> {
+        self.operands.first().and_then(|o| registers(o)).unwrap_or_default()
+    }
+
+    /// The instructions. `number` of the case in its kernel chooses inputs; results go to `first` and behind.
+    fn text(&self, number: usize, first: usize) -> String {
+        let mut out = format!("{{ // {}\n", self.name());
+        out.push_str(".reg .pred %p<9>, T<2>; .reg .b16 %h<99>, %th<4>; .reg .b32 %r<99>, %f<99>, %tr<4>;\n");
+        out.push_str(".reg .b64 %rd<99>, %d<99>, %td<2>;\n");
+        let mut source = 0;
+        let mut operands = vec![self.operands[0].clone()];
+        // Vectors have more registers than there are inputs: these come again.
+        for operand in &self.operands[1..] {
+            let mut text = operand.clone();
+            for register in registers(operand).unwrap_or_default() {
+                let letters = register.trim_end_matches(|c: char| c.is_ascii_digit());
+                let own = format!("{letters}{}", 40 + source);
+                load(&mut out, &own, (number * 3 + source * 5) % INPUTS);
+                if source == self.at {
+                    numeric(&mut out, &own, self.change.number);
+                    let change =
+                        self.change.text.replace("TH", "%th").replace("TR", "%tr").replace('X', &own);
+                    writeln!(out, "{change}").ok();
+                }
+                text = replace_register(&text, register, &own);
+                source += 1;
+            }
+            operands.push(text);
+        }
+        // What is written only in part has something in it before.
+        for register in self.written() {
+            load(&mut out, register, (number + 7) % INPUTS);
+        }
+        writeln!(out, "{} {};", self.opcode, operands.join(", ")).ok();
+        for (i, register) in self.written().into_iter().enumerate() {
+            self.store(&mut out, register, first + i);
+        }
+        out.push_str("}\n");
+        out
+    }
+
+    /// The type of the results.
+    fn result_type(&self) -> &str {
+        let types = ["f16x2", "bf16x2", "f16", "bf16", "f32", "f64", "f32x2"];
+        let is_type = |w: &&str| {
+            types.contains(w)
+                || w.len() < 4 && w.starts_with(['u', 's', 'b']) && w[1..].parse::<u32>().is_ok()
+        };
+        self.opcode.split('.').skip(1).find(is_type).unwrap_or("")
+    }
+
+    fn store(&self, out: &mut String, register: &str, at: usize) {
+        let offset = at * THREADS * 8;
+        match bits(register) {
+            Some(1) => {
+                writeln!(out, "selp.b64 %td0, 1, 0, {register};").ok();
+            }
+            Some(16) => {
+                canonical(out, register, self.result_type());
+                writeln!(out, "mov.b64 %td0, {{{register}, 0, 0, 0}};").ok();
+            }
+            Some(32) => {
+                canonical(out, register, self.result_type());
+                writeln!(out, "mov.b64 %td0, {{{register}, 0}};").ok();
+            }
+            _ => {
+                canonical(out, register, self.result_type());
+                writeln!(out, "mov.b64 %td0, {register};").ok();
+            }
+        }
+        writeln!(out, "st.global.b64 [%out+{offset}], %td0;").ok();
+    }
+}
+
+/// `%r1` but not `%r12`.
+fn replace_register(text: &str, from: &str, to: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(from) {
+        let (before, after) = rest.split_at(at);
+        let after = &after[from.len()..];
+        out.push_str(before);
+        let ends = !after.starts_with(|c: char| c.is_ascii_digit());
+        out.push_str(if ends { to } else { from });
+        rest = after;
+    }
+    out + rest
+}
+
+/// An input in a register of some width.
+fn load(out: &mut String, register: &str, input: usize) {
+    let text = match bits(register) {
+        Some(1) => format!("setp.lt.s64 {register}, %in{input}, 0;"),
+        Some(16) => format!("cvt.u16.u64 {register}, %in{input};"),
+        Some(32) => format!("cvt.u32.u64 {register}, %in{input};"),
+        _ => format!("mov.b64 {register}, %in{input};"),
+    };
+    writeln!(out, "{text}").ok();
+}
+
+/// Another number in place of a NaN: one where the lowest bit of the exponent is not set.
+fn numeric(out: &mut String, register: &str, number: &str) {
+    let text = match number {
+        "f16" => {
+            "and.b16 %th0, X, 0x7c00; setp.eq.u16 T0, %th0, 0x7c00; and.b16 %th1, X, 0xf800; selp.b16 X, %th1, X, T0;"
+        }
+        "bf16" => {
+            "and.b16 %th0, X, 0x7f80; setp.eq.u16 T0, %th0, 0x7f80; and.b16 %th1, X, 0xbf80; selp.b16 X, %th1, X, T0;"
+        }
+        "f32" => {
+            "and.b32 %tr0, X, 0x7fffffff; setp.gt.u32 T0, %tr0, 0x7f800000; and.b32 %tr1, X, 0xbfffffff; selp.b32 X, %tr1, X, T0;"
+        }
+        "f64" => {
+            "and.b64 %td0, X, 0x7fffffffffffffff; setp.gt.u64 T0, %td0, 0x7ff0000000000000; and.b64 %td1, X, 0xbfffffffffffffff; selp.b64 X, %td1, X, T0;"
+        }
+        // The upper bit of the exponents goes.
+        "f16x2" => "and.b32 X, X, 0xbfffbfff;",
+        "bf16x2" => "and.b32 X, X, 0xbfffbfff;",
+        "f32x2" | "f16x4" => "and.b64 X, X, 0xbfffbfffbfffbfff;",
+        _ => "",
+    };
+    writeln!(out, "{}", text.replace('X', register)).ok();
+}
+
+/// The one NaN in place of any.
+fn canonical(out: &mut String, register: &str, ty: &str) {
+    let half = |register: &str, infinity: &str| {
+        format!(
+            "and.b16 %th3, {register}, 0x7fff; setp.gt.u16 T1, %th3, {infinity}; selp.b16 {register}, 0x7fff, {register}, T1;"
+        )
+    };
+    let pair = |infinity: &str| {
+        let (low, high) = (half("%th0", infinity), half("%th1", infinity));
+        format!("mov.b32 {{%th0, %th1}}, {register}; {low} {high} mov.b32 {register}, {{%th0, %th1}};")
+    };
+    let word = |register: &str| {
+        format!(
+            "and.b32 %tr3, {register}, 0x7fffffff; setp.gt.u32 T1, %tr3, 0x7f800000; selp.b32 {register}, 0x7fffffff, {register}, T1;"
+        )
+    };
+    let text = match (ty, bits(register)) {
+        ("f16", Some(16)) => half(register, "0x7c00"),
+        ("bf16", Some(16)) => half(register, "0x7f80"),
+        ("f16x2" | "f16", Some(32)) => pair("0x7c00"),
+        ("bf16x2" | "bf16", Some(32)) => pair("0x7f80"),
+        ("f32", Some(32)) => word(register),
+        ("f64", Some(64)) => format!(
+            "and.b64 %td1, {register}, 0x7fffffffffffffff; setp.gt.u64 T1, %td1, 0x7ff0000000000000; \
+             selp.b64 {register}, 0x7fffffffffffffff, {register}, T1;"
+        ),
+        ("f32x2", Some(64)) => {
+            let words = [word("%tr0"), word("%tr1")].join(" ");
+            format!("mov.b64 {{%tr0, %tr1}}, {register}; {words} mov.b64 {register}, {{%tr0, %tr1}};")
+        }
+        _ => return,
+    };
+    writeln!(out, "{text}").ok();
+}
+
+/// Random bits: the lowest say which edge stands in their place, if any.
+pub fn inputs() -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let words = (0..THREADS * INPUTS).flat_map(|_| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state ^ state >> 29).to_le_bytes()
+    });
+    words.collect()
+}
+
+/// Some kernels, with the cases of each.
+pub struct Module {
+    cases: Vec<Case>,
+    per_kernel: usize,
+}
+
+impl Module {
+    pub fn new(cases: &[Case], per_kernel: usize) -> Module {
+        Module { cases: cases.to_vec(), per_kernel }
+    }
+
+    pub fn all(&self) -> &[Case] {
+        &self.cases
+    }
+
+    pub fn cases(&self) -> usize {
+        self.cases.len()
+    }
+
+    pub fn case(&self, index: usize) -> &Case {
+        &self.cases[index]
+    }
+
+    pub fn kernels(&self) -> usize {
+        self.cases.len().div_ceil(self.per_kernel)
+    }
+
+    pub fn kernel_name(kernel: usize) -> String {
+        format!("k{kernel}")
+    }
+
+    fn of_kernel(&self, kernel: usize) -> &[Case] {
+        self.cases.chunks(self.per_kernel).nth(kernel).unwrap_or(&[])
+    }
+
+    pub fn result_bytes(&self, kernel: usize) -> usize {
+        let results: usize = self.of_kernel(kernel).iter().map(|case| case.written().len()).sum();
+        results * THREADS * 8
+    }
+
+    pub fn halves(&self) -> [Module; 2] {
+        let (first, second) = self.cases.split_at(self.cases.len() / 2);
+        [first, second].map(|cases| Module::new(cases, self.per_kernel))
+    }
+
+    /// The cases that left other bytes.
+    pub fn differing(&self, expected: &[Vec<u8>], got: &[Vec<u8>]) -> Vec<usize> {
+        let mut all = Vec::new();
+        for kernel in 0..self.kernels() {
+            let mut at = 0;
+            for (i, case) in self.of_kernel(kernel).iter().enumerate() {
+                let end = at + case.written().len() * THREADS * 8;
+                if expected[kernel].get(at..end) != got[kernel].get(at..end) {
+                    all.push(kernel * self.per_kernel + i);
+                }
+                at = end;
+            }
+        }
+        all
+    }
+
+    pub fn text(&self, target: &str) -> String {
+        let mut out = format!(".version 9.0\n.target {target}\n.address_size 64\n");
+        let edges = EDGES.map(|e| e.to_string()).join(", ");
+        writeln!(out, ".const .align 8 .b64 edges[{}] = {{{edges}}};", EDGES.len()).ok();
+        for kernel in 0..self.kernels() {
+            self.kernel(&mut out, kernel);
+        }
+        out
+    }
+
+    fn kernel(&self, out: &mut String, kernel: usize) {
+        let name = Module::kernel_name(kernel);
+        writeln!(out, ".visible .entry {name}(.param .u64 in, .param .u64 out) {{").ok();
+        out.push_str(".reg .b32 %tid; .reg .b64 %from, %out, %edge, %off;");
+        writeln!(out, ".reg .pred %random; .reg .b64 %in<{INPUTS}>;").ok();
+        out.push_str("mov.u32 %tid, %tid.x; ld.param.u64 %from, [in]; ld.param.u64 %out, [out];\n");
+        writeln!(out, "mad.wide.u32 %from, %tid, {}, %from; mad.wide.u32 %out, %tid, 8, %out;", INPUTS * 8)
+            .ok();
+        for input in 0..INPUTS {
+            writeln!(
+                out,
+                "ld.global.b64 %in{input}, [%from+{}]; and.b64 %off, %in{input}, 248; mov.u64 %edge, edges; \
+                 add.s64 %edge, %edge, %off; ld.const.b64 %edge, [%edge]; and.b64 %off, %in{input}, 7; \
+                 setp.lt.u64 %random, %off, 3; selp.b64 %in{input}, %in{input}, %edge, %random;",
+                input * 8
+            )
+            .ok();
+        }
+        let mut first = 0;
+        for (number, case) in self.of_kernel(kernel).iter().enumerate() {
+            out.push_str(&case.text(number, first));
+            first += case.written().len();
+        }
+        out.push_str("ret;\n}\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_of_operands() {
+        assert_eq!(registers("%r1"), Some(vec!["%r1"]));
+        assert_eq!(registers("{%r1, %r2}"), Some(vec!["%r1", "%r2"]));
+        assert_eq!(registers("%p1|%p2"), Some(vec!["%p1", "%p2"]));
+        assert_eq!(registers("5"), Some(vec![]));
+        assert_eq!(registers("[%rd1]"), None);
+        assert_eq!(registers("gvar"), None);
+    }
+
+    #[test]
+    fn every_operand_gets_every_change_of_its_width() {
+        let all = cases("add.f32 %f1,%f2,%f3;");
+        let of_words = CHANGES.iter().filter(|c| c.bits == 32).count();
+        assert_eq!(all.len(), 2 * of_words);
+        assert!(cases("ld.global.b32 %r1,[%rd1];").is_empty());
+        assert_eq!(replace_register("{%r1,%r12,%r1}", "%r1", "%r40"), "{%r40,%r12,%r40}");
+    }
+}
