@@ -400,10 +400,6 @@ impl<'a> Decoder<'a> {
             Operand::Symbol(symbol) => self.address_of(*symbol, 0)?,
             Operand::Sum(range) => match self.code.list(*range) {
                 [Operand::Symbol(symbol), Operand::Offset(offset)] => self.address_of(*symbol, *offset)?,
-                [Operand::Reg(reg), Operand::Offset(offset)] => {
-                    let slot = self.body.slot(*reg);
-                    Source::Sum { slot, number: *offset as u64, mask: self.body.mask(slot) }
-                }
                 _ => return None,
             },
             _ => Source::constant(constant(operand, ty)?),

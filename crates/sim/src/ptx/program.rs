@@ -29,13 +29,6 @@ pub type Function = Box<dyn Fn(&[&Lanes], &mut [Lanes], u32) + Send + Sync>;
 #[derive(Clone, Debug)]
 pub enum Source {
     Slot(u32),
-    /// A register and a number outside brackets. They are added as integers of the register's width, whatever the type
-    /// of the instruction: ptxas has `IADD3` in front of a float operation, too.
-    Sum {
-        slot: u32,
-        number: u64,
-        mask: u64,
-    },
     /// The opposite of a predicate.
     Not(u32),
     /// The same in every lane.

@@ -35,11 +35,6 @@ impl Warp {
                 self.check_written(context, frame, *slot as usize, mask)?;
                 self.frames[frame as usize].slots[*slot as usize]
             }
-            Source::Sum { slot, number, mask: width } => {
-                self.check_written(context, frame, *slot as usize, mask)?;
-                self.frames[frame as usize].slots[*slot as usize]
-                    .map(|value| value.wrapping_add(*number) & width)
-            }
             Source::Constant(value) => **value,
             Source::Not(slot) => {
                 self.check_written(context, frame, *slot as usize, mask)?;
@@ -96,7 +91,7 @@ impl Warp {
         /// Most arguments of one instruction.
         const ARGUMENTS: usize = 16;
         // What is no register is looked up first, so that the rest can be borrowed.
-        let mut looked_up: [Option<Lanes>; 4] = [None; 4];
+        let mut looked_up: [Option<Lanes>; 2] = [None; 2];
         let mut used = 0;
         for source in sources {
             if !matches!(source, Source::Slot(_) | Source::Constant(_)) {
