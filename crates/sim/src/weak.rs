@@ -533,6 +533,3 @@ impl Order {
         self.random.below(count)
     }
 }
-
-#[cfg(test)]
-mod tests;

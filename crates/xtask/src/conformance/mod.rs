@@ -28,7 +28,7 @@ pub use corpus::compile_at as compile_theirs;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),

@@ -237,7 +237,7 @@ impl Program {
 fn combined(before: &Function, machine: &'static Machine, fuel: Option<u32>) -> Function {
     let mut after = before.clone();
     let fuel = Fuel::new(fuel);
-    let registers = crate::launch::MOST;
+    let registers = crate::module::launch_bounds::MOST;
     let mut context = Context { machine, registers, occupancy: None, enough: None, fuel };
     run(&mut after, &mut context).expect("a function");
     after

@@ -4,7 +4,7 @@ use super::*;
 use ori::Function;
 use smallvec::smallvec;
 
-const DOCUMENT: &str = include_str!("../../../../docs/memory-ordering.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/memory-ordering.md");
 
 /// A row of the table: an instruction, and what it says about it.
 struct Row {
