@@ -64,10 +64,15 @@ fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Res
 
 /// Runs a run line; what is wrong, if anything.
 fn check(machine: &mut dyn Machine, run: &runline::Run) -> Result<(), String> {
+    check_with(machine, run, None)
+}
+
+/// The same with an adversary who orders threads and memory.
+fn check_with(machine: &mut dyn Machine, run: &runline::Run, weak: Option<u64>) -> Result<(), String> {
     let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
     let parameters = run.parameters(&addresses, |object, address| make(machine, object, address))?;
     let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
-    let launch = Launch { shared: run.shared, step_limit: STEP_LIMIT, ..launch };
+    let launch = Launch { shared: run.shared, step_limit: STEP_LIMIT, weak, ..launch };
     machine.run(&launch).map_err(|fault| fault.to_string())?;
     let read = |(address, data): (&u64, &[u8])| machine.read(*address, data.len()).unwrap().to_vec();
     let results: Vec<Vec<u8>> = addresses.iter().zip(run.buffers()).map(read).collect();
@@ -80,6 +85,29 @@ fn run_lines() {
     let wrong: Vec<String> = files.par_iter().flat_map(|file| wrong_runs(file)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(files.len() >= 14, "{files:?}");
+}
+
+/// Correct code is right whatever an adversary does within the rules of memory.
+#[test]
+fn run_lines_with_weak_memory() {
+    const SEEDS: [u64; 4] = [0, 3, 4, 6];
+    let ordering = repository().join("crates/xtask/data/ordering.ptx");
+    let files: Vec<PathBuf> = files_with_run_lines().into_iter().chain([ordering]).collect();
+    let wrong = |(file, level): (&PathBuf, u8)| {
+        let source = std::fs::read_to_string(file).unwrap();
+        let program = sim::sass::Program::new(&compile(&source, level).unwrap()).unwrap();
+        let runs = runline::parse(&source).unwrap();
+        let all = runs.iter().flat_map(|run| SEEDS.map(|seed| (run, seed)));
+        let wrong = all.filter_map(|(run, seed)| {
+            let mut machine = sim::sass::Machine::new(&program);
+            let what = check_with(&mut machine, run, Some(seed)).err()?;
+            Some(format!("{} {} at -O{level}, seed {seed}: {what}", file.display(), run.kernel))
+        });
+        wrong.collect::<Vec<String>>()
+    };
+    let all: Vec<(&PathBuf, u8)> = files.iter().flat_map(|file| [0, 3].map(|level| (file, level))).collect();
+    let wrong: Vec<String> = all.into_par_iter().flat_map(wrong).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Codes that were wrong once, and those of all run lines, cover every dependence.

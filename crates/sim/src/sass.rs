@@ -52,6 +52,9 @@ use std::sync::OnceLock;
 /// What a register holds that is read before its value is there.
 pub const POISON: u32 = 0xdead_beef;
 
+/// Steps of a cluster's turn where an adversary orders them: fewer than usual, as stores become visible with turns.
+const WEAK_TURN: u64 = 1024;
+
 /// A cubin, decoded.
 pub struct Program {
     image: Image,
@@ -172,10 +175,12 @@ impl<'p> Machine<'p> {
                 next += 1;
             }
             if let Some(order) = &mut order {
+                Bytes { global: &mut self.global, shared: &mut [] }
+                    .with(|weak, memory| weak.age_lingering(memory));
                 active.rotate_left(order.any(active.len()));
             }
             let Some(mut cluster) = active.pop_front() else { return Ok(statistics) };
-            let turn = order.as_mut().map_or(BLOCK_TURN, |order| order.steps(BLOCK_TURN));
+            let turn = order.as_mut().map_or(BLOCK_TURN, |order| order.steps(WEAK_TURN));
             let finished = cluster.run(&mut self.global, &mut statistics, hazards, turn)?;
             if statistics.steps > launch.step_limit {
                 return Err(Fault::new(FaultKind::StepLimit { steps: statistics.steps }));

@@ -193,6 +193,8 @@ pub struct Weak {
     agents: BTreeMap<u32, Agent>,
     blocks: BTreeMap<u32, Block>,
     logs: BTreeMap<u32, HashMap<u64, Log>>,
+    /// Agents that are done, with strong stores in their buffers.
+    lingering: Vec<Who>,
 }
 
 impl Weak {
@@ -209,6 +211,7 @@ impl Weak {
             agents: BTreeMap::new(),
             blocks: BTreeMap::new(),
             logs: BTreeMap::new(),
+            lingering: Vec::new(),
         }
     }
 
@@ -223,7 +226,8 @@ impl Weak {
                 *scope = Some(scope.map_or(strong, |scope| scope.max(strong)));
             }
             if !late {
-                self.empty(memory, who, word, Scope::Device);
+                let strong = strength != Strength::Weak;
+                self.empty(memory, who, word, if strong { Scope::Block } else { Scope::Device });
             }
         }
     }
@@ -348,24 +352,39 @@ impl Weak {
         };
     }
 
-    /// A turn of an agent is over: some of its stores become visible, strong ones soon. An agent that is done has no
-    /// other turn.
-    pub fn age(&mut self, memory: &mut Bytes, who: Who, done: bool) {
+    /// A round of turns is over: some of an agent's stores become visible, strong ones soon.
+    pub fn age(&mut self, memory: &mut Bytes, who: Who) {
         let Some(agent) = self.agents.get(&who.agent) else { return };
         let words: Vec<(At, bool)> =
             agent.buffer.iter().map(|(word, (_, scope))| (*word, scope.is_some())).collect();
         for (word, strong) in words {
             // Shared memory is polled with plain loads, and its flags are plain stores.
-            let soon = strong || word.is_shared();
-            let percent = if soon { 50 } else { 2 };
-            if soon && done || self.random.chance(percent) {
-                self.empty(memory, who, word, Scope::Device);
+            let percent = if strong || word.is_shared() { 25 } else { 1 };
+            if self.random.chance(percent) {
+                self.empty(memory, who, word, if strong { Scope::Block } else { Scope::Device });
             }
         }
     }
 
-    /// A cluster is done: its shared memory is gone.
-    pub fn forget_cluster(&mut self, cluster: u32) {
+    /// The same for those whose cluster is done, and who have strong stores that nobody has seen.
+    pub fn age_lingering(&mut self, memory: &mut Bytes) {
+        let lingering = std::mem::take(&mut self.lingering);
+        for who in lingering {
+            self.age(memory, who);
+            self.linger(who);
+        }
+    }
+
+    fn linger(&mut self, who: Who) {
+        let strong = |agent: &Agent| agent.buffer.values().any(|(_, scope)| scope.is_some());
+        if self.agents.get(&who.agent).is_some_and(strong) {
+            self.lingering.push(who);
+        }
+    }
+
+    /// A cluster is done, and so are its agents: its shared memory is gone.
+    pub fn forget_cluster(&mut self, cluster: u32, agents: impl Iterator<Item = Who>) {
+        agents.for_each(|who| self.linger(who));
         let first = At::shared(cluster, 0, 0).space;
         let spaces = first..first + CLUSTER;
         self.logs.retain(|space, _| !spaces.contains(space));
@@ -503,6 +522,18 @@ impl Order {
         }
     }
 
+    /// Do lanes of the interpreter run one by one? With some seeds they stay in lock step.
+    pub fn parts_lanes(&self) -> bool {
+        self.warps != Choice::Random || self.lanes == Choice::Random
+    }
+
+    /// Does the turn end behind an access of memory, or behind an operation that orders some? For how many rounds?
+    pub fn interrupts(&mut self, orders: bool) -> Option<u32> {
+        let percent = if orders { 50 } else { 12 };
+        let interrupts = self.warps == Choice::Random && self.random.chance(percent);
+        interrupts.then(|| self.random.below(12) as u32)
+    }
+
     /// Do lanes that take a branch go before those that don't?
     pub fn takes_branch(&mut self) -> bool {
         match self.lanes {
@@ -515,6 +546,7 @@ impl Order {
     /// Which of so many groups of lanes goes next; the first is the one that has waited longest.
     pub fn group(&mut self, count: usize) -> usize {
         match self.lanes {
+            Choice::First if self.random.chance(12) => count.saturating_sub(1),
             Choice::First => 0,
             // Now and then the other end, as lanes may wait for those that would never run.
             Choice::Last if self.random.chance(12) => 0,
@@ -533,3 +565,6 @@ impl Order {
         self.random.below(count)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use super::races::Meeting;
 use super::warp::{Arrival, State, Warp};
 use super::{Fault, FaultKind, Launch, Statistics, Thread, coordinates};
 use crate::barriers::{Barriers, Party};
+use crate::weak::{Order, turns};
 
 /// Those that a program can name.
 const BARRIERS: usize = 16;
@@ -36,6 +37,7 @@ pub struct Block<'p> {
     context: Context<'p>,
     warps: Vec<Warp>,
     barriers: Barriers,
+    order: Option<Order>,
 }
 
 impl<'p> Block<'p> {
@@ -69,7 +71,8 @@ impl<'p> Block<'p> {
             .map(|warp| Warp::new(&context, warp, u32::MAX >> (32 - (threads - 32 * warp).min(32))))
             .collect();
         let barriers = Barriers::new(BARRIERS, warps.len());
-        Block { context, warps, barriers }
+        let order = launch.weak.map(|seed| Order::new(seed, context.part(u32::MAX)));
+        Block { context, warps, barriers, order }
     }
 
     pub fn shared_bytes(&self) -> usize {
@@ -82,10 +85,11 @@ impl<'p> Block<'p> {
 
     /// Each warp has a turn.
     pub fn round(&mut self, memory: &mut Memory, statistics: &mut Statistics) -> Result<(), Fault> {
-        for index in 0..self.warps.len() {
+        for index in turns(self.order.as_mut(), self.warps.len()) {
             let warp = &mut self.warps[index];
             if !warp.is_done() {
-                warp.run(&mut self.context, memory, statistics, WARP_TURN)?;
+                let turn = self.order.as_mut().map_or(WARP_TURN, |order| order.steps(WARP_TURN));
+                warp.run(&mut self.context, memory, statistics, turn)?;
                 self.meet(memory, index)?;
             }
         }
@@ -156,6 +160,12 @@ impl Context<'_> {
     /// The address of a place in the block's shared memory.
     pub fn shared_address(&self, offset: u32) -> u64 {
         u64::from(self.rank << RANK_SHIFT | offset)
+    }
+
+    /// The number of a warp, for the adversary that orders them.
+    pub fn part(&self, warp: u32) -> u64 {
+        let [x, y, z] = self.block.map(u64::from);
+        x << 40 ^ y << 24 ^ z << 8 ^ u64::from(warp)
     }
 
     /// Does the launch or the kernel say how large clusters are?

@@ -5,6 +5,9 @@
 //! those, at the lowest step: the others wait for it there, as code is laid out so that paths meet below. A
 //! group that has run for long without coming to others lets these go on, so that none waits for ever.
 //!
+//! If an adversary orders the lanes ([`crate::weak`]), each is a group of its own, and they come together only where an
+//! instruction makes them: a program whose result depends on the order lacks a synchronization.
+//!
 //! A call makes a frame for the lanes that call together. Lanes of one function can so be in several frames;
 //! operations of the whole warp look up each lane's own.
 //!
@@ -31,6 +34,7 @@ use super::memory::{self, Memory};
 use super::program::{Action, Dest, Guard, LANES, Lanes, Step, lanes};
 use super::races::Meeting;
 use super::{Fault, FaultKind, Statistics};
+use crate::weak::Order;
 use registers::too_many;
 
 /// Most results of one instruction.
@@ -131,6 +135,8 @@ pub struct Warp {
     fair: bool,
     /// For each lane the phase of the cluster's barrier that it has arrived in, counted from 1.
     cluster_phases: [u64; LANES],
+    /// Which lanes run next, if an adversary says so: those at one place don't run in lock step then.
+    order: Option<Box<Order>>,
 }
 
 /// What a group does after a step.
@@ -156,6 +162,7 @@ impl Warp {
             asked_in_vain: false,
             fair: false,
             cluster_phases: [0; LANES],
+            order: context.launch.weak.map(|seed| Box::new(Order::new(seed, context.part(index)))),
         };
         let frame = warp.enter(context, context.routine, mask, None);
         for lane in lanes(mask) {
@@ -165,7 +172,11 @@ impl Warp {
             }
         }
         let start = context.program.routines[context.routine as usize].start.unwrap_or(0);
-        warp.groups.push(Group { mask, frame, pc: start, state: State::Ready, stamp: 0 });
+        let group = Group { mask, frame, pc: start, state: State::Ready, stamp: 0 };
+        match warp.order.as_ref().is_some_and(|order| order.parts_lanes()) {
+            true => warp.groups.extend(lanes(mask).map(|lane| Group { mask: 1 << lane, ..group })),
+            false => warp.groups.push(group),
+        }
         warp
     }
 
@@ -204,6 +215,14 @@ impl Warp {
 
     /// Takes the group to run out of the list. A `fair` choice is for the one that has waited longest.
     fn choose(&mut self, fair: bool) -> Option<Group> {
+        if let Some(order) = &mut self.order {
+            let ready = self.groups.iter().enumerate().filter(|(_, group)| group.state == State::Ready);
+            let mut ready: Vec<(u32, usize)> =
+                ready.map(|(index, g)| (g.mask.trailing_zeros(), index)).collect();
+            ready.sort();
+            let chosen = if fair { order.any(ready.len()) } else { order.group(ready.len()) };
+            return ready.get(chosen).map(|(_, index)| self.groups.swap_remove(*index));
+        }
         self.merge();
         let depth = |group: &Group| self.frames[group.frame as usize].depth;
         let ready = self.groups.iter().enumerate().filter(|(_, group)| group.state == State::Ready);
@@ -252,6 +271,7 @@ impl Warp {
             // Steps that others of this frame wait at; the next one is a place to stop.
             let ready = self.groups.iter().filter(|g| g.frame == group.frame && g.state == State::Ready);
             let stop = ready.map(|g| g.pc).filter(|pc| *pc > group.pc).min().unwrap_or(u32::MAX);
+            let stop = if self.order.is_some() { u32::MAX } else { stop };
             loop {
                 let Some(step) = program.steps.get(group.pc as usize) else { return Ok(false) };
                 statistics.steps += 1;
@@ -262,7 +282,7 @@ impl Warp {
                     Next::Elsewhere => return Ok(false),
                     Next::Go(pc) => group.pc = pc,
                 }
-                if statistics.steps >= end || self.asked_in_vain {
+                if statistics.steps >= end || self.asked_in_vain || self.is_interrupted(step) {
                     self.park(group);
                     return Ok(true);
                 }
@@ -282,6 +302,13 @@ impl Warp {
                 }
             }
         }
+    }
+
+    /// Does the adversary let others run behind a step?
+    fn is_interrupted(&mut self, step: &Step) -> bool {
+        let Some(order) = &mut self.order else { return false };
+        use Action::{Atomic, Load, Store};
+        matches!(step.action, Load { .. } | Store { .. } | Atomic(_)) && order.interrupts(false).is_some()
     }
 
     fn park(&mut self, group: Group) {

@@ -79,13 +79,21 @@ impl<'p> Block<'p> {
         let mut exited = false;
         for index in turns(self.order.as_mut(), self.warps.len()) {
             let warp = &mut self.warps[index];
-            if !warp.is_done() {
+            if warp.asleep > 0 {
+                warp.asleep -= 1;
+                run.common.asleep = true;
+            } else if !warp.is_done() {
                 let turn = self.order.as_mut().map_or(WARP_TURN, |order| order.steps(WARP_TURN));
                 warp.run(&mut self.context, run, turn)?;
                 exited |= self.meet(run, index)?;
             }
         }
         Ok(exited)
+    }
+
+    /// The warps, for [`crate::weak`].
+    pub fn agents(&self) -> impl Iterator<Item = Who> {
+        self.warps.iter().map(|warp| self.context.who(warp.index))
     }
 
     /// Lets go of those at the cluster's barrier.

@@ -23,11 +23,20 @@ pub struct Common {
     pub meeting: Meeting,
     /// The cluster's number in the launch.
     pub number: u32,
+    /// A warp had no turn in the round, though it could run.
+    pub asleep: bool,
 }
 
 impl Common {
     pub fn new(shared: Vec<Vec<u8>>, system: u64, warps: usize, number: u32) -> Common {
-        Common { shared, system, flights: Flights::default(), meeting: Meeting::new(warps), number }
+        Common {
+            shared,
+            system,
+            flights: Flights::default(),
+            meeting: Meeting::new(warps),
+            number,
+            asleep: false,
+        }
     }
 }
 
@@ -62,13 +71,6 @@ pub struct Run<'r> {
     pub common: &'r mut Common,
     pub statistics: &'r mut Statistics,
     pub hazards: &'r mut Hazards,
-}
-
-impl Run<'_> {
-    /// Memory as [`crate::weak`] takes it.
-    pub fn bytes(&mut self) -> Bytes<'_> {
-        Bytes { global: self.global, shared: &mut self.common.shared }
-    }
 }
 
 pub struct Cluster<'p> {
@@ -119,19 +121,34 @@ impl<'p> Cluster<'p> {
                 }
             }
             let done = self.blocks.iter().all(Block::is_done);
-            let stuck = !done && statistics.steps == before;
+            self.age(global);
+            let asleep = std::mem::take(&mut self.common.asleep);
+            let idle = statistics.steps == before;
+            let stuck = !done && idle && !asleep;
             let landed = self.common.land(global, done || stuck);
             if done {
                 let number = self.common.number;
-                global.weak.iter_mut().for_each(|weak| weak.forget_cluster(number));
+                if let Some(weak) = &mut global.weak {
+                    weak.forget_cluster(number, self.blocks.iter().flat_map(Block::agents));
+                }
                 return Ok(true);
             }
             let met = self.meet();
             if stuck && !landed && !met {
                 return Err(self.deadlock());
             }
-            if statistics.steps >= end || statistics.steps > self.step_limit {
+            if statistics.steps >= end || statistics.steps > self.step_limit || idle && asleep {
                 return Ok(false);
+            }
+        }
+    }
+
+    /// Stores of its warps become visible with time.
+    fn age(&mut self, global: &mut Global) {
+        if global.weak.is_some() {
+            let mut memory = Bytes { global, shared: &mut self.common.shared };
+            for who in self.blocks.iter().flat_map(Block::agents) {
+                memory.with(|weak, memory| weak.age(memory, who));
             }
         }
     }

@@ -290,6 +290,19 @@ pub enum Action {
 }
 
 impl Action {
+    /// Is it an access of memory, or an operation that orders such (`true`)?
+    pub fn touches_memory(&self) -> Option<bool> {
+        use Action::*;
+        match self {
+            Fence(_) | Atomic(_) | Arrive(_) | Barrier(_) | ArriveAtCluster | CloseGroup { .. } => Some(true),
+            Store { strength: Strength::Strong(_), .. } => Some(true),
+            Load(load) if load.strength != Strength::Weak => Some(true),
+            Load(_) | Store { .. } | LoadMatrices { .. } | StoreMatrices { .. } | Copy { .. } => Some(false),
+            CheckPhase { .. } | BulkCopy(_) | TensorCopy(_) | StoreRemote(_) => Some(false),
+            _ => None,
+        }
+    }
+
     /// May lanes go elsewhere than to the next instruction?
     pub fn is_branch(&self) -> bool {
         use Action::*;

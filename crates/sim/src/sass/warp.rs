@@ -129,6 +129,8 @@ pub struct Warp {
     order: Option<Box<Order>>,
     /// The turn ended between two branches: this group goes on before others of the warp.
     interrupted: Option<u64>,
+    /// Rounds in which it has no turn.
+    pub asleep: u32,
 }
 
 /// What a group does after a step.
@@ -185,6 +187,7 @@ impl Warp {
                 .weak
                 .map(|seed| Box::new(Order::new(seed, context.who(index).agent.into()))),
             interrupted: None,
+            asleep: 0,
         }
     }
 
@@ -218,8 +221,6 @@ impl Warp {
         if self.is_done() && !self.copies.is_empty() {
             self.copies.wait_for_all().into_iter().for_each(|flight| run.common.send_started(flight));
         }
-        let (who, done) = (context.who(self.index), self.is_done());
-        run.bytes().with(|weak, memory| weak.age(memory, who, done));
         Ok(())
     }
 
@@ -285,10 +286,10 @@ impl Warp {
             }
             patience = patience.saturating_sub(u32::from(!self.groups.is_empty()));
             let over = waits || patience == 0 || run.statistics.steps >= end;
-            if self.order.is_some() && run.statistics.steps >= end {
+            if self.is_interrupted(step) || self.order.is_some() && run.statistics.steps >= end {
                 self.park(group);
                 self.interrupted = Some(self.stamp);
-                return Ok(true);
+                return Ok(false);
             }
             if over && step.action.is_branch() {
                 let alone = self.groups.iter().all(|group| group.state != State::Ready);
@@ -296,6 +297,15 @@ impl Warp {
                 return Ok(!(waits && alone));
             }
         }
+    }
+
+    /// Does the adversary end the turn behind a step, and let others run for some rounds?
+    fn is_interrupted(&mut self, step: &Step) -> bool {
+        let Some(order) = &mut self.order else { return false };
+        let Some(orders) = step.action.touches_memory() else { return false };
+        let asleep = order.interrupts(orders);
+        self.asleep = asleep.unwrap_or(self.asleep);
+        asleep.is_some()
     }
 
     fn park(&mut self, group: Group) {

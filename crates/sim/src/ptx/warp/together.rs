@@ -4,7 +4,7 @@ use super::{Group, Next, State, Stop, Warp};
 use crate::ptx::block::Context;
 use crate::ptx::fault::FaultKind;
 use crate::ptx::memory::Memory;
-use crate::ptx::program::{LANES, Lanes, Shuffle, Warp as WarpAction, WarpOperation, lanes};
+use crate::ptx::program::{Action, LANES, Lanes, Shuffle, Source, Warp as WarpAction, WarpOperation, lanes};
 
 impl Warp {
     /// The lanes of a mask are there, or wait for the others that their member masks name.
@@ -23,9 +23,11 @@ impl Warp {
         self.leave_behind(group, mask);
         // Those that wait here already, in whatever frame.
         let pc = group.pc;
+        // `bar.warp.sync` waits for others at any such instruction; every other operation is one that all execute.
+        let is_sync = matches!(action.operation, WarpOperation::Sync);
         let mut here: Vec<Group> = vec![Group { mask, state: State::AtSync, ..*group }];
         self.groups.retain(|g| {
-            let waits = g.pc == pc && g.state == State::AtSync;
+            let waits = g.state == State::AtSync && (g.pc == pc || is_sync && is_sync_at(context, g.pc));
             if waits {
                 here.push(*g);
             }
@@ -33,6 +35,7 @@ impl Warp {
         });
         let mut wanted = [0u32; LANES];
         for g in &here {
+            let members = members_at(context, g.pc).unwrap_or(members);
             let values = self.read(context, g.frame, g.mask, members)?;
             for lane in lanes(g.mask) {
                 wanted[lane] = values[lane] as u32;
@@ -61,7 +64,7 @@ impl Warp {
         }
         for g in here {
             if g.mask & going != 0 {
-                self.park(Group { mask: g.mask & going, pc: pc + 1, state: State::Ready, ..g });
+                self.park(Group { mask: g.mask & going, pc: g.pc + 1, state: State::Ready, ..g });
             }
             if g.mask & !going != 0 {
                 self.park(Group { mask: g.mask & !going, ..g });
@@ -93,6 +96,22 @@ impl Warp {
         }
         Ok(())
     }
+}
+
+fn warp_action_at<'p>(context: &Context<'p>, pc: u32) -> Option<&'p WarpAction> {
+    match &context.program.steps.get(pc as usize)?.action {
+        Action::Warp(action) => Some(action),
+        _ => None,
+    }
+}
+
+fn is_sync_at(context: &Context, pc: u32) -> bool {
+    warp_action_at(context, pc).is_some_and(|action| matches!(action.operation, WarpOperation::Sync))
+}
+
+/// The member mask of the operation at a place.
+fn members_at<'p>(context: &Context<'p>, pc: u32) -> Option<&'p Source> {
+    warp_action_at(context, pc)?.members.as_ref()
 }
 
 pub(crate) fn operate(operation: WarpOperation, [a, b, c]: &[Lanes; 3], set: u32) -> [Lanes; 2] {

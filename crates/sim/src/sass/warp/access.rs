@@ -117,14 +117,13 @@ impl Warp {
         strength: Strength,
     ) -> Result<(), Stop> {
         let addresses = self.addresses(now, address)?;
-        let weak = now.is_weak();
+        let (weak, who) = (now.is_weak(), self.who(now));
         for lane in lanes_of(now.mask) {
             let word = |word: usize| self.registers.general(data, word)[lane];
             let words = [word(0), if bytes > 4 { word(1) } else { 0 }];
             let more = if bytes > 8 { [word(2), word(3)] } else { [0; 2] };
             let space = address.space.stored(addresses[lane]);
             let at = if weak { now.at(space, addresses[lane]) } else { None };
-            let who = self.who(now);
             let place = self.bytes(now, lane, (space, addresses[lane]), bytes);
             let place = place.map_err(|kind| (kind, lane))?;
             if let Some(at) = at {

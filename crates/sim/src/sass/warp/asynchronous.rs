@@ -217,6 +217,7 @@ impl Warp {
         data: u8,
     ) -> Result<(), Stop> {
         let (addresses, weak) = (self.addresses(now, address)?, now.is_weak());
+        let who = self.who(now);
         for matrix in 0..usize::from(count) {
             let words = *self.registers.general(data, matrix);
             for row in 0..8 {
@@ -226,7 +227,6 @@ impl Warp {
                     (words[4 * row + column / 2] >> (16 * (column % 2))) as u16
                 });
                 let at = if weak { now.at(Space::Shared, addresses[lane]) } else { None };
-                let who = self.who(now);
                 let place = self.bytes(now, lane, (Space::Shared, addresses[lane]), 16);
                 let place = place.map_err(|kind| (kind, lane))?;
                 if let Some(at) = at {
