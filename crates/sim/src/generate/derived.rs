@@ -276,7 +276,7 @@ impl Derived {
                     out.push(format!("mov.{ty} {{{low}, {up}}}, {at};"));
                     let changed = &halves[usize::from(high)];
                     without_nan(operation.1, changed, changed, out);
-                    out.push(operation.0.replace('D', changed).replace('S', changed));
+                    out.push(operation.0.replace(['D', 'S'], changed));
                     out.push(format!("mov.{ty} {register}, {{{low}, {up}}};"));
                     number_of = None;
                 }

@@ -21,7 +21,7 @@ use super::derived::{self, Base, bits_class};
 use super::exchange::{self, State, Tracker};
 use super::random::Random;
 use super::templates::{self, Piece, Template};
-use super::{ARGUMENTS, Choice, Guard, Kind, Program, RESULTS, Statement, Style, Trips};
+use super::{ARGUMENTS, Choice, Derived, Guard, Kind, Program, RESULTS, Statement, Style, Trips};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -530,7 +530,7 @@ impl<'p> Printer<'p> {
         let template = &templates::table()[template];
         let mut text = String::new();
         let mut open = choices.iter().zip(registers(template, choices));
-        let (mut before, mut behind, mut derived) = (Vec::new(), Vec::new(), 0);
+        let mut around = Around::default();
         for (i, piece) in template.pieces.iter().enumerate() {
             match (piece, &here.mask) {
                 (Piece::Text(piece), _) => text.push_str(piece),
@@ -540,25 +540,8 @@ impl<'p> Printer<'p> {
                 (Piece::Members | Piece::Full | Piece::Block, _) => return,
                 (piece, _) => match open.next() {
                     Some((Choice::Derived(choice), register)) => {
-                        let Some(class) = piece.class() else { return };
-                        let source = match (choice.base, register) {
-                            (Base::Register(_), Some((class, number))) => {
-                                format!("%{}{number}", class.info().name)
-                            }
-                            (Base::Constant(bits), _) => bits_class(class).literal(bits),
-                            _ => return,
-                        };
-                        let mut operand = choice.operand(class, &source, derived, &mut before);
-                        if let Some(number) = choice.keep {
-                            let info = bits_class(class).info();
-                            let number = number % info.count;
-                            behind.push(format!("mov.{} %{}{number}, {operand};", info.ty, info.name));
-                        }
-                        if takes_sum(class, &text, template.pieces.get(i + 1)) {
-                            operand = choice.with_number(class, operand, derived, self.plain, &mut before);
-                        }
-                        text.push_str(&operand);
-                        derived += 1;
+                        let sum = takes_sum(&text, template.pieces.get(i + 1));
+                        text.push_str(&around.operand(piece, choice, register, sum, self.plain));
                     }
                     Some((choice, register)) => text.push_str(&self.open(piece, *choice, register)),
                     None => return,
@@ -570,11 +553,11 @@ impl<'p> Printer<'p> {
             return;
         }
         let guard = guard.filter(|_| !template.is_collective()).map(at).unwrap_or_default();
-        before.iter().for_each(|line| self.line(line));
+        around.before.iter().for_each(|line| self.line(line));
         for instruction in text.split_inclusive(';') {
             self.line(format!("{guard}{}", instruction.trim()));
         }
-        behind.iter().for_each(|line| self.line(line));
+        around.behind.iter().for_each(|line| self.line(line));
     }
 
     fn open(&self, piece: &Piece, choice: Choice, register: Option<(Class, u8)>) -> String {
@@ -772,12 +755,50 @@ impl<'p> Printer<'p> {
     }
 }
 
-/// May the operand behind a text be a sum? Elements of vectors, parts of registers, predicates and addresses may not.
-fn takes_sum(class: Class, text: &str, next: Option<&Piece>) -> bool {
+/// The instructions around a row that its operands ask for.
+#[derive(Default)]
+struct Around {
+    before: Vec<String>,
+    behind: Vec<String>,
+    /// Operands so far.
+    count: usize,
+}
+
+impl Around {
+    /// An operand that is computed before the row.
+    fn operand(
+        &mut self,
+        piece: &Piece,
+        choice: &Derived,
+        register: Option<(Class, u8)>,
+        sum: bool,
+        plain: bool,
+    ) -> String {
+        let Some(class) = piece.class() else { return String::new() };
+        let source = match (choice.base, register) {
+            (Base::Constant(bits), _) => bits_class(class).literal(bits),
+            (_, register) => register.map(|(c, n)| format!("%{}{n}", c.info().name)).unwrap_or_default(),
+        };
+        let number = self.count;
+        self.count += 1;
+        let operand = choice.operand(class, &source, number, &mut self.before);
+        if let Some(keep) = choice.keep {
+            let info = bits_class(class).info();
+            self.behind.push(format!("mov.{} %{}{}, {operand};", info.ty, info.name, keep % info.count));
+        }
+        match sum && class != Class::Predicate {
+            true => choice.with_number(class, operand, number, plain, &mut self.before),
+            false => operand,
+        }
+    }
+}
+
+/// May the operand behind a text be a sum? Elements of vectors, parts of registers and addresses may not.
+fn takes_sum(text: &str, next: Option<&Piece>) -> bool {
     let instruction = text.rsplit(';').next().unwrap_or(text);
     let inside = |open: char, close: char| instruction.rfind(open) > instruction.rfind(close);
     let part = matches!(next, Some(Piece::OneOf(texts)) if texts.iter().any(|text| text.starts_with('.')));
-    class != Class::Predicate && !inside('{', '}') && !inside('[', ']') && !part
+    !inside('{', '}') && !inside('[', ']') && !part
 }
 
 pub fn at(guard: Guard) -> String {
