@@ -120,7 +120,10 @@ impl Case {
                 Check::All(expected) => expected.trim() == output.trim(),
             };
             if !met {
-                return Err(format!("{check:?} is not met by\n{output}"));
+                return Err(match check {
+                    Check::All(expected) => format!("expected\n{expected}\nfound\n{output}"),
+                    other => format!("{other:?} is not met by\n{output}"),
+                });
             }
         }
         Ok(())
