@@ -212,7 +212,7 @@ fn allocate(
     enough: Option<u32>,
     env: lower::Env,
     options: &Options,
-) -> Result<inst::Code, Failure> {
+) -> Result<inst::MachFunction, Failure> {
     let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
     let limits = regalloc::Limits::registers(kernel.registers());
     let code = regalloc::run(&mut kernel.code, limits, enough).map_err(|refusal| match refusal {

@@ -4,12 +4,12 @@
 //! with the carry of sums of 64 bits, of which only the lower half was wanted.
 
 use crate::context::target::Machine;
-use crate::mach::inst::{Code, Line, Origin};
+use crate::mach::inst::{MachFunction, MachInst, Origin};
 use ori::liveness::ValueSet;
 use ori::{File, Function, Value};
 use sass::Op;
 
-pub fn run(function: &Function, code: &mut Code, machine: &Machine) {
+pub fn run(function: &Function, code: &mut MachFunction, machine: &Machine) {
     let read = read(function);
     for line in code.blocks.iter_mut().flatten() {
         let Origin::Inst(inst) = line.origin else { continue };
@@ -22,7 +22,7 @@ pub fn run(function: &Function, code: &mut Code, machine: &Machine) {
 }
 
 /// Takes a result from an instruction, if it can do without.
-fn discard(line: &mut Line, at: usize, machine: &Machine) {
+fn discard(line: &mut MachInst, at: usize, machine: &Machine) {
     let mut operands = line.operands.clone();
     match line.op {
         // Their carry is an operand that may be missing.

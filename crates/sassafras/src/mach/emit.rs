@@ -5,7 +5,7 @@ use crate::context::target::Machine;
 use crate::lower::{Kernel, Linked};
 use crate::mach::abi::Convention;
 use crate::mach::control_codes::{self, Step};
-use crate::mach::inst::{Address, Code, Line, Origin};
+use crate::mach::inst::{Address, MachFunction, MachInst, Origin};
 use crate::mach::reuse;
 use cubin::RelocType;
 use cubin::module::{FrameStep, SymbolicReloc};
@@ -88,7 +88,7 @@ impl Words {
 
 pub fn words(
     kernel: &Kernel,
-    code: &Code,
+    code: &MachFunction,
     target: &'static Machine,
     options: &Options,
 ) -> Result<Words, String> {
@@ -128,7 +128,7 @@ enum Saved {
 }
 
 /// 1 is for every machine of the generation. Seen with ptxas: 2 has the small floats, 4 what later machines lack.
-fn isa_class(line: &Line) -> u8 {
+fn isa_class(line: &MachInst) -> u8 {
     use sass::Op;
     let has = |m: M| line.modifiers.contains(&m);
     match line.op {
@@ -140,7 +140,7 @@ fn isa_class(line: &Line) -> u8 {
     }
 }
 
-fn is_sparse(line: &Line) -> bool {
+fn is_sparse(line: &MachInst) -> bool {
     use sass::Op;
     matches!(line.op, Op::HMMA | Op::IMMA | Op::QMMA | Op::OMMA) && line.modifiers.contains(&M::SP)
 }
@@ -158,7 +158,7 @@ fn may_unsettle(op: sass::Op) -> bool {
     !far && sass::Form::of(op).iter().any(|f| reaches_memory(f.class))
 }
 
-fn saved(kernel: &Kernel, code: &Code) -> Vec<Saved> {
+fn saved(kernel: &Kernel, code: &MachFunction) -> Vec<Saved> {
     let Some(own) = Convention::own(&kernel.code) else { return Vec::new() };
     let return_address = [own.return_address(), own.return_address() + 1];
     let registers = code.used.iter().enumerate().filter(|(_, used)| **used).map(|(n, _)| n as u8);
@@ -170,10 +170,10 @@ fn saved(kernel: &Kernel, code: &Code) -> Vec<Saved> {
 struct Emitter<'a> {
     kernel: &'a Kernel,
     function: &'a Function,
-    code: &'a Code,
+    code: &'a MachFunction,
     target: &'static Machine,
     options: &'a Options,
-    lines: Vec<Line>,
+    lines: Vec<MachInst>,
     /// By block, which of the lines are its own; only for a debugger.
     placed: Vec<Vec<usize>>,
     /// The line before which the stack pointer has moved.
@@ -187,8 +187,8 @@ struct Emitter<'a> {
 }
 
 impl Emitter<'_> {
-    fn push(&mut self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> &mut Line {
-        self.lines.push(Line::new(op, modifiers, operands, Origin::Frame));
+    fn push(&mut self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> &mut MachInst {
+        self.lines.push(MachInst::new(op, modifiers, operands, Origin::Frame));
         let last = self.lines.len() - 1;
         &mut self.lines[last]
     }
@@ -196,7 +196,7 @@ impl Emitter<'_> {
     /// A kernel's stack pointer comes from the driver, a device function's from its caller.
     fn prologue(&mut self) {
         let stack = machine::r(Function::STACK_POINTER);
-        let names_it = |l: &Line| l.operands.contains(&stack);
+        let names_it = |l: &MachInst| l.operands.contains(&stack);
         let used = self.frame > 0 || self.kernel.calls || self.function.moving_stack;
         let needed = used || self.code.blocks.iter().flatten().any(names_it);
         if needed && self.kernel.entry {
@@ -381,7 +381,7 @@ impl Emitter<'_> {
 
     /// Times the lines, adds the self-branch and the padding, fills in distances and addresses, and encodes.
     fn finish(mut self) -> Result<Words, String> {
-        let inst = |isa, line: &Line| {
+        let inst = |isa, line: &MachInst| {
             let inst = Inst::new(isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
             Ok::<_, String>(inst.guarded(line.guard))
         };
@@ -429,7 +429,7 @@ impl Emitter<'_> {
                 .collect(),
             ..Words::default()
         };
-        let idle = inst(self.target.isa, &Line::new(sass::Op::NOP, &[], &[], Origin::Frame))?;
+        let idle = inst(self.target.isa, &MachInst::new(sass::Op::NOP, &[], &[], Origin::Frame))?;
         let mut mask = None;
         for (i, ((mut line, step), timed)) in lines.into_iter().zip(steps).zip(timed).enumerate() {
             for stall in &timed.idle {
@@ -447,7 +447,7 @@ impl Emitter<'_> {
             let inst = if is_other { inst(self.target.isa, &line)? } else { step.inst };
             words.push(&inst.controlled(timed.control), line.at)?;
         }
-        let stay = Line::new(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))], Origin::Frame);
+        let stay = MachInst::new(sass::Op::BRA, &[], &[machine::relative(-(WORD as i64))], Origin::Frame);
         words.push(&inst(self.target.isa, &stay)?.controlled(control_codes::padding()), 0)?;
         let size = words.bytes.len().next_multiple_of(128) + self.target.slack;
         while words.bytes.len() < size {
@@ -458,7 +458,7 @@ impl Emitter<'_> {
 
     /// Notes what a line does with the whole warp. `mask` is the register that the last wait for other threads had, and
     /// the place in the source that it was for.
-    fn note_warp(&self, line: &Line, at: u32, mask: &mut Option<(u32, u8)>, words: &mut Words) {
+    fn note_warp(&self, line: &MachInst, at: u32, mask: &mut Option<(u32, u8)>, words: &mut Words) {
         use sass::Op;
         let reads = |name: M| line.operands.iter().any(|o| *o == machine::name(name));
         match line.op {
@@ -492,7 +492,7 @@ impl Emitter<'_> {
     }
 
     /// The distance of a branch; an address, which stays zero where the loader fills it in. Is the line another one then?
-    fn fill_in(&self, line: &mut Line, index: usize, places: &[usize], words: &mut Words) -> bool {
+    fn fill_in(&self, line: &mut MachInst, index: usize, places: &[usize], words: &mut Words) -> bool {
         let here = places[index];
         let is_branch = line.target.is_some();
         if let Some(to) = line.target {

@@ -1,4 +1,4 @@
-//! Code with registers: what register allocation makes and scheduling and emission take.
+//! Machine code with registers: what register allocation makes, and scheduling and emission take.
 
 use crate::regalloc::Claims;
 use ori::{Block, File, Half};
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 /// A machine instruction whose branch distance and control code are not known yet.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct MachInst {
     pub op: sass::Op,
     pub modifiers: SmallVec<[M; 4]>,
     pub operands: SmallVec<[Operand; 8]>,
@@ -56,9 +56,9 @@ pub enum Origin {
     Frame,
 }
 
-impl Line {
-    pub fn new(op: sass::Op, modifiers: &[M], operands: &[Operand], origin: Origin) -> Line {
-        Line {
+impl MachInst {
+    pub fn new(op: sass::Op, modifiers: &[M], operands: &[Operand], origin: Origin) -> MachInst {
+        MachInst {
             op,
             modifiers: SmallVec::from_slice(modifiers),
             operands: SmallVec::from_slice(operands),
@@ -73,11 +73,11 @@ impl Line {
 
 /// An allocated function.
 #[derive(Debug, Default)]
-pub struct Code {
+pub struct MachFunction {
     /// The blocks in the order in which they are laid out.
     pub order: Vec<Block>,
     /// The lines of each block, by its number. Terminators are not among them.
-    pub blocks: Vec<Vec<Line>>,
+    pub blocks: Vec<Vec<MachInst>>,
     /// The predicate register of each block's branch.
     pub branches: Vec<u8>,
     /// The highest R that is used, plus one; and which are.
@@ -92,7 +92,7 @@ pub struct Code {
     pub claims: Claims,
 }
 
-impl Code {
+impl MachFunction {
     /// A register is written.
     pub fn touch(&mut self, file: File, register: u8) {
         match file {

@@ -1,11 +1,11 @@
 //! The order in which blocks are laid out: that of register allocation, but what leads back to an earlier block stands
 //! right behind the one that goes there, so that a loop takes one branch each time around.
 
-use crate::mach::inst::Code;
+use crate::mach::inst::MachFunction;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function, Terminator};
 
-pub fn arrange(function: &Function, code: &mut Code) {
+pub fn arrange(function: &Function, code: &mut MachFunction) {
     let cfg = Cfg::new(function);
     let mut placed = vec![false; code.blocks.len()];
     let mut order = Vec::with_capacity(code.order.len());

@@ -5,11 +5,11 @@
 //! instruction computes what it did before.
 
 use crate::context::target::Machine;
-use crate::mach::inst::{Code, Line};
+use crate::mach::inst::{MachFunction, MachInst};
 use sass::{Class, Kind, M, Op, Operand, operands};
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(code: &mut Code, machine: &Machine) {
+pub fn run(code: &mut MachFunction, machine: &Machine) {
     for lines in &mut code.blocks {
         let mut busy = false;
         for line in lines {
@@ -34,7 +34,7 @@ struct Twin {
     operands: SmallVec<[Operand; 8]>,
 }
 
-fn become_twin(line: &mut Line, machine: &Machine) {
+fn become_twin(line: &mut MachInst, machine: &Machine) {
     let twins = twins(line.op, &line.modifiers, &line.operands);
     let legal = |t: &Twin| sass::legal(machine.isa, t.op, &t.modifiers, &t.operands);
     if let Some(twin) = twins.into_iter().find(legal) {

@@ -16,7 +16,7 @@
 //! same (C7509 to C7511).
 
 use crate::context::target::Machine;
-use crate::mach::inst::{Code, Line, Origin};
+use crate::mach::inst::{MachFunction, MachInst, Origin};
 use crate::regalloc::reg_set::Registers;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function};
@@ -78,7 +78,7 @@ impl State {
     }
 
     /// What a line does to it; an error if the line touches what it must not.
-    fn pass(&mut self, line: &Line, access: Access) -> Result<(), Touched> {
+    fn pass(&mut self, line: &MachInst, access: Access) -> Result<(), Touched> {
         let flying = self.all();
         if is_product(line.op) {
             // What it adds to may be in flight, what it multiplies may not. Nor may it write that, or what others read.
@@ -122,7 +122,7 @@ fn is_product(op: Op) -> bool {
 }
 
 /// Puts in what is missing. `false` if the code can't be put right.
-pub fn settle(function: &Function, code: &mut Code, machine: &Machine) -> Result<bool, String> {
+pub fn settle(function: &Function, code: &mut MachFunction, machine: &Machine) -> Result<bool, String> {
     code.blocks.iter_mut().for_each(idle_before_waits);
     if !code.blocks.iter().flatten().any(|line| is_product(line.op)) {
         return Ok(true);
@@ -138,7 +138,7 @@ pub fn settle(function: &Function, code: &mut Code, machine: &Machine) -> Result
     Ok(true)
 }
 
-fn access(line: &Line, machine: &Machine) -> Result<Access, String> {
+fn access(line: &MachInst, machine: &Machine) -> Result<Access, String> {
     let inst = Inst::new(machine.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
     let (read, written): (Vec<_>, Vec<_>) =
         inst.registers().filter(|r| r.file == Kind::R).partition(|r| r.role == Role::Use);
@@ -154,7 +154,7 @@ fn access(line: &Line, machine: &Machine) -> Result<Access, String> {
 }
 
 /// The state at the beginning of each block. `None` if something in flight is touched.
-fn starts(function: &Function, code: &Code, accesses: &[Vec<Access>]) -> Option<Vec<State>> {
+fn starts(function: &Function, code: &MachFunction, accesses: &[Vec<Access>]) -> Option<Vec<State>> {
     let cfg = Cfg::new(function);
     let mut starts = vec![State::default(); code.blocks.len()];
     let mut ends = starts.clone();
@@ -177,12 +177,12 @@ fn starts(function: &Function, code: &Code, accesses: &[Vec<Access>]) -> Option<
 }
 
 /// Puts `WARPGROUP.ARRIVE` before the products that need one.
-fn arrivals(lines: &mut Vec<Line>, accesses: &[Access], mut state: State) {
+fn arrivals(lines: &mut Vec<MachInst>, accesses: &[Access], mut state: State) {
     let mut out = Vec::new();
     for (line, access) in lines.drain(..).zip(accesses) {
         if is_product(line.op) && access.needs_arrival(&state.since) {
             drop_arrival(&mut out);
-            out.push(Line::new(Op::WARPGROUP, &[M::ARRIVE], &[], Origin::Frame));
+            out.push(MachInst::new(Op::WARPGROUP, &[M::ARRIVE], &[], Origin::Frame));
             state.since = Access::default();
         }
         // `starts` has found nothing wrong.
@@ -192,17 +192,17 @@ fn arrivals(lines: &mut Vec<Line>, accesses: &[Access], mut state: State) {
     *lines = out;
 }
 
-fn idle_before_waits(lines: &mut Vec<Line>) {
-    let waits = |l: &Line| l.op == Op::WARPGROUP && l.modifiers.first() == Some(&M::DEPBAR);
+fn idle_before_waits(lines: &mut Vec<MachInst>) {
+    let waits = |l: &MachInst| l.op == Op::WARPGROUP && l.modifiers.first() == Some(&M::DEPBAR);
     for at in (0..lines.len()).rev().filter(|at| waits(&lines[*at])).collect::<Vec<_>>() {
-        let idle = Line { at: lines[at].at, ..Line::new(Op::NOP, &[], &[], Origin::Frame) };
+        let idle = MachInst { at: lines[at].at, ..MachInst::new(Op::NOP, &[], &[], Origin::Frame) };
         lines.insert(at, idle);
     }
 }
 
 /// An arrival that no product follows is of no use any more.
-fn drop_arrival(lines: &mut Vec<Line>) {
-    let arrives = |l: &Line| l.op == Op::WARPGROUP && l.modifiers.first() == Some(&M::ARRIVE);
+fn drop_arrival(lines: &mut Vec<MachInst>) {
+    let arrives = |l: &MachInst| l.op == Op::WARPGROUP && l.modifiers.first() == Some(&M::ARRIVE);
     let last = lines.iter().rposition(|l| is_product(l.op) || arrives(l));
     if let Some(at) = last.filter(|at| arrives(&lines[*at]) && lines[*at].guard == sass::Guard::ALWAYS) {
         lines.remove(at);

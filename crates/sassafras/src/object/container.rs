@@ -8,7 +8,7 @@ use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
 use crate::mach::abi;
 use crate::mach::abi::Convention;
 use crate::mach::emit::{self, Words};
-use crate::mach::inst::Code;
+use crate::mach::inst::MachFunction;
 use crate::module::call_graph::{self, CallGraph};
 use crate::module::data::Data;
 use crate::module::setmaxnreg::Reconfiguration;
@@ -29,7 +29,7 @@ const SPARSE: u16 = 0x10;
 pub struct Compiled<'a> {
     pub source: &'a ptx::ast::Function<'a>,
     pub kernel: Kernel,
-    pub code: Code,
+    pub code: MachFunction,
     /// When it was begun, and how long it took.
     pub start: Instant,
     pub time: Duration,

@@ -6,7 +6,7 @@
 
 use crate::lower::{Binding, Kernel};
 use crate::mach::emit::Words;
-use crate::mach::inst::{Code, Line};
+use crate::mach::inst::{MachFunction, MachInst};
 use crate::regalloc::Checker;
 use ori::entity::Entity;
 use ori::{Block, Cfg, File, Value};
@@ -38,7 +38,7 @@ pub struct Location {
 /// All places of all registers of a function, sorted.
 pub fn locations(
     kernel: &Kernel,
-    code: &Code,
+    code: &MachFunction,
     words: &Words,
     isa: sass::Isa,
 ) -> Result<Vec<Location>, String> {
@@ -104,7 +104,7 @@ fn values_at_entry(cfg: &Cfg, bindings: &[Vec<Binding>]) -> Vec<Option<Values>> 
 }
 
 /// The slots that belong to one value alone: it is there from its definition on.
-fn own_slots(code: &Code) -> FxHashMap<Value, u32> {
+fn own_slots(code: &MachFunction) -> FxHashMap<Value, u32> {
     let mut owners: FxHashMap<u32, Vec<Value>> = FxHashMap::default();
     for (index, slot) in code.claims.slots.iter().enumerate() {
         slot.iter().for_each(|slot| owners.entry(*slot).or_default().push(Value::new(index)));
@@ -138,7 +138,7 @@ impl Follower<'_> {
         let mut written = bindings.iter().filter(|binding| binding.at > 0).peekable();
         let mut from = span.start;
         let mut index = 0;
-        checker.contents(block, |line: Option<&Line>, registers| {
+        checker.contents(block, |line: Option<&MachInst>, registers| {
             // An instruction has written its register when another one's code begins.
             let is_past = |binding: &&&Binding| line.is_none_or(|line| line.at > binding.at);
             while let Some(binding) = written.next_if(|binding| is_past(&binding)) {

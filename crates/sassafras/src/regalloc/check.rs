@@ -7,7 +7,7 @@
 
 use super::{Limits, reg_limits, undefined};
 use crate::mach::abi::Convention;
-use crate::mach::inst::{Code, Line, Origin};
+use crate::mach::inst::{MachFunction, MachInst, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
 use rustc_hash::FxHashMap;
@@ -27,7 +27,12 @@ pub struct Claims {
     pub in_memory: Vec<Value>,
 }
 
-pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) -> Result<(), String> {
+pub fn check(
+    function: &Function,
+    code: &MachFunction,
+    limits: &Limits,
+    isa: sass::Isa,
+) -> Result<(), String> {
     reg_limits::check(function, code, limits, isa)?;
     return_address(function, code)?;
     let checker = Checker::new(function, code, isa);
@@ -39,7 +44,7 @@ pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) 
 
 /// Who is called and calls no one doesn't save the return address: it must stay. Who calls saves it, and what those may
 /// overwrite who are called.
-fn return_address(function: &Function, code: &Code) -> Result<(), String> {
+fn return_address(function: &Function, code: &MachFunction) -> Result<(), String> {
     let Some(own) = Convention::own(function) else { return Ok(()) };
     let is_used = |register: u8| code.used.get(usize::from(register)) == Some(&true);
     let insts = code.order.iter().flat_map(|b| &function.blocks[*b].insts);
@@ -58,7 +63,7 @@ fn return_address(function: &Function, code: &Code) -> Result<(), String> {
 /// Follows the words of values through the registers.
 pub struct Checker<'a> {
     function: &'a Function,
-    code: &'a Code,
+    code: &'a MachFunction,
     isa: sass::Isa,
     /// The root of each word of each value; `None` where it has any bits.
     roots: Vec<Vec<Option<Root>>>,
@@ -78,7 +83,7 @@ struct State {
 }
 
 impl<'a> Checker<'a> {
-    pub fn new(function: &'a Function, code: &'a Code, isa: sass::Isa) -> Checker<'a> {
+    pub fn new(function: &'a Function, code: &'a MachFunction, isa: sass::Isa) -> Checker<'a> {
         let slots = vec![Slots::default(); code.blocks.len()];
         let mut checker = Checker { function, code, isa, roots: roots(function), slots };
         if code.frame > 0 {
@@ -161,7 +166,7 @@ impl Checker<'_> {
     pub fn contents(
         &self,
         block: Block,
-        mut show: impl FnMut(Option<&Line>, &Registers),
+        mut show: impl FnMut(Option<&MachInst>, &Registers),
     ) -> Result<(), String> {
         let end = self.follow(block, |line, registers| show(Some(line), registers))?;
         show(None, &end.registers);
@@ -169,13 +174,17 @@ impl Checker<'_> {
     }
 
     /// What holds at the end of a block.
-    fn follow(&self, block: Block, before: impl FnMut(&Line, &Registers)) -> Result<State, String> {
+    fn follow(&self, block: Block, before: impl FnMut(&MachInst, &Registers)) -> Result<State, String> {
         let (state, wrong) = self.through(block, before);
         wrong.map_or(Ok(state), Err)
     }
 
     /// The same, with the first thing that is wrong.
-    fn through(&self, block: Block, mut before: impl FnMut(&Line, &Registers)) -> (State, Option<String>) {
+    fn through(
+        &self,
+        block: Block,
+        mut before: impl FnMut(&MachInst, &Registers),
+    ) -> (State, Option<String>) {
         let mut state = State { slots: self.slots[block.index()].clone(), ..State::default() };
         let mut wrong = None;
         for &(value, place) in &self.code.claims.starts[block.index()] {
@@ -237,7 +246,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn line(&self, state: &mut State, line: &Line) -> Result<(), String> {
+    fn line(&self, state: &mut State, line: &MachInst) -> Result<(), String> {
         match line.origin {
             Origin::Inst(inst) => self.inst(state, line, inst),
             Origin::Word(inst, word) => self.guarded_word(state, line, inst, word),
@@ -314,7 +323,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn inst(&self, state: &mut State, line: &Line, inst: Inst) -> Result<(), String> {
+    fn inst(&self, state: &mut State, line: &MachInst, inst: Inst) -> Result<(), String> {
         let data = &self.function.insts[inst];
         if data.op == Op::Pseudo(Pseudo::Call) {
             self.handed_over(state, inst)?;
@@ -355,7 +364,7 @@ impl Checker<'_> {
     }
 
     /// Does the machine touch no more registers than the values have?
-    fn widths(&self, data: &InstData, line: &Line) -> Result<(), String> {
+    fn widths(&self, data: &InstData, line: &MachInst) -> Result<(), String> {
         let inst =
             sass::Inst::new(self.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
         let words = |arg: &Arg| match arg {
@@ -381,7 +390,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn guard(&self, state: &State, line: &Line, guard: &Guard) -> Result<(), String> {
+    fn guard(&self, state: &State, line: &MachInst, guard: &Guard) -> Result<(), String> {
         let file = self.function.values[guard.predicate].file;
         self.holds(state, file, line.guard.predicate, guard.predicate, 0)
     }
@@ -394,7 +403,7 @@ impl Checker<'_> {
     }
 
     /// One word of a guarded copy.
-    fn guarded_word(&self, state: &mut State, line: &Line, inst: Inst, word: u8) -> Result<(), String> {
+    fn guarded_word(&self, state: &mut State, line: &MachInst, inst: Inst, word: u8) -> Result<(), String> {
         let data = &self.function.insts[inst];
         let guard = data.guard.as_ref().ok_or("no guard")?;
         self.guard(state, line, guard)?;
@@ -423,7 +432,7 @@ fn register(operand: &Operand) -> Result<(File, u8), String> {
 }
 
 /// Words of a load from the frame or a store to it.
-fn width(line: &Line) -> u8 {
+fn width(line: &MachInst) -> u8 {
     match line.modifiers.first() {
         Some(sass::M::_64) => 2,
         Some(sass::M::_128) => 4,

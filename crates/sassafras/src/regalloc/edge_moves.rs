@@ -4,7 +4,7 @@
 //! registers move, all at once, then loads fill the rest.
 
 use super::{Allocator, Snapshot, Trouble, move_line};
-use crate::mach::inst::{Line, Origin};
+use crate::mach::inst::{MachInst, Origin};
 use crate::regalloc::parallel_moves;
 use ori::entity::Entity;
 use ori::{Block, Edge, File, Value};
@@ -123,7 +123,7 @@ impl Allocator<'_> {
         block: Block,
         edge: &Edge,
         work: Work,
-        lines: &mut Vec<Line>,
+        lines: &mut Vec<MachInst>,
     ) -> Result<Option<File>, Trouble> {
         for (slot, place, words) in &work.stores {
             lines.extend(self.frame_access(sass::Op::STL, *slot, *place, *words));
@@ -154,7 +154,7 @@ impl Allocator<'_> {
         block: Block,
         edge: &Edge,
         work: &Work,
-        lines: &mut Vec<Line>,
+        lines: &mut Vec<MachInst>,
     ) -> Result<bool, Trouble> {
         if work.across.is_empty() && work.constants.is_empty() {
             return Ok(true);

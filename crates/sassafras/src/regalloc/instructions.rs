@@ -3,7 +3,7 @@
 use super::facts::accumulator;
 use super::{Allocator, Trouble, address, early_writer, place_in, reg_limits};
 use crate::codegen::legalize;
-use crate::mach::inst::{Line, Origin};
+use crate::mach::inst::{MachInst, Origin};
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Op, Pseudo, Value};
 use smallvec::SmallVec;
@@ -170,7 +170,7 @@ impl Allocator<'_> {
         let first = self.lines.len();
         match data.op {
             Op::Machine(op) => {
-                let mut line = Line::new(op, &data.modifiers, &[], Origin::Inst(inst));
+                let mut line = MachInst::new(op, &data.modifiers, &[], Origin::Inst(inst));
                 line.operands = self.operands(data, arguments);
                 line.target =
                     data.args.iter().find_map(|a| if let Arg::Target(b) = a { Some(*b) } else { None });

@@ -63,7 +63,7 @@ mod spill_slots;
 mod spill_via_r;
 
 use crate::mach::abi::Convention;
-use crate::mach::inst::{Address, Code, Line, Origin};
+use crate::mach::inst::{Address, MachFunction, MachInst, Origin};
 pub use check::{Checker, Claims, check};
 pub use facts::undefined;
 use facts::{deaths, early_writer, fixed_registers, homes, names_beyond, ranks, uses};
@@ -85,7 +85,7 @@ const PATIENCE: usize = 6;
 const BESIDE_OPERAND: u32 = 26;
 
 /// If there are `enough` registers without a value in memory, no more are taken.
-pub fn run(function: &mut Function, most: Limits, enough: Option<u32>) -> Result<Code, Refusal> {
+pub fn run(function: &mut Function, most: Limits, enough: Option<u32>) -> Result<MachFunction, Refusal> {
     if let Some((data, registers)) = names_beyond(function, most.usable(most.registers)) {
         return Err(Refusal::TooFew { at: data.at, registers: registers + Limits::SYSTEM });
     }
@@ -161,7 +161,7 @@ impl<T: Into<String>> From<T> for Refusal {
 
 /// What came of a try.
 enum Outcome {
-    Done(Box<Code>),
+    Done(Box<MachFunction>),
     /// These values of other files than R must become words.
     Words(Vec<Value>),
     /// Moves need a register of this file that no value has.
@@ -235,12 +235,12 @@ struct Allocator<'a> {
     words: Vec<Value>,
     /// A file that lacked a register for moves.
     short_of: Option<File>,
-    lines: Vec<Line>,
+    lines: Vec<MachInst>,
     starts: Vec<Snapshot>,
     ends: Vec<Snapshot>,
     /// Parameters of blocks that are in memory when the block begins.
     in_memory: ValueSet,
-    code: Code,
+    code: MachFunction,
 }
 
 impl<'a> Allocator<'a> {
@@ -257,11 +257,11 @@ impl<'a> Allocator<'a> {
         let registers = ceilings.most(cfg);
         let files =
             [File::R, File::UR, File::P, File::UP, File::B].map(|f| Places::new(f, &limits, registers));
-        let code = Code {
+        let code = MachFunction {
             order: cfg.order.clone(),
             blocks: vec![Vec::new(); blocks],
             branches: vec![0; blocks],
-            ..Code::default()
+            ..MachFunction::default()
         };
         Allocator {
             function,
@@ -381,16 +381,18 @@ impl<'a> Allocator<'a> {
     }
 }
 
-fn move_line(file: File, to: u8, from: u8) -> Result<Line, Trouble> {
+fn move_line(file: File, to: u8, from: u8) -> Result<MachInst, Trouble> {
     let rz = machine::rz();
     match file {
-        File::R => Ok(Line::new(sass::Op::MOV, &[], &[machine::r(to), machine::r(from)], Origin::Move)),
+        File::R => Ok(MachInst::new(sass::Op::MOV, &[], &[machine::r(to), machine::r(from)], Origin::Move)),
         // Only to bring words side by side that have just been made: what is in these registers doesn't move otherwise.
-        File::UR => Ok(Line::new(sass::Op::UMOV, &[], &[machine::ur(to), machine::ur(from)], Origin::Move)),
+        File::UR => {
+            Ok(MachInst::new(sass::Op::UMOV, &[], &[machine::ur(to), machine::ur(from)], Origin::Move))
+        }
         // `0 = 0 and P` is P.
         File::P => {
             let operands = [machine::p(to), machine::pt(), rz, rz, machine::p(from)];
-            Ok(Line::new(sass::Op::ISETP, &[M::EQ, M::AND], &operands, Origin::Move))
+            Ok(MachInst::new(sass::Op::ISETP, &[M::EQ, M::AND], &operands, Origin::Move))
         }
         _ => Err(format!("a move of file {file:?}").into()),
     }

@@ -4,7 +4,7 @@
 //! succeeded: its registers are there on the edges out of the loop. Where ways meet, the least count holds.
 
 use super::reg_file::Limits;
-use crate::mach::inst::{Code, Origin};
+use crate::mach::inst::{MachFunction, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Function, InstData, Op};
 use sass::{Isa, Kind, M};
@@ -102,7 +102,7 @@ fn through(function: &Function, block: Block, start: u32) -> (u32, u32) {
 }
 
 /// No line touches a register that the thread may not have there.
-pub fn check(function: &Function, code: &Code, limits: &Limits, isa: Isa) -> Result<(), String> {
+pub fn check(function: &Function, code: &MachFunction, limits: &Limits, isa: Isa) -> Result<(), String> {
     let ceilings = Ceilings::new(function, &Cfg::new(function), limits);
     for block in &code.order {
         let mut now = ceilings.start(*block);

@@ -11,7 +11,7 @@
 use super::facts::accumulator;
 use super::instructions::Kind;
 use super::{Allocator, Trouble, early_writer};
-use crate::mach::inst::Line;
+use crate::mach::inst::MachInst;
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Value};
 
@@ -139,7 +139,7 @@ impl Allocator<'_> {
             }
         }
         for (value, word, to) in wanted {
-            let lines: Vec<Line> = self.reload(value, word, 1, to);
+            let lines: Vec<MachInst> = self.reload(value, word, 1, to);
             self.lines.extend(lines);
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::{Allocator, Trouble, address};
 use crate::codegen::legalize;
-use crate::mach::inst::{Line, Origin};
+use crate::mach::inst::{MachInst, Origin};
 use crate::opt::simplify;
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Inst, Op, Value};
@@ -25,14 +25,14 @@ impl Allocator<'_> {
     }
 
     /// The lines that bring a value into a register.
-    pub(super) fn load(&mut self, value: Value, place: u8) -> Result<Vec<Line>, Trouble> {
+    pub(super) fn load(&mut self, value: Value, place: u8) -> Result<Vec<MachInst>, Trouble> {
         let data = self.function.values[value];
         if let Some(inst) = self.again(value) {
             let data = &self.function.insts[inst];
             let Op::Machine(op) = data.op else {
                 return Err("only machine operations are done again".into());
             };
-            let mut line = Line::new(op, &data.modifiers, &[], Origin::Again(value));
+            let mut line = MachInst::new(op, &data.modifiers, &[], Origin::Again(value));
             line.operands = legalize::operands(self.function, data, &mut |_, word| place + word).collect();
             (line.at, line.address) = (data.at, address(data));
             return Ok(vec![line]);
@@ -45,7 +45,7 @@ impl Allocator<'_> {
     }
 
     /// Loads of some words of a value from its slot.
-    pub(super) fn reload(&mut self, value: Value, first: u8, count: u8, place: u8) -> Vec<Line> {
+    pub(super) fn reload(&mut self, value: Value, first: u8, count: u8, place: u8) -> Vec<MachInst> {
         let slot = self.slot(value);
         self.code.spill_loads += u32::from(count) * 4;
         let mut lines = self.frame_access(sass::Op::LDL, slot + 4 * u32::from(first), place, count);
@@ -58,7 +58,7 @@ impl Allocator<'_> {
     }
 
     /// Loads or stores of words at a place in the frame.
-    pub(super) fn frame_access(&self, op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<Line> {
+    pub(super) fn frame_access(&self, op: sass::Op, slot: u32, place: u8, words: u8) -> Vec<MachInst> {
         let (step, modifiers): (u8, &[M]) = match words {
             1 | 3 => (1, &[]),
             2 => (2, &[M::_64]),
@@ -71,7 +71,7 @@ impl Allocator<'_> {
             let (stack, register) = (machine::r(self.function.frame_register()), machine::r(place + word));
             let operands = if load { [register, stack, offset] } else { [stack, offset, register] };
             let at = slot + 4 * u32::from(word);
-            Line::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
+            MachInst::new(op, modifiers, &operands, if load { Origin::Reload(at) } else { Origin::Spill(at) })
         };
         (0..words).step_by(usize::from(step)).map(line).collect()
     }
