@@ -24,6 +24,7 @@ pub use lower::CacheRule;
 pub use module::launch_bounds::Bounds;
 pub use module::tools_patch::not_for_patches;
 pub use object::resource_usage::Usage;
+pub use passes::{help as help_passes, is_pass, optional as optional_pass};
 pub use ptx;
 
 use context::Failure;

@@ -39,6 +39,8 @@ pub struct Options {
     pub dump: Option<String>,
     /// Rewrite no more than so many things in each function.
     pub fuel: Option<u32>,
+    /// Passes to leave out ([`crate::optional_pass`]).
+    pub disabled_passes: Vec<&'static str>,
     /// Write to the log how long each pass took.
     pub time_passes: bool,
 }
@@ -85,6 +87,7 @@ impl Options {
             verify: false,
             dump: None,
             fuel: None,
+            disabled_passes: Vec::new(),
             time_passes: false,
         }
     }

@@ -12,8 +12,6 @@ impl Times {
     pub const SETUP: &str = "setup";
     /// From PTX to the IR of a function.
     pub const LOWER: &str = "lower";
-    /// From registers to machine words: the last part that is a function's own.
-    pub const EMIT: &str = "emit";
     /// The file, without what is for debuggers.
     pub const CONTAINER: &str = "container";
     pub const DEBUG: &str = "debug";

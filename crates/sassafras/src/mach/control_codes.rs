@@ -60,13 +60,13 @@ pub struct Step {
     /// The step that a branch leads to.
     pub target: Option<usize>,
     /// Control can come here from elsewhere than the step before.
-    pub leads: bool,
+    pub is_leader: bool,
 }
 
 /// A step with its control code, and how many cycles of idling must stand before it.
 pub struct Timed {
     pub control: Control,
-    pub idle: SmallVec<[u8; 2]>,
+    pub nops: SmallVec<[u8; 2]>,
 }
 
 /// The recipe of `ptxas -O0`: stall 15, wait for scoreboards 0 and 1; a variable-latency result counts on 0,
@@ -92,7 +92,7 @@ pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
             wait: if step.inst.form().op == Op::WARPGROUP && !is_arrival(&step.inst) { 0 } else { 0b11 },
             reuse: 0,
         };
-        all.push(Timed { control, idle: fillers(idle) });
+        all.push(Timed { control, nops: fillers(idle) });
         let results = model.touches(&step.inst).filter(|t| t.role == Role::Def);
         let settled = results.map(|t| model.settled(t.port)).max().unwrap_or(0);
         idle = settled.saturating_sub(LONGEST);
@@ -133,7 +133,7 @@ pub fn exact(steps: &[Step], model: &Model) -> Vec<Timed> {
     let mut at = 0;
     while at < steps.len() {
         let mut end = at + 1;
-        while end < steps.len() && !steps[end].leads && !ends_stretch(&steps[end - 1].inst) {
+        while end < steps.len() && !steps[end].is_leader && !ends_stretch(&steps[end - 1].inst) {
             end += 1;
         }
         stretch.begin(at, drains[end - 1]);
@@ -155,7 +155,7 @@ fn ends_stretch(inst: &Inst) -> bool {
 /// meeting points, too, if anything stands before one where its region ends (a barrier that comes back, a store): as far
 /// as the code tells, threads could come there from the end of any other region that has the same barrier.
 fn drains(steps: &[Step]) -> Vec<bool> {
-    let late = steps.iter().any(|s| !s.leads && s.inst.form().op == Op::BSYNC);
+    let late = steps.iter().any(|s| !s.is_leader && s.inst.form().op == Op::BSYNC);
     let drains = |s: &Step| match s.inst.form().op {
         Op::CALL | Op::RET | Op::BRX | Op::JMP => true,
         Op::BSYNC => late,
@@ -605,7 +605,7 @@ impl<'a> Stretch<'a> {
             _ => {}
         }
         let control = Control { stall: 1, yields: false, write, read, wait, reuse: 0 };
-        all.push(Timed { control, idle });
+        all.push(Timed { control, nops: idle });
     }
 
     /// Lets a step stall for so many cycles, and returns what doesn't fit as idling.
@@ -628,7 +628,7 @@ impl<'a> Stretch<'a> {
         };
         let rest = self.stall(last, wanted, all);
         // Idling before the last one is as good: it has no results.
-        all[self.first + last].idle.extend(rest);
+        all[self.first + last].nops.extend(rest);
     }
 
     /// What is still under way at the end.

@@ -1,11 +1,12 @@
 //! The order in which blocks are laid out: that of register allocation, but what leads back to an earlier block stands
 //! right behind the one that goes there, so that a loop takes one branch each time around.
 
+use crate::context::Fuel;
 use crate::mach::inst::MachFunction;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function, Terminator};
 
-pub fn arrange(function: &Function, code: &mut MachFunction) {
+pub fn run(function: &Function, code: &mut MachFunction, fuel: &mut Fuel) {
     let cfg = Cfg::new(function);
     let mut placed = vec![false; code.blocks.len()];
     let mut order = Vec::with_capacity(code.order.len());
@@ -15,14 +16,15 @@ pub fn arrange(function: &Function, code: &mut MachFunction) {
             placed[block.index()] = true;
             order.push(block);
             let mut after = cfg.succs[block.index()].iter().copied();
-            next = after.find(|s| !placed[s.index()] && leads_back(function, &cfg, &placed, *s));
+            let latch = after.find(|s| !placed[s.index()] && is_latch(function, &cfg, &placed, *s));
+            next = latch.filter(|_| fuel.burn());
         }
     }
     code.order = order;
 }
 
 /// Is it only a step on the way to a block that has been placed?
-fn leads_back(function: &Function, cfg: &Cfg, placed: &[bool], block: Block) -> bool {
+fn is_latch(function: &Function, cfg: &Cfg, placed: &[bool], block: Block) -> bool {
     let Terminator::Jump(edge) = &function.blocks[block].end else { return false };
     placed[edge.to.index()] && cfg.preds[block.index()].len() == 1
 }

@@ -4,17 +4,18 @@
 //! wait for the former, and is a multiplication by nothing as well, becomes one; so does ptxas. Afterwards every
 //! instruction computes what it did before.
 
+use crate::context::Fuel;
 use crate::context::target::Machine;
 use crate::mach::inst::{MachFunction, MachInst};
 use sass::{Class, Kind, M, Op, Operand, operands};
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(code: &mut MachFunction, machine: &Machine) {
+pub fn run(code: &mut MachFunction, machine: &Machine, fuel: &mut Fuel) {
     for lines in &mut code.blocks {
         let mut busy = false;
         for line in lines {
             if busy && line.address.is_none() {
-                become_twin(line, machine);
+                become_twin(line, machine, fuel);
             }
             busy = is_integer(line.op);
         }
@@ -34,10 +35,10 @@ struct Twin {
     operands: SmallVec<[Operand; 8]>,
 }
 
-fn become_twin(line: &mut MachInst, machine: &Machine) {
+fn become_twin(line: &mut MachInst, machine: &Machine, fuel: &mut Fuel) {
     let twins = twins(line.op, &line.modifiers, &line.operands);
     let legal = |t: &Twin| sass::legal(machine.isa, t.op, &t.modifiers, &t.operands);
-    if let Some(twin) = twins.into_iter().find(legal) {
+    if let Some(twin) = twins.into_iter().find(legal).filter(|_| fuel.burn()) {
         (line.op, line.modifiers, line.operands) = (twin.op, twin.modifiers, twin.operands);
     }
 }

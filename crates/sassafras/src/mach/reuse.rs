@@ -3,11 +3,12 @@
 //! Afterwards every operand is kept that may be, by the rule in [`sass::model::cache`], within straight code. Looking
 //! from the end, what will be read next through each place is known before the instruction that might keep it.
 
+use crate::context::Fuel;
 use crate::mach::control_codes::{Step, Timed};
 use sass::model::cache::{self, Cached, PLACES};
 use sass::{Kind, Model, Role};
 
-pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model) {
+pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel) {
     let mut ahead = Ahead::default();
     // Nothing is known of what stands behind the last one.
     let mut is_parted = true;
@@ -19,11 +20,12 @@ pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model) {
         for written in model.touches(inst).filter(|t| t.role == Role::Def && t.file == Kind::R) {
             ahead.forget(written.registers());
         }
-        timed.control.reuse = ahead.wanted(inst, model);
+        let reuse = ahead.wanted(inst, model);
+        timed.control.reuse = if reuse != 0 && fuel.burn() { reuse } else { 0 };
         for read in model.cached(inst) {
             ahead.next[read.place] = Some(Next { read, changes_beside: false });
         }
-        is_parted = step.leads || !timed.idle.is_empty();
+        is_parted = step.is_leader || !timed.nops.is_empty();
     }
 }
 
@@ -83,11 +85,11 @@ mod tests {
     fn flags(lines: &[&str]) -> Vec<u8> {
         let parsed = |line: &&str| {
             let inst = parse(Isa::Sm90, line).unwrap_or_else(|e| panic!("{line}: {e:?}"));
-            let timed = Timed { control: inst.control, idle: Default::default() };
-            (Step { inst, target: None, leads: false }, timed)
+            let timed = Timed { control: inst.control, nops: Default::default() };
+            (Step { inst, target: None, is_leader: false }, timed)
         };
         let (steps, mut timed): (Vec<Step>, Vec<Timed>) = lines.iter().map(parsed).unzip();
-        run(&steps, &mut timed, Model::of(Isa::Sm90));
+        run(&steps, &mut timed, Model::of(Isa::Sm90), &mut Fuel::new(None));
         timed.iter().map(|t| t.control.reuse).collect()
     }
 

@@ -17,6 +17,7 @@
 
 use crate::context::target::Machine;
 use crate::mach::inst::{MachFunction, MachInst, Origin};
+use crate::mach::unit::Stop;
 use crate::regalloc::reg_set::Registers;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function};
@@ -121,21 +122,20 @@ fn is_product(op: Op) -> bool {
     matches!(op, Op::HGMMA | Op::IGMMA | Op::QGMMA | Op::BGMMA)
 }
 
-/// Puts in what is missing. `false` if the code can't be put right.
-pub fn settle(function: &Function, code: &mut MachFunction, machine: &Machine) -> Result<bool, String> {
+pub fn run(function: &Function, code: &mut MachFunction, machine: &Machine) -> Result<(), Stop> {
     code.blocks.iter_mut().for_each(idle_before_waits);
     if !code.blocks.iter().flatten().any(|line| is_product(line.op)) {
-        return Ok(true);
+        return Ok(());
     }
     let mut accesses = Vec::new();
     for lines in &code.blocks {
         accesses.push(lines.iter().map(|l| access(l, machine)).collect::<Result<Vec<_>, _>>()?);
     }
-    let Some(starts) = starts(function, code, &accesses) else { return Ok(false) };
+    let Some(starts) = starts(function, code, &accesses) else { return Err(Stop::WgmmaHazard) };
     for &block in &code.order {
         arrivals(&mut code.blocks[block.index()], &accesses[block.index()], starts[block.index()].clone());
     }
-    Ok(true)
+    Ok(())
 }
 
 fn access(line: &MachInst, machine: &Machine) -> Result<Access, String> {

@@ -12,12 +12,10 @@
 //!
 //! All of it was read off what ptxas 13.0.88 makes of what nvcc and clang write.
 
-use super::Input;
+use super::{Compiled, Input};
 use crate::context::target::Machine;
 use crate::context::{Failure, Options};
-use crate::mach::emit::Words;
 use crate::module::data::{self, Data, Home};
-use crate::object::container::Compiled;
 use crate::object::debug_variables::{self, Location, Place};
 use cubin::RelocType;
 use cubin::module::{DebugSection, SymbolicReloc};
@@ -28,7 +26,7 @@ use rustc_hash::FxHashMap;
 /// What the sections are made from; functions in the order of their sections.
 pub struct Context<'a> {
     pub input: &'a Input<'a>,
-    pub functions: Vec<(&'a Compiled<'a>, &'a Words)>,
+    pub functions: Vec<&'a Compiled<'a>>,
     pub data: &'a Data,
     pub machine: &'static Machine,
     pub options: &'a Options,
@@ -118,8 +116,8 @@ impl Names {
         let mut names = Names(FxHashMap::default());
         names.sections(context.input.module);
         names.variables(context);
-        for (compiled, words) in &context.functions {
-            names.function(context, compiled, words);
+        for compiled in &context.functions {
+            names.function(context, compiled);
         }
         names
     }
@@ -174,7 +172,7 @@ impl Names {
         self.set(name, Meaning::Symbol { name: of.to_string(), addend: 0, is_constant: true });
     }
 
-    fn function(&mut self, context: &Context, compiled: &Compiled, words: &Words) {
+    fn function(&mut self, context: &Context, compiled: &Compiled) {
         let Context { input, machine, options, .. } = context;
         let kernel = &compiled.kernel;
         let own = &kernel.code.name;
@@ -186,7 +184,7 @@ impl Names {
             );
         }
         for (symbol, offset) in &kernel.local {
-            self.set(name(*symbol), Meaning::Frame(i64::from(*offset) - i64::from(words.frame)));
+            self.set(name(*symbol), Meaning::Frame(i64::from(*offset) - i64::from(compiled.encoded.frame)));
         }
         for (symbol, offset) in &kernel.shared {
             let base = i64::from(machine.shared);
@@ -196,7 +194,7 @@ impl Names {
             }
         }
         self.symbol(own.clone(), own, 0);
-        for (label, address) in labels(compiled.source, words) {
+        for (label, address) in labels(compiled) {
             self.symbol(name(label), own, address);
         }
     }
@@ -268,16 +266,17 @@ fn unknown(value: &str, section: &str) -> Failure {
 }
 
 /// Where the labels of a function are in its code.
-fn labels(source: &ast::Function, words: &Words) -> Vec<(ast::Symbol, i64)> {
+fn labels(compiled: &Compiled) -> Vec<(ast::Symbol, i64)> {
+    let Compiled { source, encoded, .. } = compiled;
     let mut starts: Vec<(u32, i64)> = Vec::new();
-    for (index, at) in words.at.iter().enumerate().filter(|(_, at)| **at > 0) {
+    for (index, at) in encoded.at.iter().enumerate().filter(|(_, at)| **at > 0) {
         starts.push((*at, index as i64 * sass::WORD_BYTES as i64));
     }
     // Of several words for an instruction, the first.
     starts.sort_unstable();
     let address = |at: u32| match starts.get(starts.partition_point(|(start, _)| *start < at)) {
         Some((_, address)) => *address,
-        None => words.bytes.len() as i64,
+        None => encoded.bytes.len() as i64,
     };
     let mut all = Vec::new();
     let mut is_begin = true;
@@ -356,11 +355,11 @@ fn put_signed(out: &mut Vec<u8>, mut number: i64) {
 /// the entries; the one section has places, the other types.
 fn register_tables(context: &Context) -> Result<Vec<DebugSection>, Failure> {
     let (mut places, mut types) = (Vec::new(), Vec::new());
-    for (compiled, words) in &context.functions {
-        let Compiled { kernel, code, source, .. } = compiled;
+    for compiled in &context.functions {
+        let Compiled { kernel, code, encoded, source, .. } = compiled;
         let Some(body) = &source.body else { continue };
         let name = &kernel.code.name;
-        let locations = debug_variables::locations(kernel, code, words, context.machine.isa)
+        let locations = debug_variables::locations(kernel, code, encoded, context.machine.isa)
             .map_err(|e| Failure::internal("debug", name, e))?;
         for out in [&mut places, &mut types] {
             out.extend(name.bytes().chain([0]));

@@ -5,7 +5,7 @@
 //! needs the value any more: then there is no place, and the debugger says so. What is told is always true.
 
 use crate::lower::{Binding, Kernel};
-use crate::mach::emit::Words;
+use crate::mach::emit::EncodedFunction;
 use crate::mach::inst::{MachFunction, MachInst};
 use crate::regalloc::Checker;
 use ori::entity::Entity;
@@ -39,7 +39,7 @@ pub struct Location {
 pub fn locations(
     kernel: &Kernel,
     code: &MachFunction,
-    words: &Words,
+    encoded: &EncodedFunction,
     isa: sass::Isa,
 ) -> Result<Vec<Location>, String> {
     let cfg = Cfg::new(&kernel.code);
@@ -55,9 +55,9 @@ pub fn locations(
         done: Vec::new(),
     };
     for (i, &block) in code.order.iter().enumerate() {
-        let lines = &words.lines[block.index()];
-        let next = code.order[i + 1..].iter().find_map(|b| words.lines[b.index()].first());
-        let end = next.copied().unwrap_or(words.bytes.len() as u32);
+        let lines = &encoded.of_block[block.index()];
+        let next = code.order[i + 1..].iter().find_map(|b| encoded.of_block[b.index()].first());
+        let end = next.copied().unwrap_or(encoded.bytes.len() as u32);
         if let (Some(&start), Some(entry)) = (lines.first(), &entries[block.index()]) {
             follower.now = entry.clone();
             follower.block(block, &of_blocks[block.index()], &Span { start, lines, end })?;

@@ -7,25 +7,21 @@
 //! Rows are as ptxas makes them, but for two things: it makes no row where only the file changes, and it takes the time
 //! and size of a source file from the disk where `.file` doesn't give them. A cubin of ours depends on its input alone.
 
-use super::Input;
+use super::{Compiled, Input};
 use crate::context::Failure;
 use crate::lower::Lines;
-use crate::mach::emit::Words;
 use cubin::RelocType;
 use cubin::line::{Inlined, LineTable, Row, Sequence, SourceFile};
 use cubin::module::{DebugSection, SymbolicReloc};
 use ptx::ast::{self, Item, SectionLine, Stmt};
 use rustc_hash::FxHashMap;
 
-/// A function of the PTX text and its words.
-pub struct Coded<'a> {
-    pub name: &'a str,
-    pub source: &'a ast::Function<'a>,
-    pub words: &'a Words,
-}
-
 /// The sections of the line tables, in ptxas's order. Functions come in the order of their sections.
-pub fn sections(input: &Input, functions: &[Coded], relocatable: bool) -> Result<Vec<DebugSection>, Failure> {
+pub fn sections(
+    input: &Input,
+    functions: &[&Compiled],
+    relocatable: bool,
+) -> Result<Vec<DebugSection>, Failure> {
     let Input { source, lines, module, .. } = *input;
     let (names, labels) = names_of_functions(module)?;
     let mut all = vec![source_table(module, &labels, functions)];
@@ -69,7 +65,7 @@ fn section(name: &str, table: LineTable, functions: Vec<&str>) -> DebugSection {
 }
 
 /// `.debug_line`; functions without `.loc` have no part in it.
-fn source_table(module: &ast::Module, labels: &Labels, functions: &[Coded]) -> DebugSection {
+fn source_table(module: &ast::Module, labels: &Labels, functions: &[&Compiled]) -> DebugSection {
     let mut table = LineTable::default();
     let mut numbers = FxHashMap::default();
     for item in &module.items {
@@ -84,15 +80,15 @@ fn source_table(module: &ast::Module, labels: &Labels, functions: &[Coded]) -> D
     for function in functions {
         let rows = places.rows(function);
         if !rows.is_empty() {
-            table.sequences.push(sequence(rows, function.words));
-            named.push(function.name);
+            table.sequences.push(sequence(rows, function));
+            named.push(function.kernel.code.name.as_str());
         }
     }
     section(".debug_line", table, named)
 }
 
-fn sequence(rows: Vec<Row>, words: &Words) -> Sequence {
-    Sequence { rows, end: words.bytes.len() as u64, ..Sequence::default() }
+fn sequence(rows: Vec<Row>, function: &Compiled) -> Sequence {
+    Sequence { rows, end: function.encoded.bytes.len() as u64, ..Sequence::default() }
 }
 
 /// A file whose path has a folder: what stands before its last separator, but for a separator that comes first.
@@ -161,7 +157,7 @@ impl Places {
         places
     }
 
-    fn rows(&self, function: &Coded) -> Vec<Row> {
+    fn rows(&self, function: &Compiled) -> Vec<Row> {
         let Some(first) = body_locs(function.source).next() else { return Vec::new() };
         let start = self.locs.partition_point(|(at, _)| *at < first.span.start);
         let locs = &self.locs[start..start + body_locs(function.source).count()];
@@ -169,7 +165,7 @@ impl Places {
         let in_force = |at: u32| locs[..locs.partition_point(|(loc, _)| *loc < at)].last().map(|loc| loc.1);
         let mut rows = Rows { places: &self.all, rows: Vec::new(), callers: FxHashMap::default() };
         let mut now = None;
-        for (word, at) in function.words.at.iter().enumerate() {
+        for (word, at) in function.encoded.at.iter().enumerate() {
             let place = match word {
                 0 => locs.iter().map(|loc| loc.1).find(|number| is_line(*number)),
                 _ => in_force(*at).filter(|number| is_line(*number)),
@@ -267,20 +263,21 @@ fn not_a_name(value: &str) -> Failure {
 }
 
 /// `.nv_debug_line_sass`
-fn ptx_table(source: &str, lines: &Lines, functions: &[Coded]) -> DebugSection {
-    let rows = |function: &Coded| {
+fn ptx_table(source: &str, lines: &Lines, functions: &[&Compiled]) -> DebugSection {
+    let rows = |function: &&Compiled| {
         let mut rows: Vec<Row> = Vec::new();
-        for (word, at) in function.words.at.iter().enumerate() {
+        for (word, at) in function.encoded.at.iter().enumerate() {
             let at = if word == 0 { body_start(source, function.source.span.end) } else { *at };
             let line = lines.line(at).into();
             if at > 0 && rows.last().is_none_or(|row| row.line != line) {
                 rows.push(Row { address: address(word), file: 0, line, inlined: None });
             }
         }
-        sequence(rows, function.words)
+        sequence(rows, function)
     };
     let table = LineTable { sequences: functions.iter().map(rows).collect(), ..LineTable::default() };
-    section(".nv_debug_line_sass", table, functions.iter().map(|function| function.name).collect())
+    let names = functions.iter().map(|function| function.kernel.code.name.as_str());
+    section(".nv_debug_line_sass", table, names.collect())
 }
 
 /// Where the first `{` is that stands in no comment or string.

@@ -249,7 +249,7 @@ impl<'a> Flow<'a> {
         let mut passed = lacked + u16::from(all[i].control.stall.max(1));
         // Who jumps passes over what idles before the place that is jumped to.
         if i + 1 < end || i + 1 < all.len() && !branches(&self.steps[i]) {
-            passed += all[i + 1].idle.iter().map(|s| u16::from(*s)).sum::<u16>();
+            passed += all[i + 1].nops.iter().map(|s| u16::from(*s)).sum::<u16>();
         }
         if inst.guard == Guard::ALWAYS {
             for touch in touches(inst, self.model).iter().filter(|t| t.role == Role::Def) {
@@ -273,5 +273,5 @@ fn lengthen(stall: usize, idle: usize, cycles: u16, all: &mut [Timed]) {
     let wanted = u16::from(control.stall) + cycles;
     control.stall = wanted.min(LONGEST) as u8;
     control.yields = yields(control);
-    all[idle].idle.extend(fillers(wanted.saturating_sub(LONGEST)));
+    all[idle].nops.extend(fillers(wanted.saturating_sub(LONGEST)));
 }
