@@ -1,4 +1,4 @@
-//! One module through the pipeline: checks of the module, functions in parallel, the container.
+//! One module through the pipeline: checks of the module, its functions in parallel (`passes.rs`), the container.
 
 use crate::context::{Failure, Options, Times, parallel, target};
 use crate::mach::unit::{Stop, Unit};
@@ -10,7 +10,7 @@ use crate::{Output, lower, passes};
 use ptx::diag::{Diagnostic, Severity, Span};
 use std::time::Instant;
 
-/// `None` if something was wrong and has been said.
+/// `None` if there are errors; they are among the diagnostics.
 pub fn cubin(
     source: &str,
     module: &ptx::Module,
@@ -36,8 +36,7 @@ pub fn cubin(
     let watched = if options.debug_code { debug_info::watched(module) } else { Vec::new() };
     let mut functions = functions(module);
     if options.tools_patch {
-        // ptxas compiles patches from first to last, but those that tools can name before others; everything else the
-        // other way.
+        // ptxas compiles patches in source order, those that tools can name before others; everything else in reverse.
         functions.sort_by_key(|f| data::binding(f.linkage) == ::cubin::Binding::LOCAL);
         functions.reverse();
     }
@@ -49,7 +48,7 @@ pub fn cubin(
         },
         false => options.launch.clone(),
     };
-    // What a linker adds may have other kernels.
+    // The linker may add kernels that call these functions.
     let limits = match options.relocatable {
         true => Default::default(),
         false => call_graph::limits(&functions, module, &launch, machine.sm),
@@ -117,7 +116,7 @@ pub fn cubin(
     Ok(Some(bytes))
 }
 
-/// What a user may want to know about code that is right nevertheless.
+/// Advice about correct code.
 fn advice(compiled: &Compiled) -> Vec<Diagnostic> {
     let ignored = match &compiled.kernel.reconfiguration {
         Reconfiguration::Ignored(why) => Some(why.to_string()),
@@ -127,13 +126,13 @@ fn advice(compiled: &Compiled) -> Vec<Diagnostic> {
     all.map(|message| remark(&(Severity::Info, message))).collect()
 }
 
-/// Something about the module that belongs to no line of it.
+/// A diagnostic without a line.
 fn remark((severity, message): &(Severity, String)) -> Diagnostic {
     let span = Span::default();
     Diagnostic { severity: *severity, file: None, line: None, span, message: message.clone() }
 }
 
-/// The functions that have code.
+/// The functions with a body.
 fn functions<'a>(module: &'a ptx::Module<'a>) -> Vec<&'a ptx::ast::Function<'a>> {
     use ptx::ast::Item;
     let mut functions = Vec::new();
@@ -146,7 +145,7 @@ fn functions<'a>(module: &'a ptx::Module<'a>) -> Vec<&'a ptx::ast::Function<'a>>
     functions
 }
 
-/// The system is asked how many processors there are only where more than one could be used.
+/// Asking the system for the number of processors takes time: only where more than one thread could be used.
 fn threads(options: &Options, functions: usize) -> usize {
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     if functions <= 1 { 1 } else { options.threads.unwrap_or_else(processors).max(1) }

@@ -1,5 +1,11 @@
-//! The order in which blocks are laid out: that of register allocation, but what leads back to an earlier block stands
-//! right behind the one that goes there, so that a loop takes one branch each time around.
+//! Block layout: reverse post-order, with each latch right after its predecessor, so that an iteration of a loop takes
+//! one branch.
+//!
+//! ```text
+//! header, body, exit, latch   =>   header, body, latch, exit
+//! ```
+//!
+//! Only `order` of the function changes, and the entry stays first. Linear in the blocks and edges.
 
 use crate::context::Fuel;
 use crate::mach::inst::MachFunction;
@@ -15,15 +21,15 @@ pub fn run(function: &Function, code: &mut MachFunction, fuel: &mut Fuel) {
         while let Some(block) = next {
             placed[block.index()] = true;
             order.push(block);
-            let mut after = cfg.succs[block.index()].iter().copied();
-            let latch = after.find(|s| !placed[s.index()] && is_latch(function, &cfg, &placed, *s));
+            let mut succs = cfg.succs[block.index()].iter().copied();
+            let latch = succs.find(|s| !placed[s.index()] && is_latch(function, &cfg, &placed, *s));
             next = latch.filter(|_| fuel.burn());
         }
     }
     code.order = order;
 }
 
-/// Is it only a step on the way to a block that has been placed?
+/// Does it only jump back to a block that has been placed?
 fn is_latch(function: &Function, cfg: &Cfg, placed: &[bool], block: Block) -> bool {
     let Terminator::Jump(edge) = &function.blocks[block].end else { return false };
     placed[edge.to.index()] && cfg.preds[block.index()].len() == 1

@@ -1,4 +1,5 @@
-//! From compiled functions to a cubin, executable or for the linker: attributes, variables, what the loader needs.
+//! The container: from encoded functions to a cubin, executable or for the linker, with attributes, variables,
+//! relocations and debug sections. Functions are written in reverse order of the source, as ptxas does.
 
 use super::resource_usage::Usage;
 use super::{Compiled, Input};
@@ -21,8 +22,8 @@ use cubin::module::{
 };
 use std::time::Instant;
 
-/// What `SPARSE_MMA_MASK` is where products take sparse matrices.
-const SPARSE: u16 = 0x10;
+/// What `SPARSE_MMA_MASK` is where an MMA takes a sparse matrix.
+const SPARSE_MMA: u16 = 0x10;
 
 pub fn module(
     compiled: Vec<Compiled>,
@@ -75,11 +76,11 @@ pub fn module(
     Ok((bytes, usage))
 }
 
-/// Each image that is a parameter gets its kernel, by its place among the functions of the file.
+/// Each image that is a parameter gets its kernel, by its index among the functions of the file.
 fn images_of_kernels(compiled: &[Compiled], mut images: Vec<Image>) -> Vec<Image> {
-    for (place, c) in compiled.iter().rev().enumerate() {
+    for (index, c) in compiled.iter().rev().enumerate() {
         for image in c.kernel.params.iter().filter_map(|p| p.image) {
-            images[image].parameter_of = Some(place);
+            images[image].parameter_of = Some(index);
         }
     }
     images
@@ -113,9 +114,9 @@ fn features(compiled: &[Compiled]) -> Features {
     }
 }
 
-/// What threads of a warp do together: for debuggers and checkers.
+/// Warp collectives, for debuggers and checkers.
 fn warp_attrs(encoded: &EncodedFunction) -> Vec<Attr> {
-    /// The number of the first general register in debug information, and what stands for a constant mask.
+    /// The number of the first general register in debug information, and that of a constant mask.
     const R0: u32 = 0x0500_0000;
     const CONSTANT: u32 = u32::MAX;
     let mut attrs = Vec::new();
@@ -181,12 +182,12 @@ fn debug_sections(
     Ok(all)
 }
 
-/// The shared variables of the system, and those that the linker places: the module's, then those of kernels.
+/// The shared variables of the system, and those that the linker allocates: the module's, then those of kernels.
 fn shared_variables(compiled: &[Compiled], data: &Data) -> Vec<SharedVariable> {
     let mut all = system_variables(compiled);
     all.extend(data.linked_shared.iter().cloned());
-    for (place, c) in compiled.iter().rev().enumerate() {
-        let home = SharedHome::Kernel(place);
+    for (index, c) in compiled.iter().rev().enumerate() {
+        let home = SharedHome::Kernel(index);
         all.extend(c.kernel.linked_shared.iter().map(|v| SharedVariable { home, ..v.clone() }));
     }
     all
@@ -213,10 +214,10 @@ impl Writer<'_> {
         }
         attrs.extend(tensor_memory(&kernel.uses));
         attrs.extend(warp_attrs(encoded));
-        // For whom it is, ptxas has a number: 1 is the checker of memory accesses.
+        // ptxas numbers the sanitizers: 1 is the checker of memory accesses.
         attrs.extend(options.steer_threads.then(|| Attr::half(AttrCode::SANITIZE, 0)));
         let sparse = encoded.sparse && machine.tells_sparse_products();
-        attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE)));
+        attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE_MMA)));
         attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));
         if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
             attrs.push(Attr::flag(AttrCode::REG_RECONFIG));
@@ -258,8 +259,8 @@ impl Writer<'_> {
         names.map(|(alias, _)| crate::module::data::name(self.module, *alias)).collect()
     }
 
-    /// Two registers more than are named belong to the system. Whoever calls, or is called, uses those of the
-    /// convention.
+    /// Two registers more than are named belong to the system. Functions that call or are called have at least those of
+    /// the calling convention.
     fn registers(&self, index: usize, kernel: &Kernel) -> u8 {
         if let Reconfiguration::From(start) = kernel.reconfiguration {
             return start as u8;
@@ -289,7 +290,7 @@ impl Writer<'_> {
         }
     }
 
-    /// To sm_89 the driver is told which kernels ask for the third coordinate of their block.
+    /// Up to sm_89 a kernel says whether it reads the third coordinate of its block.
     fn ctaid_z(&self, index: usize) -> bool {
         self.machine.tells_ctaid_z()
             && self.graph.reach(index).into_iter().any(|f| self.compiled[f].encoded.reads_ctaid_z)
@@ -319,7 +320,7 @@ impl Writer<'_> {
             handle_bytes: handles_end.saturating_sub(base + kernel.param_bytes),
         };
         let (size, align) = kernel.shared(data);
-        // The linker makes the place for what the launch adds.
+        // The linker allocates what the launch adds.
         let uses_shared = size > 0 || kernel.dynamic_shared && !options.relocatable;
         CubinKernel {
             params,
@@ -334,7 +335,7 @@ impl Writer<'_> {
     }
 }
 
-/// The handles that a kernel has behind its parameters, and where they begin in bank 0.
+/// The handles that a kernel has after its parameters, and where they begin in bank 0.
 fn image_slots<'a>(kernel: &'a Kernel, data: &'a Data, machine: &Machine) -> (u32, &'a [ImageSlot]) {
     match &data.common_slots {
         _ if !kernel.entry => (0, &[]),
@@ -343,7 +344,7 @@ fn image_slots<'a>(kernel: &'a Kernel, data: &'a Data, machine: &Machine) -> (u3
     }
 }
 
-/// The loader writes the handles of images behind the parameters.
+/// The loader writes the handles of images after the parameters.
 fn images(kernel: &Kernel, data: &Data, machine: &Machine) -> Vec<SymbolicReloc> {
     let (first, slots) = image_slots(kernel, data, machine);
     let sampler =

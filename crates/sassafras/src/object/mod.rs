@@ -13,7 +13,7 @@ use crate::mach::inst::MachFunction;
 use crate::module::pragmas;
 use std::time::{Duration, Instant};
 
-/// The text that is compiled, and what the front end made of it.
+/// The source, and what the front end made of it.
 pub struct Input<'a> {
     pub source: &'a str,
     pub lines: &'a lower::Lines,
@@ -27,7 +27,7 @@ pub struct Compiled<'a> {
     pub kernel: Kernel,
     pub code: MachFunction,
     pub encoded: EncodedFunction,
-    /// When it was begun, and how long it took.
+    /// When its compilation began, and how long it took.
     pub start: Instant,
     pub time: Duration,
     pub times: Times,
