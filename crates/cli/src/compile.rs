@@ -191,6 +191,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
         dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),
         fuel: given.number(Id::Fuel).map(|n| n.clamp(0, u32::MAX.into()) as u32),
         tuning: tuning(given, log)?,
+        disabled_passes: given.disabled_passes().unwrap_or_default(),
         time_passes: given.has(Id::TimePasses),
     };
     let output = sassafras::compile(&program.text, module, &options);

@@ -1,16 +1,16 @@
-//! One module through the pipeline: checks of the module, functions in parallel, the container.
+//! One module through the pipeline: checks of the module, its functions in parallel (`passes.rs`), the container.
 
 use crate::context::{Failure, Options, Times, parallel, target};
-use crate::mach::{dead_predicates, inst, layout, pipe_balance, wgmma_hazards};
+use crate::mach::unit::{Stop, Unit};
 use crate::module::launch_bounds::Bounds;
 use crate::module::setmaxnreg::Reconfiguration;
 use crate::module::{abi_preserve, call_graph, data, launch_bounds, limits, pragmas, tools_patch};
-use crate::object::{Input, container, debug_info};
-use crate::{Output, lower, passes, regalloc};
+use crate::object::{Compiled, Input, container, debug_info};
+use crate::{Output, lower, passes};
 use ptx::diag::{Diagnostic, Severity, Span};
 use std::time::Instant;
 
-/// `None` if something was wrong and has been said.
+/// `None` if there are errors; they are among the diagnostics.
 pub fn cubin(
     source: &str,
     module: &ptx::Module,
@@ -36,8 +36,7 @@ pub fn cubin(
     let watched = if options.debug_code { debug_info::watched(module) } else { Vec::new() };
     let mut functions = functions(module);
     if options.tools_patch {
-        // ptxas compiles patches from first to last, but those that tools can name before others; everything else the
-        // other way.
+        // ptxas compiles patches in source order, those that tools can name before others; everything else in reverse.
         functions.sort_by_key(|f| data::binding(f.linkage) == ::cubin::Binding::LOCAL);
         functions.reverse();
     }
@@ -49,7 +48,7 @@ pub fn cubin(
         },
         false => options.launch.clone(),
     };
-    // What a linker adds may have other kernels.
+    // The linker may add kernels that call these functions.
     let limits = match options.relocatable {
         true => Default::default(),
         false => call_graph::limits(&functions, module, &launch, machine),
@@ -89,15 +88,15 @@ pub fn cubin(
     };
     output.times.count(Times::SETUP, start.elapsed());
     let threads = threads(options, functions.len());
-    let outcomes = parallel::map(&functions, threads, |function| {
+    let outcomes = parallel::map(&functions, threads, |source| {
         let (mut times, mut log) = (Times::default(), String::new());
-        (kernel(env, function, options, (&mut times, &mut log)), times, log)
+        (function(env, source, options, (&mut times, &mut log)), times, log)
     });
     let mut compiled = Vec::new();
     for (outcome, times, dumps) in outcomes {
         output.times.add(&times);
         output.log.push_str(&dumps);
-        compiled.push(container::Compiled { times, ..outcome? });
+        compiled.push(Compiled { times, ..outcome? });
     }
     // ptxas compiles from last to first.
     for c in compiled.iter().rev() {
@@ -112,14 +111,13 @@ pub fn cubin(
     }
     output.diagnostics.extend(compiled.iter().flat_map(advice));
     let input = Input { source, lines: &lines, module, conventions: &conventions };
-    let (bytes, functions) =
-        container::module(compiled, data, &input, machine, (threads, &mut output.times), options)?;
+    let (bytes, functions) = container::module(compiled, data, &input, machine, &mut output.times, options)?;
     output.functions = functions;
     Ok(Some(bytes))
 }
 
-/// What a user may want to know about code that is right nevertheless.
-fn advice(compiled: &container::Compiled) -> Vec<Diagnostic> {
+/// Advice about correct code.
+fn advice(compiled: &Compiled) -> Vec<Diagnostic> {
     let ignored = match &compiled.kernel.reconfiguration {
         Reconfiguration::Ignored(why) => Some(why.to_string()),
         _ => None,
@@ -128,13 +126,13 @@ fn advice(compiled: &container::Compiled) -> Vec<Diagnostic> {
     all.map(|message| remark(&(Severity::Info, message))).collect()
 }
 
-/// Something about the module that belongs to no line of it.
+/// A diagnostic without a line.
 fn remark((severity, message): &(Severity, String)) -> Diagnostic {
     let span = Span::default();
     Diagnostic { severity: *severity, file: None, line: None, span, message: message.clone() }
 }
 
-/// The functions that have code.
+/// The functions with a body.
 fn functions<'a>(module: &'a ptx::Module<'a>) -> Vec<&'a ptx::ast::Function<'a>> {
     use ptx::ast::Item;
     let mut functions = Vec::new();
@@ -147,86 +145,55 @@ fn functions<'a>(module: &'a ptx::Module<'a>) -> Vec<&'a ptx::ast::Function<'a>>
     functions
 }
 
-/// The system is asked how many processors there are only where more than one could be used.
+/// Asking the system for the number of processors takes time: only where more than one thread could be used.
 fn threads(options: &Options, functions: usize) -> usize {
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     if functions <= 1 { 1 } else { options.threads.unwrap_or_else(processors).max(1) }
 }
 
-/// Compiles a function; where products of a warpgroup overlap with what touches their registers, once more without.
-fn kernel<'a>(
+/// Compiles a function; where a register of an outstanding wgmma is accessed, once more with serialized wgmma.
+fn function<'a>(
     env: lower::Env,
-    function: &'a ptx::ast::Function<'a>,
+    source: &'a ptx::ast::Function<'a>,
     options: &Options,
     (times, log): (&mut Times, &mut String),
-) -> Result<container::Compiled<'a>, Failure> {
+) -> Result<Compiled<'a>, Failure> {
     let start = Instant::now();
-    let compiled = match overlapping(env, function, options, (times, log))? {
-        Some(compiled) => compiled,
+    let unit = match pipeline(env, source, options, (times, log))? {
+        Some(unit) => unit,
         None => {
             let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
-            let unsettled =
-                || Failure::internal("wgmma-hazards", "", "products overlap though they should not");
-            overlapping(serial, function, options, (times, log))?.ok_or_else(unsettled)?
+            let unsettled = || Failure::internal("wgmma-hazards", "", "serialized wgmma are outstanding");
+            pipeline(serial, source, options, (times, log))?.ok_or_else(unsettled)?
         }
     };
-    Ok(container::Compiled { start, time: start.elapsed(), ..compiled })
+    let Unit { kernel, code, encoded, .. } = unit;
+    let times = Times::default();
+    Ok(Compiled { source, kernel, code, encoded, start, time: start.elapsed(), times })
 }
 
-/// `None` if registers were touched while a product of a warpgroup had them.
-fn overlapping<'a>(
+/// From PTX to bytes. `None` if a register of an outstanding wgmma is accessed.
+fn pipeline<'o>(
     env: lower::Env,
-    function: &'a ptx::ast::Function<'a>,
-    options: &Options,
+    source: &ptx::ast::Function,
+    options: &'o Options,
     (times, log): (&mut Times, &mut String),
-) -> Result<Option<container::Compiled<'a>>, Failure> {
-    let start = Instant::now();
-    let mut kernel = times.of(Times::LOWER, || lower::function(env, function))?;
+) -> Result<Option<Unit<'o>>, Failure> {
+    let kernel = times.of(Times::LOWER, || lower::function(env, source))?;
     if !env.machine.uniform_registers {
         tools_patch::check_uniform(&kernel.code, env.lines)?;
     }
-    let registers = kernel.registers();
-    let machine = (env.machine, registers, kernel.launch.occupancy(env.machine));
-    let enough = passes::run(&mut kernel.code, machine, options, (times, log))?;
-    let mut code = times.of("regalloc", || allocate(&mut kernel, enough, env, options))?;
-    let settled = times
-        .of("wgmma-hazards", || wgmma_hazards::settle(&kernel.code, &mut code, env.machine))
-        .map_err(|e| Failure::internal("wgmma-hazards", &kernel.code.name, e))?;
-    if options.level > 0 {
-        layout::arrange(&kernel.code, &mut code);
-        dead_predicates::run(&kernel.code, &mut code, env.machine);
-        pipe_balance::run(&mut code, env.machine);
-    }
-    Ok(settled.then_some(container::Compiled {
-        source: function,
-        kernel,
-        code,
-        start,
-        time: start.elapsed(),
-        times: Times::default(),
-    }))
-}
-
-fn allocate(
-    kernel: &mut lower::Kernel,
-    enough: Option<u32>,
-    env: lower::Env,
-    options: &Options,
-) -> Result<inst::Code, Failure> {
-    let failed = |function: &ori::Function, e| Failure::internal("regalloc", &function.name, e);
-    let limits = regalloc::Limits::registers(kernel.registers());
-    let code = regalloc::run(&mut kernel.code, limits, enough).map_err(|error| match error {
-        regalloc::Error::Internal(what) => failed(&kernel.code, what),
-        regalloc::Error::TooFewRegisters { at, registers } => {
-            let (line, there) = (env.lines.line(at), kernel.registers());
-            Failure::of_module(limits::too_few_registers(&kernel.code.name, line, there, registers))
+    let mut unit = Unit::new(kernel, options);
+    let Err((pass, stop)) = passes::run(&mut unit, env.machine, (times, log)) else { return Ok(Some(unit)) };
+    let name = &unit.kernel.code.name;
+    match stop {
+        Stop::WgmmaHazard => Ok(None),
+        Stop::Bug(what) => Err(Failure::internal(pass, name, what)),
+        Stop::TooFewRegisters { at, registers } => {
+            let (line, limit) = (env.lines.line(at), unit.kernel.registers());
+            Err(Failure::of_module(limits::too_few_registers(name, line, limit, registers)))
         }
-    })?;
-    if options.verify {
-        regalloc::check(&kernel.code, &code, &limits, env.machine.isa)
-            .map_err(|e| failed(&kernel.code, e))?;
     }
-    Ok(code)
 }
 
 fn unsupported_target(target: ptx::Target) -> Failure {

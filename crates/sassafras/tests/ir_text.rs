@@ -42,10 +42,13 @@ fn every_dump_reads_back() {
     }
 }
 
+const MACHINE: &str = "; machine code after ";
+
 /// The dumps of a program: the function, the pass, and the text after it.
 fn steps(dumps: &str) -> Vec<(&str, &str, &str)> {
     let step = |dump| {
-        let (pass, text) = str::split_once(dump, '\n').expect("a name and a text");
+        let ori = str::split(dump, MACHINE).next().expect("the text before it");
+        let (pass, text) = ori.split_once('\n').expect("a name and a text");
         let name = text.split_whitespace().nth(1).expect("a function's name");
         (name, pass, text.trim())
     };
@@ -100,6 +103,7 @@ fn passes_see_the_same_function_in_text() {
 
 fn reads_back(dumps: &str, program: &str) {
     for dump in dumps.split("; after ").skip(1) {
+        let dump = dump.split(MACHINE).next().expect("the text before it");
         let (pass, text) = dump.split_once('\n').expect("a name and a text");
         let place = format!("{program} after {pass}");
         let functions = ori::parse::parse(text).unwrap_or_else(|e| panic!("{place}: {e}"));
@@ -107,6 +111,42 @@ fn reads_back(dumps: &str, program: &str) {
         assert_eq!(function.to_string().trim(), text.trim(), "{place}");
         ori::verify::verify(function).unwrap_or_else(|e| panic!("{place}: {e}"));
     }
+}
+
+/// The instructions of machine code before `emit`, without control codes, comments and terminators.
+fn machine_instructions(dumps: &str) -> Vec<(&str, &str)> {
+    let mut all = Vec::new();
+    for dump in dumps.split(MACHINE).skip(1) {
+        let (pass, text) = dump.split_once('\n').expect("a name and a text");
+        let text = text.split("; after ").next().expect("the text before it");
+        let lines = text.lines().filter_map(|line| line.strip_prefix("    ")).filter(|_| pass != "emit");
+        let lines = lines.map(|line| line.split(" ; ").next().unwrap_or(line).trim());
+        let is_end = |line: &str| {
+            matches!(line, "exit" | "return") || line.starts_with("jump ") || line.contains(" branch ")
+        };
+        all.extend(lines.filter(|line| !is_end(line)).map(|line| {
+            let (control, inst) = line.split_once("  ").unwrap_or(("", line));
+            (pass, if control.matches(':').count() == 4 { inst } else { line })
+        }));
+    }
+    all
+}
+
+#[test]
+fn machine_code_reads_back() {
+    let mut count = 0;
+    for program in programs() {
+        let source = std::fs::read_to_string(&program).expect("a program");
+        for level in [0, 3] {
+            for (pass, line) in machine_instructions(&dumps(&source, level, false)) {
+                let inst =
+                    sass::parse(sass::Isa::Sm90, line).unwrap_or_else(|e| panic!("{pass}: {line}: {e:?}"));
+                assert_eq!(inst.to_string(), line, "{} after {pass}", program.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 1000, "{count} instructions");
 }
 
 #[test]

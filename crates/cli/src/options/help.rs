@@ -26,6 +26,7 @@ pub fn requested(given: &Given) -> Option<String> {
     let has_input = !given.inputs.is_empty() || given.has(Id::InputStrings);
     match () {
         _ if given.has(Id::Help) => Some(help()),
+        _ if given.has(Id::HelpPasses) => Some(sassafras::help_passes()),
         _ if given.has(Id::Version) => Some(version()),
         _ if given.has(Id::ListVersion) => Some(versions()),
         _ if given.has(Id::HelpTune) => Some(tuning()),

@@ -47,7 +47,24 @@ const RULES: &[Rule] = &[
     hopper_workaround,
     preserve_relocs,
     controls,
+    passes,
 ];
+
+impl Given {
+    /// The passes of `--disable-pass`.
+    pub fn disabled_passes(&self) -> Result<Vec<&'static str>, String> {
+        self.list(Id::DisablePass).iter().map(|name| sassafras::optional_pass(name)).collect()
+    }
+}
+
+/// Names of passes; ptxas has none.
+fn passes(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    let dumped = given.word(Id::DumpIr).filter(|name| !matches!(*name, "" | "all"));
+    if let Some(name) = dumped.filter(|name| !sassafras::is_pass(name)) {
+        return Err(log.fatal(&format!("There is no pass '{name}'")));
+    }
+    given.disabled_passes().map(drop).map_err(|message| log.fatal(&message))
+}
 
 /// The options alone, before any input is read.
 pub fn check(given: &Given, log: &mut Log) -> Result<(), Stop> {

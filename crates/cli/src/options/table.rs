@@ -163,6 +163,8 @@ options! {
     Diagnostics "diagnostics" "" Kind::OneOf(|word| matches!(word, "rich" | "ptxas")), Own, Done, "rich", "errors with the source line and help";
     Verify "verify" "" Kind::Flag, Own, Done, "", "check the IR after every pass";
     DumpIr "dump-ir" "" Kind::Optional, Own, Done, "PASS", "print the IR after PASS, or after each";
+    DisablePass "disable-pass" "" Kind::List, Own, Done, "PASS,...", "leave out passes that correct code does not need";
+    HelpPasses "help-passes" "" Kind::Flag, Own, Done, "", "the passes in order, and the phases of ptxas that they stand for";
     Fuel "fuel" "" Kind::Unsigned, Own, Done, "N", "rewrite no more than N things in each function";
     Tune "tune" "" Kind::Pairs, Own, Done, "NAME=VALUE,...", "change a number of a heuristic";
     HelpTune "help-tune" "" Kind::Flag, Own, Done, "", "list the numbers that --tune changes";

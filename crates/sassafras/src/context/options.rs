@@ -41,6 +41,8 @@ pub struct Options {
     /// Optimization fuel of each function: the most rewrites.
     pub fuel: Option<u32>,
     pub tuning: Tuning,
+    /// Passes to leave out ([`crate::optional_pass`]).
+    pub disabled_passes: Vec<&'static str>,
     /// Write to the log how long each pass took.
     pub time_passes: bool,
 }
@@ -88,6 +90,7 @@ impl Options {
             dump: None,
             fuel: None,
             tuning: Tuning::default(),
+            disabled_passes: Vec::new(),
             time_passes: false,
         }
     }

@@ -12,8 +12,6 @@ impl Times {
     pub const SETUP: &str = "setup";
     /// From PTX to the IR of a function.
     pub const LOWER: &str = "lower";
-    /// From machine instructions to words: the last stage of a function.
-    pub const EMIT: &str = "emit";
     /// The file, without debug sections.
     pub const CONTAINER: &str = "container";
     pub const DEBUG: &str = "debug";

@@ -1,21 +1,21 @@
 //! The calling convention, as ptxas's code shows it (the same on all targets from sm_75 to sm_120).
 //!
-//! * Parameters take R4 to R15, each the first free registers that its alignment allows; a parameter that finds no
-//!   place goes to the stack, from the caller's stack pointer upwards.
-//! * A result of up to twelve words comes back in R4 and up. A larger one is written through a local address that
-//!   the caller hands over as if it were the first parameter.
+//! * Parameters take R4 to R15, first fit by alignment; one that doesn't fit goes to the stack, from the caller's stack
+//!   pointer upwards.
+//! * A result of up to twelve words is returned in R4 and up. A larger one is written through a local address that the
+//!   caller passes as if it were the first parameter.
 //! * R20:R21 is the return address; `RET` reads it.
-//! * R2, R16 to R19, R22 to R31, and from R32 on every register whose number modulo 8 is 4 to 7, belong to the caller;
-//!   so do B6 and up. Predicates and uniform registers below UR36 do not survive a call.
-//! * A pragma gives parameters and results another number of registers from R4 on ([`Room`]). Those don't belong to the
-//!   caller then; the return address is in the next two from a multiple of 4 on, if that is behind R20, and R20 and R21
-//!   belong to the caller like their neighbours.
-//! * `.abi_preserve N`: R2, and N registers from R16 on, belong to the caller, but for the last two that begin with an
-//!   even number, which have the return address (R14 and R15 if there are no two). All parameters, and all results, are in
-//!   registers: as many as they have words laid out in memory, from R4 on if these are twelve or less. More are behind
-//!   the registers that are preserved, as high as they can be where the function has one of the numbers of registers
-//!   ([`LEVELS`]) that more warps go with than with the next.
-//! * `.abi_preserve_control N`: barriers from B_N on belong to the caller, in place of those from B6 on.
+//! * Callee-saved are R2, R16 to R19, R22 to R31, from R32 on every register whose number modulo 8 is 4 to 7, and B6 and
+//!   up. Predicates and uniform registers below UR36 are caller-saved.
+//! * A pragma gives parameters and results another number of registers from R4 on ([`ParamRegisters`]), which are not
+//!   callee-saved then; the return address is in the next two from a multiple of 4 on, if that is after R20, and R20 and
+//!   R21 are callee-saved like their neighbours.
+//! * `.abi_preserve N`: R2, and N registers from R16 on, are callee-saved, but for the last two that begin with an even
+//!   number, which have the return address (R14 and R15 if there are no two). All parameters, and all results, are in
+//!   registers: as many as they have words laid out in memory, from R4 on if these are twelve or less. More are after
+//!   the preserved registers, as high as they can be with one of the numbers of registers ([`LEVELS`]) that more warps
+//!   can run with than with the next.
+//! * `.abi_preserve_control N`: barriers from B_N on are callee-saved, in place of those from B6 on.
 //!
 //! Seen with `ptxas -c` on callers and callees of functions with parameters of many shapes. Where `.abi_preserve` has
 //! parameters, ptxas says itself in what `nvlink` compares: the rule gives what it says for 1,088 pairs of a number of
@@ -31,29 +31,29 @@ const USUAL_WORDS: u8 = 12;
 const LEAST_RETURN_ADDRESS: u8 = 20;
 /// The first of the registers that `.abi_preserve` counts.
 const FIRST_PRESERVED: u8 = 16;
-/// Behind the last register that a function can have.
+/// One past the last register that a function can have.
 const REGISTERS_END: u8 = 253;
-/// The barriers that a call destroys, from B0 on.
+/// The barriers that a call clobbers, from B0 on.
 const USUAL_BARRIERS: u8 = 6;
-/// Numbers of registers that let 64, 48, 40, 36, 32, 28, 24, 20, 16, 12 and 8 warps run together.
+/// Numbers of registers with an occupancy of 64, 48, 40, 36, 32, 28, 24, 20, 16, 12 and 8 warps.
 const LEVELS: [u32; 11] = [32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 256];
-/// The first uniform register that survives a call, as ptxas has it. We keep nothing there across calls.
+/// The first callee-saved uniform register, as ptxas has it. No value is kept there across calls here.
 const FIRST_SAVED_UNIFORM: u32 = 36;
 
 /// How many registers a function has for its parameters, and for its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum ParamRegisters {
     Words(u8),
     /// As many as it takes, if these are enough.
     UpTo(u8),
 }
 
-impl Room {
-    pub const USUAL: Room = Room::Words(USUAL_WORDS);
+impl ParamRegisters {
+    pub const USUAL: ParamRegisters = ParamRegisters::Words(USUAL_WORDS);
 
     fn most(self) -> u8 {
         match self {
-            Room::Words(words) | Room::UpTo(words) => words,
+            ParamRegisters::Words(words) | ParamRegisters::UpTo(words) => words,
         }
     }
 }
@@ -61,8 +61,8 @@ impl Room {
 /// What pragmas and directives ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    pub room: Option<Room>,
-    /// The number of `.abi_preserve`; then there is as much room as it takes.
+    pub registers: Option<ParamRegisters>,
+    /// The number of `.abi_preserve`; then there are as many parameter registers as it takes.
     pub preserved: Option<u8>,
     /// The number of `.abi_preserve_control`.
     pub barriers: Option<u8>,
@@ -70,24 +70,26 @@ pub struct Asked {
 
 impl Asked {
     /// How many registers there are for parameters, and for results.
-    fn room(self, results: &[Shape], params: &[Shape]) -> Room {
+    fn registers(self, results: &[Shape], params: &[Shape]) -> ParamRegisters {
         match self.preserved {
-            Some(_) => Room::Words(u8::try_from(words_in_memory(results, params)).unwrap_or(u8::MAX)),
-            None => self.room.unwrap_or(Room::USUAL),
+            Some(_) => {
+                ParamRegisters::Words(u8::try_from(words_in_memory(results, params)).unwrap_or(u8::MAX))
+            }
+            None => self.registers.unwrap_or(ParamRegisters::USUAL),
         }
     }
 
-    /// What `nvlink` compares of it, behind the types of results and parameters: how many registers they have; with
-    /// `.abi_preserve` the first of them and the return address, too; which barriers and registers a call may destroy.
+    /// What `nvlink` compares of it, after the types of results and parameters: how many registers they have; with
+    /// `.abi_preserve` the first of them and the return address, too; which barriers and registers a call may clobber.
     pub fn text(self, results: &[Shape], params: &[Shape]) -> String {
-        let mut text = match (self.preserved, self.room) {
+        let mut text = match (self.preserved, self.registers) {
             (Some(_), _) => {
                 let convention = Signature::new(self, results, params).convention;
                 let (first, address) = (convention.first(), convention.return_address());
                 format!("{}p{first}r{address}", convention.words)
             }
-            (None, Some(Room::Words(words))) => words.to_string(),
-            (None, Some(Room::UpTo(_))) => "a".to_string(),
+            (None, Some(ParamRegisters::Words(words))) => words.to_string(),
+            (None, Some(ParamRegisters::UpTo(_))) => "a".to_string(),
             (None, None) => String::new(),
         };
         if let Some(barriers) = self.barriers {
@@ -104,19 +106,19 @@ impl Asked {
     }
 }
 
-/// How many words parameters have one behind the other in memory, or results if that is more.
+/// How many words parameters have one after the other in memory, or results if that is more.
 pub fn words_in_memory(results: &[Shape], params: &[Shape]) -> u32 {
-    let behind = |end: u32, shape: &Shape| end.next_multiple_of((shape.align / 4).max(1)) + shape.words();
-    let of = |list: &[Shape]| list.iter().fold(0, behind);
+    let append = |end: u32, shape: &Shape| end.next_multiple_of((shape.align / 4).max(1)) + shape.words();
+    let of = |list: &[Shape]| list.iter().fold(0, append);
     of(results).max(of(params))
 }
 
-/// Which registers a call has for what.
+/// The registers of a call: parameters, callee-saved ones, the return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convention {
     /// How many there are for parameters, and for results.
     words: u8,
-    /// How many are preserved, if those are not the usual ones.
+    /// How many are preserved, if not the usual ones.
     preserved: Option<u8>,
     /// How many barriers are not.
     barriers: u8,
@@ -147,9 +149,9 @@ impl Convention {
         words.clamp(USUAL_WORDS.into(), Convention::MOST_WORDS.into()) as u8
     }
 
-    /// That of a call, or of the function that begins or ends there.
+    /// That of a call, or of the function whose entry or return it is.
     pub fn of(fixed: &Fixed) -> Convention {
-        let asked = Asked { room: None, preserved: fixed.preserved, barriers: fixed.barriers };
+        let asked = Asked { registers: None, preserved: fixed.preserved, barriers: fixed.barriers };
         Convention::asked(fixed.words.unwrap_or(USUAL_WORDS), asked)
     }
 
@@ -195,7 +197,7 @@ impl Convention {
         self.return_address()..self.return_address() + 2
     }
 
-    /// Where the address of an indirect call is put: no parameter lies there, nor the frame pointer.
+    /// The register of the address of an indirect call: neither a parameter nor the frame pointer.
     pub fn callee(self, function: &Function) -> u8 {
         match function.moving_stack {
             false => 2,
@@ -204,10 +206,10 @@ impl Convention {
         }
     }
 
-    /// Behind the last register with a parameter, a result, or the return address.
+    /// One past the last register with a parameter, a result, or the return address.
     pub fn end(self) -> u8 {
-        let behind_words = if self.preserved.is_some() { self.first() + self.words } else { 0 };
-        self.return_registers().end.max(behind_words)
+        let words_end = if self.preserved.is_some() { self.first() + self.words } else { 0 };
+        self.return_registers().end.max(words_end)
     }
 
     /// A function that calls or is called has at least so many registers.
@@ -215,7 +217,7 @@ impl Convention {
         u32::from(self.end()) + OF_SYSTEM
     }
 
-    /// Must a function give this register back as it found it?
+    /// Is the register callee-saved?
     pub fn is_saved(self, register: u8) -> bool {
         self.is_callers(register)
             && !self.has_parameter(register)
@@ -232,13 +234,14 @@ impl Convention {
         }
     }
 
-    /// The return address, and registers that someone called in this way may overwrite but not someone called in another.
+    /// The return address, and registers that a callee of this convention may clobber but a function of the other must
+    /// preserve.
     pub fn endangers(self, own: Convention) -> impl Iterator<Item = u8> {
         let saved = (0..u8::MAX).filter(move |r| own.is_saved(*r) && !self.is_saved(*r));
         own.return_registers().chain(saved)
     }
 
-    /// Barriers of which the same is true.
+    /// The barriers among them.
     pub fn endangered_barriers(self, own: Convention) -> Range<u8> {
         own.barriers..self.barriers
     }
@@ -255,13 +258,13 @@ pub fn return_address_of(preserved: u32) -> u32 {
 }
 
 /// Where parameters begin if so many registers are preserved. If there are too many words they overlap with the return
-/// address, or end behind the last register.
+/// address, or end after the last register.
 pub fn first_of(preserved: u32, words: u32) -> u32 {
     if words <= USUAL_WORDS.into() {
         return FIRST.into();
     }
-    let behind = (u32::from(FIRST_PRESERVED) + preserved).next_multiple_of(4);
-    let enough = LEVELS.into_iter().find(|level| *level >= behind + words + AROUND_ADDRESS);
+    let after = (u32::from(FIRST_PRESERVED) + preserved).next_multiple_of(4);
+    let enough = LEVELS.into_iter().find(|level| *level >= after + words + AROUND_ADDRESS);
     let end = enough.unwrap_or(LEVELS[LEVELS.len() - 1]) - OF_SYSTEM;
     (end.saturating_sub(words) / 4 * 4).max(FIRST.into())
 }
@@ -319,7 +322,7 @@ impl Default for Convention {
     }
 }
 
-/// Where everything that goes in and out of a function is.
+/// The registers and stack slots of parameters and results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
     pub convention: Convention,
@@ -332,18 +335,18 @@ pub struct Signature {
 
 impl Signature {
     pub fn new(asked: Asked, results: &[Shape], params: &[Shape]) -> Signature {
-        let room = asked.room(results, params);
-        let first = Convention::asked(room.most(), asked).first();
-        let mut taken = vec![false; usize::from(room.most())];
+        let registers = asked.registers(results, params);
+        let first = Convention::asked(registers.most(), asked).first();
+        let mut taken = vec![false; usize::from(registers.most())];
         let mut signature = Signature::default();
         let mut result_words: u32 = results.iter().map(|r| r.words()).sum();
-        if result_words > u32::from(room.most()) {
+        if result_words > u32::from(registers.most()) {
             signature.result_address =
-                place(&mut taken, Shape { bytes: 4, align: 4 }).map(|at| first.saturating_add(at));
+                first_fit(&mut taken, Shape { bytes: 4, align: 4 }).map(|at| first.saturating_add(at));
             result_words = 0;
         }
         for param in params {
-            let slot = place(&mut taken, *param).map_or_else(
+            let slot = first_fit(&mut taken, *param).map_or_else(
                 || {
                     let offset = signature.stack.next_multiple_of(param.align.max(4));
                     signature.stack = offset + 4 * param.words();
@@ -353,9 +356,9 @@ impl Signature {
             );
             signature.params.push(slot);
         }
-        let words = match room {
-            Room::Words(words) => words,
-            Room::UpTo(_) => {
+        let words = match registers {
+            ParamRegisters::Words(words) => words,
+            ParamRegisters::UpTo(_) => {
                 let end = taken.iter().rposition(|taken| *taken).map_or(0, |last| last + 1);
                 (result_words as u8).max(end as u8)
             }
@@ -365,8 +368,8 @@ impl Signature {
     }
 }
 
-/// The first free words.
-fn place(taken: &mut [bool], shape: Shape) -> Option<u8> {
+/// The first words that are free.
+fn first_fit(taken: &mut [bool], shape: Shape) -> Option<u8> {
     let (words, step) = (shape.words() as usize, (shape.align as usize / 4).max(1));
     let at = (0..taken.len())
         .step_by(step)
@@ -384,7 +387,7 @@ mod tests {
 
     /// What ptxas does with the same declarations.
     #[test]
-    fn parameters_fill_the_holes() {
+    fn parameters_are_first_fit() {
         use Slot::{Register, Stack};
         let quad = Shape { bytes: 16, align: 16 };
         let s = Signature::new(Asked::default(), &[], &[B32, B64, B32, quad]);
@@ -404,7 +407,7 @@ mod tests {
 
     /// The rules that ptxas writes for `-g`, as ranges.
     #[test]
-    fn registers_for_debuggers() {
+    fn register_rules_for_debuggers() {
         let ranges = |sm: u32| {
             let last_uniform = targets::Target::of_sm(sm).expect("a row").last_debug_uniform;
             let mut all: Vec<(bool, u32, u32)> = Vec::new();
@@ -439,19 +442,20 @@ mod tests {
     }
 
     #[test]
-    fn a_large_result_goes_through_memory() {
-        let asked = |room| Asked { room: Some(room), ..Asked::default() };
-        let address =
-            |room, bytes| Signature::new(asked(room), &[Shape { bytes, align: 8 }], &[B32]).result_address;
-        assert_eq!(address(Room::USUAL, 64), Some(4));
-        assert_eq!(address(Room::USUAL, 48), None);
-        assert_eq!(address(Room::UpTo(20), 80), None);
-        assert_eq!(address(Room::UpTo(20), 96), Some(4));
+    fn large_result_is_returned_in_memory() {
+        let asked = |registers| Asked { registers: Some(registers), ..Asked::default() };
+        let address = |registers, bytes| {
+            Signature::new(asked(registers), &[Shape { bytes, align: 8 }], &[B32]).result_address
+        };
+        assert_eq!(address(ParamRegisters::USUAL, 64), Some(4));
+        assert_eq!(address(ParamRegisters::USUAL, 48), None);
+        assert_eq!(address(ParamRegisters::UpTo(20), 80), None);
+        assert_eq!(address(ParamRegisters::UpTo(20), 96), Some(4));
     }
 
     /// As ptxas has it for a pragma with the number.
     #[test]
-    fn the_return_address_is_behind_the_parameters() {
+    fn return_address_is_after_the_parameters() {
         let rows =
             [(1, 20), (12, 20), (16, 20), (17, 24), (20, 24), (21, 28), (29, 36), (40, 44), (244, 248)];
         for (words, address) in rows {
@@ -462,15 +466,16 @@ mod tests {
         assert_eq!(most, [16, 20, 24, 36, 40, 244]);
         let aligned = Shape { bytes: 12, align: 16 };
         let holes = [B32, aligned, aligned, aligned, aligned];
-        let of = |room| Signature::new(Asked { room: Some(room), ..Asked::default() }, &[], &holes);
-        assert_eq!(of(Room::UpTo(244)).convention, Convention::new(19));
-        assert_eq!(of(Room::Words(40)).params[4], Slot::Register(20));
-        assert_eq!(of(Room::Words(18)).params[3..], [Slot::Register(16), Slot::Stack(0)]);
+        let of =
+            |registers| Signature::new(Asked { registers: Some(registers), ..Asked::default() }, &[], &holes);
+        assert_eq!(of(ParamRegisters::UpTo(244)).convention, Convention::new(19));
+        assert_eq!(of(ParamRegisters::Words(40)).params[4], Slot::Register(20));
+        assert_eq!(of(ParamRegisters::Words(18)).params[3..], [Slot::Register(16), Slot::Stack(0)]);
     }
 
-    /// Which registers ptxas's code saves before it overwrites all up to R55.
+    /// Which registers ptxas's code saves where it writes all up to R55.
     #[test]
-    fn parameters_are_not_the_callers() {
+    fn parameter_registers_are_not_callee_saved() {
         let saved = |words: u8| {
             let convention = Convention::new(words);
             (0..56).filter(|r| convention.is_saved(*r)).collect::<Vec<u8>>()
@@ -484,12 +489,12 @@ mod tests {
     }
 
     const fn preserving(count: u8) -> Asked {
-        Asked { room: None, preserved: Some(count), barriers: None }
+        Asked { registers: None, preserved: Some(count), barriers: None }
     }
 
     /// As ptxas has it for the number, with so many words of parameters.
     #[test]
-    fn preserved_registers_have_the_return_address_behind_them() {
+    fn return_address_is_after_preserved_registers() {
         let rows = [
             ((0, 10), (4, 14)),
             ((1, 1), (4, 14)),
@@ -519,7 +524,7 @@ mod tests {
 
     /// All parameters and results are in registers.
     #[test]
-    fn parameters_of_preserving_functions() {
+    fn preserving_functions_pass_all_in_registers() {
         let aligned = Shape { bytes: 12, align: 16 };
         let s = Signature::new(preserving(8), &[], &[B32, aligned, aligned, aligned, aligned, B32]);
         assert_eq!(s.params, [24, 28, 32, 36, 40, 25].map(Slot::Register));
@@ -530,16 +535,16 @@ mod tests {
 
     /// What ptxas writes for `nvlink`.
     #[test]
-    fn conventions_for_linkers() {
+    fn convention_text_for_nvlink() {
         let rest = "f".repeat(56);
         let both = Asked { barriers: Some(2), ..preserving(8) };
         assert_eq!(both.text(&[B32], &[B32]), format!("|1p4r22sBx00000003sRx7{rest}f00fff9"));
         assert_eq!(preserving(1).text(&[], &[B64]), format!("|2p4r14sRx7{rest}ffefff9"));
         let barriers = Asked { barriers: Some(6), ..Asked::default() };
         assert_eq!(barriers.text(&[], &[]), "|sBx0000003f");
-        let room = |room| Asked { room: Some(room), ..barriers }.text(&[], &[]);
-        assert_eq!(room(Room::Words(16)), "|16sBx0000003f");
-        assert_eq!(room(Room::UpTo(244)), "|asBx0000003f");
+        let registers = |registers| Asked { registers: Some(registers), ..barriers }.text(&[], &[]);
+        assert_eq!(registers(ParamRegisters::Words(16)), "|16sBx0000003f");
+        assert_eq!(registers(ParamRegisters::UpTo(244)), "|asBx0000003f");
         assert_eq!(Asked::default().text(&[], &[B32]), "");
     }
 }

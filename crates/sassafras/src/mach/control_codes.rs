@@ -1,10 +1,19 @@
-//! Control codes: when each instruction may issue, and which scoreboards it sets and waits for.
+//! Control codes: software scoreboarding. Each instruction gets its stall, the scoreboards it sets, and those it waits
+//! for.
+//!
+//! ```text
+//! LDG.E R4, [R2]             --:-:0:-:02  LDG.E R4, [R2]
+//! FADD R5, R4, R6       =>   01:-:-:Y:04  FADD R5, R4, R6
+//! FMUL R7, R5, R5            --:-:-:-:02  FMUL R7, R5, R5
+//! ```
 //!
 //! * [`serial`], at -O0: each instruction waits for all before it.
 //! * [`exact`], from -O1 on: the instructions keep their order, and each issues as soon as the machine model allows.
 //!
-//! Stretches of straight code are timed each by itself; what they leave under way flows to the next ones
-//! (`mach/control_codes/dataflow.rs`), which wait for as much of it as concerns them.
+//! Afterwards every RAW, WAR and WAW dependence on a register is covered by a stall or a scoreboard (`sim::verify` checks
+//! it). Straight-line segments are timed one by one in a single walk; accesses that are still pending at the end of one
+//! flow to its successors, as a forward dataflow problem (`control_codes/dataflow.rs`). Linear in the code, times the
+//! iterations of the dataflow.
 
 mod dataflow;
 
@@ -13,21 +22,21 @@ use sass::{Class, Control, Inst, Kind, M, Op, Role};
 use smallvec::SmallVec;
 
 /// The longest stall that a control code can say.
-const LONGEST: u16 = 15;
+const LONGEST_STALL: u16 = 15;
 /// Without yielding, no more than this.
-const LONGEST_STAY: u8 = 11;
-/// Scoreboards of results, and of sources that are read late.
-const RESULTS: std::ops::Range<u8> = 0..4;
-const SOURCES: std::ops::Range<u8> = 4..6;
+const LONGEST_WITHOUT_YIELD: u8 = 11;
+/// Scoreboards of results (RAW, WAW), and of sources that are read late (WAR).
+const RESULT_SCOREBOARDS: std::ops::Range<u8> = 0..4;
+const SOURCE_SCOREBOARDS: std::ops::Range<u8> = 4..6;
 /// The scoreboard that counts groups of asynchronous copies, and on which `DEPBAR` waits for some of them. Functions
-/// that have such groups use it for nothing else: who waits for a scoreboard waits for all that count on it.
+/// that have such groups use it for nothing else: a wait for a scoreboard waits for all that count on it.
 const GROUPS: u8 = 0;
-/// The scoreboard that tells when a store has left that the thread does not wait for otherwise: the `DEPBAR` behind it
-/// names it (`lower/memory/st_async.rs`).
-const LEAVING: u8 = 5;
+/// The scoreboard that tells when a store has been sent that the thread does not wait for otherwise: the `DEPBAR` after
+/// it names it (`lower/memory/st_async.rs`).
+const ASYNC_STORES: u8 = 5;
 
 /// `st.async` and `red.async` to global memory.
-fn is_leaving(inst: &Inst) -> bool {
+fn is_async_store(inst: &Inst) -> bool {
     matches!(inst.form().op, Op::USTGR | Op::UREDGR)
 }
 
@@ -35,10 +44,10 @@ fn is_tensor_load(inst: &Inst) -> bool {
     inst.form().op == Op::LDTM
 }
 
-/// `tcgen05.wait::ld` is an idle instruction, as it is in ptxas's code. It asks for the loads of tensor memory: who uses
-/// their results waits for them, and so does the first instruction that does more than compute. (In ptxas's code stores
-/// and fences go before the loads are done, even that of an `st.release`; barriers and branches wait.)
-fn asks_for_tensor_loads(inst: &Inst) -> bool {
+/// `tcgen05.wait::ld` is a NOP, as it is in ptxas's code. It waits for the loads of tensor memory: an instruction that
+/// uses their results does, and so does the first one that does more than compute. (In ptxas's code stores and fences
+/// issue before the loads are done, even that of an `st.release`; barriers and branches wait.)
+fn waits_for_tensor_loads(inst: &Inst) -> bool {
     inst.form().op == Op::NOP
 }
 
@@ -46,7 +55,7 @@ fn only_computes(inst: &Inst) -> bool {
     use Class::*;
     let class = inst.form().class;
     matches!(class, Alu | Fma | Wide | Half | Hmma2 | Double | Fp64 | Xu | Uniform)
-        || asks_for_tensor_loads(inst)
+        || waits_for_tensor_loads(inst)
 }
 
 /// Does it end a group? Copies from global memory count as a result, bulk copies as sources.
@@ -54,57 +63,57 @@ fn ends_group(inst: &Inst) -> bool {
     matches!(inst.form().op, Op::LDGDEPBAR | Op::UTMACMDFLUSH)
 }
 
-/// An instruction on its way to its control code.
+/// An instruction that gets a control code.
 pub struct Step {
     pub inst: Inst,
-    /// The step that a branch leads to.
+    /// The step that a branch goes to.
     pub target: Option<usize>,
-    /// Control can come here from elsewhere than the step before.
-    pub leads: bool,
+    /// The leader of a block: control can reach it from elsewhere than the step before.
+    pub is_leader: bool,
 }
 
-/// A step with its control code, and how many cycles of idling must stand before it.
+/// The control code of a step, and the stalls of the NOPs that go before it.
 pub struct Timed {
     pub control: Control,
-    pub idle: SmallVec<[u8; 2]>,
+    pub nops: SmallVec<[u8; 2]>,
 }
 
 /// The recipe of `ptxas -O0`: stall 15, wait for scoreboards 0 and 1; a variable-latency result counts on 0,
-/// sources that are read late on 1. Results that take longer than a stall are waited for by idling.
+/// sources that are read late on 1. NOPs wait for results that take longer than a stall.
 pub fn serial(steps: &[Step], model: &Model) -> Vec<Timed> {
-    let mut idle = 0;
+    let mut nops = 0;
     let mut all = Vec::with_capacity(steps.len());
     for step in steps {
         let needs = step.inst.form().class.scoreboards();
         let awaited_read = matches!(is_awaited(&step.inst), Some(Signal::Read));
         let awaited_write = matches!(is_awaited(&step.inst), Some(Signal::Write));
         let control = Control {
-            stall: LONGEST as u8,
+            stall: LONGEST_STALL as u8,
             yields: true,
             write: (is_counted(&step.inst, model) || awaited_write).then_some(0),
             // Where no register is read, nvdisasm takes no scoreboard for it (CCTL.IVALL, FENCE, LDCU).
             read: match step.inst.form().op {
                 Op::UTMACMDFLUSH => Some(GROUPS),
-                _ if is_leaving(&step.inst) => Some(LEAVING),
+                _ if is_async_store(&step.inst) => Some(ASYNC_STORES),
                 _ => (needs.read && reads_registers(&step.inst) || awaited_read).then_some(1),
             },
             // The machine has no form of `WARPGROUP.DEPBAR` that waits for scoreboards.
             wait: if step.inst.form().op == Op::WARPGROUP && !is_arrival(&step.inst) { 0 } else { 0b11 },
             reuse: 0,
         };
-        all.push(Timed { control, idle: fillers(idle) });
+        all.push(Timed { control, nops: nop_stalls(nops) });
         let results = model.touches(&step.inst).filter(|t| t.role == Role::Def);
         let settled = results.map(|t| model.settled(t.port)).max().unwrap_or(0);
-        idle = settled.saturating_sub(LONGEST);
+        nops = settled.saturating_sub(LONGEST_STALL);
     }
     all
 }
 
-/// Stalls of idle instructions that take so many cycles together.
-fn fillers(mut cycles: u16) -> SmallVec<[u8; 2]> {
+/// Stalls of NOPs that take so many cycles together.
+fn nop_stalls(mut cycles: u16) -> SmallVec<[u8; 2]> {
     let mut all = SmallVec::new();
     while cycles > 0 {
-        let stall = cycles.min(LONGEST);
+        let stall = cycles.min(LONGEST_STALL);
         all.push(stall as u8);
         cycles -= stall;
     }
@@ -119,43 +128,50 @@ fn reads_registers(inst: &Inst) -> bool {
     inst.registers().any(|access| access.role == Role::Use && matches!(access.file, Kind::R | Kind::U))
 }
 
-/// What stands behind the program: the self-branch and the padding never run to completion.
+/// Of the branch to itself at the end and of the padding, which never complete.
 pub fn padding() -> Control {
     Control { stall: 0, yields: true, write: None, read: None, wait: 0, reuse: 0 }
 }
 
 pub fn exact(steps: &[Step], model: &Model) -> Vec<Timed> {
     let mut all: Vec<Timed> = Vec::with_capacity(steps.len());
-    let results = if steps.iter().any(|s| ends_group(&s.inst)) { GROUPS + 1..RESULTS.end } else { RESULTS };
-    let mut stretch = Stretch::new(model, results);
-    let mut stretches = Vec::new();
+    let results = if steps.iter().any(|s| ends_group(&s.inst)) {
+        GROUPS + 1..RESULT_SCOREBOARDS.end
+    } else {
+        RESULT_SCOREBOARDS
+    };
+    let mut segment = Segment::new(model, results);
+    let mut segments = Vec::new();
     let drains = drains(steps);
     let mut at = 0;
     while at < steps.len() {
         let mut end = at + 1;
-        while end < steps.len() && !steps[end].leads && !ends_stretch(&steps[end - 1].inst) {
+        while end < steps.len() && !steps[end].is_leader && !ends_segment(&steps[end - 1].inst) {
             end += 1;
         }
-        stretch.begin(at, drains[end - 1]);
-        stretch.run(&steps[at..end], &mut all);
-        stretches.push(dataflow::Stretch { steps: at..end, leaves: stretch.leaves(&steps[at..end], &all) });
+        segment.begin(at, drains[end - 1]);
+        segment.run(&steps[at..end], &mut all);
+        segments.push(dataflow::Segment {
+            steps: at..end,
+            pending_out: segment.pending_out(&steps[at..end], &all),
+        });
         at = end;
     }
-    dataflow::settle(steps, stretches, &drains, model, &mut all);
+    dataflow::solve(steps, segments, &drains, model, &mut all);
     all
 }
 
-/// Does control not simply go on behind it?
-fn ends_stretch(inst: &Inst) -> bool {
+/// May control go elsewhere after it?
+fn ends_segment(inst: &Inst) -> bool {
     matches!(inst.form().op, Op::BRA | Op::EXIT | Op::RET | Op::CALL | Op::BSYNC | Op::BRX | Op::JMP)
         || changes_threads(inst)
 }
 
-/// The steps behind which control goes somewhere that is not known here: nothing may be under way then. That is so for
-/// meeting points, too, if anything stands before one where its region ends (a barrier that comes back, a store): as far
-/// as the code tells, threads could come there from the end of any other region that has the same barrier.
+/// The steps after which control goes somewhere that is not known here: nothing may be pending then. That is so for
+/// reconvergence points, too, if any instruction is before one at the end of its region (a barrier that is restored, a
+/// store): as far as the code tells, threads could come there from the end of any other region with the same barrier.
 fn drains(steps: &[Step]) -> Vec<bool> {
-    let late = steps.iter().any(|s| !s.leads && s.inst.form().op == Op::BSYNC);
+    let late = steps.iter().any(|s| !s.is_leader && s.inst.form().op == Op::BSYNC);
     let drains = |s: &Step| match s.inst.form().op {
         Op::CALL | Op::RET | Op::BRX | Op::JMP => true,
         Op::BSYNC => late,
@@ -169,38 +185,38 @@ fn falls_through(inst: &Inst) -> bool {
     !(always && matches!(inst.form().op, Op::BRA | Op::EXIT | Op::RET | Op::BRX | Op::JMP))
 }
 
-/// Do threads come or go that run the same code at another place, and know nothing of the scoreboards here?
+/// Do threads come or go that run the same code at another program point, with other scoreboards pending?
 fn changes_threads(inst: &Inst) -> bool {
     inst.op() == Op::ENDCOLLECTIVE || inst.has(sass::M::COLLECTIVE)
 }
 
-/// Must everything have come that a scoreboard tells of?
+/// Does it wait for all scoreboards?
 fn waits_for_all(inst: &Inst) -> bool {
     orders_memory(inst) || changes_threads(inst) || releases_registers(inst)
 }
 
-/// Does it wait for groups of copies? Who has still to read its registers, a copy say, is no matter then: in ptxas's code
-/// of Triton's kernels copies are under way that will be waited for behind it.
+/// Does it wait for groups of copies? Sources that are still to be read, of a copy say, don't matter then: in ptxas's code
+/// of Triton's kernels copies are pending that a later instruction waits for.
 fn waits_for_groups(inst: &Inst) -> bool {
     inst.form().op == Op::DEPBAR && inst.has(M::LE) && inst.name(0) == M::SB0
 }
 
-/// Cycles that must pass behind an instruction, whatever follows: seen behind every one of them in ptxas's code.
-fn pause(inst: &Inst) -> u16 {
+/// Cycles that must pass after an instruction, whatever follows: seen after every one of them in ptxas's code.
+fn min_stall(inst: &Inst) -> u16 {
     match inst.form().op {
         Op::BRA | Op::EXIT | Op::BSYNC | Op::WARPSYNC | Op::CALL => 5,
         Op::RET | Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => 6,
         Op::CCTL | Op::DEPBAR => 4,
-        // Sooner behind the last product of a group, the wait for the group finds nothing (an H200 shows it).
-        _ if is_product(inst) => 3,
+        // Sooner after the last wgmma of a group, the wait for the group finds nothing (an H200 shows it).
+        _ if is_wgmma(inst) => 3,
         Op::WARPGROUP if !is_arrival(inst) => 2,
-        // Who runs is another matter from then on.
+        // It changes which threads are active.
         Op::BMOV if inst.name(0) == M::MACTIVE => 2,
         _ => 1,
     }
 }
 
-/// Cycles from an arrival to the first product, and to an arrival from what writes the registers of products: the least
+/// Cycles from an arrival to the first wgmma, and to an arrival from what writes the registers of wgmma: the least
 /// that ptxas's code has, in all 92 places of Triton's attention kernels.
 pub const ARRIVAL: u16 = 6;
 
@@ -209,27 +225,27 @@ fn is_arrival(inst: &Inst) -> bool {
     inst.form().op == Op::WARPGROUP && inst.has(M::ARRIVE)
 }
 
-/// Does a scoreboard tell when its results are there? That of some matrix products depends on the machine.
+/// Does a scoreboard tell when its results are there? For some MMA that depends on the machine.
 fn is_counted(inst: &Inst, model: &Model) -> bool {
     let class = inst.form().class;
     class.scoreboards().write || class == Class::Tensor && model.unit(inst).writes_late()
 }
 
-/// A product that a warpgroup computes by itself.
-fn is_product(inst: &Inst) -> bool {
+/// An asynchronous MMA of a warpgroup.
+fn is_wgmma(inst: &Inst) -> bool {
     inst.form().class == Class::Gmma
 }
 
-/// Cycles from a product to the next one, by the columns of its result, 128 of `64x128x16`: ptxas keeps products of more
-/// than 64 an eighth of them, less four, of cycles apart, up to the longest stall (seen for every number of columns).
-pub fn to_next_product(modifiers: impl Iterator<Item = M>) -> u16 {
+/// Cycles from a wgmma to the next one, by the columns of its result, 128 of `64x128x16`: ptxas keeps those of more than
+/// 64 an eighth of them, less four, of cycles apart, up to the longest stall (seen for every number of columns).
+pub fn wgmma_interval(modifiers: impl Iterator<Item = M>) -> u16 {
     let columns = |m: M| m.name().strip_prefix("64x")?.split('x').next()?.parse::<u16>().ok();
     let eighth = modifiers.filter_map(columns).next().unwrap_or(0) / 8;
-    eighth.saturating_sub(4).min(LONGEST)
+    eighth.saturating_sub(4).min(LONGEST_STALL)
 }
 
-/// Does it order what memory was asked for before? Then the answers must have come: ptxas waits for the load of an
-/// acquire before it drops the cache's lines.
+/// Does it order earlier memory accesses? Then they must be done: ptxas waits for the load of an acquire before it
+/// invalidates the cache.
 fn orders_memory(inst: &Inst) -> bool {
     matches!(
         inst.form().op,
@@ -237,14 +253,14 @@ fn orders_memory(inst: &Inst) -> bool {
     )
 }
 
-/// Does it give registers away? Nothing may still be on its way to one of them.
+/// Does it release registers? No result may be pending for one of them.
 fn releases_registers(inst: &Inst) -> bool {
     inst.form().op == Op::USETMAXREG && inst.has(M::DEALLOC)
 }
 
-/// Does a scoreboard tell when it has been done, though nobody wants its result? ptxas's code has that for all 83 such
-/// atomics of the corpus, and for none in shared memory. `DEPBAR` waits for them before the map of a tensor is read that
-/// they write: without, the map that is read may be the one from before.
+/// Does a scoreboard tell when it is done, though its result has no use? ptxas's code has that for all 83 such atomics of
+/// the corpus, and for none in shared memory. `DEPBAR` waits for them before the tensor map is read that they write:
+/// without, the old map may be read.
 fn signals_without_result(inst: &Inst) -> bool {
     matches!(inst.form().op, Op::ATOM | Op::ATOMG)
 }
@@ -260,9 +276,9 @@ fn is_awaited(inst: &Inst) -> Option<Signal> {
     }
 }
 
-/// Textures and surfaces read groups of up to four registers and write pairs; the rows name the first of each. Which
-/// are looked at depends on dimension and modifiers: all that may be are meant.
-fn whole_group(touch: Touch, inst: &Inst, unit: Unit) -> Touch {
+/// Textures and surfaces read tuples of up to four registers and write pairs; the rows name the first of each. How many
+/// are accessed depends on dimension and modifiers: this is the widest.
+fn widened(touch: Touch, inst: &Inst, unit: Unit) -> Touch {
     let most = match (touch.file, touch.role) {
         // The address of a tensor map is a pair.
         (Kind::U, Role::Use) if inst.form().op == Op::UTMACCTL => 2,
@@ -278,28 +294,28 @@ fn whole_group(touch: Touch, inst: &Inst, unit: Unit) -> Touch {
 /// The registers of an instruction.
 fn touches(inst: &Inst, model: &Model) -> SmallVec<[Touch; 8]> {
     let unit = model.unit(inst);
-    model.touches(inst).map(|t| whole_group(t, inst, unit)).collect()
+    model.touches(inst).map(|t| widened(t, inst, unit)).collect()
 }
 
-/// The registers of the products that an arrival stands for: they are read as it finds them.
-fn announced(behind: &[Step], model: &Model) -> Vec<Touch> {
-    let products = behind.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| is_product(&s.inst));
-    products.flat_map(|s| model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
+/// The registers of the wgmma that follow an arrival: they are read as it finds them.
+fn wgmma_registers(after: &[Step], model: &Model) -> Vec<Touch> {
+    let wgmma = after.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| is_wgmma(&s.inst));
+    wgmma.flat_map(|s| model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
 }
 
-/// The steps of a stretch that first touch what an instruction writes, and first overwrite what it reads.
+/// The steps of a segment that first access what an instruction writes, and first overwrite what it reads.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct NextAccess {
     results: usize,
     sources: usize,
 }
 
-/// Not in this stretch.
+/// Not in this segment.
 const NEVER: usize = usize::MAX;
 
-fn wanted(touches: &[SmallVec<[Touch; 8]>]) -> Vec<Wanted> {
+fn next_access(touches: &[SmallVec<[Touch; 8]>]) -> Vec<NextAccess> {
     let (mut touched, mut written) = ([NEVER; sass::model::REGISTERS], [NEVER; sass::model::REGISTERS]);
-    let mut all = vec![Wanted { results: NEVER, sources: NEVER }; touches.len()];
+    let mut all = vec![NextAccess { results: NEVER, sources: NEVER }; touches.len()];
     for (i, touches) in touches.iter().enumerate().rev() {
         for touch in touches {
             for register in touch.registers() {
@@ -325,56 +341,55 @@ struct Issued {
     time: u32,
     write: Option<u8>,
     read: Option<u8>,
-    /// Someone has waited for it.
+    /// An instruction has waited for its results, for its sources.
     written: bool,
     taken: bool,
 }
 
-/// Who wrote a register last, and who has read it since. Of guarded writes nobody knows whether they happened: earlier
-/// ones still count.
+/// The last writers of a register, and its readers since. Guarded writes may not happen: earlier ones still count.
 struct Touched {
     register: usize,
     writers: SmallVec<[(usize, Port); 1]>,
     readers: SmallVec<[(usize, Port); 2]>,
 }
 
-/// Straight code.
-struct Stretch<'a> {
+/// A straight-line segment.
+struct Segment<'a> {
     model: &'a Model,
     /// The scoreboards of results.
     results: std::ops::Range<u8>,
     /// The first step's index.
     first: usize,
-    /// Nothing may be under way at its end.
+    /// Nothing may be pending at its end.
     drains: bool,
     issued: Vec<Issued>,
-    /// The registers that were touched, and for each register its place among them, counted from one.
+    /// The registers that were accessed, and for each register its index among them, plus one.
     touched: Vec<Touched>,
-    places: Vec<u16>,
-    /// Where something has to wait for the results of each, and for its sources, at the latest.
-    wanted: Vec<Wanted>,
+    slots: Vec<u16>,
+    /// The steps that have to wait for the results of each, and for its sources, at the latest.
+    next_access: Vec<NextAccess>,
     /// The instructions that count on each scoreboard.
     counting: [Vec<usize>; sass::SCOREBOARDS as usize],
     last_of_unit: [Option<u32>; Unit::COUNT],
-    /// The scoreboards of tensor loads that were asked for, and that nobody has waited for since.
+    /// The scoreboards of tensor loads that a `tcgen05.wait::ld` named, and no instruction has waited for since.
     asked: u8,
-    /// When an arrival was issued whose products are still to come.
+    /// When an arrival was issued whose wgmma are still to come.
     arrived: Option<u32>,
     /// When everything of a fixed latency is done.
     settled: u32,
 }
 
-impl<'a> Stretch<'a> {
-    fn new(model: &'a Model, results: std::ops::Range<u8>) -> Stretch<'a> {
-        Stretch {
+impl<'a> Segment<'a> {
+    fn new(model: &'a Model, results: std::ops::Range<u8>) -> Segment<'a> {
+        Segment {
             model,
             results,
             first: 0,
             drains: false,
             issued: Vec::new(),
             touched: Vec::new(),
-            places: vec![0; sass::model::REGISTERS],
-            wanted: Vec::new(),
+            slots: vec![0; sass::model::REGISTERS],
+            next_access: Vec::new(),
             counting: Default::default(),
             last_of_unit: [None; Unit::COUNT],
             asked: 0,
@@ -385,7 +400,7 @@ impl<'a> Stretch<'a> {
 
     fn begin(&mut self, first: usize, drains: bool) {
         for touched in self.touched.drain(..) {
-            self.places[touched.register] = 0;
+            self.slots[touched.register] = 0;
         }
         (self.first, self.drains) = (first, drains);
         self.issued.clear();
@@ -397,38 +412,38 @@ impl<'a> Stretch<'a> {
     }
 
     fn touched(&self, register: usize) -> Option<&Touched> {
-        let place = usize::from(self.places[register]).checked_sub(1)?;
-        self.touched.get(place)
+        let slot = usize::from(self.slots[register]).checked_sub(1)?;
+        self.touched.get(slot)
     }
 
     fn touch(&mut self, register: usize) -> &mut Touched {
-        if self.places[register] == 0 {
+        if self.slots[register] == 0 {
             let (writers, readers) = (SmallVec::new(), SmallVec::new());
             self.touched.push(Touched { register, writers, readers });
-            self.places[register] = self.touched.len() as u16;
+            self.slots[register] = self.touched.len() as u16;
         }
-        &mut self.touched[usize::from(self.places[register]) - 1]
+        &mut self.touched[usize::from(self.slots[register]) - 1]
     }
 
     fn run(&mut self, steps: &[Step], all: &mut Vec<Timed>) {
         let all_touches: Vec<_> = steps.iter().map(|step| touches(&step.inst, self.model)).collect();
-        self.wanted = wanted(&all_touches);
+        self.next_access = next_access(&all_touches);
         for (i, (step, touches)) in steps.iter().zip(&all_touches).enumerate() {
             let unit = self.model.unit(&step.inst);
             let (mut time, mut wait) = match is_arrival(&step.inst) {
-                true => self.earliest(i, &announced(&steps[i + 1..], self.model), ARRIVAL),
+                true => self.earliest(i, &wgmma_registers(&steps[i + 1..], self.model), ARRIVAL),
                 false => self.earliest(i, touches, 0),
             };
-            if let Some(arrived) = self.arrived.take_if(|_| is_product(&step.inst)) {
+            if let Some(arrived) = self.arrived.take_if(|_| is_wgmma(&step.inst)) {
                 time = time.max(arrived + u32::from(ARRIVAL));
             }
             if waits_for_groups(&step.inst) {
-                wait |= self.in_use() & self.telling_results();
+                wait |= self.in_use() & self.result_scoreboards();
             } else if waits_for_all(&step.inst) {
                 wait |= self.in_use();
             }
             let last = i + 1 == steps.len();
-            if asks_for_tensor_loads(&step.inst) {
+            if waits_for_tensor_loads(&step.inst) {
                 self.asked = self.of_tensor_loads(steps);
             }
             if last || !only_computes(&step.inst) {
@@ -438,28 +453,28 @@ impl<'a> Stretch<'a> {
                 wait |= bit(self.issued[before].write) | bit(self.issued[before].read);
             }
             if let Some(last) = self.last_of_unit[unit as usize] {
-                let product = || steps[..i].iter().rev().map(|s| &s.inst).find(|inst| is_product(inst));
-                let product = if unit == Unit::Gmma { product() } else { None };
-                let busy = product.map_or(0, |p| to_next_product(p.modifiers()));
+                let last_wgmma = || steps[..i].iter().rev().map(|s| &s.inst).find(|inst| is_wgmma(inst));
+                let wgmma = if unit == Unit::Gmma { last_wgmma() } else { None };
+                let busy = wgmma.map_or(0, |inst| wgmma_interval(inst.modifiers()));
                 let interval = self.model.interval(unit).max(busy);
                 time = time.max(last + u32::from(interval));
             }
             let before =
-                i.checked_sub(1).map_or(0, |b| self.issued[b].time + u32::from(pause(&steps[b].inst)));
+                i.checked_sub(1).map_or(0, |b| self.issued[b].time + u32::from(min_stall(&steps[b].inst)));
             time = time.max(before);
             if last && self.drains {
-                // Whoever comes next knows nothing of this function.
+                // The code that runs next knows nothing of this function's scoreboards.
                 wait = self.in_use();
             }
             if wait != 0 {
                 let newest = (0..sass::SCOREBOARDS).filter(|s| wait >> s & 1 != 0);
                 let newest = newest.filter_map(|s| self.counting[usize::from(s)].last()).max();
                 time = time.max(newest.map_or(0, |n| self.issued[*n].time + u32::from(VISIBLE)));
-                self.waited(wait);
+                self.wait_on(wait);
             }
-            // Whatever comes next begins a stall later at most: what is in flight must be done by then.
+            // The code that runs next begins a stall later at most: pending results must be there by then.
             if last && self.drains {
-                time = time.max(self.settled.saturating_sub(u32::from(LONGEST)));
+                time = time.max(self.settled.saturating_sub(u32::from(LONGEST_STALL)));
             }
             self.issue(i, time, &step.inst, touches, unit);
             if is_arrival(&step.inst) {
@@ -470,17 +485,17 @@ impl<'a> Stretch<'a> {
         self.finish(steps, all);
     }
 
-    /// When an instruction may issue at the earliest, and which scoreboards it has to wait for. It touches these registers
-    /// so many cycles later.
+    /// When an instruction may issue at the earliest, and which scoreboards it has to wait for. It accesses these
+    /// registers so many cycles later.
     fn earliest(&self, i: usize, touches: &[Touch], later: u16) -> (u32, u8) {
         let (mut time, mut wait) = (0, 0);
-        let mut obey = |first: usize, need: sass::model::Need| {
+        let mut respect = |first: usize, need: sass::model::Need| {
             let of: &Issued = &self.issued[first];
             let cycles = need.cycles.min(later).max(need.cycles.saturating_sub(later));
             time = time.max(of.time + u32::from(cycles));
             match need.signal {
                 Some(Signal::Write) if !of.written => wait |= bit(of.write),
-                // Whose results are waited for has read its sources.
+                // An instruction whose results are waited for has read its sources.
                 Some(Signal::Read) if !of.taken && !of.written && wait & bit(of.write) == 0 => {
                     wait |= bit(of.read.or(of.write));
                 }
@@ -492,8 +507,8 @@ impl<'a> Stretch<'a> {
                 let writers = self.touched(register).map_or(&[][..], |t| &t.writers);
                 for (writer, port) in writers.iter().filter(|(w, _)| *w < i) {
                     match touch.role {
-                        Role::Use => obey(*writer, self.model.raw(*port, touch.port)),
-                        Role::Def => obey(*writer, self.model.waw(*port, touch.port)),
+                        Role::Use => respect(*writer, self.model.raw(*port, touch.port)),
+                        Role::Def => respect(*writer, self.model.waw(*port, touch.port)),
                     }
                 }
             }
@@ -501,7 +516,7 @@ impl<'a> Stretch<'a> {
         for touch in touches.iter().filter(|t| t.role == Role::Def) {
             for register in touch.registers() {
                 for (reader, port) in self.touched(register).map_or(&[][..], |t| &t.readers) {
-                    obey(*reader, self.model.war(*port, touch.port));
+                    respect(*reader, self.model.war(*port, touch.port));
                 }
             }
         }
@@ -514,13 +529,13 @@ impl<'a> Stretch<'a> {
         let late_source = touches.iter().any(|t| t.role == Role::Use && t.port.is_late_source());
         let signals = late_result && is_counted(inst, self.model) || signals_without_result(inst);
         let write = signals.then(|| self.scoreboard(self.results.clone()));
-        let read = (needs.read && late_source && reads_registers(inst)).then(|| match is_leaving(inst) {
-            true => LEAVING,
-            false => self.scoreboard(SOURCES),
+        let read = (needs.read && late_source && reads_registers(inst)).then(|| match is_async_store(inst) {
+            true => ASYNC_STORES,
+            false => self.scoreboard(SOURCE_SCOREBOARDS),
         });
         let (write, read) = match is_awaited(inst) {
             Some(Signal::Write) => (write.or_else(|| Some(self.scoreboard(self.results.clone()))), read),
-            Some(Signal::Read) => (write, read.or_else(|| Some(self.scoreboard(SOURCES)))),
+            Some(Signal::Read) => (write, read.or_else(|| Some(self.scoreboard(SOURCE_SCOREBOARDS)))),
             None => (write, read),
         };
         self.issued.push(Issued { time, write, read, written: false, taken: false });
@@ -550,14 +565,14 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// One that nothing counts on, or else the one that will be waited for last: who waits for a scoreboard waits for all
-    /// that count on it, and this one has just begun.
+    /// A free scoreboard, or else the one with the furthest next wait (as Belady evicts): a wait for a scoreboard waits
+    /// for all that count on it, and this one has just begun.
     fn scoreboard(&self, among: std::ops::Range<u8>) -> u8 {
-        let waited = |s: u8, i: usize| match self.issued[i].write == Some(s) {
-            true => self.wanted[i].results,
-            false => self.wanted[i].sources,
+        let wait_on = |s: u8, i: usize| match self.issued[i].write == Some(s) {
+            true => self.next_access[i].results,
+            false => self.next_access[i].sources,
         };
-        let next = |s: u8| self.counting[usize::from(s)].iter().map(|i| waited(s, *i)).min();
+        let next = |s: u8| self.counting[usize::from(s)].iter().map(|i| wait_on(s, *i)).min();
         let first = among.start;
         among.rev().max_by_key(|s| (next(*s).unwrap_or(NEVER), next(*s).is_none())).unwrap_or(first)
     }
@@ -575,12 +590,12 @@ impl<'a> Stretch<'a> {
     }
 
     /// The scoreboards that tell when results are there.
-    fn telling_results(&self) -> u8 {
+    fn result_scoreboards(&self) -> u8 {
         let counting = self.counting.iter().flatten();
         counting.fold(0, |mask, i| mask | bit(self.issued[*i].write))
     }
 
-    fn waited(&mut self, mask: u8) {
+    fn wait_on(&mut self, mask: u8) {
         self.asked &= !mask;
         for scoreboard in (0..sass::SCOREBOARDS).filter(|s| mask >> s & 1 != 0) {
             for i in self.counting[usize::from(scoreboard)].drain(..) {
@@ -591,48 +606,48 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// Gives the step its code, and the one before its stall.
+    /// Gives the step its control code, and the one before it its stall.
     fn emit(&mut self, i: usize, op: Op, (time, wait): (u32, u8), all: &mut Vec<Timed>) {
-        let mut idle = SmallVec::new();
+        let mut nops = SmallVec::new();
         if let Some(before) = i.checked_sub(1) {
-            idle = self.stall(before, time - self.issued[before].time, all);
+            nops = self.stall(before, time - self.issued[before].time, all);
         }
         let Issued { mut write, mut read, .. } = self.issued[i];
         match op {
-            // Nobody waits for these but `DEPBAR`.
+            // Only `DEPBAR` waits for these.
             Op::LDGDEPBAR => write = Some(GROUPS),
             Op::UTMACMDFLUSH => read = Some(GROUPS),
             _ => {}
         }
         let control = Control { stall: 1, yields: false, write, read, wait, reuse: 0 };
-        all.push(Timed { control, idle });
+        all.push(Timed { control, nops });
     }
 
-    /// Lets a step stall for so many cycles, and returns what doesn't fit as idling.
+    /// Lets a step stall for so many cycles; the stalls of NOPs for what doesn't fit.
     fn stall(&self, i: usize, cycles: u32, all: &mut [Timed]) -> SmallVec<[u8; 2]> {
         let control = &mut all[self.first + i].control;
-        control.stall = cycles.clamp(1, u32::from(LONGEST)) as u8;
+        control.stall = cycles.clamp(1, u32::from(LONGEST_STALL)) as u8;
         control.yields = yields(control);
-        fillers(cycles.saturating_sub(u32::from(LONGEST)) as u16)
+        nop_stalls(cycles.saturating_sub(u32::from(LONGEST_STALL)) as u16)
     }
 
-    /// The last stall: where control goes somewhere unknown, it covers what is still in flight.
+    /// The last stall: where control goes somewhere unknown, it covers what is still pending.
     fn finish(&mut self, steps: &[Step], all: &mut [Timed]) {
         let last = steps.len() - 1;
         let issued = self.issued[last].time;
         let arrived = self.arrived.map_or(0, |time| (time + u32::from(ARRIVAL)).saturating_sub(issued));
-        let least = u32::from(pause(&steps[last].inst)).max(arrived);
-        let wanted = match self.drains {
+        let least = u32::from(min_stall(&steps[last].inst)).max(arrived);
+        let cycles = match self.drains {
             true => self.settled.saturating_sub(issued).max(least),
             false => least,
         };
-        let rest = self.stall(last, wanted, all);
-        // Idling before the last one is as good: it has no results.
-        all[self.first + last].idle.extend(rest);
+        let rest = self.stall(last, cycles, all);
+        // NOPs before the last one are as good: it has no results.
+        all[self.first + last].nops.extend(rest);
     }
 
-    /// What is still under way at the end.
-    fn leaves(&self, steps: &[Step], all: &[Timed]) -> dataflow::Pending {
+    /// What is still pending at the end.
+    fn pending_out(&self, steps: &[Step], all: &[Timed]) -> dataflow::Pending {
         let last = steps.len() - 1;
         if self.drains {
             return dataflow::Pending::default();
@@ -659,7 +674,7 @@ impl<'a> Stretch<'a> {
             let port = Port { unit: self.model.unit(&steps[i].inst), part: sass::model::Part::R };
             dataflow::Event::awaited(register, by, port, age(&self.issued[i]))
         };
-        // What an instruction is waited for by whatever comes next.
+        // The next instruction waits for it, whatever it is.
         let last = is_awaited(&steps[last].inst).map(|_| {
             let of = &self.issued[last];
             awaited(dataflow::ANY, last, bit(of.write) | bit(of.read))
@@ -671,9 +686,9 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Results that are waited for in vain let other warps go first.
+/// A long stall lets other warps go first.
 fn yields(control: &Control) -> bool {
-    control.stall > LONGEST_STAY || control.stall > 2 && control.write.is_none()
+    control.stall > LONGEST_WITHOUT_YIELD || control.stall > 2 && control.write.is_none()
 }
 
 fn bit(scoreboard: Option<u8>) -> u8 {

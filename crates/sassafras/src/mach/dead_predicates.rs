@@ -1,47 +1,55 @@
-//! Predicates that nobody reads are not written: whoever has the register next need not wait for them.
+//! Dead predicate results are discarded: the next value in their register need not wait for them.
 //!
-//! A shuffle always tells whether the other thread was there, and hardly anyone asks. Its answer comes late. So it is
-//! with the carry of sums of 64 bits, of which only the lower half was wanted.
+//! ```text
+//! SHFL.DOWN P0, R4, R2, 0x1, 0x1f   =>   SHFL.DOWN PT, R4, R2, 0x1, 0x1f
+//! IADD3 R4, P0, R2, R6, RZ          =>   IADD3 R4, R2, R6, RZ
+//! ```
+//!
+//! A shuffle always tells whether the source lane was active, hardly any code asks, and the predicate comes late. So it
+//! is with the carry of sums of 64 bits of which only the lower half has a use. Afterwards no predicate result without a
+//! use is written where the machine has a form without it. One walk over the function.
 
+use crate::context::Fuel;
 use crate::context::target::Machine;
-use crate::mach::inst::{Code, Line, Origin};
+use crate::mach::inst::{MachFunction, MachInst, Origin};
 use ori::liveness::ValueSet;
 use ori::{File, Function, Value};
 use sass::Op;
 
-pub fn run(function: &Function, code: &mut Code, machine: &Machine) {
-    let read = read(function);
-    for line in code.blocks.iter_mut().flatten() {
-        let Origin::Inst(inst) = line.origin else { continue };
-        let results = &function.insts[inst].results;
-        let unread = |v: &Value| matches!(function.values[*v].file, File::P | File::UP) && !read.contains(*v);
-        for (at, _) in results.iter().enumerate().rev().filter(|(_, v)| unread(v)) {
-            discard(line, at, machine);
+pub fn run(function: &Function, code: &mut MachFunction, machine: &Machine, fuel: &mut Fuel) {
+    let used = used(function);
+    for inst in code.blocks.iter_mut().flatten() {
+        let Origin::Inst(origin) = inst.origin else { continue };
+        let results = &function.insts[origin].results;
+        let is_dead =
+            |v: &Value| matches!(function.values[*v].file, File::P | File::UP) && !used.contains(*v);
+        for (at, _) in results.iter().enumerate().rev().filter(|(_, v)| is_dead(v)) {
+            discard(inst, at, machine, fuel);
         }
     }
 }
 
-/// Takes a result from an instruction, if it can do without.
-fn discard(line: &mut Line, at: usize, machine: &Machine) {
-    let mut operands = line.operands.clone();
-    match line.op {
-        // Their carry is an operand that may be missing.
+/// Removes a result from an instruction, if a form has none.
+fn discard(inst: &mut MachInst, at: usize, machine: &Machine, fuel: &mut Fuel) {
+    let mut operands = inst.operands.clone();
+    match inst.op {
+        // Their carry is optional.
         Op::IADD3 | Op::UIADD3 | Op::LEA | Op::ULEA => drop(operands.remove(at)),
         _ => operands[at] = sass::operands::pt(),
     }
-    if sass::legal(machine.isa, line.op, &line.modifiers, &operands) {
-        line.operands = operands;
+    if sass::legal(machine.isa, inst.op, &inst.modifiers, &operands) && fuel.burn() {
+        inst.operands = operands;
     }
 }
 
-/// The values that anything uses.
-fn read(function: &Function) -> ValueSet {
-    let mut read = ValueSet::new(function.values.len());
+/// The values with a use.
+fn used(function: &Function) -> ValueSet {
+    let mut used = ValueSet::new(function.values.len());
     for block in function.blocks.keys() {
         let data = &function.blocks[block];
         let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
         let all: Vec<Value> = inner.chain(data.end.uses()).collect();
-        all.into_iter().for_each(|v| read.insert(v));
+        all.into_iter().for_each(|v| used.insert(v));
     }
-    read
+    used
 }

@@ -1,4 +1,4 @@
-//! Code with registers: what register allocation makes and scheduling and emission take.
+//! Machine code after register allocation: blocks of machine instructions with registers.
 
 use crate::regalloc::Claims;
 use ori::{Block, File, Half};
@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 
 /// A machine instruction whose branch distance and control code are not known yet.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct MachInst {
     pub op: sass::Op,
     pub modifiers: SmallVec<[M; 4]>,
     pub operands: SmallVec<[Operand; 8]>,
     pub guard: Guard,
-    /// The block that the relative operand leads to.
+    /// The block that the relative operand stands for.
     pub target: Option<Block>,
     /// The symbol whose address the immediate operand gets.
     pub address: Option<Address>,
@@ -26,7 +26,7 @@ pub struct Line {
 pub enum Address {
     /// Half of the address of a symbol of the function's list, plus an addend.
     Half { symbol: u32, addend: i64, half: Half },
-    /// Half of the address of the instruction that is so many lines further on.
+    /// Half of the address of the instruction that is so many instructions further on.
     Ahead { lines: usize, half: Half },
     /// The word of constant bank 0 that the linker gives to a symbol.
     Slot { symbol: u32 },
@@ -48,17 +48,17 @@ pub enum Origin {
     /// A store to the stack frame, or a load from it.
     Spill(u32),
     Reload(u32),
-    /// A load of a value, from this word on.
+    /// A load of a value to registers, from this word on.
     Bring(ori::Value, u8),
-    /// A value computed again.
+    /// A rematerialized value.
     Again(ori::Value),
     /// A terminator, or part of the prologue or epilogue.
     Frame,
 }
 
-impl Line {
-    pub fn new(op: sass::Op, modifiers: &[M], operands: &[Operand], origin: Origin) -> Line {
-        Line {
+impl MachInst {
+    pub fn new(op: sass::Op, modifiers: &[M], operands: &[Operand], origin: Origin) -> MachInst {
+        MachInst {
             op,
             modifiers: SmallVec::from_slice(modifiers),
             operands: SmallVec::from_slice(operands),
@@ -73,14 +73,14 @@ impl Line {
 
 /// An allocated function.
 #[derive(Debug, Default)]
-pub struct Code {
+pub struct MachFunction {
     /// The blocks in the order in which they are laid out.
     pub order: Vec<Block>,
-    /// The lines of each block, by its number. Terminators are not among them.
-    pub blocks: Vec<Vec<Line>>,
+    /// The instructions of each block, by its number, without terminators.
+    pub blocks: Vec<Vec<MachInst>>,
     /// The predicate register of each block's branch.
     pub branches: Vec<u8>,
-    /// The highest R that is used, plus one; and which are.
+    /// The highest R that is used, plus one; and for each whether it is.
     pub registers: u32,
     pub used: Vec<bool>,
     /// The highest convergence barrier that is used, plus one.
@@ -92,8 +92,8 @@ pub struct Code {
     pub claims: Claims,
 }
 
-impl Code {
-    /// A register is written.
+impl MachFunction {
+    /// Notes that a register is written.
     pub fn touch(&mut self, file: File, register: u8) {
         match file {
             File::R => {

@@ -1,11 +1,18 @@
-//! The order in which blocks are laid out: that of register allocation, but what leads back to an earlier block stands
-//! right behind the one that goes there, so that a loop takes one branch each time around.
+//! Block layout: reverse post-order, with each latch right after its predecessor, so that an iteration of a loop takes
+//! one branch.
+//!
+//! ```text
+//! header, body, exit, latch   =>   header, body, latch, exit
+//! ```
+//!
+//! Only `order` of the function changes, and the entry stays first. Linear in the blocks and edges.
 
-use crate::mach::inst::Code;
+use crate::context::Fuel;
+use crate::mach::inst::MachFunction;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function, Terminator};
 
-pub fn arrange(function: &Function, code: &mut Code) {
+pub fn run(function: &Function, code: &mut MachFunction, fuel: &mut Fuel) {
     let cfg = Cfg::new(function);
     let mut placed = vec![false; code.blocks.len()];
     let mut order = Vec::with_capacity(code.order.len());
@@ -14,15 +21,16 @@ pub fn arrange(function: &Function, code: &mut Code) {
         while let Some(block) = next {
             placed[block.index()] = true;
             order.push(block);
-            let mut after = cfg.succs[block.index()].iter().copied();
-            next = after.find(|s| !placed[s.index()] && leads_back(function, &cfg, &placed, *s));
+            let mut succs = cfg.succs[block.index()].iter().copied();
+            let latch = succs.find(|s| !placed[s.index()] && is_latch(function, &cfg, &placed, *s));
+            next = latch.filter(|_| fuel.burn());
         }
     }
     code.order = order;
 }
 
-/// Is it only a step on the way to a block that has been placed?
-fn leads_back(function: &Function, cfg: &Cfg, placed: &[bool], block: Block) -> bool {
+/// Does it only jump back to a block that has been placed?
+fn is_latch(function: &Function, cfg: &Cfg, placed: &[bool], block: Block) -> bool {
     let Terminator::Jump(edge) = &function.blocks[block].end else { return false };
     placed[edge.to.index()] && cfg.preds[block.index()].len() == 1
 }

@@ -1,77 +1,83 @@
-//! Moves and sums go to the unit that is free.
+//! Pipe balancing: moves and sums that would wait for the ALU pipe go to the FMA pipe.
 //!
-//! The unit for integers and logic begins something every other cycle, that for multiplications every cycle. What would
-//! wait for the former, and is a multiplication by nothing as well, becomes one; so does ptxas. Afterwards every
-//! instruction computes what it did before.
+//! ```text
+//! LOP3.LUT R4, R2, R3, RZ, 0xc0, !PT        LOP3.LUT R4, R2, R3, RZ, 0xc0, !PT
+//! MOV R5, R6                           =>   IMAD.MOV.U32 R5, RZ, RZ, R6
+//! ```
+//!
+//! The ALU pipe issues every other cycle, the FMA pipe every cycle. An ALU instruction right after another one becomes a
+//! multiplication by zero or one that computes the same, if there is one; so does ptxas. Afterwards every instruction
+//! computes what it did before. One walk over the function.
 
+use crate::context::Fuel;
 use crate::context::target::Machine;
-use crate::mach::inst::{Code, Line};
+use crate::mach::inst::{MachFunction, MachInst};
 use sass::{Class, Kind, M, Op, Operand, operands};
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(code: &mut Code, machine: &Machine) {
-    for lines in &mut code.blocks {
+pub fn run(code: &mut MachFunction, machine: &Machine, fuel: &mut Fuel) {
+    for insts in &mut code.blocks {
         let mut busy = false;
-        for line in lines {
-            if busy && line.address.is_none() {
-                become_twin(line, machine);
+        for inst in insts {
+            if busy && inst.address.is_none() {
+                replace(inst, machine, fuel);
             }
-            busy = is_integer(line.op);
+            busy = is_alu(inst.op);
         }
     }
 }
 
-/// Does it run on the unit for integers and logic?
-fn is_integer(op: Op) -> bool {
+/// Does it run on the ALU pipe?
+fn is_alu(op: Op) -> bool {
     let elsewhere = matches!(op, Op::VIADD | Op::R2UR | Op::VOTE | Op::VOTEU | Op::ELECT | Op::BMOV);
     !elsewhere && sass::Form::of(op).first().is_some_and(|form| form.class == Class::Alu)
 }
 
-/// Another instruction that does the same.
-struct Twin {
+/// An instruction of another pipe with the same result.
+struct Equivalent {
     op: Op,
     modifiers: SmallVec<[M; 4]>,
     operands: SmallVec<[Operand; 8]>,
 }
 
-fn become_twin(line: &mut Line, machine: &Machine) {
-    let twins = twins(line.op, &line.modifiers, &line.operands);
-    let legal = |t: &Twin| sass::legal(machine.isa, t.op, &t.modifiers, &t.operands);
-    if let Some(twin) = twins.into_iter().find(legal) {
-        (line.op, line.modifiers, line.operands) = (twin.op, twin.modifiers, twin.operands);
+fn replace(inst: &mut MachInst, machine: &Machine, fuel: &mut Fuel) {
+    let equivalents = equivalents(inst.op, &inst.modifiers, &inst.operands);
+    let legal = |e: &Equivalent| sass::legal(machine.isa, e.op, &e.modifiers, &e.operands);
+    if let Some(equivalent) = equivalents.into_iter().find(legal).filter(|_| fuel.burn()) {
+        (inst.op, inst.modifiers, inst.operands) = (equivalent.op, equivalent.modifiers, equivalent.operands);
     }
 }
 
-/// What does the same elsewhere, the best first; not every machine has all of it.
-fn twins(op: Op, modifiers: &[M], operands: &[Operand]) -> SmallVec<[Twin; 2]> {
+/// Equivalents on other pipes, the best first; not every machine has all of them.
+fn equivalents(op: Op, modifiers: &[M], operands: &[Operand]) -> SmallVec<[Equivalent; 2]> {
     let zero = operands::rz();
-    let twin = |op: Op, modifiers: &[M], operands: &[Operand]| Twin {
+    let equivalent = |op: Op, modifiers: &[M], operands: &[Operand]| Equivalent {
         op,
         modifiers: modifiers.into(),
         operands: operands.into(),
     };
     match (op, modifiers, operands) {
-        (Op::MOV, [], &[to, from]) if is_register(from) || is_number(from) => {
-            smallvec![twin(Op::IMAD, &[M::U32], &[to, zero, zero, from])]
+        (Op::MOV, [], &[to, from]) if is_plain_register(from) || is_immediate(from) => {
+            smallvec![equivalent(Op::IMAD, &[M::U32], &[to, zero, zero, from])]
         }
-        (Op::IADD3, [], &[to, a, b, c]) if c == zero && is_register(a) => {
+        (Op::IADD3, [], &[to, a, b, c]) if c == zero && is_plain_register(a) => {
             let mut all = SmallVec::new();
-            if is_register(b) || is_number(b) {
-                all.push(twin(Op::VIADD, &[], &[to, a, b]));
+            if is_plain_register(b) || is_immediate(b) {
+                all.push(equivalent(Op::VIADD, &[], &[to, a, b]));
             }
-            if is_register(b) {
-                all.push(twin(Op::IMAD, &[], &[to, a, operands::imm(1), b]));
+            if is_plain_register(b) {
+                all.push(equivalent(Op::IMAD, &[], &[to, a, operands::imm(1), b]));
             }
             all
         }
         (Op::IADD3, [M::X], &[to, a, b, c, carry, none]) if none == operands::pf() => {
             let mut terms = [a, b, c].into_iter().filter(|t| *t != zero);
             match (terms.next(), terms.next(), terms.next()) {
-                (Some(term), None, None) if is_register(term) => {
-                    smallvec![twin(Op::IMAD, &[M::X], &[to, zero, zero, term, carry])]
+                (Some(term), None, None) if is_plain_register(term) => {
+                    smallvec![equivalent(Op::IMAD, &[M::X], &[to, zero, zero, term, carry])]
                 }
-                (Some(a), Some(b), None) if is_register(a) && is_register(b) => {
-                    smallvec![twin(Op::IMAD, &[M::X], &[to, a, operands::imm(1), b, carry])]
+                (Some(a), Some(b), None) if is_plain_register(a) && is_plain_register(b) => {
+                    smallvec![equivalent(Op::IMAD, &[M::X], &[to, a, operands::imm(1), b, carry])]
                 }
                 _ => smallvec![],
             }
@@ -81,11 +87,11 @@ fn twins(op: Op, modifiers: &[M], operands: &[Operand]) -> SmallVec<[Twin; 2]> {
 }
 
 /// A general register with nothing done to it.
-fn is_register(operand: Operand) -> bool {
+fn is_plain_register(operand: Operand) -> bool {
     operand.kind == Kind::R && operand == operands::r(operand.value as u8)
 }
 
-fn is_number(operand: Operand) -> bool {
+fn is_immediate(operand: Operand) -> bool {
     operand == operands::imm(operand.value)
 }
 
@@ -96,7 +102,7 @@ mod tests {
 
     const EDGES: [u32; 8] = [0, 1, 2, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, u32::MAX, 0x1234_5678];
 
-    /// The arguments of an instruction whose registers R10, R11 and P1 hold these.
+    /// The arguments of an instruction, with these values in R10, R11 and P1.
     fn arguments(operands: &[Operand], words: [u32; 2], carry: bool) -> Vec<Arg> {
         let of = |operand: &Operand| match operand.kind {
             Kind::R if *operand == operands::r(10) => Arg::word(words[0]),
@@ -110,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_compute_the_same() {
+    fn equivalents_compute_the_same() {
         let (to, a, b, zero) = (operands::r(9), operands::r(10), operands::r(11), operands::rz());
         let (carry, none) = (operands::p(1), operands::pf());
         let cases: [(Op, &[M], Vec<Operand>); 9] = [
@@ -125,8 +131,8 @@ mod tests {
             (Op::IADD3, &[M::X], vec![to, zero, b, a, carry, none]),
         ];
         for (op, modifiers, operands) in cases {
-            let twins = twins(op, modifiers, &operands);
-            assert!(!twins.is_empty(), "{op:?} {modifiers:?}");
+            let equivalents = equivalents(op, modifiers, &operands);
+            assert!(!equivalents.is_empty(), "{op:?} {modifiers:?}");
             for (x, y, carry) in EDGES.iter().flat_map(|x| EDGES.map(|y| (*x, y, x ^ y & 4 == 0))) {
                 let bits = |op: Op, modifiers: &[M], operands: &[Operand]| {
                     let results = eval::eval(op, modifiers, &arguments(operands, [x, y], carry));
@@ -134,9 +140,9 @@ mod tests {
                 };
                 let wanted = bits(op, modifiers, &operands);
                 assert!(wanted.is_some(), "{op:?} {modifiers:?}");
-                for twin in &twins {
-                    let got = bits(twin.op, &twin.modifiers, &twin.operands);
-                    assert_eq!(got, wanted, "{:?} for {op:?} of {x:x}, {y:x}, {carry}", twin.op);
+                for equivalent in &equivalents {
+                    let got = bits(equivalent.op, &equivalent.modifiers, &equivalent.operands);
+                    assert_eq!(got, wanted, "{:?} for {op:?} of {x:x}, {y:x}, {carry}", equivalent.op);
                 }
             }
         }

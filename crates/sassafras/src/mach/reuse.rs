@@ -1,33 +1,41 @@
-//! Operands that the next reader takes from the operand cache: the `.reuse` flags.
+//! Operand reuse: the `.reuse` flags, by which the next reader takes an operand from the operand cache.
 //!
-//! Afterwards every operand is kept that may be, by the rule in [`sass::model::cache`], within straight code. Looking
-//! from the end, what will be read next through each place is known before the instruction that might keep it.
+//! ```text
+//! FFMA R4, R5, R6, R7        FFMA R4, R5.reuse, R6, R7
+//! IADD3 R8, R5, R9, R10  =>  IADD3 R8, R5, R9, R10
+//! ```
+//!
+//! Afterwards every operand that may be kept is, by the rule in [`sass::model::cache`], within straight-line code. One
+//! backward walk, like next-use analysis: what is read next through each cache slot is known before the instruction that
+//! might keep it.
 
+use crate::context::Fuel;
 use crate::mach::control_codes::{Step, Timed};
 use sass::model::cache::{self, Cached, PLACES};
 use sass::{Kind, Model, Role};
 
-pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model) {
+pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel) {
     let mut ahead = Ahead::default();
-    // Nothing is known of what stands behind the last one.
-    let mut is_parted = true;
+    // Nothing is known of the code after the last one.
+    let mut is_boundary = true;
     for (step, timed) in steps.iter().zip(timed).rev() {
         let inst = &step.inst;
-        if is_parted || cache::empties(inst.op(), timed.control) {
+        if is_boundary || cache::empties(inst.op(), timed.control) {
             ahead = Ahead::default();
         }
         for written in model.touches(inst).filter(|t| t.role == Role::Def && t.file == Kind::R) {
             ahead.forget(written.registers());
         }
-        timed.control.reuse = ahead.wanted(inst, model);
+        let reuse = ahead.reusable(inst, model);
+        timed.control.reuse = if reuse != 0 && fuel.burn() { reuse } else { 0 };
         for read in model.cached(inst) {
-            ahead.next[read.place] = Some(Next { read, changes_beside: false });
+            ahead.next[read.place] = Some(Next { read, neighbour_changes: false });
         }
-        is_parted = step.leads || !timed.idle.is_empty();
+        is_boundary = step.is_leader || !timed.nops.is_empty();
     }
 }
 
-/// What is read next through each place, as long as the registers keep their values until then.
+/// What is read next through each cache slot, as long as the registers keep their values until then.
 struct Ahead {
     next: [Option<Next>; PLACES],
 }
@@ -35,8 +43,8 @@ struct Ahead {
 #[derive(Clone, Copy)]
 struct Next {
     read: Cached,
-    /// The other word of the pair changes before.
-    changes_beside: bool,
+    /// The other word of the pair is written before.
+    neighbour_changes: bool,
 }
 
 impl Default for Ahead {
@@ -49,22 +57,22 @@ impl Ahead {
     fn forget(&mut self, written: std::ops::Range<usize>) {
         let overlaps = |start: usize, end: usize| start < written.end && written.start < end;
         for next in &mut self.next {
-            let Some(Next { read, changes_beside }) = next else { continue };
+            let Some(Next { read, neighbour_changes }) = next else { continue };
             let (start, end) = (read.registers().start, read.registers().end);
-            *changes_beside |= overlaps(start & !1, end.next_multiple_of(2));
+            *neighbour_changes |= overlaps(start & !1, end.next_multiple_of(2));
             if overlaps(start, end) {
                 *next = None;
             }
         }
     }
 
-    /// The lanes of an instruction whose registers are all read next where they are kept. Of a pair, both words must last
+    /// The lanes of an instruction whose registers are all read next from the cache. Of a pair, both words must stay
     /// until each of them is read.
-    fn wanted(&self, inst: &sass::Inst, model: &Model) -> u8 {
+    fn reusable(&self, inst: &sass::Inst, model: &Model) -> u8 {
         let (mut found, mut missed) = (0, 0);
         for read in model.cached(inst) {
             let is_pair = read.registers().len() > 1;
-            let lasts = |next: Next| next.read.finds(&read) && !(is_pair && next.changes_beside);
+            let lasts = |next: Next| next.read.finds(&read) && !(is_pair && next.neighbour_changes);
             match self.next[read.place].is_some_and(lasts) {
                 true => found |= 1 << read.lane,
                 false => missed |= 1 << read.lane,
@@ -80,21 +88,21 @@ mod tests {
     use sass::{Isa, parse};
 
     /// The flags of each instruction, bit 0 for the first lane.
-    fn flags(lines: &[&str]) -> Vec<u8> {
+    fn flags(text: &[&str]) -> Vec<u8> {
         let parsed = |line: &&str| {
             let inst = parse(Isa::Sm90, line).unwrap_or_else(|e| panic!("{line}: {e:?}"));
-            let timed = Timed { control: inst.control, idle: Default::default() };
-            (Step { inst, target: None, leads: false }, timed)
+            let timed = Timed { control: inst.control, nops: Default::default() };
+            (Step { inst, target: None, is_leader: false }, timed)
         };
-        let (steps, mut timed): (Vec<Step>, Vec<Timed>) = lines.iter().map(parsed).unzip();
-        run(&steps, &mut timed, Model::of(Isa::Sm90));
+        let (steps, mut timed): (Vec<Step>, Vec<Timed>) = text.iter().map(parsed).unzip();
+        run(&steps, &mut timed, Model::of(Isa::Sm90), &mut Fuel::new(None));
         timed.iter().map(|t| t.control.reuse).collect()
     }
 
     const FIRST: &str = "--:-:-:-:02 FFMA R4, R5, R6, R7";
 
     #[test]
-    fn the_next_reader_of_a_place_finds_what_is_kept() {
+    fn next_reader_of_the_slot_reuses() {
         assert_eq!(flags(&[FIRST, "--:-:-:-:02 IADD3 R8, R5, R9, R10"]), [1, 0]);
         assert_eq!(flags(&[FIRST, "--:-:-:Y:04 FFMA R5, R5, R6, R7"]), [7, 0]);
         assert_eq!(flags(&[FIRST, FIRST, FIRST]), [7, 7, 0]);
@@ -107,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_that_changes_or_is_lost() {
+    fn written_or_evicted_operands_are_not_reused() {
         let reader = "--:-:-:-:02 IADD3 R8, R5, R9, R10";
         assert_eq!(flags(&["--:-:-:-:02 FFMA R5, R5, R6, R7", reader]), [0, 0]);
         assert_eq!(flags(&[FIRST, "--:-:-:-:02 MOV R5, 0x1", reader]), [0, 0, 0]);
@@ -119,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn both_words_of_a_pair_must_be_found() {
+    fn both_words_of_a_pair_must_be_reused() {
         let first = "--:-:-:-:02 IMAD.WIDE R2, R11, R4, R6";
         assert_eq!(flags(&[first, "--:-:-:-:02 IMAD.WIDE R8, R13, R4, R6"]), [6, 0]);
         assert_eq!(flags(&[first, "--:-:-:-:02 FFMA R8, R13, R10, R6"]), [0, 0]);
         assert_eq!(flags(&["--:-:-:-:02 FFMA R8, R13, R14, R7", first]), [4, 0]);
-        // One word is found, and changes before the other is.
+        // One word is read again, and written before the other is.
         let (low, high) = ("--:-:-:-:02 FFMA R8, R13, R10, R6", "--:-:-:-:02 FFMA R8, R13, R10, R7");
         assert_eq!(flags(&[first, low, high])[0], 4);
         assert_eq!(flags(&[first, low, "--:-:-:-:02 MOV R6, 0x1", high])[0], 0);

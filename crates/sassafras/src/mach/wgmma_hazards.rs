@@ -1,22 +1,29 @@
-//! Registers in flight: what the products of a warpgroup (`HGMMA` and kin) read and write while the code goes on.
+//! Hazards of outstanding wgmma: the registers that an asynchronous MMA of a warpgroup (`HGMMA` and kin) reads and writes
+//! while the code runs on. A forward dataflow over blocks tracks them by group.
+//!
+//! ```text
+//! WARPGROUP.ARRIVE                             MOV R24, R4
+//! MOV R24, R4                             =>   WARPGROUP.ARRIVE
+//! HGMMA.64x8x16.F32 R24, gdesc[UR4], R24       HGMMA.64x8x16.F32 R24, gdesc[UR4], R24
+//! ```
 //!
 //! After this pass, in allocated code:
 //!
-//! * nothing but another product touches a register that a product may still write;
-//! * nothing writes a register that a product may still read;
-//! * between the last access to a register of a product and the product stands `WARPGROUP.ARRIVE`: the last write to
-//!   what it reads or writes, and the last read of what it writes. Where moves of the register allocation have come
-//!   between, one is put in, as ptxas does (its message C7519). On an H200 the gradients of an attention kernel were
-//!   wrong where registers of a product had been read behind the arrival.
+//! * no instruction but another wgmma accesses a register that a wgmma may still write;
+//! * no instruction writes a register that a wgmma may still read;
+//! * `WARPGROUP.ARRIVE` is between the last access to a register of a wgmma and the wgmma: the last write to what it
+//!   reads or writes, and the last read of what it writes. Where moves of the register allocator are in between, one is
+//!   inserted, as ptxas does (its message C7519). On an H200 the gradients of an attention kernel were wrong where
+//!   registers of a wgmma had been read after the arrival.
+//! * `WARPGROUP.DEPBAR` has a NOP before it, which waits for scoreboards in its stead: the machine has no form of it that
+//!   does (nvdisasm refuses one, and ptxas never makes one).
 //!
-//! * `WARPGROUP.DEPBAR` has an idle instruction before it, which waits for scoreboards in its place: the machine has no
-//!   form of it that does (nvdisasm refuses one, and ptxas never makes one).
-//!
-//! If the first two don't hold, the code is no good, and the function must be compiled without overlap. ptxas does the
-//! same (C7509 to C7511).
+//! If the first two don't hold, the function must be compiled with serialized wgmma. ptxas does the same (C7509 to
+//! C7511). Cost: the code times the iterations to the fixpoint; functions without wgmma are only searched for waits.
 
 use crate::context::target::Machine;
-use crate::mach::inst::{Code, Line, Origin};
+use crate::mach::inst::{MachFunction, MachInst, Origin};
+use crate::mach::unit::Stop;
 use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function};
@@ -25,7 +32,7 @@ use sass::{Inst, Kind, M, Op, Role};
 /// More groups than a wait can tell apart.
 const GROUPS: usize = 8;
 
-/// What lines read and write. What a product adds to is what it writes: it counts as that alone.
+/// What instructions read and write. The accumulator of a wgmma counts as written alone.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Access {
     reads: RegSet,
@@ -38,29 +45,29 @@ impl Access {
         self.writes.add(other.writes);
     }
 
-    /// Must a product wait until what others have touched is done with?
+    /// Must a wgmma wait for the accesses of others?
     fn needs_arrival(&self, others: &Access) -> bool {
         let touched = others.writes.meets(self.reads) || others.writes.meets(self.writes);
         touched || others.reads.meets(self.writes)
     }
 }
 
-/// What may be in flight at a place.
+/// What may be outstanding at a program point.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct State {
     /// Not yet in a group.
     open: Access,
     /// By group, the youngest first.
     groups: [Access; GROUPS],
-    /// What other instructions have touched since the last `WARPGROUP.ARRIVE`.
-    since: Access,
+    /// What other instructions have accessed since the last `WARPGROUP.ARRIVE`.
+    since_arrival: Access,
 }
 
 impl State {
     fn join(&mut self, other: &State) {
         self.open.add(other.open);
         self.groups.iter_mut().zip(&other.groups).for_each(|(a, b)| a.add(*b));
-        self.since.add(other.since);
+        self.since_arrival.add(other.since_arrival);
     }
 
     fn all(&self) -> Access {
@@ -77,74 +84,74 @@ impl State {
         self.groups[GROUPS - 1].add(oldest);
     }
 
-    /// What a line does to it; an error if the line touches what it must not.
-    fn pass(&mut self, line: &Line, access: Access) -> Result<(), Touched> {
-        let flying = self.all();
-        if is_product(line.op) {
-            // What it adds to may be in flight, what it multiplies may not. Nor may it write that, or what others read.
-            let mut multiplied = flying.reads;
-            multiplied.add(access.reads);
-            if access.reads.meets(flying.writes) || access.writes.meets(multiplied) {
-                return Err(Touched);
+    /// The transfer function of an instruction; an error if it accesses what it must not.
+    fn transfer(&mut self, inst: &MachInst, access: Access) -> Result<(), Hazard> {
+        let outstanding = self.all();
+        if is_wgmma(inst.op) {
+            // Its accumulator may be outstanding, its factors may not. Nor may it write these, or what others read.
+            let mut factors = outstanding.reads;
+            factors.add(access.reads);
+            if access.reads.meets(outstanding.writes) || access.writes.meets(factors) {
+                return Err(Hazard);
             }
             self.open.add(access);
-            if line.operands.last() == Some(&sass::operands::name(M::gsb0)) {
+            if inst.operands.last() == Some(&sass::operands::name(M::gsb0)) {
                 self.commit();
             }
             return Ok(());
         }
-        let surely = line.op == Op::WARPGROUP && line.guard == sass::Guard::ALWAYS;
-        match line.modifiers.first() {
-            Some(M::ARRIVE) if surely => self.since = Access::default(),
-            Some(M::DEPBAR) if surely => {
-                let most = line.operands.last().map_or(0, |o| o.value as usize);
+        let always = inst.op == Op::WARPGROUP && inst.guard == sass::Guard::ALWAYS;
+        match inst.modifiers.first() {
+            Some(M::ARRIVE) if always => self.since_arrival = Access::default(),
+            Some(M::DEPBAR) if always => {
+                let most = inst.operands.last().map_or(0, |o| o.value as usize);
                 self.groups.iter_mut().skip(most).for_each(|g| *g = Access::default());
             }
             _ => {}
         }
-        let calls = line.op == Op::CALL && flying != Access::default();
-        if calls || access.reads.meets(flying.writes) || access.writes.meets(flying.writes) {
-            return Err(Touched);
+        let calls = inst.op == Op::CALL && outstanding != Access::default();
+        if calls || access.reads.meets(outstanding.writes) || access.writes.meets(outstanding.writes) {
+            return Err(Hazard);
         }
-        if access.writes.meets(flying.reads) {
-            return Err(Touched);
+        if access.writes.meets(outstanding.reads) {
+            return Err(Hazard);
         }
-        self.since.add(access);
+        self.since_arrival.add(access);
         Ok(())
     }
 }
 
-/// Something in flight was touched.
-struct Touched;
+/// A register of an outstanding wgmma is accessed.
+struct Hazard;
 
-fn is_product(op: Op) -> bool {
+fn is_wgmma(op: Op) -> bool {
     matches!(op, Op::HGMMA | Op::IGMMA | Op::QGMMA | Op::BGMMA)
 }
 
-/// Puts in what is missing. `false` if the code can't be put right.
-pub fn settle(function: &Function, code: &mut Code, machine: &Machine) -> Result<bool, String> {
-    code.blocks.iter_mut().for_each(idle_before_waits);
-    if !code.blocks.iter().flatten().any(|line| is_product(line.op)) {
-        return Ok(true);
+pub fn run(function: &Function, code: &mut MachFunction, machine: &Machine) -> Result<(), Stop> {
+    code.blocks.iter_mut().for_each(nops_before_waits);
+    if !code.blocks.iter().flatten().any(|inst| is_wgmma(inst.op)) {
+        return Ok(());
     }
     let mut accesses = Vec::new();
-    for lines in &code.blocks {
-        accesses.push(lines.iter().map(|l| access(l, machine)).collect::<Result<Vec<_>, _>>()?);
+    for insts in &code.blocks {
+        accesses.push(insts.iter().map(|inst| access(inst, machine)).collect::<Result<Vec<_>, _>>()?);
     }
-    let Some(starts) = starts(function, code, &accesses) else { return Ok(false) };
+    let Some(starts) = starts(function, code, &accesses) else { return Err(Stop::WgmmaHazard) };
     for &block in &code.order {
         arrivals(&mut code.blocks[block.index()], &accesses[block.index()], starts[block.index()].clone());
     }
-    Ok(true)
+    Ok(())
 }
 
-fn access(line: &Line, machine: &Machine) -> Result<Access, String> {
-    let inst = Inst::new(machine.isa, line.op, &line.modifiers, &line.operands).map_err(|e| e.to_string())?;
+fn access(inst: &MachInst, machine: &Machine) -> Result<Access, String> {
+    let selected =
+        Inst::new(machine.isa, inst.op, &inst.modifiers, &inst.operands).map_err(|e| e.to_string())?;
     let (read, written): (Vec<_>, Vec<_>) =
-        inst.registers().filter(|r| r.file == Kind::R).partition(|r| r.role == Role::Use);
+        selected.registers().filter(|r| r.file == Kind::R).partition(|r| r.role == Role::Use);
     let same = |a: &sass::Access, b: &sass::Access| (a.first, a.count) == (b.first, b.count);
-    // The accumulator stands behind what is multiplied.
-    let accumulator = read.iter().rposition(|r| is_product(line.op) && written.iter().any(|w| same(r, w)));
+    // The accumulator is the operand after the factors.
+    let accumulator = read.iter().rposition(|r| is_wgmma(inst.op) && written.iter().any(|w| same(r, w)));
     let mut access = Access::default();
     for (_, register) in read.iter().enumerate().filter(|(i, _)| Some(*i) != accumulator) {
         access.reads.add(RegSet::of(register.first, register.count));
@@ -153,8 +160,8 @@ fn access(line: &Line, machine: &Machine) -> Result<Access, String> {
     Ok(access)
 }
 
-/// The state at the beginning of each block. `None` if something in flight is touched.
-fn starts(function: &Function, code: &Code, accesses: &[Vec<Access>]) -> Option<Vec<State>> {
+/// The state at the beginning of each block. `None` if a register of an outstanding wgmma is accessed.
+fn starts(function: &Function, code: &MachFunction, accesses: &[Vec<Access>]) -> Option<Vec<State>> {
     let cfg = Cfg::new(function);
     let mut starts = vec![State::default(); code.blocks.len()];
     let mut ends = starts.clone();
@@ -166,8 +173,8 @@ fn starts(function: &Function, code: &Code, accesses: &[Vec<Access>]) -> Option<
             let mut state = State::default();
             cfg.preds[at].iter().for_each(|p: &Block| state.join(&ends[p.index()]));
             starts[at] = state.clone();
-            for (line, access) in code.blocks[at].iter().zip(&accesses[at]) {
-                state.pass(line, *access).ok()?;
+            for (inst, access) in code.blocks[at].iter().zip(&accesses[at]) {
+                state.transfer(inst, *access).ok()?;
             }
             changed |= state != ends[at];
             ends[at] = state;
@@ -176,35 +183,35 @@ fn starts(function: &Function, code: &Code, accesses: &[Vec<Access>]) -> Option<
     Some(starts)
 }
 
-/// Puts `WARPGROUP.ARRIVE` before the products that need one.
-fn arrivals(lines: &mut Vec<Line>, accesses: &[Access], mut state: State) {
+/// Inserts `WARPGROUP.ARRIVE` before the wgmma that need one.
+fn arrivals(insts: &mut Vec<MachInst>, accesses: &[Access], mut state: State) {
     let mut out = Vec::new();
-    for (line, access) in lines.drain(..).zip(accesses) {
-        if is_product(line.op) && access.needs_arrival(&state.since) {
+    for (inst, access) in insts.drain(..).zip(accesses) {
+        if is_wgmma(inst.op) && access.needs_arrival(&state.since_arrival) {
             drop_arrival(&mut out);
-            out.push(Line::new(Op::WARPGROUP, &[M::ARRIVE], &[], Origin::Frame));
-            state.since = Access::default();
+            out.push(MachInst::new(Op::WARPGROUP, &[M::ARRIVE], &[], Origin::Frame));
+            state.since_arrival = Access::default();
         }
         // `starts` has found nothing wrong.
-        let _ = state.pass(&line, *access);
-        out.push(line);
+        let _ = state.transfer(&inst, *access);
+        out.push(inst);
     }
-    *lines = out;
+    *insts = out;
 }
 
-fn idle_before_waits(lines: &mut Vec<Line>) {
-    let waits = |l: &Line| l.op == Op::WARPGROUP && l.modifiers.first() == Some(&M::DEPBAR);
-    for at in (0..lines.len()).rev().filter(|at| waits(&lines[*at])).collect::<Vec<_>>() {
-        let idle = Line { at: lines[at].at, ..Line::new(Op::NOP, &[], &[], Origin::Frame) };
-        lines.insert(at, idle);
+fn nops_before_waits(insts: &mut Vec<MachInst>) {
+    let waits = |inst: &MachInst| inst.op == Op::WARPGROUP && inst.modifiers.first() == Some(&M::DEPBAR);
+    for at in (0..insts.len()).rev().filter(|at| waits(&insts[*at])).collect::<Vec<_>>() {
+        let nop = MachInst { at: insts[at].at, ..MachInst::new(Op::NOP, &[], &[], Origin::Frame) };
+        insts.insert(at, nop);
     }
 }
 
-/// An arrival that no product follows is of no use any more.
-fn drop_arrival(lines: &mut Vec<Line>) {
-    let arrives = |l: &Line| l.op == Op::WARPGROUP && l.modifiers.first() == Some(&M::ARRIVE);
-    let last = lines.iter().rposition(|l| is_product(l.op) || arrives(l));
-    if let Some(at) = last.filter(|at| arrives(&lines[*at]) && lines[*at].guard == sass::Guard::ALWAYS) {
-        lines.remove(at);
+/// An arrival that no wgmma follows has no effect.
+fn drop_arrival(insts: &mut Vec<MachInst>) {
+    let arrives = |inst: &MachInst| inst.op == Op::WARPGROUP && inst.modifiers.first() == Some(&M::ARRIVE);
+    let last = insts.iter().rposition(|inst| is_wgmma(inst.op) || arrives(inst));
+    if let Some(at) = last.filter(|at| arrives(&insts[*at]) && insts[*at].guard == sass::Guard::ALWAYS) {
+        insts.remove(at);
     }
 }

@@ -31,7 +31,7 @@ const ALL_PRESERVED: u64 = 239;
 /// The convention that directives ask for, if they are valid.
 pub fn asked(directives: &[FunctionDirective]) -> Asked {
     let small = |name| value(directives, name).and_then(|n| u8::try_from(n).ok());
-    Asked { room: None, preserved: small(REGISTERS), barriers: small(BARRIERS) }
+    Asked { registers: None, preserved: small(REGISTERS), barriers: small(BARRIERS) }
 }
 
 /// Is one of the directives among them?

@@ -8,11 +8,10 @@
 //! Calls through a pointer reach every function whose address is taken. Costs one walk of the graph for each query.
 
 use crate::lower::prototype_text;
-use crate::mach::emit::Words;
 use crate::module::data::{Data, name};
 use crate::module::launch_bounds::{self, Bounds, Launch};
 use crate::module::pragmas::Conventions;
-use crate::object::container::Compiled;
+use crate::object::Compiled;
 use cubin::module::Calls;
 use ptx::ast::{self, Item, Stmt};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -88,20 +87,15 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
-    pub fn new(
-        compiled: &[Compiled],
-        words: &[Words],
-        taken_by_data: &[String],
-        relocatable: bool,
-    ) -> CallGraph {
+    pub fn new(compiled: &[Compiled], taken_by_data: &[String], relocatable: bool) -> CallGraph {
         CallGraph {
             callees: if relocatable {
                 vec![Vec::new(); compiled.len()]
             } else {
                 callees(compiled, taken_by_data)
             },
-            registers: words.iter().map(|w| w.registers).collect(),
-            frames: words.iter().map(|w| w.frame).collect(),
+            registers: compiled.iter().map(|c| c.encoded.registers).collect(),
+            frames: compiled.iter().map(|c| c.encoded.frame).collect(),
             barriers: compiled.iter().map(|c| c.kernel.barriers).collect(),
             externs: compiled.iter().map(|c| externs(compiled, c)).collect(),
         }

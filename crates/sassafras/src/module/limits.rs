@@ -5,7 +5,7 @@ use crate::context::target::Machine;
 use crate::context::{Failure, Options};
 use crate::module::data::{self, Data};
 use crate::module::tools_patch;
-use crate::object::container::Compiled;
+use crate::object::Compiled;
 use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
 use ptx::diag::{Diagnostic, Severity, Span};
 use ptx::{Module, ast};

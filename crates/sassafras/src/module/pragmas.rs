@@ -6,7 +6,7 @@
 //!   there is no cubin.
 //! * In functions an unknown pragma is a warning.
 //! * `abi_param_reg N` or `abi_param_reg all`, in a module or a device function: N registers for parameters and for
-//!   results, or as many as it takes ([`Room`]). N must cover all words of the parameters, and of the result; padding
+//!   results, or as many as it takes ([`ParamRegisters`]). N must cover all words of the parameters, and of the result; padding
 //!   doesn't count, and parameters without registers are on the stack as usual. `all` takes no more than the function may
 //!   use; a parameter that is too large then has its usual location.
 //! * A call has the `call_abi_param_reg` between it and the preceding call in the text. The named callee must have the
@@ -15,7 +15,7 @@
 //!   same, but refuses with debug information.
 
 use crate::lower::{self, Prototype};
-use crate::mach::abi::{self, Asked, Convention, Room};
+use crate::mach::abi::{self, Asked, Convention, ParamRegisters};
 use crate::module::abi_preserve;
 use crate::module::data::name;
 use ptx::ast::{Body, Function, FunctionDirective, Inst, Item, Module, Operand, Param, Stmt, Symbol};
@@ -105,8 +105,8 @@ fn is_compiled(module: &Module, function: &Function, relocatable: bool) -> bool 
 /// Calling conventions that pragmas or directives select in place of the usual one.
 #[derive(Default)]
 pub struct Conventions {
-    of_module: Option<Room>,
-    of_functions: FxHashMap<Symbol, Room>,
+    of_module: Option<ParamRegisters>,
+    of_functions: FxHashMap<Symbol, ParamRegisters>,
     /// By the offset of a call in the PTX text.
     of_calls: FxHashMap<u32, Asked>,
     /// Do directives count? In an executable all calls are known, and they don't.
@@ -118,7 +118,7 @@ impl Conventions {
     pub fn of(&self, function: &Function) -> Asked {
         let own = self.of_functions.get(&function.symbol).copied();
         let room = own.or(self.of_module).filter(|_| !function.entry);
-        Asked { room, ..self.directed(&function.directives) }
+        Asked { registers: room, ..self.directed(&function.directives) }
     }
 
     /// The convention of the call at this offset of the PTX text.
@@ -145,7 +145,7 @@ impl Conventions {
         }
         for function in functions(module) {
             let words = words(&function.returns).max(words(&function.params));
-            let Asked { room, preserved, .. } = all.of(function);
+            let Asked { registers: room, preserved, .. } = all.of(function);
             let room = room.filter(|_| preserved.is_none());
             errors.extend(room.and_then(|room| too_few(PARAMETERS, room, words)));
         }
@@ -173,19 +173,19 @@ impl Conventions {
                 };
                 let room = match callee(operands) {
                     Some(symbol) => self.of_functions.get(&symbol).copied().or(self.of_module),
-                    None => self.of_call(at).room,
+                    None => self.of_call(at).registers,
                 };
-                self.of_calls.insert(at, Asked { room, ..self.directed(directives) });
+                self.of_calls.insert(at, Asked { registers: room, ..self.directed(directives) });
             }
         }
     }
 
     /// Lowers all numbers to a limit: caller and callee are both in this module.
     fn within(mut self, most: u8) -> Conventions {
-        let of_calls = self.of_calls.values_mut().filter_map(|asked| asked.room.as_mut());
+        let of_calls = self.of_calls.values_mut().filter_map(|asked| asked.registers.as_mut());
         let rooms = self.of_functions.values_mut().chain(of_calls);
         for room in rooms.chain(&mut self.of_module) {
-            if let Room::Words(words) = room {
+            if let ParamRegisters::Words(words) = room {
                 *words = most.min(*words);
             }
         }
@@ -204,7 +204,8 @@ impl Conventions {
                 }
                 Stmt::Inst(inst) if is_call(module, inst) => {
                     let Some(room) = pending.take() else { continue };
-                    self.of_calls.insert(inst.span.start, Asked { room: Some(room), ..Asked::default() });
+                    self.of_calls
+                        .insert(inst.span.start, Asked { registers: Some(room), ..Asked::default() });
                     // For a named callee it is enough that both agree, which `mismatch` checks.
                     let operands = body.list(inst.operands);
                     if callee(operands).is_none()
@@ -220,7 +221,10 @@ impl Conventions {
     }
 }
 
-fn ok_or_report(room: Option<Result<Room, Vec<Remark>>>, errors: &mut Vec<Remark>) -> Option<Room> {
+fn ok_or_report(
+    room: Option<Result<ParamRegisters, Vec<Remark>>>,
+    errors: &mut Vec<Remark>,
+) -> Option<ParamRegisters> {
     let wrong = |remarks| {
         errors.extend(remarks);
         None
@@ -244,10 +248,10 @@ pub struct Limit {
 
 impl Reader {
     /// The parameter registers that a string asks for, if it is this pragma.
-    fn room(self, pragma: &str, text: &str) -> Option<Result<Room, Vec<Remark>>> {
+    fn room(self, pragma: &str, text: &str) -> Option<Result<ParamRegisters, Vec<Remark>>> {
         let value = text.strip_prefix(pragma)?.trim();
         if value == "all" {
-            return Some(Ok(Room::UpTo(Convention::most_words(self.limit.registers))));
+            return Some(Ok(ParamRegisters::UpTo(Convention::most_words(self.limit.registers))));
         }
         let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
         // ptxas keeps 32 bits of the number.
@@ -264,7 +268,7 @@ impl Reader {
     }
 
     /// So many words.
-    fn words(self, number: u32) -> Result<Room, Remark> {
+    fn words(self, number: u32) -> Result<ParamRegisters, Remark> {
         let name = self.target.name();
         let error = |what: &str, number: u32| {
             Err((Severity::Error, format!("{what} {number} is invalid for {name}")))
@@ -283,7 +287,7 @@ impl Reader {
             let text = format!("{text} {address} registers and exceeds specified max reg ({most})");
             return Err((Severity::Fatal, text));
         }
-        Ok(Room::Words(words))
+        Ok(ParamRegisters::Words(words))
     }
 }
 
@@ -291,10 +295,10 @@ fn words(list: &[Param]) -> u32 {
     list.iter().map(|p| lower::shape(p).words()).sum()
 }
 
-fn too_few(pragma: &str, room: Room, words: u32) -> Option<Remark> {
+fn too_few(pragma: &str, room: ParamRegisters, words: u32) -> Option<Remark> {
     let text =
         format!("Pragma {pragma}value should be atleast {words} to fit all the parameters in registers");
-    matches!(room, Room::Words(few) if u32::from(few) < words).then_some((Severity::Error, text))
+    matches!(room, ParamRegisters::Words(few) if u32::from(few) < words).then_some((Severity::Error, text))
 }
 
 fn is_call(module: &Module, inst: &Inst) -> bool {

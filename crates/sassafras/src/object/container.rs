@@ -1,74 +1,49 @@
-//! From compiled functions to a cubin, executable or for the linker: attributes, variables, what the loader needs.
+//! The container: from encoded functions to a cubin, executable or for the linker, with attributes, variables,
+//! relocations and debug sections. Functions are written in reverse order of the source, as ptxas does.
 
-use super::Input;
 use super::resource_usage::Usage;
+use super::{Compiled, Input};
 use crate::context::target::Machine;
-use crate::context::{DebugInfo, Failure, Options, Times, parallel};
+use crate::context::{DebugInfo, Failure, Options, Times};
 use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
 use crate::mach::abi;
 use crate::mach::abi::Convention;
-use crate::mach::emit::{self, Words};
-use crate::mach::inst::Code;
+use crate::mach::emit::EncodedFunction;
 use crate::module::call_graph::{self, CallGraph};
 use crate::module::data::Data;
 use crate::module::setmaxnreg::Reconfiguration;
 use crate::object::debug_info;
-use crate::object::line_table::{self, Coded};
+use crate::object::line_table;
 use cubin::RelocType;
 use cubin::attr::{Attr, Code as AttrCode, PointerSpace};
 use cubin::module::{
     DebugSection, Features, Function, Image, ImageKind, Kernel as CubinKernel, Linkage, Module, Param,
     Params, Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// What `SPARSE_MMA_MASK` is where products take sparse matrices.
-const SPARSE: u16 = 0x10;
-
-/// A function up to its words.
-pub struct Compiled<'a> {
-    pub source: &'a ptx::ast::Function<'a>,
-    pub kernel: Kernel,
-    pub code: Code,
-    /// When it was begun, and how long it took.
-    pub start: Instant,
-    pub time: Duration,
-    pub times: Times,
-}
+/// What `SPARSE_MMA_MASK` is where an MMA takes a sparse matrix.
+const SPARSE_MMA: u16 = 0x10;
 
 pub fn module(
-    mut compiled: Vec<Compiled>,
+    compiled: Vec<Compiled>,
     data: Data,
     input: &Input,
     machine: &'static Machine,
-    (threads, times): (usize, &mut Times),
+    times: &mut Times,
     options: &Options,
 ) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
-    let emitted = parallel::map(&compiled, threads, |c| {
-        let start = Instant::now();
-        let words = emit::words(&c.kernel, &c.code, machine, options);
-        words
-            .map(|words| (words, start.elapsed()))
-            .map_err(|e| Failure::internal(Times::EMIT, &c.kernel.code.name, e))
-    });
-    let mut words = Vec::new();
-    for (emitted, function) in emitted.into_iter().zip(&mut compiled) {
-        let (emitted, took) = emitted?;
-        times.count(Times::EMIT, took);
-        function.times.count(Times::EMIT, took);
-        words.push(emitted);
-    }
     let start = Instant::now();
     let externals = call_graph::externals(&compiled, &data.functions);
-    let graph = CallGraph::new(&compiled, &words, &data.functions, options.is_called());
-    let writer = Writer { module: input.module, words: &words, graph: &graph, data: &data, machine, options };
+    let graph = CallGraph::new(&compiled, &data.functions, options.is_called());
+    let writer =
+        Writer { module: input.module, compiled: &compiled, graph: &graph, data: &data, machine, options };
     let mut functions: Vec<Function> =
-        compiled.iter().zip(&words).enumerate().map(|(i, (c, w))| writer.function(i, c, w)).collect();
-    let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i], &words[i])).collect();
+        compiled.iter().enumerate().map(|(i, c)| writer.function(i, c)).collect();
+    let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i])).collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
-    let debug =
-        times.of(Times::DEBUG, || debug_sections(&compiled, &words, &data, input, machine, options))?;
+    let debug = times.of(Times::DEBUG, || debug_sections(&compiled, &data, input, machine, options))?;
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
@@ -92,7 +67,7 @@ pub fn module(
         constant_size: options.relocatable.then_some(data.constant_bytes.into()),
         attrs: module_attrs(input.module),
         debug,
-        features: features(&compiled, &words),
+        features: features(&compiled),
         ..Module::new(target, input.module.target.sm())
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
@@ -101,11 +76,11 @@ pub fn module(
     Ok((bytes, usage))
 }
 
-/// Each image that is a parameter gets its kernel, by its place among the functions of the file.
+/// Each image that is a parameter gets its kernel, by its index among the functions of the file.
 fn images_of_kernels(compiled: &[Compiled], mut images: Vec<Image>) -> Vec<Image> {
-    for (place, c) in compiled.iter().rev().enumerate() {
+    for (index, c) in compiled.iter().rev().enumerate() {
         for image in c.kernel.params.iter().filter_map(|p| p.image) {
-            images[image].parameter_of = Some(place);
+            images[image].parameter_of = Some(index);
         }
     }
     images
@@ -126,12 +101,12 @@ fn module_attrs(module: &ptx::Module) -> Vec<Attr> {
 }
 
 /// What the file says of the instructions in it.
-fn features(compiled: &[Compiled], words: &[Words]) -> Features {
+fn features(compiled: &[Compiled]) -> Features {
     let any = |used: fn(&Uses) -> bool| compiled.iter().any(|c| used(&c.kernel.uses));
     let later = |u: &Uses| {
         u.tensor_copies || u.map_changes || u.launch_control || u.tensor_memory || u.paired_tensor_memory
     };
-    let code = words.iter().map(|w| w.isa_class).max().unwrap_or(0);
+    let code = compiled.iter().map(|c| c.encoded.isa_class).max().unwrap_or(0);
     let maps = if any(|u| u.tensor_copies) { 1 } else { 0 };
     Features {
         isa_class: code.max(if any(later) { 2 } else { Features::default().isa_class }),
@@ -139,21 +114,21 @@ fn features(compiled: &[Compiled], words: &[Words]) -> Features {
     }
 }
 
-/// What threads of a warp do together: for debuggers and checkers.
-fn warp_attrs(words: &Words) -> Vec<Attr> {
-    /// The number of the first general register in debug information, and what stands for a constant mask.
+/// Warp collectives, for debuggers and checkers.
+fn warp_attrs(encoded: &EncodedFunction) -> Vec<Attr> {
+    /// The number of the first general register in debug information, and that of a constant mask.
     const R0: u32 = 0x0500_0000;
     const CONSTANT: u32 = u32::MAX;
     let mut attrs = Vec::new();
-    if !words.collectives.is_empty() {
+    if !encoded.collectives.is_empty() {
         let mask = |register: Option<u8>| register.map_or(CONSTANT, |r| R0 | u32::from(r));
-        let masks: Vec<u32> = words.collectives.iter().map(|(_, register)| mask(*register)).collect();
-        let offsets: Vec<u32> = words.collectives.iter().map(|(at, _)| *at).collect();
+        let masks: Vec<u32> = encoded.collectives.iter().map(|(_, register)| mask(*register)).collect();
+        let offsets: Vec<u32> = encoded.collectives.iter().map(|(at, _)| *at).collect();
         attrs.push(Attr::words(AttrCode::COOP_GROUP_MASK_REGIDS, masks));
         attrs.push(Attr::words(AttrCode::COOP_GROUP_INSTR_OFFSETS, offsets));
     }
-    if !words.warp_wide.is_empty() {
-        attrs.push(Attr::words(AttrCode::INT_WARP_WIDE_INSTR_OFFSETS, words.warp_wide.clone()));
+    if !encoded.warp_wide.is_empty() {
+        attrs.push(Attr::words(AttrCode::INT_WARP_WIDE_INSTR_OFFSETS, encoded.warp_wide.clone()));
     }
     attrs
 }
@@ -189,7 +164,6 @@ fn system_variables(compiled: &[Compiled]) -> Vec<SharedVariable> {
 
 fn debug_sections(
     compiled: &[Compiled],
-    words: &[Words],
     data: &Data,
     input: &Input,
     machine: &'static Machine,
@@ -200,25 +174,20 @@ fn debug_sections(
         DebugInfo::Locs if !line_table::has_locs(input.module) => return Ok(Vec::new()),
         _ => {}
     }
-    let functions: Vec<(&Compiled, &Words)> = compiled.iter().zip(words).rev().collect();
-    let coded = functions.iter().map(|(compiled, words)| Coded {
-        name: &compiled.kernel.code.name,
-        source: compiled.source,
-        words,
-    });
-    let mut all = line_table::sections(input, &coded.collect::<Vec<_>>(), options.relocatable)?;
+    let functions: Vec<&Compiled> = compiled.iter().rev().collect();
+    let mut all = line_table::sections(input, &functions, options.relocatable)?;
     if options.debug_info == DebugInfo::Full {
         all.extend(debug_info::sections(&debug_info::Context { input, functions, data, machine, options })?);
     }
     Ok(all)
 }
 
-/// The shared variables of the system, and those that the linker places: the module's, then those of kernels.
+/// The shared variables of the system, and those that the linker allocates: the module's, then those of kernels.
 fn shared_variables(compiled: &[Compiled], data: &Data) -> Vec<SharedVariable> {
     let mut all = system_variables(compiled);
     all.extend(data.linked_shared.iter().cloned());
-    for (place, c) in compiled.iter().rev().enumerate() {
-        let home = SharedHome::Kernel(place);
+    for (index, c) in compiled.iter().rev().enumerate() {
+        let home = SharedHome::Kernel(index);
         all.extend(c.kernel.linked_shared.iter().map(|v| SharedVariable { home, ..v.clone() }));
     }
     all
@@ -228,7 +197,7 @@ fn shared_variables(compiled: &[Compiled], data: &Data) -> Vec<SharedVariable> {
 #[derive(Clone, Copy)]
 struct Writer<'a> {
     module: &'a ptx::Module<'a>,
-    words: &'a [Words],
+    compiled: &'a [Compiled<'a>],
     graph: &'a CallGraph,
     data: &'a Data,
     machine: &'static Machine,
@@ -236,19 +205,19 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn function(&self, index: usize, compiled: &Compiled, words: &Words) -> Function {
+    fn function(&self, index: usize, compiled: &Compiled) -> Function {
         let Writer { data, machine, options, .. } = *self;
-        let Compiled { kernel, .. } = compiled;
+        let Compiled { kernel, encoded, .. } = compiled;
         let mut attrs = kernel.launch.attrs();
         if kernel.calls {
             attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
         }
         attrs.extend(tensor_memory(&kernel.uses));
-        attrs.extend(warp_attrs(words));
-        // For whom it is, ptxas has a number: 1 is the checker of memory accesses.
+        attrs.extend(warp_attrs(encoded));
+        // ptxas numbers the sanitizers: 1 is the checker of memory accesses.
         attrs.extend(options.steer_threads.then(|| Attr::half(AttrCode::SANITIZE, 0)));
-        let sparse = words.sparse && machine.tells_sparse_products();
-        attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE)));
+        let sparse = encoded.sparse && machine.tells_sparse_products();
+        attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE_MMA)));
         attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));
         if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
             attrs.push(Attr::flag(AttrCode::REG_RECONFIG));
@@ -269,19 +238,19 @@ impl Writer<'_> {
         Function {
             aliases: self.aliases(compiled.source.symbol),
             registers: self.registers(index, kernel),
-            exits: words.exits.clone(),
+            exits: encoded.exits.clone(),
             errors_at_exit: options.debug_code || options.errors_at_exit,
-            frame_size: words.frame,
-            frame_ready_at: if words.frame > 0 { words.frame_ready } else { 0 },
-            frame_steps: words.frame_steps.clone(),
+            frame_size: encoded.frame,
+            frame_ready_at: if encoded.frame > 0 { encoded.frame_ready } else { 0 },
+            frame_steps: encoded.frame_steps.clone(),
             return_address: convention.return_address(),
             register_rules: rules.unwrap_or_default(),
-            relocs: words.relocs.clone(),
+            relocs: encoded.relocs.clone(),
             constant0_relocs: images,
             externs: self.graph.externs(index),
             attrs,
             kernel: kernel.entry.then(|| self.kernel(index, kernel)),
-            ..Function::new(&kernel.code.name, kernel.binding, words.bytes.clone())
+            ..Function::new(&kernel.code.name, kernel.binding, encoded.bytes.clone())
         }
     }
 
@@ -290,8 +259,8 @@ impl Writer<'_> {
         names.map(|(alias, _)| crate::module::data::name(self.module, *alias)).collect()
     }
 
-    /// Two registers more than are named belong to the system. Whoever calls, or is called, uses those of the
-    /// convention.
+    /// Two registers more than are named belong to the system. Functions that call or are called have at least those of
+    /// the calling convention.
     fn registers(&self, index: usize, kernel: &Kernel) -> u8 {
         if let Reconfiguration::From(start) = kernel.reconfiguration {
             return start as u8;
@@ -301,18 +270,18 @@ impl Writer<'_> {
         (self.graph.registers(index) + 2).clamp(least, 255) as u8
     }
 
-    fn usage(&self, index: usize, compiled: &Compiled, words: &Words) -> Usage {
-        let Compiled { kernel, code, start, time, times, .. } = compiled;
+    fn usage(&self, index: usize, compiled: &Compiled) -> Usage {
+        let Compiled { kernel, code, encoded, start, time, times, .. } = compiled;
         Usage {
             name: kernel.code.name.clone(),
             entry: kernel.entry,
             registers: self.registers(index, kernel).into(),
             max_registers: kernel.launch.registers(),
             barriers: self.graph.barriers(index),
-            frame_bytes: words.frame,
+            frame_bytes: encoded.frame,
             stack_bytes: self.graph.stack(index),
-            spill_stores: code.spill_stores + words.saves,
-            spill_loads: code.spill_loads + words.restores,
+            spill_stores: code.spill_stores + encoded.saves,
+            spill_loads: code.spill_loads + encoded.restores,
             shared_bytes: if kernel.entry { kernel.shared(self.data).0 } else { 0 },
             callees: self.graph.reach(index).into_iter().filter(|f| *f != index).collect(),
             start: *start,
@@ -321,10 +290,10 @@ impl Writer<'_> {
         }
     }
 
-    /// To sm_89 the driver is told which kernels ask for the third coordinate of their block.
+    /// Up to sm_89 a kernel says whether it reads the third coordinate of its block.
     fn ctaid_z(&self, index: usize) -> bool {
         self.machine.tells_ctaid_z()
-            && self.graph.reach(index).into_iter().any(|f| self.words[f].reads_ctaid_z)
+            && self.graph.reach(index).into_iter().any(|f| self.compiled[f].encoded.reads_ctaid_z)
     }
 
     fn kernel(&self, index: usize, kernel: &Kernel) -> CubinKernel {
@@ -351,7 +320,7 @@ impl Writer<'_> {
             handle_bytes: handles_end.saturating_sub(base + kernel.param_bytes),
         };
         let (size, align) = kernel.shared(data);
-        // The linker makes the place for what the launch adds.
+        // The linker allocates what the launch adds.
         let uses_shared = size > 0 || kernel.dynamic_shared && !options.relocatable;
         CubinKernel {
             params,
@@ -366,7 +335,7 @@ impl Writer<'_> {
     }
 }
 
-/// The handles that a kernel has behind its parameters, and where they begin in bank 0.
+/// The handles that a kernel has after its parameters, and where they begin in bank 0.
 fn image_slots<'a>(kernel: &'a Kernel, data: &'a Data, machine: &Machine) -> (u32, &'a [ImageSlot]) {
     match &data.common_slots {
         _ if !kernel.entry => (0, &[]),
@@ -375,7 +344,7 @@ fn image_slots<'a>(kernel: &'a Kernel, data: &'a Data, machine: &Machine) -> (u3
     }
 }
 
-/// The loader writes the handles of images behind the parameters.
+/// The loader writes the handles of images after the parameters.
 fn images(kernel: &Kernel, data: &Data, machine: &Machine) -> Vec<SymbolicReloc> {
     let (first, slots) = image_slots(kernel, data, machine);
     let sampler =

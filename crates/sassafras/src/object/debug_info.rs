@@ -3,7 +3,7 @@
 //!
 //! | what a section names | what it gets |
 //! |---|---|
-//! | a label of a function | the address of the first instruction behind it; the function's begin or end where there is none |
+//! | a label of a function | the address of the first instruction after it; the function's begin or end where there is none |
 //! | a function, a `.global` variable | its address |
 //! | a `.const` variable | its offset in the bank |
 //! | a variable in shared memory, a kernel's parameter | its address in shared memory, in constant bank 0 |
@@ -12,13 +12,11 @@
 //!
 //! All of it was read off what ptxas 13.0.88 makes of what nvcc and clang write.
 
-use super::Input;
+use super::{Compiled, Input};
 use crate::context::target::Machine;
 use crate::context::{Failure, Options};
-use crate::mach::emit::Words;
 use crate::module::data::{self, Data, Home};
-use crate::object::container::Compiled;
-use crate::object::debug_variables::{self, Location, Place};
+use crate::object::debug_variables::{self, Location, Storage};
 use cubin::RelocType;
 use cubin::module::{DebugSection, SymbolicReloc};
 use ptx::Type;
@@ -28,13 +26,13 @@ use rustc_hash::FxHashMap;
 /// What the sections are made from; functions in the order of their sections.
 pub struct Context<'a> {
     pub input: &'a Input<'a>,
-    pub functions: Vec<(&'a Compiled<'a>, &'a Words)>,
+    pub functions: Vec<&'a Compiled<'a>>,
     pub data: &'a Data,
     pub machine: &'static Machine,
     pub options: &'a Options,
 }
 
-/// Behind the line tables and `.debug_str`.
+/// They follow the line tables and `.debug_str`.
 pub fn sections(context: &Context) -> Result<Vec<DebugSection>, Failure> {
     let mut all = register_tables(context)?;
     let names = Names::new(context);
@@ -55,8 +53,8 @@ pub fn sections(context: &Context) -> Result<Vec<DebugSection>, Failure> {
 /// The section of names, which line tables have too.
 const NAMES: &str = ".debug_str";
 
-/// Sections that are there whatever the text has.
-const MADE: [&str; 2] = [".debug_line", ".debug_frame"];
+/// Sections that are written whatever the text has.
+const OWN_SECTIONS: [&str; 2] = [".debug_line", ".debug_frame"];
 
 fn written<'a>(module: &'a ast::Module) -> impl Iterator<Item = &'a ast::Section<'a>> {
     module
@@ -118,8 +116,8 @@ impl Names {
         let mut names = Names(FxHashMap::default());
         names.sections(context.input.module);
         names.variables(context);
-        for (compiled, words) in &context.functions {
-            names.function(context, compiled, words);
+        for compiled in &context.functions {
+            names.function(context, compiled);
         }
         names
     }
@@ -134,7 +132,7 @@ impl Names {
     }
 
     fn sections(&mut self, module: &ast::Module) {
-        let mut sizes: FxHashMap<&str, i64> = MADE.iter().map(|name| (*name, 0)).collect();
+        let mut sizes: FxHashMap<&str, i64> = OWN_SECTIONS.iter().map(|name| (*name, 0)).collect();
         for section in written(module) {
             let size = sizes.entry(section.name).or_default();
             for line in &section.lines {
@@ -174,7 +172,7 @@ impl Names {
         self.set(name, Meaning::Symbol { name: of.to_string(), addend: 0, is_constant: true });
     }
 
-    fn function(&mut self, context: &Context, compiled: &Compiled, words: &Words) {
+    fn function(&mut self, context: &Context, compiled: &Compiled) {
         let Context { input, machine, options, .. } = context;
         let kernel = &compiled.kernel;
         let own = &kernel.code.name;
@@ -186,7 +184,7 @@ impl Names {
             );
         }
         for (symbol, offset) in &kernel.local {
-            self.set(name(*symbol), Meaning::Frame(i64::from(*offset) - i64::from(words.frame)));
+            self.set(name(*symbol), Meaning::Frame(i64::from(*offset) - i64::from(compiled.encoded.frame)));
         }
         for (symbol, offset) in &kernel.shared {
             let base = i64::from(machine.shared);
@@ -196,7 +194,7 @@ impl Names {
             }
         }
         self.symbol(own.clone(), own, 0);
-        for (label, address) in labels(compiled.source, words) {
+        for (label, address) in labels(compiled) {
             self.symbol(name(label), own, address);
         }
     }
@@ -268,16 +266,17 @@ fn unknown(value: &str, section: &str) -> Failure {
 }
 
 /// Where the labels of a function are in its code.
-fn labels(source: &ast::Function, words: &Words) -> Vec<(ast::Symbol, i64)> {
+fn labels(compiled: &Compiled) -> Vec<(ast::Symbol, i64)> {
+    let Compiled { source, encoded, .. } = compiled;
     let mut starts: Vec<(u32, i64)> = Vec::new();
-    for (index, at) in words.at.iter().enumerate().filter(|(_, at)| **at > 0) {
+    for (index, at) in encoded.at.iter().enumerate().filter(|(_, at)| **at > 0) {
         starts.push((*at, index as i64 * sass::WORD_BYTES as i64));
     }
     // Of several words for an instruction, the first.
     starts.sort_unstable();
     let address = |at: u32| match starts.get(starts.partition_point(|(start, _)| *start < at)) {
         Some((_, address)) => *address,
-        None => words.bytes.len() as i64,
+        None => encoded.bytes.len() as i64,
     };
     let mut all = Vec::new();
     let mut is_begin = true;
@@ -353,16 +352,16 @@ fn put_signed(out: &mut Vec<u8>, mut number: i64) {
 }
 
 /// `.nv_debug_info_reg_sass` and `.nv_debug_info_reg_type`: for each function its name, the number of its entries, and
-/// the entries; the one section has places, the other types.
+/// the entries; the one section has locations, the other types.
 fn register_tables(context: &Context) -> Result<Vec<DebugSection>, Failure> {
-    let (mut places, mut types) = (Vec::new(), Vec::new());
-    for (compiled, words) in &context.functions {
-        let Compiled { kernel, code, source, .. } = compiled;
+    let (mut registers, mut types) = (Vec::new(), Vec::new());
+    for compiled in &context.functions {
+        let Compiled { kernel, code, encoded, source, .. } = compiled;
         let Some(body) = &source.body else { continue };
         let name = &kernel.code.name;
-        let locations = debug_variables::locations(kernel, code, words, context.machine.isa)
+        let locations = debug_variables::locations(kernel, code, encoded, context.machine.isa)
             .map_err(|e| Failure::internal("debug", name, e))?;
-        for out in [&mut places, &mut types] {
+        for out in [&mut registers, &mut types] {
             out.extend(name.bytes().chain([0]));
             out.extend((locations.len() as u32).to_le_bytes());
         }
@@ -370,28 +369,28 @@ fn register_tables(context: &Context) -> Result<Vec<DebugSection>, Failure> {
             let (decl, index) = body.reg_decl(location.reg);
             let base = context.input.module.names[decl.name.0 as usize];
             let name = decl.range.map_or_else(|| base.to_string(), |_| format!("{base}{index}"));
-            put_location(&mut places, location, &name);
+            put_location(&mut registers, location, &name);
             types.push(type_code(decl.ty, decl.vector));
         }
     }
     let section = |name: &str, bytes| DebugSection { name: name.into(), bytes, relocs: Vec::new() };
-    Ok(vec![section(".nv_debug_info_reg_sass", places), section(".nv_debug_info_reg_type", types)])
+    Ok(vec![section(".nv_debug_info_reg_sass", registers), section(".nv_debug_info_reg_type", types)])
 }
 
 fn put_location(out: &mut Vec<u8>, location: &Location, name: &str) {
-    /// The kinds of places.
+    /// The kinds of locations.
     const PREDICATE: u32 = 0x0200_0000;
     const REGISTER: u32 = 0x0500_0000;
     /// With the number of the register that the bytes are counted from: the stack pointer.
     const FRAME: u32 = 0x0701_0000;
-    let place = match location.place {
-        Place::Predicate(number) => PREDICATE | u32::from(number),
-        Place::Register(number) => REGISTER | u32::from(number),
-        Place::Frame(offset) => FRAME | u32::from(offset),
+    let storage = match location.storage {
+        Storage::Predicate(number) => PREDICATE | u32::from(number),
+        Storage::Register(number) => REGISTER | u32::from(number),
+        Storage::Frame(offset) => FRAME | u32::from(offset),
     };
     out.extend(u32::from(location.word).to_le_bytes());
     out.extend(name.bytes().chain([0]));
-    for number in [place, location.first, location.last] {
+    for number in [storage, location.first, location.last] {
         out.extend(number.to_le_bytes());
     }
 }

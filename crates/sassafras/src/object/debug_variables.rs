@@ -1,12 +1,13 @@
-//! Where a debugger finds the registers of the PTX text: in which register or frame slot, from where to where.
+//! Location lists of PTX registers for a debugger: in which machine register or frame slot each is, over which addresses.
 //!
 //! A PTX register is a value from the instruction that writes it to the next that does ([`Binding`]); the value is
-//! wherever the register allocation, followed word by word, has it. Its register may be overwritten when no instruction
-//! needs the value any more: then there is no place, and the debugger says so. What is told is always true.
+//! where the checker of the register allocation, which follows it word by word, finds it. Its register may be overwritten
+//! once the value is dead: then there is no location, and the debugger says so. No location is ever wrong. A forward
+//! dataflow over blocks, then one walk.
 
 use crate::lower::{Binding, Kernel};
-use crate::mach::emit::Words;
-use crate::mach::inst::{Code, Line};
+use crate::mach::emit::EncodedFunction;
+use crate::mach::inst::{MachFunction, MachInst};
 use crate::regalloc::Checker;
 use ori::entity::Entity;
 use ori::{Block, Cfg, File, Value};
@@ -16,37 +17,37 @@ use std::collections::BTreeMap;
 
 const WORD: u32 = sass::WORD_BYTES as u32;
 
-/// A place that a word of a register can have. The order is that of the table.
+/// Where a word of a register can be. The order is that of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Storage {
     Predicate(u8),
     Register(u8),
     /// Bytes from the stack pointer.
     Frame(u16),
 }
 
-/// A word of a register is in a place before each instruction from the first address to the last.
+/// A word of a register is there before each instruction from the first address to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location {
-    pub place: Place,
+    pub storage: Storage,
     pub first: u32,
     pub last: u32,
     pub reg: Reg,
     pub word: u8,
 }
 
-/// All places of all registers of a function, sorted.
+/// The locations of all registers of a function, sorted.
 pub fn locations(
     kernel: &Kernel,
-    code: &Code,
-    words: &Words,
+    code: &MachFunction,
+    encoded: &EncodedFunction,
     isa: sass::Isa,
 ) -> Result<Vec<Location>, String> {
     let cfg = Cfg::new(&kernel.code);
     let checker = Checker::new(&kernel.code, code, isa);
     let of_blocks = by_block(kernel);
     let entries = values_at_entry(&cfg, &of_blocks);
-    let mut follower = Follower {
+    let mut tracker = Tracker {
         kernel,
         checker: &checker,
         slots: own_slots(code),
@@ -55,15 +56,15 @@ pub fn locations(
         done: Vec::new(),
     };
     for (i, &block) in code.order.iter().enumerate() {
-        let lines = &words.lines[block.index()];
-        let next = code.order[i + 1..].iter().find_map(|b| words.lines[b.index()].first());
-        let end = next.copied().unwrap_or(words.bytes.len() as u32);
-        if let (Some(&start), Some(entry)) = (lines.first(), &entries[block.index()]) {
-            follower.now = entry.clone();
-            follower.block(block, &of_blocks[block.index()], &Span { start, lines, end })?;
+        let addresses = &encoded.of_block[block.index()];
+        let next = code.order[i + 1..].iter().find_map(|b| encoded.of_block[b.index()].first());
+        let end = next.copied().unwrap_or(encoded.bytes.len() as u32);
+        if let (Some(&start), Some(entry)) = (addresses.first(), &entries[block.index()]) {
+            tracker.now = entry.clone();
+            tracker.block(block, &of_blocks[block.index()], &Span { start, addresses, end })?;
         }
     }
-    let mut all = follower.finish();
+    let mut all = tracker.finish();
     all.sort_unstable();
     Ok(all)
 }
@@ -76,7 +77,7 @@ fn by_block(kernel: &Kernel) -> Vec<Vec<Binding>> {
     all
 }
 
-/// What registers are when a block begins: what they are at the end of every predecessor. `None` where nobody comes.
+/// The values of registers at the entry of a block: those on which all predecessors agree. `None` if it is unreachable.
 fn values_at_entry(cfg: &Cfg, bindings: &[Vec<Binding>]) -> Vec<Option<Values>> {
     let mut ends: Vec<Option<Values>> = vec![None; bindings.len()];
     let mut entries: Vec<Option<Values>> = vec![None; bindings.len()];
@@ -84,7 +85,7 @@ fn values_at_entry(cfg: &Cfg, bindings: &[Vec<Binding>]) -> Vec<Option<Values>> 
         let mut changed = false;
         for &block in &cfg.order {
             let preds = &cfg.preds[block.index()];
-            // A loop's end counts when it is known: what it knows can only become less.
+            // A back edge counts once it was visited: what holds there can only become less.
             let mut known = preds.iter().filter_map(|p| ends[p.index()].as_ref());
             let mut entry = known.next().cloned().unwrap_or_default();
             known.for_each(|other| entry.retain(|reg, value| other.get(reg) == Some(value)));
@@ -104,7 +105,7 @@ fn values_at_entry(cfg: &Cfg, bindings: &[Vec<Binding>]) -> Vec<Option<Values>> 
 }
 
 /// The slots that belong to one value alone: it is there from its definition on.
-fn own_slots(code: &Code) -> FxHashMap<Value, u32> {
+fn own_slots(code: &MachFunction) -> FxHashMap<Value, u32> {
     let mut owners: FxHashMap<u32, Vec<Value>> = FxHashMap::default();
     for (index, slot) in code.claims.slots.iter().enumerate() {
         slot.iter().for_each(|slot| owners.entry(*slot).or_default().push(Value::new(index)));
@@ -115,64 +116,64 @@ fn own_slots(code: &Code) -> FxHashMap<Value, u32> {
         .collect()
 }
 
-/// The addresses of a block: of its first line, of each, and of what follows it.
+/// The addresses of a block: of its first instruction, of each, and of what follows it.
 struct Span<'a> {
     start: u32,
-    lines: &'a [u32],
+    addresses: &'a [u32],
     end: u32,
 }
 
-struct Follower<'a> {
+struct Tracker<'a> {
     kernel: &'a Kernel,
     checker: &'a Checker<'a>,
     slots: FxHashMap<Value, u32>,
     now: Values,
-    /// The last known place of each word, and since when.
+    /// The last known location of each word.
     open: BTreeMap<(Reg, u8), Location>,
     done: Vec<Location>,
 }
 
-impl Follower<'_> {
+impl Tracker<'_> {
     fn block(&mut self, block: Block, bindings: &[Binding], span: &Span) -> Result<(), String> {
         let checker = self.checker;
         let mut written = bindings.iter().filter(|binding| binding.at > 0).peekable();
         let mut from = span.start;
         let mut index = 0;
-        checker.contents(block, |line: Option<&Line>, registers| {
-            // An instruction has written its register when another one's code begins.
-            let is_past = |binding: &&&Binding| line.is_none_or(|line| line.at > binding.at);
+        checker.contents(block, |inst: Option<&MachInst>, registers| {
+            // A PTX instruction has written its register where the code of the next one begins.
+            let is_past = |binding: &&&Binding| inst.is_none_or(|inst| inst.at > binding.at);
             while let Some(binding) = written.next_if(|binding| is_past(&binding)) {
                 self.now.insert(binding.reg, binding.value);
             }
-            let to = if line.is_some() { span.lines[index] } else { span.end.saturating_sub(WORD) };
+            let to = if inst.is_some() { span.addresses[index] } else { span.end.saturating_sub(WORD) };
             if from <= to {
-                let mut places: FxHashMap<_, Place> = FxHashMap::default();
+                let mut storages: FxHashMap<_, Storage> = FxHashMap::default();
                 for (&(file, number), root) in registers {
-                    let place = match file {
-                        File::R => Place::Register(number),
-                        File::P => Place::Predicate(number),
+                    let storage = match file {
+                        File::R => Storage::Register(number),
+                        File::P => Storage::Predicate(number),
                         _ => continue,
                     };
-                    places.entry(*root).and_modify(|known| *known = place.min(*known)).or_insert(place);
+                    storages.entry(*root).and_modify(|known| *known = storage.min(*known)).or_insert(storage);
                 }
-                self.see(from, to, &|root| places.get(&root).copied());
+                self.record(from, to, &|root| storages.get(&root).copied());
             }
             from = to + WORD;
             index += 1;
         })
     }
 
-    /// Before the instructions of these addresses, the words are in these places.
-    fn see(&mut self, first: u32, last: u32, place_of: &dyn Fn((Value, u8)) -> Option<Place>) {
+    /// Before the instructions of these addresses, the words are there.
+    fn record(&mut self, first: u32, last: u32, storage_of: &dyn Fn((Value, u8)) -> Option<Storage>) {
         let now = std::mem::take(&mut self.now);
         for (&reg, &value) in &now {
             for word in 0..self.kernel.code.values[value].words {
                 let root = self.checker.root(value, word);
-                let place = root.and_then(place_of).or_else(|| self.in_frame(value, word));
-                let Some(place) = root.and(place) else { continue };
-                let new = Location { place, first, last, reg, word };
+                let storage = root.and_then(storage_of).or_else(|| self.in_frame(value, word));
+                let Some(storage) = root.and(storage) else { continue };
+                let new = Location { storage, first, last, reg, word };
                 match self.open.get_mut(&(reg, word)) {
-                    Some(old) if old.place == place && old.last + WORD == first => old.last = last,
+                    Some(old) if old.storage == storage && old.last + WORD == first => old.last = last,
                     _ => self.done.extend(self.open.insert((reg, word), new)),
                 }
             }
@@ -180,9 +181,9 @@ impl Follower<'_> {
         self.now = now;
     }
 
-    fn in_frame(&self, value: Value, word: u8) -> Option<Place> {
+    fn in_frame(&self, value: Value, word: u8) -> Option<Storage> {
         let slot = self.slots.get(&value)? + 4 * u32::from(word);
-        u16::try_from(slot).ok().map(Place::Frame)
+        u16::try_from(slot).ok().map(Storage::Frame)
     }
 
     fn finish(mut self) -> Vec<Location> {

@@ -7,25 +7,21 @@
 //! Rows are as ptxas makes them, but for two things: it makes no row where only the file changes, and it takes the time
 //! and size of a source file from the disk where `.file` doesn't give them. A cubin of ours depends on its input alone.
 
-use super::Input;
+use super::{Compiled, Input};
 use crate::context::Failure;
 use crate::lower::Lines;
-use crate::mach::emit::Words;
 use cubin::RelocType;
 use cubin::line::{Inlined, LineTable, Row, Sequence, SourceFile};
 use cubin::module::{DebugSection, SymbolicReloc};
 use ptx::ast::{self, Item, SectionLine, Stmt};
 use rustc_hash::FxHashMap;
 
-/// A function of the PTX text and its words.
-pub struct Coded<'a> {
-    pub name: &'a str,
-    pub source: &'a ast::Function<'a>,
-    pub words: &'a Words,
-}
-
 /// The sections of the line tables, in ptxas's order. Functions come in the order of their sections.
-pub fn sections(input: &Input, functions: &[Coded], relocatable: bool) -> Result<Vec<DebugSection>, Failure> {
+pub fn sections(
+    input: &Input,
+    functions: &[&Compiled],
+    relocatable: bool,
+) -> Result<Vec<DebugSection>, Failure> {
     let Input { source, lines, module, .. } = *input;
     let (names, labels) = names_of_functions(module)?;
     let mut all = vec![source_table(module, &labels, functions)];
@@ -69,7 +65,7 @@ fn section(name: &str, table: LineTable, functions: Vec<&str>) -> DebugSection {
 }
 
 /// `.debug_line`; functions without `.loc` have no part in it.
-fn source_table(module: &ast::Module, labels: &Labels, functions: &[Coded]) -> DebugSection {
+fn source_table(module: &ast::Module, labels: &Labels, functions: &[&Compiled]) -> DebugSection {
     let mut table = LineTable::default();
     let mut numbers = FxHashMap::default();
     for item in &module.items {
@@ -79,23 +75,23 @@ fn source_table(module: &ast::Module, labels: &Labels, functions: &[Coded]) -> D
             numbers.insert(file.index, table.files.len() as u64);
         }
     }
-    let places = Places::new(module, labels, &numbers);
+    let positions = Positions::new(module, labels, &numbers);
     let mut named = Vec::new();
     for function in functions {
-        let rows = places.rows(function);
+        let rows = positions.rows(function);
         if !rows.is_empty() {
-            table.sequences.push(sequence(rows, function.words));
-            named.push(function.name);
+            table.sequences.push(sequence(rows, function));
+            named.push(function.kernel.code.name.as_str());
         }
     }
     section(".debug_line", table, named)
 }
 
-fn sequence(rows: Vec<Row>, words: &Words) -> Sequence {
-    Sequence { rows, end: words.bytes.len() as u64, ..Sequence::default() }
+fn sequence(rows: Vec<Row>, function: &Compiled) -> Sequence {
+    Sequence { rows, end: function.encoded.bytes.len() as u64, ..Sequence::default() }
 }
 
-/// A file whose path has a folder: what stands before its last separator, but for a separator that comes first.
+/// A file whose path has a folder: what is before its last separator, but for a separator that comes first.
 fn source_file(file: &ast::File, directories: &mut Vec<String>) -> SourceFile {
     let path = file.path.trim_matches('"');
     let (directory, name) = match path.rfind(['/', '\\']).filter(|at| *at > 0) {
@@ -115,68 +111,68 @@ fn source_file(file: &ast::File, directories: &mut Vec<String>) -> SourceFile {
 
 /// What a `.loc` says, without its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct Position {
     file: u64,
     line: u64,
-    inlined: Option<InlinedPlace>,
+    inlined: Option<InlinedPosition>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct InlinedPlace {
-    /// The number of the place of the call.
+struct InlinedPosition {
+    /// The number of the position of the call.
     caller: usize,
     /// Offset of the function's name in `.debug_str`.
     function: u64,
 }
 
-/// The places of a module, each once, and where in the text each comes into force.
+/// The source positions of a module, each once, and where in the text each takes effect.
 #[derive(Default)]
-struct Places {
-    all: Vec<Place>,
-    /// Byte of the text and number of the place, in the order of the text.
+struct Positions {
+    all: Vec<Position>,
+    /// Byte of the text and number of the position, in the order of the text.
     locs: Vec<(u32, usize)>,
 }
 
-impl Places {
+impl Positions {
     /// `inlined_at` means the last `.loc` before it with the same three numbers.
-    fn new(module: &ast::Module, labels: &Labels, files: &FxHashMap<u32, u64>) -> Places {
-        let mut places = Places::default();
-        let mut numbers: FxHashMap<Place, usize> = FxHashMap::default();
+    fn new(module: &ast::Module, labels: &Labels, files: &FxHashMap<u32, u64>) -> Positions {
+        let mut positions = Positions::default();
+        let mut numbers: FxHashMap<Position, usize> = FxHashMap::default();
         let mut written: FxHashMap<(u32, u32, u32), usize> = FxHashMap::default();
         for loc in module.items.iter().flat_map(locs) {
             let inlined = loc.inlined.as_ref().and_then(|i| {
                 let caller = *written.get(&(i.file, i.line, i.column))?;
                 let label = labels.get(module.names[i.function.0 as usize])?;
-                Some(InlinedPlace { caller, function: label.wrapping_add_signed(i.offset) })
+                Some(InlinedPosition { caller, function: label.wrapping_add_signed(i.offset) })
             });
             let file = files.get(&loc.file).copied().unwrap_or(0);
-            let place = Place { file, line: loc.line.into(), inlined };
-            let number = *numbers.entry(place).or_insert_with(|| {
-                places.all.push(place);
-                places.all.len() - 1
+            let position = Position { file, line: loc.line.into(), inlined };
+            let number = *numbers.entry(position).or_insert_with(|| {
+                positions.all.push(position);
+                positions.all.len() - 1
             });
             written.insert((loc.file, loc.line, loc.column), number);
-            places.locs.push((loc.span.start, number));
+            positions.locs.push((loc.span.start, number));
         }
-        places
+        positions
     }
 
-    fn rows(&self, function: &Coded) -> Vec<Row> {
+    fn rows(&self, function: &Compiled) -> Vec<Row> {
         let Some(first) = body_locs(function.source).next() else { return Vec::new() };
         let start = self.locs.partition_point(|(at, _)| *at < first.span.start);
         let locs = &self.locs[start..start + body_locs(function.source).count()];
         let is_line = |number: usize| self.all[number].line > 0;
         let in_force = |at: u32| locs[..locs.partition_point(|(loc, _)| *loc < at)].last().map(|loc| loc.1);
-        let mut rows = Rows { places: &self.all, rows: Vec::new(), callers: FxHashMap::default() };
+        let mut rows = Rows { positions: &self.all, rows: Vec::new(), callers: FxHashMap::default() };
         let mut now = None;
-        for (word, at) in function.words.at.iter().enumerate() {
-            let place = match word {
+        for (word, at) in function.encoded.at.iter().enumerate() {
+            let position = match word {
                 0 => locs.iter().map(|loc| loc.1).find(|number| is_line(*number)),
                 _ => in_force(*at).filter(|number| is_line(*number)),
             };
-            if let Some(place) = place.filter(|place| now != Some(*place)) {
-                rows.push(place, address(word));
-                now = Some(place);
+            if let Some(position) = position.filter(|position| now != Some(*position)) {
+                rows.push(position, address(word));
+                now = Some(position);
             }
         }
         rows.rows
@@ -189,29 +185,29 @@ fn address(word: usize) -> u64 {
 
 /// The rows of a function, as they are made.
 struct Rows<'a> {
-    places: &'a [Place],
+    positions: &'a [Position],
     rows: Vec<Row>,
-    /// By place, the numbers of the rows that inlined ones name, counted from 1.
+    /// By position, the numbers of the rows that inlined ones name, counted from 1.
     callers: FxHashMap<usize, u64>,
 }
 
 impl Rows<'_> {
     /// A row, after those of the calls that lead to it and have none yet.
-    fn push(&mut self, place: usize, address: u64) {
-        let caller = |place: usize| self.places[place].inlined.map(|inlined| inlined.caller);
-        // A place was written after that of its call, so the chain ends.
-        let callers = std::iter::successors(caller(place), |place| caller(*place));
-        let new: Vec<usize> = callers.take_while(|place| !self.callers.contains_key(place)).collect();
-        for place in new.into_iter().rev() {
-            self.push_one(place, address);
-            self.callers.insert(place, self.rows.len() as u64);
+    fn push(&mut self, position: usize, address: u64) {
+        let caller = |position: usize| self.positions[position].inlined.map(|inlined| inlined.caller);
+        // A position comes after that of its call in the text, so the chain ends.
+        let callers = std::iter::successors(caller(position), |position| caller(*position));
+        let new: Vec<usize> = callers.take_while(|position| !self.callers.contains_key(position)).collect();
+        for position in new.into_iter().rev() {
+            self.push_one(position, address);
+            self.callers.insert(position, self.rows.len() as u64);
         }
-        self.push_one(place, address);
+        self.push_one(position, address);
     }
 
-    fn push_one(&mut self, place: usize, address: u64) {
-        let Place { file, line, inlined } = self.places[place];
-        let inlined = inlined.map(|InlinedPlace { caller, function }| {
+    fn push_one(&mut self, position: usize, address: u64) {
+        let Position { file, line, inlined } = self.positions[position];
+        let inlined = inlined.map(|InlinedPosition { caller, function }| {
             let call_row = self.callers.get(&caller).copied().unwrap_or(0);
             Inlined { call_row, function }
         });
@@ -267,23 +263,24 @@ fn not_a_name(value: &str) -> Failure {
 }
 
 /// `.nv_debug_line_sass`
-fn ptx_table(source: &str, lines: &Lines, functions: &[Coded]) -> DebugSection {
-    let rows = |function: &Coded| {
+fn ptx_table(source: &str, lines: &Lines, functions: &[&Compiled]) -> DebugSection {
+    let rows = |function: &&Compiled| {
         let mut rows: Vec<Row> = Vec::new();
-        for (word, at) in function.words.at.iter().enumerate() {
+        for (word, at) in function.encoded.at.iter().enumerate() {
             let at = if word == 0 { body_start(source, function.source.span.end) } else { *at };
             let line = lines.line(at).into();
             if at > 0 && rows.last().is_none_or(|row| row.line != line) {
                 rows.push(Row { address: address(word), file: 0, line, inlined: None });
             }
         }
-        sequence(rows, function.words)
+        sequence(rows, function)
     };
     let table = LineTable { sequences: functions.iter().map(rows).collect(), ..LineTable::default() };
-    section(".nv_debug_line_sass", table, functions.iter().map(|function| function.name).collect())
+    let names = functions.iter().map(|function| function.kernel.code.name.as_str());
+    section(".nv_debug_line_sass", table, names.collect())
 }
 
-/// Where the first `{` is that stands in no comment or string.
+/// Where the first `{` is that is in no comment or string.
 fn body_start(source: &str, from: u32) -> u32 {
     let mut at = from as usize;
     while let Some(rest) = source.get(at..).filter(|rest| !rest.is_empty() && !rest.starts_with('{')) {
@@ -300,7 +297,7 @@ fn body_start(source: &str, from: u32) -> u32 {
 /// Lines that begin like this are empty in `.nv_debug_ptx_txt`; but `.local` variables stay.
 const LEFT_OUT: [&str; 6] = ["//", ".loc", ".file", ".b8", ".b32", ".b64"];
 
-/// `.nv_debug_ptx_txt`: the lines of the text, each with a zero behind it, up to the last that isn't empty.
+/// `.nv_debug_ptx_txt`: the lines of the text, each terminated by a zero, up to the last that isn't empty.
 fn text_of_lines(source: &str) -> Vec<u8> {
     let kept = |line: &&str| LEFT_OUT.iter().all(|w| !line.starts_with(w)) || line.starts_with(".local");
     let mut text = Vec::with_capacity(source.len());

@@ -6,13 +6,29 @@ pub mod debug_variables;
 pub mod line_table;
 pub mod resource_usage;
 
-use crate::lower;
+use crate::context::Times;
+use crate::lower::{self, Kernel};
+use crate::mach::emit::EncodedFunction;
+use crate::mach::inst::MachFunction;
 use crate::module::pragmas;
+use std::time::{Duration, Instant};
 
-/// The text that is compiled, and what the front end made of it.
+/// The source, and what the front end made of it.
 pub struct Input<'a> {
     pub source: &'a str,
     pub lines: &'a lower::Lines,
     pub module: &'a ptx::Module<'a>,
     pub conventions: &'a pragmas::Conventions,
+}
+
+/// A compiled function.
+pub struct Compiled<'a> {
+    pub source: &'a ptx::ast::Function<'a>,
+    pub kernel: Kernel,
+    pub code: MachFunction,
+    pub encoded: EncodedFunction,
+    /// When its compilation began, and how long it took.
+    pub start: Instant,
+    pub time: Duration,
+    pub times: Times,
 }

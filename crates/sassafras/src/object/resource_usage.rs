@@ -3,7 +3,7 @@
 use crate::context::Times;
 use std::time::{Duration, Instant};
 
-/// What a function uses: the numbers behind `-v` and the warnings about local memory.
+/// What a function uses: the numbers of `-v` and of the warnings about local memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     pub name: String,
@@ -17,12 +17,12 @@ pub struct Usage {
     /// Its own stack frame, and the stack of the deepest calls from it; `None` where recursion makes that unknown.
     pub frame_bytes: u32,
     pub stack_bytes: Option<u32>,
-    /// Bytes that its code stores to the frame, and loads from it, for want of registers or for its caller.
+    /// Bytes that its code spills to the frame and reloads from it, callee-saved registers included.
     pub spill_stores: u32,
     pub spill_loads: u32,
     /// Static shared memory.
     pub shared_bytes: u64,
-    /// The functions that it can call, at any depth, by their places in the list of all.
+    /// The functions that it can call, at any depth, by their indices in the list of all.
     pub callees: Vec<usize>,
     /// When the compiler began with it, and how long it took.
     pub start: Instant,

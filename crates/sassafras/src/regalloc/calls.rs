@@ -14,7 +14,7 @@
 use super::reg_file::{Limits, PREDICATES};
 use super::{Allocator, AttemptError, BlockLimits, fixed_registers, move_inst};
 use crate::mach::abi::Convention;
-use crate::mach::inst::{Address, Line, Origin};
+use crate::mach::inst::{Address, MachInst, Origin};
 use crate::regalloc::parallel_moves;
 use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;
@@ -175,7 +175,7 @@ impl Allocator<'_> {
             let register = convention.return_address() + u8::from(half == Half::High);
             self.code.touch(File::R, register);
             let mut mach_inst =
-                Line::new(sass::Op::MOV, &[], &[machine::r(register), machine::imm(0)], Origin::Frame);
+                MachInst::new(sass::Op::MOV, &[], &[machine::r(register), machine::imm(0)], Origin::Frame);
             mach_inst.address = Some(Address::Ahead { lines, half });
             mach_inst.at = data.at;
             self.emitted.push(mach_inst);
@@ -184,7 +184,7 @@ impl Allocator<'_> {
             Some(Arg::Address { symbol, .. }) => (machine::imm(0), Some(Address::Call { symbol: *symbol })),
             _ => (machine::r(convention.callee(self.function)), None),
         };
-        let mut call = Line::new(sass::Op::CALL, &[M::ABS, M::NOINC], &[operand], Origin::Inst(inst));
+        let mut call = MachInst::new(sass::Op::CALL, &[M::ABS, M::NOINC], &[operand], Origin::Inst(inst));
         (call.address, call.at) = (address, data.at);
         self.emitted.push(call);
         Ok(())

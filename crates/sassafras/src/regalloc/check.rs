@@ -13,7 +13,7 @@
 
 use super::{Limits, reg_limits, undefined};
 use crate::mach::abi::Convention;
-use crate::mach::inst::{Code, Line, Origin};
+use crate::mach::inst::{MachFunction, MachInst, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
 use rustc_hash::FxHashMap;
@@ -33,7 +33,12 @@ pub struct Claims {
     pub spilled_params: Vec<Value>,
 }
 
-pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) -> Result<(), String> {
+pub fn check(
+    function: &Function,
+    code: &MachFunction,
+    limits: &Limits,
+    isa: sass::Isa,
+) -> Result<(), String> {
     reg_limits::check(function, code, limits, isa)?;
     return_address(function, code)?;
     let checker = Checker::new(function, code, isa);
@@ -45,7 +50,7 @@ pub fn check(function: &Function, code: &Code, limits: &Limits, isa: sass::Isa) 
 
 /// A leaf must not clobber the return address. A function with calls saves it, so it and all that the callees may
 /// clobber must be marked as used.
-fn return_address(function: &Function, code: &Code) -> Result<(), String> {
+fn return_address(function: &Function, code: &MachFunction) -> Result<(), String> {
     let Some(own) = Convention::own(function) else { return Ok(()) };
     let is_used = |register: u8| code.used.get(usize::from(register)) == Some(&true);
     let insts = code.order.iter().flat_map(|b| &function.blocks[*b].insts);
@@ -64,7 +69,7 @@ fn return_address(function: &Function, code: &Code) -> Result<(), String> {
 /// Tracks the words of values through registers and slots.
 pub struct Checker<'a> {
     function: &'a Function,
-    code: &'a Code,
+    code: &'a MachFunction,
     isa: sass::Isa,
     /// The root of each word of each value; `None` if it is undefined.
     roots: Vec<Vec<Option<Root>>>,
@@ -84,7 +89,7 @@ struct State {
 }
 
 impl<'a> Checker<'a> {
-    pub fn new(function: &'a Function, code: &'a Code, isa: sass::Isa) -> Checker<'a> {
+    pub fn new(function: &'a Function, code: &'a MachFunction, isa: sass::Isa) -> Checker<'a> {
         let slots = vec![Slots::default(); code.blocks.len()];
         let mut checker = Checker { function, code, isa, roots: roots(function), slots };
         if code.frame > 0 {
@@ -169,7 +174,7 @@ impl Checker<'_> {
     pub fn contents(
         &self,
         block: Block,
-        mut show: impl FnMut(Option<&Line>, &Registers),
+        mut show: impl FnMut(Option<&MachInst>, &Registers),
     ) -> Result<(), String> {
         let end = self.replay(block, |mach_inst, registers| show(Some(mach_inst), registers))?;
         show(None, &end.registers);
@@ -177,13 +182,17 @@ impl Checker<'_> {
     }
 
     /// The state at the exit of a block.
-    fn replay(&self, block: Block, before: impl FnMut(&Line, &Registers)) -> Result<State, String> {
+    fn replay(&self, block: Block, before: impl FnMut(&MachInst, &Registers)) -> Result<State, String> {
         let (state, error) = self.transfer(block, before);
         error.map_or(Ok(state), Err)
     }
 
     /// The transfer function of a block, with the first error.
-    fn transfer(&self, block: Block, mut before: impl FnMut(&Line, &Registers)) -> (State, Option<String>) {
+    fn transfer(
+        &self,
+        block: Block,
+        mut before: impl FnMut(&MachInst, &Registers),
+    ) -> (State, Option<String>) {
         let mut state = State { slots: self.slots[block.index()].clone(), ..State::default() };
         let mut error = None;
         for &(value, reg) in &self.code.claims.entry_regs[block.index()] {
@@ -243,7 +252,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn mach_inst(&self, state: &mut State, mach_inst: &Line) -> Result<(), String> {
+    fn mach_inst(&self, state: &mut State, mach_inst: &MachInst) -> Result<(), String> {
         match mach_inst.origin {
             Origin::Inst(inst) => self.inst(state, mach_inst, inst),
             Origin::Word(inst, word) => self.guarded_word(state, mach_inst, inst, word),
@@ -322,7 +331,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn inst(&self, state: &mut State, mach_inst: &Line, inst: Inst) -> Result<(), String> {
+    fn inst(&self, state: &mut State, mach_inst: &MachInst, inst: Inst) -> Result<(), String> {
         let data = &self.function.insts[inst];
         if data.op == Op::Pseudo(Pseudo::Call) {
             self.check_abi_args(state, inst)?;
@@ -363,7 +372,7 @@ impl Checker<'_> {
     }
 
     /// Checks that the instruction accesses no more registers than its values have.
-    fn widths(&self, data: &InstData, mach_inst: &Line) -> Result<(), String> {
+    fn widths(&self, data: &InstData, mach_inst: &MachInst) -> Result<(), String> {
         let inst = sass::Inst::new(self.isa, mach_inst.op, &mach_inst.modifiers, &mach_inst.operands)
             .map_err(|e| e.to_string())?;
         let words = |arg: &Arg| match arg {
@@ -389,7 +398,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn guard(&self, state: &State, mach_inst: &Line, guard: &Guard) -> Result<(), String> {
+    fn guard(&self, state: &State, mach_inst: &MachInst, guard: &Guard) -> Result<(), String> {
         let file = self.function.values[guard.predicate].file;
         self.holds(state, file, mach_inst.guard.predicate, guard.predicate, 0)
     }
@@ -402,7 +411,13 @@ impl Checker<'_> {
     }
 
     /// One word of a guarded copy.
-    fn guarded_word(&self, state: &mut State, mach_inst: &Line, inst: Inst, word: u8) -> Result<(), String> {
+    fn guarded_word(
+        &self,
+        state: &mut State,
+        mach_inst: &MachInst,
+        inst: Inst,
+        word: u8,
+    ) -> Result<(), String> {
         let data = &self.function.insts[inst];
         let guard = data.guard.as_ref().ok_or("no guard")?;
         self.guard(state, mach_inst, guard)?;
@@ -431,7 +446,7 @@ fn register(operand: &Operand) -> Result<(File, u8), String> {
 }
 
 /// Words of an access to the frame.
-fn width(mach_inst: &Line) -> u8 {
+fn width(mach_inst: &MachInst) -> u8 {
     match mach_inst.modifiers.first() {
         Some(sass::M::_64) => 2,
         Some(sass::M::_128) => 4,

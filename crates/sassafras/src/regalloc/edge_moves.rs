@@ -13,7 +13,7 @@
 //! the allocation restarts with a reserved scratch register. Linear in the live values of each edge.
 
 use super::{Allocator, AttemptError, Snapshot, move_inst};
-use crate::mach::inst::{Line, Origin};
+use crate::mach::inst::{MachInst, Origin};
 use crate::regalloc::parallel_moves;
 use ori::entity::Entity;
 use ori::{Block, Edge, File, Value};
@@ -137,7 +137,7 @@ impl Allocator<'_> {
         block: Block,
         edge: &Edge,
         work: EdgeWork,
-        mach_insts: &mut Vec<Line>,
+        mach_insts: &mut Vec<MachInst>,
     ) -> Result<Option<File>, AttemptError> {
         for (slot, reg, words) in &work.stores {
             mach_insts.extend(self.frame_access(sass::Op::STL, *slot, *reg, *words));
@@ -168,7 +168,7 @@ impl Allocator<'_> {
         block: Block,
         edge: &Edge,
         work: &EdgeWork,
-        mach_insts: &mut Vec<Line>,
+        mach_insts: &mut Vec<MachInst>,
     ) -> Result<bool, AttemptError> {
         if work.slot_to_slot.is_empty() && work.constants.is_empty() {
             return Ok(true);

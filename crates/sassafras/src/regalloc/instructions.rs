@@ -16,7 +16,7 @@
 use super::facts::accumulator;
 use super::{Allocator, AttemptError, address, is_early_clobber, reg_in, reg_limits};
 use crate::codegen::legalize;
-use crate::mach::inst::{Line, Origin};
+use crate::mach::inst::{MachInst, Origin};
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Op, Pseudo, Value};
 use smallvec::SmallVec;
@@ -199,7 +199,7 @@ impl Allocator<'_> {
         let first = self.emitted.len();
         match data.op {
             Op::Machine(op) => {
-                let mut mach_inst = Line::new(op, &data.modifiers, &[], Origin::Inst(inst));
+                let mut mach_inst = MachInst::new(op, &data.modifiers, &[], Origin::Inst(inst));
                 mach_inst.operands = self.operands(data, arguments);
                 mach_inst.target =
                     data.args.iter().find_map(|a| if let Arg::Target(b) = a { Some(*b) } else { None });

@@ -72,7 +72,7 @@ mod spill_slots;
 mod spill_via_r;
 
 use crate::mach::abi::Convention;
-use crate::mach::inst::{Address, Code, Line, Origin};
+use crate::mach::inst::{Address, MachFunction, MachInst, Origin};
 pub use check::{Checker, Claims, check};
 pub use facts::undefined;
 use facts::{def_blocks, fixed_reg_beyond, fixed_registers, is_early_clobber, last_uses, rpo_indices, uses};
@@ -94,7 +94,7 @@ const TARGETED_ATTEMPTS: usize = 6;
 const EXTRA_REGISTERS: u32 = 26;
 
 /// Allocates with `preferred` registers if that takes no spill, else with `max`.
-pub fn run(function: &mut Function, max: Limits, preferred: Option<u32>) -> Result<Code, Error> {
+pub fn run(function: &mut Function, max: Limits, preferred: Option<u32>) -> Result<MachFunction, Error> {
     if let Some((data, registers)) = fixed_reg_beyond(function, max.usable(max.registers)) {
         return Err(Error::TooFewRegisters { at: data.at, registers: registers + Limits::SYSTEM });
     }
@@ -182,7 +182,7 @@ impl<T: Into<String>> From<T> for Error {
 
 /// The result of an attempt.
 enum Outcome {
-    Done(Box<Code>),
+    Done(Box<MachFunction>),
     /// These values of other files than R must be spilled through R.
     SpillViaR(Vec<Value>),
     /// Moves need a reserved scratch register of this file.
@@ -258,12 +258,12 @@ struct Allocator<'a> {
     /// A file in which moves lacked a scratch register.
     needs_scratch: Option<File>,
     /// The code of the current block.
-    emitted: Vec<Line>,
+    emitted: Vec<MachInst>,
     entry_regs: Vec<Snapshot>,
     exit_regs: Vec<Snapshot>,
     /// Block parameters that are passed in their spill slots.
     spilled_params: ValueSet,
-    code: Code,
+    code: MachFunction,
 }
 
 impl<'a> Allocator<'a> {
@@ -280,11 +280,11 @@ impl<'a> Allocator<'a> {
         let registers = block_limits.max(cfg);
         let files =
             [File::R, File::UR, File::P, File::UP, File::B].map(|f| RegFile::new(f, &limits, registers));
-        let code = Code {
+        let code = MachFunction {
             order: cfg.order.clone(),
             blocks: vec![Vec::new(); blocks],
             branches: vec![0; blocks],
-            ..Code::default()
+            ..MachFunction::default()
         };
         Allocator {
             function,
@@ -407,16 +407,18 @@ impl<'a> Allocator<'a> {
     }
 }
 
-fn move_inst(file: File, to: u8, from: u8) -> Result<Line, AttemptError> {
+fn move_inst(file: File, to: u8, from: u8) -> Result<MachInst, AttemptError> {
     let rz = machine::rz();
     match file {
-        File::R => Ok(Line::new(sass::Op::MOV, &[], &[machine::r(to), machine::r(from)], Origin::Move)),
+        File::R => Ok(MachInst::new(sass::Op::MOV, &[], &[machine::r(to), machine::r(from)], Origin::Move)),
         // Only for packs of words that have just been computed, and for block parameters.
-        File::UR => Ok(Line::new(sass::Op::UMOV, &[], &[machine::ur(to), machine::ur(from)], Origin::Move)),
+        File::UR => {
+            Ok(MachInst::new(sass::Op::UMOV, &[], &[machine::ur(to), machine::ur(from)], Origin::Move))
+        }
         // `0 = 0 and P` is P.
         File::P => {
             let operands = [machine::p(to), machine::pt(), rz, rz, machine::p(from)];
-            Ok(Line::new(sass::Op::ISETP, &[M::EQ, M::AND], &operands, Origin::Move))
+            Ok(MachInst::new(sass::Op::ISETP, &[M::EQ, M::AND], &operands, Origin::Move))
         }
         _ => Err(format!("no move exists in file {file:?}").into()),
     }

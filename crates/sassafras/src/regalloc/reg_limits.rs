@@ -6,7 +6,7 @@
 //! pass.
 
 use super::reg_file::Limits;
-use crate::mach::inst::{Code, Origin};
+use crate::mach::inst::{MachFunction, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Function, InstData, Op};
 use sass::{Isa, Kind, M};
@@ -107,7 +107,7 @@ fn transfer(function: &Function, block: Block, start: u32) -> (u32, u32) {
 }
 
 /// Checks that no instruction accesses a register above the limit.
-pub fn check(function: &Function, code: &Code, limits: &Limits, isa: Isa) -> Result<(), String> {
+pub fn check(function: &Function, code: &MachFunction, limits: &Limits, isa: Isa) -> Result<(), String> {
     let block_limits = BlockLimits::new(function, &Cfg::new(function), limits);
     for block in &code.order {
         let mut now = block_limits.start(*block);

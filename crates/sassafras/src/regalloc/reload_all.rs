@@ -11,7 +11,7 @@
 use super::facts::accumulator;
 use super::instructions::Kind;
 use super::{Allocator, AttemptError, is_early_clobber};
-use crate::mach::inst::Line;
+use crate::mach::inst::MachInst;
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Value};
 
@@ -139,7 +139,7 @@ impl Allocator<'_> {
             }
         }
         for (value, word, to) in wanted {
-            let mach_insts: Vec<Line> = self.reload_words(value, word, 1, to);
+            let mach_insts: Vec<MachInst> = self.reload_words(value, word, 1, to);
             self.emitted.extend(mach_insts);
         }
         Ok(())

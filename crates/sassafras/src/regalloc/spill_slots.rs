@@ -14,7 +14,7 @@
 use super::{Allocator, AttemptError, address};
 use crate::analysis::effects;
 use crate::codegen::legalize;
-use crate::mach::inst::{Line, Origin};
+use crate::mach::inst::{MachInst, Origin};
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Inst, Op, Value};
 use sass::{M, operands as machine};
@@ -36,14 +36,14 @@ impl Allocator<'_> {
     }
 
     /// The code that reloads or rematerializes a value.
-    pub(super) fn reload(&mut self, value: Value, reg: u8) -> Result<Vec<Line>, AttemptError> {
+    pub(super) fn reload(&mut self, value: Value, reg: u8) -> Result<Vec<MachInst>, AttemptError> {
         let data = self.function.values[value];
         if let Some(inst) = self.remat_def(value) {
             let data = &self.function.insts[inst];
             let Op::Machine(op) = data.op else {
                 return Err("only machine operations can be rematerialized".into());
             };
-            let mut mach_inst = Line::new(op, &data.modifiers, &[], Origin::Again(value));
+            let mut mach_inst = MachInst::new(op, &data.modifiers, &[], Origin::Again(value));
             mach_inst.operands = legalize::operands(self.function, data, &mut |_, word| reg + word).collect();
             (mach_inst.at, mach_inst.address) = (data.at, address(data));
             return Ok(vec![mach_inst]);
@@ -56,7 +56,7 @@ impl Allocator<'_> {
     }
 
     /// Loads some words of a value from its slot.
-    pub(super) fn reload_words(&mut self, value: Value, first: u8, count: u8, reg: u8) -> Vec<Line> {
+    pub(super) fn reload_words(&mut self, value: Value, first: u8, count: u8, reg: u8) -> Vec<MachInst> {
         let slot = self.slot(value);
         self.code.spill_loads += u32::from(count) * 4;
         let mut mach_insts = self.frame_access(sass::Op::LDL, slot + 4 * u32::from(first), reg, count);
@@ -69,7 +69,7 @@ impl Allocator<'_> {
     }
 
     /// Loads or stores words at an offset in the frame.
-    pub(super) fn frame_access(&self, op: sass::Op, slot: u32, reg: u8, words: u8) -> Vec<Line> {
+    pub(super) fn frame_access(&self, op: sass::Op, slot: u32, reg: u8, words: u8) -> Vec<MachInst> {
         let (step, modifiers): (u8, &[M]) = match words {
             1 | 3 => (1, &[]),
             2 => (2, &[M::_64]),
@@ -82,7 +82,12 @@ impl Allocator<'_> {
             let (stack, register) = (machine::r(self.function.frame_register()), machine::r(reg + word));
             let operands = if is_load { [register, stack, offset] } else { [stack, offset, register] };
             let at = slot + 4 * u32::from(word);
-            Line::new(op, modifiers, &operands, if is_load { Origin::Reload(at) } else { Origin::Spill(at) })
+            MachInst::new(
+                op,
+                modifiers,
+                &operands,
+                if is_load { Origin::Reload(at) } else { Origin::Spill(at) },
+            )
         };
         (0..words).step_by(usize::from(step)).map(access).collect()
     }

@@ -459,7 +459,7 @@ impl Latencies {
         let made = sass::Inst::new(self.isa, op, &data.modifiers, &operands).ok();
         let unit = made.map(|inst| self.model.unit(&inst));
         let next = match unit {
-            Some(Unit::Gmma) => control_codes::to_next_product(data.modifiers.iter().copied()),
+            Some(Unit::Gmma) => control_codes::wgmma_interval(data.modifiers.iter().copied()),
             _ => 0,
         };
         let busy = unit.map_or(1, |u| u32::from(self.model.interval(u).max(next)));

@@ -1,29 +1,32 @@
-//! What is under way where control goes from one stretch of straight code to another.
+//! Pending accesses across segments: forward dataflow to a fixpoint, over the segments of straight-line code.
 //!
-//! A stretch leaves [`Event`]s behind: accesses to registers that a later instruction may still have to wait for. They
-//! flow over all edges, loops included, until nothing changes; where ways meet, each event is as young as on any of
-//! them and has to be waited for on all scoreboards of any of them. An instruction that they concern gets the waits, and
-//! the one before it the cycles, that are missing. Codes only become stricter on the way, so it ends.
+//! A segment leaves [`Event`]s pending: accesses to registers that a later instruction may still have to wait for. They
+//! flow over all edges, loops included; at a join each event is as young as on any incoming edge and has to be waited
+//! for on the union of its scoreboards. An instruction that depends on them gets the waits, and the one ahead of it the
+//! cycles, that are missing. Control codes only become stricter, so the worklist runs empty.
 
-use super::{LONGEST, Step, Timed, announced, asks_for_tensor_loads, falls_through, fillers, is_arrival};
+use super::{
+    LONGEST_STALL, Step, Timed, falls_through, is_arrival, nop_stalls, waits_for_tensor_loads,
+    wgmma_registers,
+};
 use super::{touches, waits_for_all, waits_for_groups, yields};
 use sass::model::{Model, Port, VISIBLE};
 use sass::{Guard, Role};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// A register that every instruction touches: whatever comes next waits.
+/// A register that every instruction accesses: any that follows waits.
 pub const ANY: u16 = u16::MAX;
-/// One that is touched by what asks for loads of tensor memory.
+/// One that a wait for loads of tensor memory accesses.
 pub const TENSOR_LOADS: u16 = u16::MAX - 1;
 
-/// An access that may still be under way.
+/// An access that may still be pending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     pub register: u16,
     pub role: Role,
     pub port: Port,
-    /// Cycles since the issue, and until nobody has to wait any more, scoreboards aside.
+    /// Cycles since the issue, and until no access has to wait any more, scoreboards aside.
     pub age: u16,
     pub settles: u16,
     /// The scoreboards that have still to be waited for.
@@ -31,7 +34,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whatever touches a register that there is not waits for this scoreboard.
+    /// An access to one of the two registers that don't exist waits for this scoreboard.
     pub fn awaited(register: u16, by: u8, port: Port, age: u16) -> Event {
         Event { register, role: Role::Def, port, age, settles: VISIBLE, by }
     }
@@ -52,28 +55,24 @@ pub struct Pending(Vec<Event>);
 impl Pending {
     pub fn new(events: impl Iterator<Item = Event>) -> Pending {
         let mut pending = Pending(events.filter(|e| !e.is_over()).collect());
-        pending.grow_older(0);
+        pending.age(0);
         pending.0.sort_by_key(Event::key);
-        pending.0.dedup_by(|next, first| {
-            let same = next.key() == first.key();
+        pending.0.dedup_by(|other, first| {
+            let same = other.key() == first.key();
             if same {
-                *first = worse(first, next);
+                *first = joined(first, other);
             }
             same
         });
         pending
     }
 
-    /// Takes in another way; says whether anything became worse.
-    fn join(&mut self, other: &Pending) -> bool {
-        let joined = Pending::new(self.0.iter().chain(&other.0).copied());
-        let changed = joined != *self;
-        *self = joined;
-        changed
+    fn join(&mut self, other: &Pending) {
+        *self = Pending::new(self.0.iter().chain(&other.0).copied());
     }
 
-    /// Nobody asks how old an event is beyond what it takes to settle; so it comes to an end around loops.
-    fn grow_older(&mut self, cycles: u16) {
+    /// Ages saturate where they stop to matter; so loops reach a fixpoint.
+    fn age(&mut self, cycles: u16) {
         for event in &mut self.0 {
             let oldest = event.settles.max(VISIBLE);
             event.age = event.age.saturating_add(cycles).min(oldest);
@@ -87,132 +86,132 @@ impl Pending {
     }
 }
 
-fn worse(a: &Event, b: &Event) -> Event {
+fn joined(a: &Event, b: &Event) -> Event {
     Event { age: a.age.min(b.age), by: a.by | b.by, ..*a }
 }
 
-/// A stretch of straight code: its steps, and what it leaves behind by itself.
-pub struct Stretch {
+/// A straight-line segment: its steps, and what it leaves pending by itself.
+pub struct Segment {
     pub steps: Range<usize>,
-    pub leaves: Pending,
+    pub pending_out: Pending,
 }
 
-/// Gives each instruction the waits and cycles that events from other stretches ask for.
-pub fn settle(steps: &[Step], stretches: Vec<Stretch>, drains: &[bool], model: &Model, all: &mut [Timed]) {
-    let mut flow = Flow::new(steps, stretches, drains, model);
-    let mut open: BTreeSet<usize> = (0..flow.stretches.len()).collect();
-    while let Some(stretch) = open.pop_first() {
-        let left = flow.pass(stretch, all);
-        if left != flow.ends[stretch] {
-            flow.ends[stretch] = left;
-            open.extend(&flow.next[stretch]);
+/// Gives each instruction the waits and cycles that events from other segments ask for.
+pub fn solve(steps: &[Step], segments: Vec<Segment>, drains: &[bool], model: &Model, all: &mut [Timed]) {
+    let mut flow = Dataflow::new(steps, segments, drains, model);
+    let mut worklist: BTreeSet<usize> = (0..flow.segments.len()).collect();
+    while let Some(segment) = worklist.pop_first() {
+        let end = flow.transfer(segment, all);
+        if end != flow.ends[segment] {
+            flow.ends[segment] = end;
+            worklist.extend(&flow.succs[segment]);
         }
     }
 }
 
-struct Flow<'a> {
+struct Dataflow<'a> {
     steps: &'a [Step],
     model: &'a Model,
-    /// Behind which steps nothing may be under way.
+    /// The steps after which nothing may be pending.
     drains: &'a [bool],
-    stretches: Vec<Stretch>,
-    next: Vec<Vec<usize>>,
-    before: Vec<Vec<usize>>,
-    /// What is under way at the end of each stretch.
+    segments: Vec<Segment>,
+    succs: Vec<Vec<usize>>,
+    preds: Vec<Vec<usize>>,
+    /// What is pending at the end of each segment.
     ends: Vec<Pending>,
 }
 
-impl<'a> Flow<'a> {
-    fn new(steps: &'a [Step], stretches: Vec<Stretch>, drains: &'a [bool], model: &'a Model) -> Flow<'a> {
-        let count = stretches.len();
-        let at = |step: usize| stretches.partition_point(|s| s.steps.end <= step);
-        let (mut next, mut before) = (vec![Vec::new(); count], vec![Vec::new(); count]);
-        for (i, stretch) in stretches.iter().enumerate() {
-            let last = &steps[stretch.steps.end - 1];
-            let behind = Some(i + 1).filter(|n| *n < count && falls_through(&last.inst));
-            for to in last.target.map(at).into_iter().chain(behind) {
-                if !next[i].contains(&to) {
-                    next[i].push(to);
-                    before[to].push(i);
+impl<'a> Dataflow<'a> {
+    fn new(steps: &'a [Step], segments: Vec<Segment>, drains: &'a [bool], model: &'a Model) -> Dataflow<'a> {
+        let count = segments.len();
+        let at = |step: usize| segments.partition_point(|s| s.steps.end <= step);
+        let (mut succs, mut preds) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        for (i, segment) in segments.iter().enumerate() {
+            let last = &steps[segment.steps.end - 1];
+            let fall_through = Some(i + 1).filter(|n| *n < count && falls_through(&last.inst));
+            for to in last.target.map(at).into_iter().chain(fall_through) {
+                if !succs[i].contains(&to) {
+                    succs[i].push(to);
+                    preds[to].push(i);
                 }
             }
         }
-        Flow { steps, model, drains, stretches, next, before, ends: vec![Pending::default(); count] }
+        Dataflow { steps, model, drains, segments, succs, preds, ends: vec![Pending::default(); count] }
     }
 
-    /// Follows what comes into a stretch, and returns what goes out of it.
-    fn pass(&mut self, stretch: usize, all: &mut [Timed]) -> Pending {
-        let steps = self.stretches[stretch].steps.clone();
+    /// The transfer function of a segment: from what is pending at its begin to what is at its end.
+    fn transfer(&mut self, segment: usize, all: &mut [Timed]) -> Pending {
+        let steps = self.segments[segment].steps.clone();
         let mut events = Pending::default();
-        // Whatever one way has to wait for all wait for: that comes first, and then the cycles of each way.
-        for before in &self.before[stretch] {
-            self.obey(steps.start, &mut self.ends[*before].clone(), all);
+        // Scoreboards are waited for on every incoming edge alike: they come first, then the cycles of each edge.
+        for pred in &self.preds[segment] {
+            self.respect(steps.start, &mut self.ends[*pred].clone(), all);
         }
-        for i in 0..self.before[stretch].len() {
-            let before = self.before[stretch][i];
-            let lacks = self.obey(steps.start, &mut self.ends[before].clone(), all);
-            if lacks > 0 {
-                self.spend_at_end(before, steps.start, lacks, all);
+        for i in 0..self.preds[segment].len() {
+            let pred = self.preds[segment][i];
+            let missing = self.respect(steps.start, &mut self.ends[pred].clone(), all);
+            if missing > 0 {
+                self.delay_end(pred, steps.start, missing, all);
             }
-            events.join(&self.ends[before]);
+            events.join(&self.ends[pred]);
         }
         for i in steps.clone() {
             if events.0.is_empty() {
                 break;
             }
-            let mut lacks = self.obey(i, &mut events, all);
+            let mut missing = self.respect(i, &mut events, all);
             if i == steps.start {
-                lacks = 0; // Each way has seen to that by itself.
-            } else if lacks > 0 {
-                lengthen(i - 1, i, lacks, all);
+                missing = 0; // Each predecessor has waited for that.
+            } else if missing > 0 {
+                lengthen(i - 1, i, missing, all);
             }
-            self.issue(i, lacks, &mut events, steps.end, all);
+            self.issue(i, missing, &mut events, steps.end, all);
         }
-        events.join(&self.stretches[stretch].leaves);
+        events.join(&self.segments[segment].pending_out);
         events
     }
 
-    /// Lets so many cycles more pass at the end of a stretch, before the first instruction of another.
-    fn spend_at_end(&mut self, stretch: usize, first: usize, cycles: u16, all: &mut [Timed]) {
-        let Range { start, end } = self.stretches[stretch].steps;
+    /// Lets so many cycles more pass at the end of a segment, ahead of the first instruction of another.
+    fn delay_end(&mut self, segment: usize, first: usize, cycles: u16, all: &mut [Timed]) {
+        let Range { start, end } = self.segments[segment].steps;
         let last = end - 1;
-        // Behind a branch nothing can idle; before it, its own results, which it has none of, would grow no older.
+        // No NOP runs after a branch; ahead of it, NOPs would not age the branch's own results, but it has none.
         if !branches(&self.steps[last]) {
             lengthen(last, first, cycles, all);
         } else if last > start || !self.steps.iter().any(|step| step.target == Some(start)) {
             lengthen(last, last, cycles, all);
         } else {
-            // Who jumps to the branch passes over what idles before it.
-            let own = cycles.min(LONGEST - u16::from(all[last].control.stall));
+            // A jump to the branch skips the NOPs ahead of it.
+            let own = cycles.min(LONGEST_STALL - u16::from(all[last].control.stall));
             lengthen(last, last, own, all);
-            self.stretches[stretch].leaves.grow_older(own);
-            self.ends[stretch].grow_older(cycles);
-            for before in self.before[stretch].clone() {
-                if before != stretch && own < cycles {
-                    self.spend_at_end(before, start, cycles - own, all);
+            self.segments[segment].pending_out.age(own);
+            self.ends[segment].age(cycles);
+            for pred in self.preds[segment].clone() {
+                if pred != segment && own < cycles {
+                    self.delay_end(pred, start, cycles - own, all);
                 }
             }
             return;
         }
-        self.stretches[stretch].leaves.grow_older(cycles);
-        self.ends[stretch].grow_older(cycles);
+        self.segments[segment].pending_out.age(cycles);
+        self.ends[segment].age(cycles);
     }
 
-    /// Waits for the events that concern an instruction; returns the cycles that are still missing.
-    fn obey(&self, i: usize, events: &mut Pending, all: &mut [Timed]) -> u16 {
+    /// Waits for the events that an instruction depends on; returns the cycles that are still missing.
+    fn respect(&self, i: usize, events: &mut Pending, all: &mut [Timed]) -> u16 {
         let inst = &self.steps[i].inst;
         let (mut cycles, mut wait) = (0u16, all[i].control.wait);
-        let mut obey = |event: &Event, need: u16, signal: bool| {
+        let mut respect = |event: &Event, need: u16, signal: bool| {
             cycles = cycles.max(need.saturating_sub(event.age));
             if signal {
                 wait |= event.by;
             }
         };
-        let concerned = match is_arrival(inst) {
-            true => announced(&self.steps[i + 1..], self.model),
+        let accesses = match is_arrival(inst) {
+            true => wgmma_registers(&self.steps[i + 1..], self.model),
             false => touches(inst, self.model).into_vec(),
         };
-        for touch in &concerned {
+        for touch in &accesses {
             for register in touch.registers() {
                 for event in events.of(register as u16) {
                     let need = match (event.role, touch.role) {
@@ -221,20 +220,20 @@ impl<'a> Flow<'a> {
                         (Role::Def, Role::Def) => self.model.waw(event.port, touch.port),
                         (Role::Use, Role::Def) => self.model.war(event.port, touch.port),
                     };
-                    obey(event, need.cycles, need.signal.is_some());
+                    respect(event, need.cycles, need.signal.is_some());
                 }
             }
         }
-        let loads = if asks_for_tensor_loads(inst) { events.of(TENSOR_LOADS) } else { &[] };
+        let loads = if waits_for_tensor_loads(inst) { events.of(TENSOR_LOADS) } else { &[] };
         for event in events.of(ANY).iter().chain(loads) {
-            obey(event, 0, true);
+            respect(event, 0, true);
         }
         let everything = waits_for_all(inst) || self.drains[i];
         let results = waits_for_groups(inst);
         for event in events.0.iter().filter(|e| everything && !(results && e.role == Role::Use)) {
-            obey(event, if self.drains[i] { event.settles } else { 0 }, true);
+            respect(event, if self.drains[i] { event.settles } else { 0 }, true);
         }
-        // A scoreboard that was set just now doesn't hold anyone back yet.
+        // A scoreboard that was set just now is not visible yet.
         for event in events.0.iter().filter(|e| e.by & wait != 0) {
             cycles = cycles.max(VISIBLE.saturating_sub(event.age));
         }
@@ -244,12 +243,12 @@ impl<'a> Flow<'a> {
     }
 
     /// The events after an instruction.
-    fn issue(&self, i: usize, lacked: u16, events: &mut Pending, end: usize, all: &[Timed]) {
+    fn issue(&self, i: usize, missing: u16, events: &mut Pending, end: usize, all: &[Timed]) {
         let inst = &self.steps[i].inst;
-        let mut passed = lacked + u16::from(all[i].control.stall.max(1));
-        // Who jumps passes over what idles before the place that is jumped to.
+        let mut passed = missing + u16::from(all[i].control.stall.max(1));
+        // A jump skips the NOPs ahead of its target.
         if i + 1 < end || i + 1 < all.len() && !branches(&self.steps[i]) {
-            passed += all[i + 1].idle.iter().map(|s| u16::from(*s)).sum::<u16>();
+            passed += all[i + 1].nops.iter().map(|s| u16::from(*s)).sum::<u16>();
         }
         if inst.guard == Guard::ALWAYS {
             for touch in touches(inst, self.model).iter().filter(|t| t.role == Role::Def) {
@@ -257,7 +256,7 @@ impl<'a> Flow<'a> {
                 events.0.retain(|e| !written.contains(&usize::from(e.register)));
             }
         }
-        events.grow_older(passed);
+        events.age(passed);
         events.0.retain(|e| !e.is_over());
     }
 }
@@ -267,11 +266,11 @@ fn branches(step: &Step) -> bool {
     step.target.is_some() || !falls_through(&step.inst)
 }
 
-/// Adds cycles to the stall of an instruction; what doesn't fit is idling before another.
-fn lengthen(stall: usize, idle: usize, cycles: u16, all: &mut [Timed]) {
+/// Adds cycles to the stall of an instruction; what doesn't fit becomes NOPs ahead of another.
+fn lengthen(stall: usize, nops_before: usize, cycles: u16, all: &mut [Timed]) {
     let control = &mut all[stall].control;
     let wanted = u16::from(control.stall) + cycles;
-    control.stall = wanted.min(LONGEST) as u8;
+    control.stall = wanted.min(LONGEST_STALL) as u8;
     control.yields = yields(control);
-    all[idle].idle.extend(fillers(wanted.saturating_sub(LONGEST)));
+    all[nops_before].nops.extend(nop_stalls(wanted.saturating_sub(LONGEST_STALL)));
 }

@@ -238,7 +238,8 @@ fn combined(before: &Function, machine: &'static Machine, fuel: Option<u32>) -> 
     let mut after = before.clone();
     let fuel = Fuel::new(fuel);
     let registers = crate::module::launch_bounds::MOST;
-    let mut context = Context { machine, registers, occupancy: None, enough: None, tuning: Default::default(), fuel };
+    let mut context =
+        Context { machine, registers, occupancy: None, enough: None, tuning: Default::default(), fuel };
     run(&mut after, &mut context).expect("a function");
     after
 }

@@ -1,0 +1,322 @@
+//! Linearization: the blocks in layout order become one list of instructions, with the prologue and the epilogues
+//! (prologue/epilogue insertion), and branches for terminators.
+//!
+//! ```text
+//! b0: ...; branch P0, b1, b2      LDC R1, c[0x0][0x28]; ...; @!P0 BRA b2
+//! b1: ...; return            =>   ...; LDL R16, [R1]; ...; RET.ABS.NODEC R20
+//! b2: exit                        EXIT
+//! ```
+//!
+//! Afterwards every instruction is a form of the machine; a block that only jumps is skipped by those that lead to it,
+//! and no branch goes to the instruction after it. Branch distances, addresses and control codes are still missing.
+//! Linear in the size of the code, but for branches over runs of empty blocks.
+
+use crate::context::Options;
+use crate::context::target::Machine;
+use crate::lower::Kernel;
+use crate::mach::abi::Convention;
+use crate::mach::control_codes::{Step, Timed};
+use crate::mach::inst::{MachFunction, MachInst, Origin};
+use crate::mach::unit::Unit;
+use cubin::module::FrameStep;
+use ori::entity::Entity;
+use ori::{Block, Function, Terminator};
+use sass::{Guard, Inst, M, operands as machine};
+
+/// Neither a parameter nor a result, and caller-saved: free in prologue and epilogue.
+const SCRATCH: u8 = 0;
+
+/// The instructions of a function in the order in which they are encoded.
+#[derive(Default)]
+pub struct LinearCode {
+    pub insts: Vec<MachInst>,
+    /// The same for the machine model: distances and addresses are still zero.
+    pub steps: Vec<Step>,
+    /// Their control codes: from `control-codes` on.
+    pub timed: Vec<Timed>,
+    /// The first instruction of each block, by its number.
+    pub starts: Vec<usize>,
+    /// The instructions of each block but for its terminator; only for a debugger.
+    pub of_block: Vec<Vec<usize>>,
+    /// The instruction before which the stack pointer has moved.
+    pub frame_ready: usize,
+    /// What becomes of the frame, each after an instruction.
+    pub frame_steps: Vec<(usize, FrameStep)>,
+    /// Bytes of registers saved for the caller.
+    pub saved_bytes: u32,
+    /// Bytes of the frame, saved registers included.
+    pub frame: u32,
+}
+
+/// The encoder's form of an instruction; distances and addresses are as they are in the operands.
+pub fn selected(inst: &MachInst, isa: sass::Isa) -> Result<Inst, String> {
+    let selected = Inst::new(isa, inst.op, &inst.modifiers, &inst.operands).map_err(|e| e.to_string())?;
+    Ok(selected.guarded(inst.guard))
+}
+
+pub fn run(unit: &mut Unit, machine: &'static Machine) -> Result<(), String> {
+    let Unit { kernel, code, options, .. } = &*unit;
+    let blocks = kernel.code.blocks.len();
+    let saved = callee_saved(kernel, code);
+    let saved_bytes = 4 * saved.len() as u32;
+    let linear = LinearCode {
+        starts: vec![0; blocks],
+        of_block: vec![Vec::new(); blocks],
+        saved_bytes,
+        // Variables may want 16 bytes: the stack pointer is always a multiple of that.
+        frame: (code.frame + saved_bytes).next_multiple_of(16),
+        ..LinearCode::default()
+    };
+    let mut linearizer =
+        Linearizer { kernel, function: &kernel.code, code, target: machine, options, saved, linear };
+    linearizer.prologue();
+    for (i, &block) in code.order.iter().enumerate() {
+        linearizer.linear.starts[block.index()] = linearizer.linear.insts.len();
+        linearizer.block(block);
+        let end = linearizer.linear.insts.len();
+        linearizer.terminator(block, &code.order[i + 1..]);
+        let at = kernel.code.blocks[block].end_at;
+        linearizer.linear.insts[end..].iter_mut().for_each(|inst| inst.at = at);
+    }
+    unit.linear = linearizer.linear;
+    unit.linear.steps = steps(&unit.linear, machine)?;
+    Ok(())
+}
+
+fn steps(linear: &LinearCode, machine: &Machine) -> Result<Vec<Step>, String> {
+    let start = |block: Block| linear.starts[block.index()];
+    let mut steps = Vec::with_capacity(linear.insts.len());
+    for inst in &linear.insts {
+        let target = inst.target.filter(|_| inst.op == sass::Op::BRA).map(start);
+        steps.push(Step { inst: selected(inst, machine.isa)?, target, is_leader: false });
+    }
+    // The target of a convergence barrier is one, too: threads come there from all over the region.
+    for target in linear.insts.iter().filter_map(|inst| inst.target) {
+        steps[start(target)].is_leader = true;
+    }
+    Ok(steps)
+}
+
+/// What a device function must restore for its caller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Saved {
+    Register(u8),
+    Barrier(u8),
+}
+
+fn callee_saved(kernel: &Kernel, code: &MachFunction) -> Vec<Saved> {
+    let Some(own) = Convention::own(&kernel.code) else { return Vec::new() };
+    let return_address = [own.return_address(), own.return_address() + 1];
+    let registers = code.used.iter().enumerate().filter(|(_, used)| **used).map(|(n, _)| n as u8);
+    let registers = registers.filter(|n| own.is_saved(*n) || kernel.calls && return_address.contains(n));
+    let barriers = (own.first_saved_barrier()..code.barriers).map(Saved::Barrier);
+    registers.map(Saved::Register).chain(barriers).collect()
+}
+
+/// Might shared memory be accessed?
+fn may_access_shared(op: sass::Op) -> bool {
+    use sass::{Class, Op};
+    let far = matches!(op, Op::LDGSTS | Op::LDGDEPBAR | Op::LDG | Op::STG | Op::LDC);
+    let reaches_memory = |class| {
+        matches!(
+            class,
+            Class::Load | Class::Store | Class::UniformLoad | Class::UniformStore | Class::Control
+        )
+    };
+    !far && sass::Form::of(op).iter().any(|f| reaches_memory(f.class))
+}
+
+struct Linearizer<'a> {
+    kernel: &'a Kernel,
+    function: &'a Function,
+    code: &'a MachFunction,
+    target: &'static Machine,
+    options: &'a Options,
+    saved: Vec<Saved>,
+    linear: LinearCode,
+}
+
+impl Linearizer<'_> {
+    fn push(&mut self, op: sass::Op, modifiers: &[M], operands: &[sass::Operand]) -> &mut MachInst {
+        let insts = &mut self.linear.insts;
+        insts.push(MachInst::new(op, modifiers, operands, Origin::Frame));
+        let last = insts.len() - 1;
+        &mut insts[last]
+    }
+
+    /// A kernel's stack pointer comes from the driver, a device function's from its caller.
+    fn prologue(&mut self) {
+        let stack = machine::r(Function::STACK_POINTER);
+        let names_it = |l: &MachInst| l.operands.contains(&stack);
+        let used = self.linear.frame > 0 || self.kernel.calls || self.function.moving_stack;
+        let needed = used || self.code.blocks.iter().flatten().any(names_it);
+        if needed && self.kernel.entry {
+            let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
+            self.push(sass::Op::LDC, &[], &[stack, from]);
+        }
+        self.move_stack(-i64::from(self.linear.frame));
+        self.linear.frame_ready = self.linear.insts.len();
+        for i in 0..self.saved.len() {
+            let slot = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
+            let register = match self.saved[i] {
+                Saved::Register(n) => n,
+                Saved::Barrier(n) => {
+                    self.push(sass::Op::BMOV, &[M::_32, M::CLEAR], &[machine::r(SCRATCH), machine::b(n)]);
+                    SCRATCH
+                }
+            };
+            self.push(sass::Op::STL, &[], &[stack, slot, machine::r(register)]);
+            if let Saved::Register(register) = self.saved[i] {
+                let below = self.linear.frame - self.code.frame - 4 * i as u32;
+                self.frame_step(FrameStep::Saved { register, below });
+            }
+        }
+        if self.function.moving_stack {
+            self.push(sass::Op::MOV, &[], &[machine::r(Function::FRAME_POINTER), stack]);
+            let distance = self.linear.frame;
+            self.frame_step(FrameStep::Base { register: Function::FRAME_POINTER, distance });
+        }
+        // A debugger stops at a function where its second line begins: the first is for what is before the body.
+        if self.options.debug_code && self.linear.insts.is_empty() {
+            self.push(sass::Op::NOP, &[], &[]);
+        }
+    }
+
+    /// What the last instruction means to the frame.
+    fn frame_step(&mut self, step: FrameStep) {
+        let last = self.linear.insts.len().checked_sub(1);
+        self.linear.frame_steps.extend(last.map(|inst| (inst, step)));
+    }
+
+    fn block(&mut self, block: Block) {
+        let code = self.code;
+        let mut settled = !self.target.settles_shared_memory();
+        for inst in &code.blocks[block.index()] {
+            if inst.op == sass::Op::LDGSTS && !settled {
+                self.settle_shared_memory();
+                settled = true;
+            }
+            settled &= !self.target.settles_shared_memory() || !may_access_shared(inst.op);
+            if self.options.debug_code {
+                self.linear.of_block[block.index()].push(self.linear.insts.len());
+            }
+            self.linear.insts.push(inst.clone());
+            // A function returns into the middle of the line that called it, as with ptxas, which moves the result here.
+            if self.options.debug_code && inst.op == sass::Op::CALL {
+                self.push(sass::Op::NOP, &[], &[]).at = inst.at;
+            }
+        }
+    }
+
+    /// Loads that load nothing. ptxas puts three of them before a copy to shared memory that is the first of its block,
+    /// or the first after another access of shared memory.
+    fn settle_shared_memory(&mut self) {
+        for _ in 0..3 {
+            let load = self.push(sass::Op::LDS, &[], &[machine::rz(), machine::rz()]);
+            load.guard = Guard { not: true, ..Guard::ALWAYS };
+        }
+    }
+
+    fn epilogue(&mut self) {
+        let stack = machine::r(Function::STACK_POINTER);
+        self.frame_step(FrameStep::WayOut);
+        if self.function.moving_stack {
+            self.push(sass::Op::MOV, &[], &[stack, machine::r(Function::FRAME_POINTER)]);
+            let distance = self.linear.frame;
+            self.frame_step(FrameStep::Base { register: Function::STACK_POINTER, distance });
+        }
+        for i in 0..self.saved.len() {
+            let slot = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
+            match self.saved[i] {
+                Saved::Register(n) => {
+                    self.push(sass::Op::LDL, &[], &[machine::r(n), stack, slot]);
+                    self.frame_step(FrameStep::Restored { register: n });
+                }
+                Saved::Barrier(n) => {
+                    self.push(sass::Op::LDL, &[], &[machine::r(SCRATCH), stack, slot]);
+                    self.push(sass::Op::BMOV, &[M::_32], &[machine::b(n), machine::r(SCRATCH)]);
+                }
+            }
+        }
+        self.move_stack(i64::from(self.linear.frame));
+        if self.linear.frame > 0 {
+            self.frame_step(FrameStep::Base { register: Function::STACK_POINTER, distance: 0 });
+        }
+        let own = Convention::own(self.function).unwrap_or_default();
+        let back = [machine::r(own.return_address()), machine::imm(0)];
+        self.push(sass::Op::RET, &[M::ABS, M::NODEC], &back);
+        self.frame_step(FrameStep::Back);
+    }
+
+    fn move_stack(&mut self, by: i64) {
+        if by != 0 {
+            let stack = machine::r(Function::STACK_POINTER);
+            self.push(sass::Op::IADD3, &[], &[stack, stack, machine::imm(by), machine::rz()]);
+        }
+    }
+
+    /// Where control goes from the beginning of a block: on past blocks that only jump.
+    fn destination(&self, mut block: Block) -> Block {
+        // A cycle of such blocks leads nowhere: after so many steps any of them is right.
+        for _ in 0..self.function.blocks.len() {
+            match &self.function.blocks[block].end {
+                Terminator::Jump(edge) if self.code.blocks[block.index()].is_empty() => block = edge.to,
+                _ => break,
+            }
+        }
+        block
+    }
+
+    /// Does every edge to the block lead past it?
+    fn is_skipped(&self, block: Block) -> bool {
+        block != Function::ENTRY && self.destination(block) != block
+    }
+
+    /// `rest` are the blocks that follow in the layout.
+    fn terminator(&mut self, block: Block, rest: &[Block]) {
+        let falls_through = |l: &Self, to: Block| rest.iter().find(|b| !l.is_skipped(**b)) == Some(&to);
+        match &self.function.blocks[block].end {
+            Terminator::Exit => self.exit(),
+            Terminator::Return => self.epilogue(),
+            Terminator::Jump(edge) => {
+                let to = self.destination(edge.to);
+                if !self.is_skipped(block) && !falls_through(self, to) {
+                    self.branch(Guard::ALWAYS, to);
+                }
+            }
+            Terminator::Branch { negated, yes, no, .. } => {
+                let predicate = self.code.branches[block.index()];
+                let (yes, no) = (self.destination(yes.to), self.destination(no.to));
+                if falls_through(self, yes) {
+                    self.branch(Guard { predicate, not: !negated }, no);
+                } else {
+                    self.branch(Guard { predicate, not: *negated }, yes);
+                    if !falls_through(self, no) {
+                        self.branch(Guard::ALWAYS, no);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Before a thread ends, its faults may have to show: ptxas waits for them, and for a debugger for its stores too.
+    fn exit(&mut self) {
+        let Options { debug_code, errors_at_exit, .. } = *self.options;
+        if debug_code {
+            self.push(sass::Op::MEMBAR, &[M::SC, M::VC], &[]);
+        }
+        if debug_code || errors_at_exit {
+            self.push(sass::Op::ERRBAR, &[], &[]);
+            if sass::legal(self.target.isa, sass::Op::CGAERRBAR, &[], &[]) {
+                self.push(sass::Op::CGAERRBAR, &[], &[]);
+            }
+        }
+        self.push(sass::Op::EXIT, &[], &[]);
+    }
+
+    fn branch(&mut self, guard: Guard, to: Block) {
+        let branch = self.push(sass::Op::BRA, &[], &[machine::relative(0)]);
+        branch.guard = guard;
+        branch.target = Some(to);
+    }
+}

@@ -1,0 +1,114 @@
+//! Machine code as text, for `--dump-ir`: one instruction a line, as the disassembler prints it, blocks as labels.
+//!
+//! ```text
+//! machine function f {
+//! b0:
+//!     ISETP.GE.AND P0, PT, R0, R2, PT
+//!     BSSY B0, 0x10                         ; b3
+//!     @!P0 branch b1, b2
+//! ```
+//!
+//! Before linearization the terminators are those of Ori, with the predicate register of a branch. A comment names the
+//! block that a distance will lead to, or the symbol whose address comes later. From `control-codes` on each instruction
+//! has its control code before it, and after `emit` the bytes are disassembled.
+
+use crate::mach::emit::EncodedFunction;
+use crate::mach::inst::{Address, MachFunction, MachInst};
+use crate::mach::linearize::{LinearCode, selected};
+use crate::mach::unit::Unit;
+use ori::entity::Entity;
+use ori::{Block, Function, Half, Terminator};
+use sass::Isa;
+use std::fmt::Write;
+
+/// The latest form that a function has.
+pub fn text(unit: &Unit, isa: Isa) -> String {
+    let function = &unit.kernel.code;
+    let mut out = format!("machine function {} {{\n", function.name);
+    match unit {
+        Unit { encoded, .. } if !encoded.bytes.is_empty() => encoded_text(encoded, isa, &mut out),
+        Unit { linear, .. } if !linear.insts.is_empty() => linear_text(linear, function, isa, &mut out),
+        Unit { code, .. } => block_text(code, function, isa, &mut out),
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn block_text(code: &MachFunction, function: &Function, isa: Isa, out: &mut String) {
+    for &block in &code.order {
+        let _ = writeln!(out, "{block}:");
+        for inst in &code.blocks[block.index()] {
+            line(inst, "", function, isa, out);
+        }
+        let _ = writeln!(out, "    {}", terminator(function, code, block));
+    }
+}
+
+fn terminator(function: &Function, code: &MachFunction, block: Block) -> String {
+    match &function.blocks[block].end {
+        Terminator::Exit => "exit".into(),
+        Terminator::Return => "return".into(),
+        Terminator::Jump(edge) => format!("jump {}", edge.to),
+        Terminator::Branch { negated, yes, no, .. } => {
+            let not = if *negated { "!" } else { "" };
+            format!("@{not}P{} branch {}, {}", code.branches[block.index()], yes.to, no.to)
+        }
+    }
+}
+
+fn linear_text(linear: &LinearCode, function: &Function, isa: Isa, out: &mut String) {
+    let targets = linear.insts.iter().filter_map(|inst| inst.target);
+    let mut labels: Vec<(usize, Block)> = targets.map(|b| (linear.starts[b.index()], b)).collect();
+    labels.sort_by_key(|(start, block)| (*start, block.index()));
+    labels.dedup();
+    for (i, inst) in linear.insts.iter().enumerate() {
+        let first = labels.partition_point(|(start, _)| *start < i);
+        for (_, block) in labels[first..].iter().take_while(|(start, _)| *start == i) {
+            let _ = writeln!(out, "{block}:");
+        }
+        let timed = linear.timed.get(i);
+        for stall in timed.iter().flat_map(|timed| &timed.nops) {
+            let _ = writeln!(out, "    --:-:-:Y:{stall:02}  NOP");
+        }
+        let control = timed.map_or(String::new(), |timed| format!("{}  ", timed.control));
+        line(inst, &control, function, isa, out);
+    }
+}
+
+fn encoded_text(encoded: &EncodedFunction, isa: Isa, out: &mut String) {
+    let words = encoded.bytes.chunks_exact(sass::WORD_BYTES as usize);
+    for (i, word) in words.enumerate() {
+        let word = word.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte));
+        let (inst, address) = (sass::decode(isa, word), i as u64 * sass::WORD_BYTES);
+        let _ = writeln!(out, "    /*{address:04x}*/ {}  {}", inst.control, inst.at(address));
+    }
+}
+
+fn line(inst: &MachInst, control: &str, function: &Function, isa: Isa, out: &mut String) {
+    let text = match selected(inst, isa) {
+        Ok(selected) => format!("    {control}{selected}"),
+        Err(e) => format!("    {control}{} ; illegal: {e}", inst.op.name()),
+    };
+    let _ = match note(inst, function) {
+        Some(note) => writeln!(out, "{text:<48} ; {note}"),
+        None => writeln!(out, "{text}"),
+    };
+}
+
+/// What will be filled in: the block of a distance, the symbol of an address.
+fn note(inst: &MachInst, function: &Function) -> Option<String> {
+    let name = |symbol: u32| function.symbols.get(symbol as usize).map_or("?", |name| name.as_str());
+    let word = |half: Half| if half == Half::Low { "low" } else { "high" };
+    match inst.address {
+        None => inst.target.map(|block| block.to_string()),
+        Some(Address::Half { symbol, addend, half }) => {
+            Some(format!("{} word of {}{addend:+}", word(half), name(symbol)))
+        }
+        Some(Address::Ahead { lines, half }) => {
+            Some(format!("{} word of the address {lines} instructions further on", word(half)))
+        }
+        Some(Address::Slot { symbol }) => Some(format!("constant slot of {}", name(symbol))),
+        Some(Address::Call { symbol }) => Some(name(symbol).to_string()),
+        Some(Address::Incoming) => Some("plus the frame's size".to_string()),
+    }
+}
