@@ -329,8 +329,8 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
         Op::Machine(op) => op,
     };
     match op {
-        MEMBAR | ATOM | ATOMG | RED => all(scope, Both),
-        BAR | SYNCS | ATOMS | LDGSTS | LDGDEPBAR | DEPBAR | ARRIVES => all(Cta, Both),
+        MEMBAR | ATOM | ATOMG | RED | REDG => all(scope, Both),
+        BAR | SYNCS | ATOMS | LDGSTS | LDGDEPBAR | DEPBAR | ARRIVES | STAS | REDAS => all(Cta, Both),
         HGMMA | IGMMA | QGMMA | BGMMA | WARPGROUP => all(Cta, Both),
         FENCE => Some(one_space(Ordering::all(Gpu, Both))),
         CCTL if has(M::IVALL) => all(Gpu, Acquire),
