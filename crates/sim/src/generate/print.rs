@@ -793,12 +793,14 @@ impl Around {
     }
 }
 
-/// May the operand behind a text be a sum? Elements of vectors, parts of registers and addresses may not.
+/// May the operand behind a text be a sum? Elements of vectors, parts of registers and addresses may not. ptxas refuses it
+/// in video instructions and in those that it makes routines of: some divisions, and roots and reciprocals of doubles.
 fn takes_sum(text: &str, next: Option<&Piece>) -> bool {
-    let instruction = text.rsplit(';').next().unwrap_or(text);
+    let instruction = text.rsplit(';').next().unwrap_or(text).trim_start();
     let inside = |open: char, close: char| instruction.rfind(open) > instruction.rfind(close);
     let part = matches!(next, Some(Piece::OneOf(texts)) if texts.iter().any(|text| text.starts_with('.')));
-    !inside('{', '}') && !inside('[', ']') && !part
+    let refused = ["v", "div", "rem", "rcp", "sqrt"].iter().any(|start| instruction.starts_with(start));
+    !inside('{', '}') && !inside('[', ']') && !part && !refused
 }
 
 pub fn at(guard: Guard) -> String {
