@@ -29,6 +29,6 @@ pub use form::{
 pub use inst::{Access, Guard, Inst, Operand, PT, RZ, URZ, operands};
 pub use isa::{Isa, IsaSet};
 pub use model::Model;
-pub use select::{SelectError, legal, select};
+pub use select::{SelectError, legal, runs, select};
 pub use targets::Target;
 pub use text::{At, ParseError, WORD_BYTES, parse, parse_at};

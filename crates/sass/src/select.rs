@@ -106,9 +106,25 @@ pub fn select(isa: Isa, op: Op, modifiers: &[M], operands: &[Operand]) -> Option
     find(isa, op, &Request { modifiers, operands, places: &[], origin: 0 }).map(|inst| inst.form())
 }
 
-/// Whether the operation has a form on this target for these operands.
+/// Whether the operation has a form on this target for these operands, and the machine runs it.
 pub fn legal(isa: Isa, op: Op, modifiers: &[M], operands: &[Operand]) -> bool {
-    select(isa, op, modifiers, operands).is_some()
+    runs(op, operands) && select(isa, op, modifiers, operands).is_some()
+}
+
+/// Words that the table and nvdisasm have, but no machine runs.
+///
+/// The first two sources of a sum can't both be negated or inverted: an H200 stops with error 715 at
+/// `IADD3 R0, -R0, -R2, R6` and at `IADD3.X R0, ~R0, ~R2, R6`, and computes the other six combinations of each (one word
+/// of a cubin with bits 72, 63 and 75 set in turn). ptxas 13.0.88 never emits them: it has `R, -R, -R` and
+/// `-R, R, -R`. The uniform datapath was not tried, and is taken to be the same.
+pub fn runs<'o>(op: Op, operands: impl IntoIterator<Item = &'o Operand>) -> bool {
+    if !matches!(op, Op::IADD3 | Op::UIADD3) {
+        return true;
+    }
+    let is_predicate = |o: &&Operand| matches!(o.kind, Kind::P | Kind::V);
+    let mut sources = operands.into_iter().filter(|o| !is_predicate(o)).skip(1);
+    let mut negated = || sources.next().is_some_and(|o| o.is_neg());
+    !(negated() && negated())
 }
 
 pub(crate) fn build<W: Word>(isa: Isa, op: Op, request: &Request<W>) -> Result<Inst, SelectError> {

@@ -795,8 +795,13 @@ impl Around {
 
 /// May the operand behind a text be a sum? Elements of vectors, parts of registers and addresses may not. ptxas refuses it
 /// in video instructions and in those that it makes routines of: some divisions, and roots and reciprocals of doubles.
+/// Additions in place of sums come before the row, so that only its first instruction may have one: the others may read
+/// what it writes.
 fn takes_sum(text: &str, next: Option<&Piece>) -> bool {
-    let instruction = text.rsplit(';').next().unwrap_or(text).trim_start();
+    if text.contains(';') {
+        return false;
+    }
+    let instruction = text.trim_start();
     let inside = |open: char, close: char| instruction.rfind(open) > instruction.rfind(close);
     let part = matches!(next, Some(Piece::OneOf(texts)) if texts.iter().any(|text| text.starts_with('.')));
     let refused = ["v", "div", "rem", "rcp", "sqrt"].iter().any(|start| instruction.starts_with(start));

@@ -48,6 +48,9 @@ impl Decoder<'_> {
     }
 
     fn action(&self) -> Option<Action> {
+        if !sass::runs(self.inst.op(), self.inst.operands().map(|(_, operand)| operand)) {
+            return None;
+        }
         Some(match self.inst.op() {
             Op::RAW => return None,
             Op::NOP | Op::PMTRIG | Op::ACQBULK | Op::PREEXIT => Action::Nothing,
