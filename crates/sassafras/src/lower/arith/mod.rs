@@ -1,3 +1,5 @@
+//! Integer, float and half arithmetic, logic, comparison, conversion, `mov`.
+
 pub mod compare;
 pub mod convert;
 pub mod divide;

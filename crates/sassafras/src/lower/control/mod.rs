@@ -1,3 +1,5 @@
+//! The CFG of a PTX body, calls, special registers.
+
 pub mod call;
 pub mod cfg;
 pub mod special_registers;

@@ -1,3 +1,5 @@
+//! Addresses, loads and stores, atomics, asynchronous and bulk copies, cache hints, variables.
+
 pub mod address;
 pub mod atomic;
 pub mod bulk_copy;

@@ -1,3 +1,5 @@
+//! Barriers, fences, mbarriers, collectives of a warp, waterfall loops.
+
 pub mod barrier;
 pub mod collectives;
 pub mod fence;

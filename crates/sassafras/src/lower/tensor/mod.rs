@@ -1,3 +1,5 @@
+//! Matrix instructions: mma, wmma, wgmma, tcgen05, and tensor maps.
+
 pub mod mma;
 pub mod mma_m8n8k4;
 pub mod mma_sparse;

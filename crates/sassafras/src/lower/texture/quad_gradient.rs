@@ -38,7 +38,7 @@ use crate::lower::build::{NOT_PT, PT, RZ};
 use crate::lower::instruction::Ins;
 use crate::lower::texture::gradient;
 use crate::lower::texture::handles::Name;
-use crate::lower::texture::texture::{Geometry, Texel};
+use crate::lower::texture::sample::{Geometry, Texel};
 use ori::{Arg, File, Value};
 use ptx::ast;
 use sass::{M, Op};
