@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     }
     let tally = modules.par_iter().map(measure).reduce(Tally::default, Tally::add);
     list_differences("other memory than the interpreter leaves", &tally.different, options.show);
-    list_differences("not run", &tally.left_out, options.show.min(10));
+    list_differences("not run", &tally.left_out, options.show);
     let compared = tally.equal + tally.different.len();
     Ok(vec![
         Bar { what: "cases with the interpreter's memory", equal: tally.equal, all: compared, percent: 100 },
@@ -172,7 +172,7 @@ fn write_bundle(dir: &Path, modules: &[Module]) -> Result<()> {
             ));
         }
     }
-    shell::write(&dir.join("manifest.json"), &format!("{{\"cases\": [\n{}\n]}}\n", cases.join(",\n")))?;
+    shell::write(&dir.join("manifest.json"), format!("{{\"cases\": [\n{}\n]}}\n", cases.join(",\n")))?;
     println!(
         "{} kernels; run a comparison of cubins with {}/manifest.json there",
         cases.len(),
