@@ -18,7 +18,7 @@ use crate::mach::linearize::{LinearCode, selected};
 use crate::mach::unit::Unit;
 use ori::entity::Entity;
 use ori::{Block, Function, Half, Terminator};
-use sass::Isa;
+use sass::{Control, Isa};
 use std::fmt::Write;
 
 /// The latest form that a function has.
@@ -38,7 +38,7 @@ fn block_text(code: &MachFunction, function: &Function, isa: Isa, out: &mut Stri
     for &block in &code.order {
         let _ = writeln!(out, "{block}:");
         for inst in &code.blocks[block.index()] {
-            line(inst, "", function, isa, out);
+            line(inst, None, function, isa, out);
         }
         let _ = writeln!(out, "    {}", terminator(function, code, block));
     }
@@ -70,8 +70,7 @@ fn linear_text(linear: &LinearCode, function: &Function, isa: Isa, out: &mut Str
         for stall in timed.iter().flat_map(|timed| &timed.nops) {
             let _ = writeln!(out, "    --:-:-:Y:{stall:02}  NOP");
         }
-        let control = timed.map_or(String::new(), |timed| format!("{}  ", timed.control));
-        line(inst, &control, function, isa, out);
+        line(inst, timed.map(|timed| timed.control), function, isa, out);
     }
 }
 
@@ -84,10 +83,11 @@ fn encoded_text(encoded: &EncodedFunction, isa: Isa, out: &mut String) {
     }
 }
 
-fn line(inst: &MachInst, control: &str, function: &Function, isa: Isa, out: &mut String) {
-    let text = match selected(inst, isa) {
-        Ok(selected) => format!("    {control}{selected}"),
-        Err(e) => format!("    {control}{} ; illegal: {e}", inst.op.name()),
+fn line(inst: &MachInst, control: Option<Control>, function: &Function, isa: Isa, out: &mut String) {
+    let text = match (selected(inst, isa), control) {
+        (Ok(selected), Some(control)) => format!("    {control}  {}", selected.controlled(control)),
+        (Ok(selected), None) => format!("    {selected}"),
+        (Err(e), _) => format!("    {} ; illegal: {e}", inst.op.name()),
     };
     let _ = match note(inst, function) {
         Some(note) => writeln!(out, "{text:<48} ; {note}"),
