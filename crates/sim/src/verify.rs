@@ -35,6 +35,7 @@ pub mod mutants;
 mod parting;
 mod report;
 mod set;
+mod stack;
 mod state;
 mod uniform;
 

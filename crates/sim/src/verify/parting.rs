@@ -8,13 +8,15 @@
 //! * the index of the thread differs, and what is read from its own memory, atomics, shuffles, and results of matrix
 //!   instructions; votes, and what is read from one address, are the same for all that run them together;
 //! * so does what is computed from something that differs;
-//! * where the threads of two sides come together, so does every register that was written since they parted.
+//! * where the threads of two sides come together, so does every register that was written since they parted, unless
+//!   it holds the same as a word of the stack that does not differ (`stack.rs`).
 //!
 //! A branch that is only taken by all threads or by none (BRA.U, BRA.DIV, BRA.CONV) parts nobody, nor does EXIT: those
 //! who stay are still together.
 
 use super::flow::{Context, Contexts, Flow};
 use super::set::Registers;
+use super::stack::{Spills, Stack};
 use super::{Code, Node};
 use sass::model::Touch;
 use sass::{Guard, Inst, Kind, M, Model, Op, Operand, RZ, Role};
@@ -27,7 +29,7 @@ pub struct Graph {
     /// Where each goes: targets first, then the next block.
     pub to: Vec<Vec<usize>>,
     /// Those that are entered from outside of the section, or by nobody that is known.
-    entries: Vec<usize>,
+    pub entries: Vec<usize>,
 }
 
 impl Graph {
@@ -141,6 +143,7 @@ pub struct Threads<'a> {
     /// By block: what its threads write of their own.
     written: Vec<Registers>,
     touches: Vec<Vec<Touch>>,
+    spills: Spills,
 }
 
 impl<'a> Threads<'a> {
@@ -153,7 +156,9 @@ impl<'a> Threads<'a> {
             touches.filter(is_written_by_threads).flat_map(Touch::registers).collect()
         };
         let written = blocks.map(written).collect();
-        let mut threads = Threads { code, flow, graph, barriers, entered: Vec::new(), written, touches };
+        let spills = Spills::new(&code.insts, &touches, flow, graph);
+        let mut threads =
+            Threads { code, flow, graph, barriers, entered: Vec::new(), written, touches, spills };
         threads.entered = threads.find_entered();
         threads
     }
@@ -166,11 +171,11 @@ impl<'a> Threads<'a> {
         let mut stack = Stack::default();
         loop {
             let before = (partings.len(), stack.clone());
+            // All of them, each time: a word of the stack that is found to differ makes its copies differ too.
+            partings.values().for_each(|parting| self.mix(parting, &mut mixed, &mut stack));
             for (node, differs) in self.differing(&mixed, &mut stack).into_iter().enumerate() {
                 if !partings.contains_key(&node) && self.parts(node, &differs) {
-                    let parting = self.part(node);
-                    self.mix(&parting, &mut mixed, &mut stack);
-                    partings.insert(node, parting);
+                    partings.insert(node, self.part(node));
                 }
             }
             if before == (partings.len(), stack.clone()) {
@@ -325,7 +330,9 @@ impl<'a> Threads<'a> {
             behind.into_iter().for_each(|node| visits[node] += 1);
         }
         let together = visits.iter().enumerate().filter(|(_, count)| **count > 1);
-        together.for_each(|(node, _)| _ = mixed[node].add(&written));
+        for (node, _) in together {
+            mixed[node].add(&written.without(&self.spills.equal(node, stack)));
+        }
     }
 }
 
@@ -377,41 +384,6 @@ impl Barriers {
     /// What was left on the way to a successor.
     fn left_by(&self, place: usize) -> u16 {
         if place == 0 { self.left_by_taken } else { self.left_by_others }
-    }
-}
-
-/// R1.
-const STACK_POINTER: i64 = 1;
-
-/// The words of the stack in which threads have kept something that differs, whenever that was.
-#[derive(Clone, PartialEq, Eq, Default)]
-struct Stack {
-    words: BTreeSet<i64>,
-    /// Something was stored at an address that is not known.
-    all: bool,
-}
-
-impl Stack {
-    /// The words that LDL or STL goes to, if the stack pointer is the base.
-    fn place(inst: &Inst) -> Option<Range<i64>> {
-        let (_, base) = inst.operands().find(|(slot, operand)| slot.opens && operand.kind == Kind::R)?;
-        let offset = inst.operands().find(|(_, o)| o.kind == Kind::Signed).map_or(0, |(_, o)| o.value);
-        let other = inst.operands().any(|(_, o)| o.kind == Kind::U && o.value != i64::from(RZ));
-        let data = inst.operands().position(|(slot, _)| !slot.opens && slot.kind == Kind::R)?;
-        let words = i64::from(inst.words(data));
-        let first = offset.div_euclid(4);
-        (base.value == STACK_POINTER && !other).then_some(first..first + words)
-    }
-
-    fn differs(&self, inst: &Inst) -> bool {
-        self.all || Stack::place(inst).is_none_or(|mut place| place.any(|word| self.words.contains(&word)))
-    }
-
-    fn add(&mut self, inst: &Inst) {
-        match Stack::place(inst) {
-            Some(place) => self.words.extend(place),
-            None => self.all = true,
-        }
     }
 }
 

@@ -630,6 +630,54 @@ fn what_differs_is_followed_through_the_stack() {
     assert_eq!(code(BLOCK, 8), []);
 }
 
+/// A value that is spilled ahead of a branch and reloaded on the side that took its register is the same in all threads
+/// where the sides join, if it was before; and only then.
+#[test]
+fn a_reload_on_one_side_of_a_branch_makes_no_difference() {
+    let code = |index: &str, store: &str, taken: &str, reload: &str| {
+        lost(&[
+            "LDC R1, c[0x0][0x28]",
+            index,
+            "S2R R2, SR_LANEID",
+            store,
+            "ISETP.GT.U32.AND P0, PT, R2, 0x5, PT",
+            "BSSY B0, 0xa0",
+            "@P0 BRA 0x90",
+            "IABS R0, R2",
+            reload,
+            taken,
+            "BSYNC B0",
+            // R0 decides here.
+            "UMOV UR4, 0x1",
+            "ISETP.NE.AND P1, PT, R0, RZ, PT",
+            "BSSY B1, 0x100",
+            "@P1 BRA 0x100",
+            "UMOV UR4, 0x2",
+            "BSYNC B1",
+            "MOV R5, UR4",
+            "EXIT",
+        ])
+    };
+    const LOST: [(u64, u64); 1] = [(0xf0, 0x110)];
+    const STORE: &str = "STL [R1+0x8], R0";
+    const RELOAD: &str = "LDL R0, [R1+0x8]";
+    assert_eq!(code(BLOCK, STORE, "NOP", RELOAD), []);
+    assert_eq!(code(BLOCK, "STL.64 [R1+0x8], R0", "NOP", RELOAD), []);
+    // The value differs, or is not what was spilled: another word, part of a word, or for some threads only.
+    assert_eq!(code(THREAD, STORE, "NOP", RELOAD), LOST);
+    assert_eq!(code(BLOCK, STORE, "NOP", "NOP"), LOST);
+    assert_eq!(code(BLOCK, STORE, "NOP", "LDL R0, [R1+0xc]"), LOST);
+    assert_eq!(code(BLOCK, STORE, "NOP", "LDL.U16 R0, [R1+0x8]"), LOST);
+    assert_eq!(code(BLOCK, "STL.U16 [R1+0x8], R0", "NOP", RELOAD), LOST);
+    assert_eq!(code(BLOCK, STORE, "NOP", "@P2 LDL R0, [R1+0x8]"), LOST);
+    // The register or the word is written again, on one side or behind.
+    assert_eq!(code(BLOCK, STORE, "IADD3 R0, R0, 0x1, RZ", RELOAD), LOST);
+    assert_eq!(code(BLOCK, STORE, "STL [R1+0x8], R2", RELOAD), LOST);
+    assert_eq!(code(BLOCK, STORE, "ST.E [R6], R2", RELOAD), LOST);
+    assert_eq!(code(BLOCK, STORE, "STL [R7], R2", RELOAD), LOST);
+    assert_eq!(code(BLOCK, "NOP", "NOP", RELOAD), LOST);
+}
+
 /// Whoever leaves a region is not waited for there: those who stay meet by themselves, and all meet later.
 #[test]
 fn who_has_left_a_region_goes_on() {
