@@ -109,3 +109,53 @@ impl Parser<'_> {
         Inst { opcode, guard: None, operands: Range { first, len: 3 }, span }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, parse, print::print};
+
+    fn module(body: &str) -> String {
+        let registers =
+            ".reg .b16 %h<2>; .reg .b32 %r<4>; .reg .b64 %d<4>; .reg .f32 %f<4>; .reg .pred %p<2>;";
+        format!(
+            ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k() {{ {registers} {body} ret; }}"
+        )
+    }
+
+    fn first_error(body: &str) -> Option<String> {
+        let source = module(body);
+        parse(&source, &Options::default()).diagnostics.first().map(|d| d.message.clone())
+    }
+
+    #[test]
+    fn sums_become_adds_of_the_registers_width() {
+        let source = module(
+            "@%p0 add.u32 %r1, %r2+5, %r2+-7; st.global.b64 [%d0+8], %d1+4294967296; cvt.u32.u16 %r3, %h0+65535;",
+        );
+        let parsed = parse(&source, &Options::default());
+        assert!(parsed.diagnostics.is_empty(), "{:?}", parsed.diagnostics);
+        let text = print(&parsed.module.expect("a module"));
+        let squeezed: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "add.s32 $sum32_0, %r2, 5; add.s32 $sum32_1, %r2, -7; @%p0 add.u32 %r1, $sum32_0, $sum32_1;",
+            "add.s64 $sum64_0, %d1, 4294967296; st.global.b64 [%d0+8], $sum64_0;",
+            "add.s16 $sum16_0, %h0, -1; cvt.u32.u16 %r3, $sum16_0;",
+        ] {
+            assert!(squeezed.contains(part), "{part}\n{squeezed}");
+        }
+        let again = parse(&text, &Options::default());
+        assert!(again.diagnostics.is_empty(), "{:?}", again.diagnostics);
+    }
+
+    #[test]
+    fn what_is_no_integer_has_no_sum() {
+        let refused = |body: &str| first_error(body).unwrap_or_default();
+        assert!(refused("mov.f32 %f1, %f2+1;").contains("only an integer register"));
+        assert!(refused("selp.b32 %r1, %r2, %r3, %p0+1;").contains("only an integer register"));
+        assert!(refused("mov.u32 %r1+1, %r2;").contains("Result register required for instruction 'mov'"));
+        assert!(refused("mov.u32 %r1, %r2-1;").contains("syntax error"));
+        assert!(refused("mov.b64 %d1, {%r1+1, %r2};").contains("syntax error"));
+        assert!(refused("add.u64 %d1, %r2+1, %d2;").contains("mismatch"));
+        assert_eq!(first_error("add.f32 %f1, %r2+1, %f2;"), None);
+    }
+}
