@@ -47,7 +47,8 @@ impl Tally {
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let forms = forms::read(options)?;
     let taken = forms.iter().filter(|form| form.accepted().any(|target| target == TARGET));
-    let cases: Vec<Case> = taken.flat_map(|form| text::cases(&form.ptx)).collect();
+    let always = text::ALWAYS.into_iter().filter(|_| options.family.is_none());
+    let cases: Vec<Case> = taken.map(|form| form.ptx.as_str()).chain(always).flat_map(text::cases).collect();
     let modules: Vec<Module> = cases.chunks(CASES * KERNELS).map(|chunk| Module::new(chunk, CASES)).collect();
     println!("{} cases in {} modules", cases.len(), modules.len());
     if let Some(dir) = &options.bundle {
