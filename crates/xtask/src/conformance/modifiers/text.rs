@@ -335,8 +335,12 @@ impl Case {
         for register in self.written() {
             load(&mut out, register, (number + 7) % INPUTS);
         }
-        if ["addc", "subc", "madc"].contains(&self.mnemonic()) {
-            out.push_str("cvt.u32.u64 %tr2, %in0; add.cc.u32 %tr2, %tr2, %tr2;\n");
+        // The flag after an addition is its carry. After a subtraction it is the borrow, of which ptxas's code and ours
+        // keep the opposite: `subc` must come behind `sub.cc`.
+        match self.mnemonic() {
+            "addc" | "madc" => out.push_str("cvt.u32.u64 %tr2, %in0; add.cc.u32 %tr2, %tr2, %tr2;\n"),
+            "subc" => out.push_str("cvt.u32.u64 %tr2, %in0; sub.cc.u32 %tr2, 5, %tr2;\n"),
+            _ => {}
         }
         writeln!(out, "{} {};", self.opcode, operands.join(", ")).ok();
         for (i, register) in self.written().into_iter().enumerate() {
