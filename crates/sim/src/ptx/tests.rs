@@ -151,7 +151,7 @@ fn waiting_for_ever() {
     assert!(matches!(&barrier.kind, FaultKind::Deadlock { what } if what.contains("barrier")), "{barrier}");
     let lanes = fault(
         ".reg .pred %p<2>; .reg .b32 %r<2>; mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 8;\n\
-         @%p1 bra A;\nbar.warp.sync -1;\nbra B;\nA: bar.warp.sync -1;\nB: ret;",
+         @%p1 bra A;\nvote.sync.any.pred %p1, %p1, -1;\nbra B;\nA: vote.sync.any.pred %p1, %p1, -1;\nB: ret;",
         32,
     );
     assert!(matches!(&lanes.kind, FaultKind::Deadlock { what } if what.contains("lanes")), "{lanes}");
