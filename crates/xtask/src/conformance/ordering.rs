@@ -418,7 +418,7 @@ mod tests {
     /// All losses with the first seeds, which have the extremes.
     #[test]
     fn planted_losses_of_ordering_are_found() {
-        const FEW: u64 = 16;
+        const FEW: u64 = SEEDS;
         let subject = Subject::new().unwrap();
         for run in &subject.runs {
             assert_eq!(subject.unplanted(run, FEW).unwrap(), None);
