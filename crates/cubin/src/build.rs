@@ -508,7 +508,7 @@ impl<'a> Builder<'a> {
 
     /// Where the shared memory of a kernel starts; in a relocatable file the linker adds what is reserved.
     fn shared_base(&self) -> u64 {
-        if self.is_relocatable() { 0 } else { self.row.shared.into() }
+        if self.is_relocatable() { 0 } else { self.row.shared_base.into() }
     }
 
     /// Alignment and size of `.nv_debug.shared`.

@@ -213,7 +213,7 @@ impl<'a> Lookup<'a> {
         let header = &self.object.header;
         let row = targets::Target::of_sm(header.sm());
         let row = row.filter(|_| header.file_type != FileType::RELOCATABLE);
-        let reserved = row.map_or(0, |row| row.shared.into());
+        let reserved = row.map_or(0, |row| row.shared_base.into());
         match self.sections.get(format!(".nv.shared.{kernel}").as_str()).map(|section| &section.body) {
             Some(Body::Zeros(size)) => size.saturating_sub(reserved),
             _ => 0,

@@ -243,7 +243,7 @@ pub struct Guard {
     pub predicate: Value,
     pub negated: bool,
     /// The else values: for each result, its value when the guard is false.
-    pub kept: SmallVec<[Value; 1]>,
+    pub else_values: SmallVec<[Value; 1]>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -264,11 +264,16 @@ impl InstData {
         InstData { op, modifiers, results: results.into(), args: args.into(), guard: None, at: 0 }
     }
 
+    /// An MMA that a warpgroup starts and does not wait for.
+    pub fn is_wgmma(&self) -> bool {
+        matches!(self.op, Op::Machine(op) if op.is_wgmma())
+    }
+
     /// The values that are read: arguments, guard, and else values.
     pub fn uses(&self) -> impl Iterator<Item = Value> + '_ {
         let args = self.args.iter().filter_map(Arg::value);
         let guard =
-            self.guard.iter().flat_map(|g| std::iter::once(g.predicate).chain(g.kept.iter().copied()));
+            self.guard.iter().flat_map(|g| std::iter::once(g.predicate).chain(g.else_values.iter().copied()));
         args.chain(guard)
     }
 
@@ -282,7 +287,7 @@ impl InstData {
         }
         if let Some(guard) = &mut self.guard {
             guard.predicate = to(guard.predicate);
-            guard.kept.iter_mut().for_each(|k| *k = to(*k));
+            guard.else_values.iter_mut().for_each(|k| *k = to(*k));
         }
     }
 }
@@ -440,8 +445,9 @@ impl Function {
     /// The argument that is tied to an instruction's result: wgmma adds to its accumulator in place. The accumulator
     /// comes after the descriptor.
     pub fn tied(&self, inst: &InstData) -> Option<Value> {
-        use sass::Op::{BGMMA, HGMMA, IGMMA, QGMMA};
-        let Op::Machine(HGMMA | IGMMA | QGMMA | BGMMA) = inst.op else { return None };
+        if !inst.is_wgmma() {
+            return None;
+        }
         let file = |arg: &Arg| arg.value().map(|v| self.values[v].file);
         let descriptor = inst.args.iter().position(|a| file(a) == Some(File::UR))?;
         inst.args.get(descriptor + 1).filter(|a| file(a) == Some(File::R)).and_then(Arg::value)

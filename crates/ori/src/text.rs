@@ -102,7 +102,7 @@ impl fmt::Display for Line<'_> {
         let Line(function, inst) = self;
         if let Some(g) = &inst.guard {
             write!(f, "@{}{}", if g.negated { "!" } else { "" }, g.predicate)?;
-            for else_value in &g.kept {
+            for else_value in &g.else_values {
                 write!(f, "[{else_value}]")?;
             }
             f.write_str(" ")?;

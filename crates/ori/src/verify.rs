@@ -120,10 +120,10 @@ impl Verifier<'_> {
         let values = &self.function.values;
         if let Some(guard) = &inst.guard {
             self.predicate(guard.predicate)?;
-            if guard.kept.len() != inst.results.len() {
+            if guard.else_values.len() != inst.results.len() {
                 return Err("a guarded instruction needs an else value for each result".into());
             }
-            inst.results.iter().zip(&guard.kept).try_for_each(|(r, k)| self.same(*r, *k))?;
+            inst.results.iter().zip(&guard.else_values).try_for_each(|(r, k)| self.same(*r, *k))?;
         }
         for arg in &inst.args {
             if let Arg::Use(Use { value, part: Some(part), .. }) = arg

@@ -295,6 +295,11 @@ impl Op {
         OP_NAMES[self as usize].1
     }
 
+    /// An MMA that a warpgroup starts and does not wait for.
+    pub fn is_wgmma(self) -> bool {
+        Form::of(self).first().is_some_and(|form| form.class == Class::Gmma)
+    }
+
     pub fn from_name(name: &str) -> Option<Op> {
         OP_NAMES.binary_search_by(|(_, text)| (*text).cmp(name)).ok().map(|index| OP_NAMES[index].0)
     }

@@ -19,8 +19,8 @@ pub fn cubin(
 ) -> Result<Option<Vec<u8>>, Failure> {
     let start = Instant::now();
     let machine = match options.tools_patch {
-        true => target::Machine::for_patches(options.target),
-        false => target::Machine::of(options.target),
+        true => target::TargetMachine::for_patches(options.target),
+        false => target::TargetMachine::of(options.target),
     };
     let machine = machine.ok_or_else(|| unsupported_target(options.target))?;
     limits::check_module(module, machine, options, &mut output.diagnostics)?;

@@ -13,7 +13,7 @@ use crate::codegen::{
     convergence_barriers, critical_edges, legalize, remat_uniform, sched_prepass, wgmma_tuples,
     yield_insertion,
 };
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::context::{Context, Failure, Fuel, Options, Times};
 use crate::mach::unit::{Stop, Unit};
 use crate::mach::{
@@ -261,7 +261,7 @@ const PASSES: &[Pass] = &[
 
 fn allocate(unit: &mut Unit, context: &mut Context) -> Result<(), Stop> {
     let limits = regalloc::Limits::registers(context.registers);
-    unit.code = regalloc::run(&mut unit.kernel.code, limits, context.enough)?;
+    unit.code = regalloc::run(&mut unit.kernel.code, limits, context.register_goal)?;
     Ok(())
 }
 
@@ -399,17 +399,13 @@ fn verify_ori(function: &Function) -> Result<(), String> {
 }
 
 fn dump_ori(pass: &str, function: &Function, log: &mut String) {
-    let _ = writeln!(
-        log,
-        "; after {pass}
-{function}"
-    );
+    let _ = writeln!(log, "; after {pass}\n{function}");
 }
 
 /// Takes a function from lowered Ori to bytes. An error comes with the name of the pass.
 pub fn run(
     unit: &mut Unit,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     (times, log): (&mut Times, &mut String),
 ) -> Result<(), (&'static str, Stop)> {
     let options = unit.options;
@@ -417,7 +413,7 @@ pub fn run(
         machine,
         registers: unit.kernel.registers(),
         occupancy: unit.kernel.launch.occupancy(machine),
-        enough: None,
+        register_goal: None,
         tuning: options.tuning,
         fuel: Fuel::new(options.fuel),
     };

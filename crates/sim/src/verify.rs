@@ -253,7 +253,7 @@ fn late_touches(model: &Model, code: &Code, block: Range<usize>, findings: &mut 
     let mut since: Option<BTreeMap<usize, (usize, Port)>> = None;
     for index in block {
         let inst = &code.insts[index];
-        let product = matches!(inst.op(), Op::HGMMA | Op::IGMMA | Op::QGMMA | Op::BGMMA);
+        let product = inst.op().is_wgmma();
         if inst.op() == Op::WARPGROUP && inst.has(M::ARRIVE) {
             since = Some(BTreeMap::new());
         }

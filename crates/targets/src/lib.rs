@@ -53,14 +53,14 @@ pub struct Target {
     /// The 64-bit descriptor of global memory (`desc[UR]`); there is none before sm_80.
     pub descriptor: Option<u32>,
     pub windows: Windows,
-    pub alias: Option<AliasWord>,
+    pub alias_word: Option<AliasWord>,
     /// The addresses of the driver's tables of textures, of samplers and of surfaces, in this order.
     pub image_tables: u32,
     pub launch: LaunchWords,
 
     // --- Shared memory ---
     /// First byte of shared memory that a kernel may use: the system keeps what is below.
-    pub shared: u32,
+    pub shared_base: u32,
     /// The bytes of the system's part that have no name (`.nv.reservedSmem.offset0`).
     pub reserved_shared: u32,
     /// A variable after them that every kernel uses, which `RESERVED_SMEM_USED` says.
@@ -68,7 +68,7 @@ pub struct Target {
 
     // --- Code ---
     /// Bytes of code that must follow the last instruction's line, for the prefetcher.
-    pub slack: usize,
+    pub prefetch_padding: usize,
     /// A call's target is a field of 55 bits for the loader (`ABS55_16_34`), else of 47 (`ABS47_34`).
     pub wide_call_target: bool,
     /// Arithmetic has words of constant banks as operands. From sm_90 on the forms are there, and ptxas has no use for

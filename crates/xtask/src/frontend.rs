@@ -45,9 +45,11 @@ pub fn reprint(source: &str) -> Result<Reprinted, String> {
     let module = parsed.module.ok_or("no module, but no error either")?;
     let text = ptx::print(&module);
     let again = ptx::parse(&text, &options);
+    // Sums that the parser expands leave their operands in the body (`ptx/src/parse/sums.rs`): the text decides there.
+    let is_expanded = text.contains("$sum") && again.module.as_ref().is_some_and(|m| ptx::print(m) == text);
     let difference = match first_error(&again) {
         Some(error) => Some(format!("the printed text is rejected: {error}")),
-        None if again.module.as_ref() != Some(&module) => Some("another tree".into()),
+        None if again.module.as_ref() != Some(&module) && !is_expanded => Some("another tree".into()),
         None => None,
     };
     drop(again);

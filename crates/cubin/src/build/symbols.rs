@@ -143,7 +143,7 @@ impl Builder<'_> {
         let uses_shared = self.module.kernels().any(|(_, _, kernel)| kernel.shared.is_some())
             || !self.module.shared.is_empty();
         if uses_shared && offset > 0 {
-            symbols.push(weak(".nv.reservedSmem.cap", self.row.shared.into(), 4));
+            symbols.push(weak(".nv.reservedSmem.cap", self.row.shared_base.into(), 4));
         }
         symbols
     }

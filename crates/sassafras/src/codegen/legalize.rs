@@ -3,12 +3,12 @@
 //! The machine is asked (`sass::legal`); a constant that may not stand where it stands moves to a register. Words of
 //! constant banks are loaded where arithmetic can't have them.
 
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use ori::{Arg, File, Function, Inst, InstData, Op, Pseudo, Value};
 use sass::operands as machine;
 use smallvec::smallvec;
 
-pub fn run(function: &mut Function, target: &'static Machine) -> Result<(), String> {
+pub fn run(function: &mut Function, target: &'static TargetMachine) -> Result<(), String> {
     for block in function.blocks.keys() {
         let mut legal = Vec::new();
         for inst in std::mem::take(&mut function.blocks[block].insts) {
@@ -46,7 +46,7 @@ pub fn constant_second(data: &mut InstData) {
 }
 
 /// Loads the words of constant banks that are operands.
-fn load_constants(function: &mut Function, target: &Machine, data: &mut InstData, out: &mut Vec<Inst>) {
+fn load_constants(function: &mut Function, target: &TargetMachine, data: &mut InstData, out: &mut Vec<Inst>) {
     use sass::Op::{LDC, LDCU, MOV, ULDC};
     let Op::Machine(op) = data.op else { return };
     if matches!(op, LDC | ULDC | LDCU) {
@@ -117,7 +117,7 @@ fn in_registers(function: &mut Function, constant: Arg, wide: bool, at: u32, out
 
 /// Which constants must move for the operation to have a form: as few as will do, and the last ones if there is a
 /// choice.
-fn to_move(function: &mut Function, target: &Machine, data: &InstData) -> Result<Vec<usize>, String> {
+fn to_move(function: &mut Function, target: &TargetMachine, data: &InstData) -> Result<Vec<usize>, String> {
     if is_legal(function, target, data) {
         return Ok(Vec::new());
     }
@@ -139,7 +139,7 @@ fn to_move(function: &mut Function, target: &Machine, data: &InstData) -> Result
 }
 
 /// Does the target have a form of an operation for operands of these kinds?
-pub fn is_legal(function: &Function, target: &Machine, data: &InstData) -> bool {
+pub fn is_legal(function: &Function, target: &TargetMachine, data: &InstData) -> bool {
     let Op::Machine(op) = data.op else { return true };
     // Any even register will do: only the kinds matter, and that the words of a value lie side by side.
     let operands: Vec<_> = operands(function, data, &mut |_, word| 2 + word).collect();
@@ -319,7 +319,7 @@ mod tests {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let mut moved = 0;
         for target in targets::Target::ALL.iter().map(|t| t.name) {
-            let machine = Machine::of(ptx::Target::find(target).expect("a target")).expect("a machine");
+            let machine = TargetMachine::of(ptx::Target::find(target).expect("a target")).expect("a machine");
             for operation in OPERATIONS {
                 for round in 0..60 {
                     let before = program(&mut random, operation);
@@ -348,7 +348,7 @@ mod tests {
     /// Of two constants as many move as must: the machine has one of them in the instruction.
     #[test]
     fn as_few_constants_move_as_will_do() {
-        let machine = Machine::of(ptx::Target::find("sm_90").expect("a target")).expect("a machine");
+        let machine = TargetMachine::of(ptx::Target::find("sm_90").expect("a target")).expect("a machine");
         let count = |args: &[Arg]| {
             let mut f = Function::new("t");
             let block = f.block();

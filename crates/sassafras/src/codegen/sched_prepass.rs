@@ -36,8 +36,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let through = live_through::words(function, &cfg, &live);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     if !calls {
-        context.enough = enough(function, (&cfg, &live), &mut pressure, context);
-        pressure.aim_at(context.enough);
+        context.register_goal = enough(function, (&cfg, &live), &mut pressure, context);
+        pressure.aim_at(context.register_goal);
     }
     let together = together(function, &cfg);
     for &block in &cfg.order {

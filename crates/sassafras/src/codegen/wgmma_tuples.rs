@@ -14,13 +14,13 @@
 //! way. Functions without wgmma are unchanged. Each iteration is linear, but for widening, which restarts after each
 //! tuple of parameters; a parameter is widened once.
 
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::opt::simplify;
 use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
+pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), String> {
     let tied = |function: &Function, i: &Inst| function.tied(&function.insts[*i]);
     let accumulators = |function: &Function| {
         let blocks = function.blocks.keys().flat_map(|b| function.blocks[b].insts.iter());
@@ -125,7 +125,7 @@ fn rename(data: &mut InstData, resolve: &impl Fn(Value) -> Value) {
         }
     }
     if let Some(guard) = &mut data.guard {
-        guard.kept.iter_mut().for_each(|k| *k = resolve(*k));
+        guard.else_values.iter_mut().for_each(|k| *k = resolve(*k));
     }
 }
 

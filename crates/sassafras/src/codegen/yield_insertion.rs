@@ -15,11 +15,11 @@
 //! Afterwards every such loop yields. Repeated while a new `YIELD` makes other loops divergent; one backward slice per
 //! loop and repetition.
 
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Divergence, Function, InstData, Op, Pseudo, Terminator, Value};
 
-pub fn run(function: &mut Function, _: &'static Machine) -> Result<(), String> {
+pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), String> {
     let cfg = Cfg::new(function);
     let loops = loops(&cfg);
     let mut done = vec![false; function.blocks.len()];

@@ -13,17 +13,17 @@ pub use times::Times;
 pub use tuning::{Knob, Tuning};
 
 use crate::module::launch_bounds::Occupancy;
-use target::Machine;
+use target::TargetMachine;
 
 /// The state of a pipeline run over one function.
 pub struct Context {
-    pub machine: &'static Machine,
+    pub machine: &'static TargetMachine,
     /// The register limit: general registers that a thread may have.
     pub registers: u32,
     /// The occupancy model of the kernel, if its block size is known.
     pub occupancy: Option<Occupancy>,
     /// The register goal of the prepass scheduler: enough for its schedule, and more would lower occupancy.
-    pub enough: Option<u32>,
+    pub register_goal: Option<u32>,
     pub tuning: Tuning,
     pub fuel: Fuel,
 }

@@ -8,7 +8,7 @@ pub use targets::ParamWindow;
 
 /// A target, as code of one kind sees it. Everything else is in the row, which this derefs to.
 #[derive(Clone, Copy, Debug)]
-pub struct Machine {
+pub struct TargetMachine {
     row: &'static Target,
     /// Offset of the descriptor of global memory; machines before sm_80 have none, and patches use none.
     pub descriptor: Option<u32>,
@@ -18,7 +18,7 @@ pub struct Machine {
     pub call_reloc: RelocType,
 }
 
-impl Deref for Machine {
+impl Deref for TargetMachine {
     type Target = Target;
 
     fn deref(&self) -> &Target {
@@ -36,10 +36,10 @@ enum Code {
 
 const COUNT: usize = Target::ALL.len();
 
-static MACHINES: [Machine; COUNT] = machines(Code::Kernels);
-static PATCHED_MACHINES: [Machine; COUNT] = machines(Code::Patches);
+static MACHINES: [TargetMachine; COUNT] = machines(Code::Kernels);
+static PATCHED_MACHINES: [TargetMachine; COUNT] = machines(Code::Patches);
 
-const fn machines(code: Code) -> [Machine; COUNT] {
+const fn machines(code: Code) -> [TargetMachine; COUNT] {
     let mut all = [machine(&Target::ALL[0], code); COUNT];
     let mut i = 1;
     while i < COUNT {
@@ -49,9 +49,9 @@ const fn machines(code: Code) -> [Machine; COUNT] {
     all
 }
 
-const fn machine(row: &'static Target, code: Code) -> Machine {
+const fn machine(row: &'static Target, code: Code) -> TargetMachine {
     let patches = matches!(code, Code::Patches);
-    Machine {
+    TargetMachine {
         row,
         descriptor: if patches { None } else { row.descriptor },
         uniform_registers: !patches,
@@ -59,34 +59,9 @@ const fn machine(row: &'static Target, code: Code) -> Machine {
     }
 }
 
-/// Fields of the row under the names of methods.
-macro_rules! accessors {
-    ($($method:ident => $field:ident),* $(,)?) => {
-        impl Machine {
-            $(pub fn $method(&self) -> bool {
-                self.row.$field
-            })*
-        }
-    };
-}
-
-accessors! {
-    splits_order => splits_order,
-    tells_sparse_products => sparse_mma_mask,
-    tells_ctaid_z => ctaidz_used,
-    sleeps_by_warp => sleeps_by_warp,
-    driver_has_gradients => driver_has_gradients,
-    has_clusters => has_clusters,
-    unified_functions => unified_functions,
-    settles_shared_memory => settles_shared_memory,
-    multicasts => multicasts,
-    stores_barriers => stores_barriers,
-    wants_ordered_metadata => wants_ordered_metadata,
-}
-
-impl Machine {
+impl TargetMachine {
     /// The modifier of block scaling with blocks of 16.
-    pub fn small_blocks(&self) -> sass::M {
+    pub fn block16_modifier(&self) -> sass::M {
         if self.block16_scales { sass::M::BLOCK16 } else { sass::M::_4X }
     }
 
@@ -95,12 +70,12 @@ impl Machine {
         if self.has_ldcu { sass::Op::LDCU } else { sass::Op::ULDC }
     }
 
-    pub fn of(target: ptx::Target) -> Option<&'static Machine> {
+    pub fn of(target: ptx::Target) -> Option<&'static TargetMachine> {
         MACHINES.iter().find(|machine| machine.sm == target.sm())
     }
 
     /// What code may use of the machine that tools put into the kernels of others.
-    pub fn for_patches(target: ptx::Target) -> Option<&'static Machine> {
+    pub fn for_patches(target: ptx::Target) -> Option<&'static TargetMachine> {
         PATCHED_MACHINES.iter().find(|machine| machine.sm == target.sm())
     }
 }
@@ -114,7 +89,7 @@ mod tests {
         for target in Target::ALL {
             let name = ptx::Target::find(target.name).expect("a name of PTX");
             let [kernels, patches] =
-                [Machine::of(name), Machine::for_patches(name)].map(|m| m.expect("a row"));
+                [TargetMachine::of(name), TargetMachine::for_patches(name)].map(|m| m.expect("a row"));
             assert_eq!((kernels.descriptor, kernels.uniform_registers), (target.descriptor, true));
             assert_eq!((patches.descriptor, patches.uniform_registers), (None, false));
             assert_eq!((kernels.sm, patches.sm), (target.sm, target.sm));

@@ -200,7 +200,7 @@ impl Lower<'_, '_> {
         let mut data = self.data(Op::Machine(op), modifiers, results, args);
         if let Some((predicate, negated)) = self.guard {
             let kept = results.iter().map(|r| self.undefined_like(*r)).collect();
-            data.guard = Some(ori::Guard { predicate, negated, kept });
+            data.guard = Some(ori::Guard { predicate, negated, else_values: kept });
         }
         self.kernel.code.append(self.block, data);
     }
@@ -412,7 +412,7 @@ impl Lower<'_, '_> {
     fn guarded(&mut self, predicate: Value, negated: bool, reg: ast::Reg, value: Value) -> Value {
         let old = self.read(reg);
         let code = &mut self.kernel.code;
-        let guard = ori::Guard { predicate, negated, kept: SmallVec::from_slice(&[old]) };
+        let guard = ori::Guard { predicate, negated, else_values: SmallVec::from_slice(&[old]) };
         if let Some(last) = code.blocks[self.block].insts.last().copied()
             && code.insts[last].results[..] == [value]
             && code.insts[last].guard.is_none()

@@ -33,7 +33,7 @@ pub use texture::handles::ImageSlot;
 pub use texture::quad_gradient::withheld;
 
 use crate::context::Failure;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::module::data::{self, Data};
 use crate::module::launch_bounds::{Bounds, Launch};
 use crate::module::pragmas::{self, Conventions};
@@ -137,7 +137,7 @@ pub struct KernelParam {
 
 impl Kernel {
     /// Where the handles of its images begin in bank 0.
-    pub fn first_image(&self, machine: &Machine) -> u32 {
+    pub fn first_image(&self, machine: &TargetMachine) -> u32 {
         first_image(self.param_bytes, machine)
     }
 
@@ -160,12 +160,16 @@ impl Kernel {
 }
 
 /// Where handles begin in bank 0, behind so many bytes of parameters.
-pub fn first_image(param_bytes: u32, machine: &Machine) -> u32 {
+pub fn first_image(param_bytes: u32, machine: &TargetMachine) -> u32 {
     machine.params(param_bytes) + param_bytes.next_multiple_of(machine.image_align)
 }
 
 /// The parameters of a kernel lie side by side in bank 0, each aligned there as its type wants. Returns their bytes, too.
-pub fn kernel_params(function: &ast::Function, data: &Data, machine: &Machine) -> (Vec<KernelParam>, u32) {
+pub fn kernel_params(
+    function: &ast::Function,
+    data: &Data,
+    machine: &TargetMachine,
+) -> (Vec<KernelParam>, u32) {
     let few = params_from(function, data, machine.params(0));
     // Where they begin depends on how many there are.
     match machine.params(few.1) {
@@ -211,7 +215,7 @@ impl Lines {
 #[derive(Clone, Copy)]
 pub struct Env<'a> {
     pub module: &'a ast::Module<'a>,
-    pub machine: &'static Machine,
+    pub machine: &'static TargetMachine,
     pub lines: &'a Lines,
     pub data: &'a Data,
     pub bounds: &'a Bounds,
@@ -355,7 +359,7 @@ struct Lower<'k, 'a> {
     kernel: &'k mut Kernel,
     module: &'a ast::Module<'a>,
     body: &'a ast::Body<'a>,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     lines: &'a Lines,
     data: &'a Data,
     graph: Graph<'a>,

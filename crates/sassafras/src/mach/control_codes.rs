@@ -208,7 +208,7 @@ fn min_stall(inst: &Inst) -> u16 {
         Op::RET | Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => 6,
         Op::CCTL | Op::DEPBAR => 4,
         // Sooner after the last wgmma of a group, the wait for the group finds nothing (an H200 shows it).
-        _ if is_wgmma(inst) => 3,
+        _ if inst.op().is_wgmma() => 3,
         Op::WARPGROUP if !is_arrival(inst) => 2,
         // It changes which threads are active.
         Op::BMOV if inst.name(0) == M::MACTIVE => 2,
@@ -229,11 +229,6 @@ fn is_arrival(inst: &Inst) -> bool {
 fn is_counted(inst: &Inst, model: &Model) -> bool {
     let class = inst.form().class;
     class.scoreboards().write || class == Class::Tensor && model.unit(inst).writes_late()
-}
-
-/// An asynchronous MMA of a warpgroup.
-fn is_wgmma(inst: &Inst) -> bool {
-    inst.form().class == Class::Gmma
 }
 
 /// Cycles from a wgmma to the next one, by the columns of its result, 128 of `64x128x16`: ptxas keeps those of more than
@@ -299,7 +294,7 @@ fn touches(inst: &Inst, model: &Model) -> SmallVec<[Touch; 8]> {
 
 /// The registers of the wgmma that follow an arrival: they are read as it finds them.
 fn wgmma_registers(after: &[Step], model: &Model) -> Vec<Touch> {
-    let wgmma = after.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| is_wgmma(&s.inst));
+    let wgmma = after.iter().take_while(|s| !is_arrival(&s.inst)).filter(|s| s.inst.op().is_wgmma());
     wgmma.flat_map(|s| model.touches(&s.inst)).filter(|t| t.file == Kind::R).collect()
 }
 
@@ -434,7 +429,7 @@ impl<'a> Segment<'a> {
                 true => self.earliest(i, &wgmma_registers(&steps[i + 1..], self.model), ARRIVAL),
                 false => self.earliest(i, touches, 0),
             };
-            if let Some(arrived) = self.arrived.take_if(|_| is_wgmma(&step.inst)) {
+            if let Some(arrived) = self.arrived.take_if(|_| step.inst.op().is_wgmma()) {
                 time = time.max(arrived + u32::from(ARRIVAL));
             }
             if waits_for_groups(&step.inst) {
@@ -453,7 +448,8 @@ impl<'a> Segment<'a> {
                 wait |= bit(self.issued[before].write) | bit(self.issued[before].read);
             }
             if let Some(last) = self.last_of_unit[unit as usize] {
-                let last_wgmma = || steps[..i].iter().rev().map(|s| &s.inst).find(|inst| is_wgmma(inst));
+                let last_wgmma =
+                    || steps[..i].iter().rev().map(|s| &s.inst).find(|inst| inst.op().is_wgmma());
                 let wgmma = if unit == Unit::Gmma { last_wgmma() } else { None };
                 let busy = wgmma.map_or(0, |inst| wgmma_interval(inst.modifiers()));
                 let interval = self.model.interval(unit).max(busy);

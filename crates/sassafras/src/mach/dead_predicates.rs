@@ -10,13 +10,13 @@
 //! use is written where the machine has a form without it. One walk over the function.
 
 use crate::context::Fuel;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::mach::inst::{MachFunction, MachInst, Origin};
 use ori::liveness::ValueSet;
 use ori::{File, Function, Value};
 use sass::Op;
 
-pub fn run(function: &Function, code: &mut MachFunction, machine: &Machine, fuel: &mut Fuel) {
+pub fn run(function: &Function, code: &mut MachFunction, machine: &TargetMachine, fuel: &mut Fuel) {
     let used = used(function);
     for inst in code.blocks.iter_mut().flatten() {
         let Origin::Inst(origin) = inst.origin else { continue };
@@ -30,7 +30,7 @@ pub fn run(function: &Function, code: &mut MachFunction, machine: &Machine, fuel
 }
 
 /// Removes a result from an instruction, if a form has none.
-fn discard(inst: &mut MachInst, at: usize, machine: &Machine, fuel: &mut Fuel) {
+fn discard(inst: &mut MachInst, at: usize, machine: &TargetMachine, fuel: &mut Fuel) {
     let mut operands = inst.operands.clone();
     match inst.op {
         // Their carry is optional.

@@ -5,7 +5,7 @@
 //! about single instructions (exits, collectives, frame changes) has its addresses. One walk over the code.
 
 use crate::context::Options;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::lower::{Kernel, Linked};
 use crate::mach::control_codes::{self, Step, Timed};
 use crate::mach::inst::{Address, MachInst, Origin};
@@ -87,7 +87,7 @@ impl EncodedFunction {
     }
 }
 
-pub fn run(unit: &mut Unit, machine: &'static Machine) -> Result<(), String> {
+pub fn run(unit: &mut Unit, machine: &'static TargetMachine) -> Result<(), String> {
     let mut linear = std::mem::take(&mut unit.linear);
     let (steps, timed) = (std::mem::take(&mut linear.steps), std::mem::take(&mut linear.timed));
     let Unit { kernel, code, options, .. } = &*unit;
@@ -138,7 +138,7 @@ struct Emitter<'a> {
     function: &'a Function,
     linear: &'a LinearCode,
     positions: Vec<usize>,
-    target: &'static Machine,
+    target: &'static TargetMachine,
     options: &'a Options,
 }
 
@@ -179,7 +179,7 @@ impl Emitter<'_> {
         let branch = MachInst::new(sass::Op::BRA, &[], &to_itself, Origin::Frame);
         let branch = selected(&branch, self.target.isa)?;
         encoded.push(&branch.controlled(control_codes::padding()), 0)?;
-        let size = encoded.bytes.len().next_multiple_of(128) + self.target.slack;
+        let size = encoded.bytes.len().next_multiple_of(128) + self.target.prefetch_padding;
         while encoded.bytes.len() < size {
             encoded.push(&nop.clone().controlled(control_codes::padding()), 0)?;
         }
@@ -270,7 +270,7 @@ impl Emitter<'_> {
             // A pointer to a function is the function's number for all devices.
             None if inst.op == sass::Op::CALL
                 && self.options.relocatable
-                && self.target.unified_functions() =>
+                && self.target.unified_functions =>
             {
                 (RelocType::ABS56_16_34, UNIFIED_FUNCTIONS.to_string(), 0)
             }

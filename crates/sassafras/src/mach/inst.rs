@@ -1,4 +1,4 @@
-//! Machine code after register allocation: blocks of machine instructions with registers.
+//! TargetMachine code after register allocation: blocks of machine instructions with registers.
 
 use crate::regalloc::Claims;
 use ori::{Block, File, Half};

@@ -12,7 +12,7 @@
 //! Linear in the size of the code, but for branches over runs of empty blocks.
 
 use crate::context::Options;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::lower::Kernel;
 use crate::mach::abi::Convention;
 use crate::mach::control_codes::{Step, Timed};
@@ -54,7 +54,7 @@ pub fn selected(inst: &MachInst, isa: sass::Isa) -> Result<Inst, String> {
     Ok(selected.guarded(inst.guard))
 }
 
-pub fn run(unit: &mut Unit, machine: &'static Machine) -> Result<(), String> {
+pub fn run(unit: &mut Unit, machine: &'static TargetMachine) -> Result<(), String> {
     let Unit { kernel, code, options, .. } = &*unit;
     let blocks = kernel.code.blocks.len();
     let saved = callee_saved(kernel, code);
@@ -83,7 +83,7 @@ pub fn run(unit: &mut Unit, machine: &'static Machine) -> Result<(), String> {
     Ok(())
 }
 
-fn steps(linear: &LinearCode, machine: &Machine) -> Result<Vec<Step>, String> {
+fn steps(linear: &LinearCode, machine: &TargetMachine) -> Result<Vec<Step>, String> {
     let start = |block: Block| linear.starts[block.index()];
     let mut steps = Vec::with_capacity(linear.insts.len());
     for inst in &linear.insts {
@@ -130,7 +130,7 @@ struct Linearizer<'a> {
     kernel: &'a Kernel,
     function: &'a Function,
     code: &'a MachFunction,
-    target: &'static Machine,
+    target: &'static TargetMachine,
     options: &'a Options,
     saved: Vec<Saved>,
     linear: LinearCode,
@@ -190,13 +190,13 @@ impl Linearizer<'_> {
 
     fn block(&mut self, block: Block) {
         let code = self.code;
-        let mut settled = !self.target.settles_shared_memory();
+        let mut settled = !self.target.settles_shared_memory;
         for inst in &code.blocks[block.index()] {
             if inst.op == sass::Op::LDGSTS && !settled {
                 self.settle_shared_memory();
                 settled = true;
             }
-            settled &= !self.target.settles_shared_memory() || !may_access_shared(inst.op);
+            settled &= !self.target.settles_shared_memory || !may_access_shared(inst.op);
             if self.options.debug_code {
                 self.linear.of_block[block.index()].push(self.linear.insts.len());
             }

@@ -1,4 +1,4 @@
-//! Machine instructions with registers: ABI, hazards, block layout, control codes, emission.
+//! TargetMachine instructions with registers: ABI, hazards, block layout, control codes, emission.
 
 pub mod abi;
 pub mod control_codes;

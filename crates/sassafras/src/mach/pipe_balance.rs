@@ -10,12 +10,12 @@
 //! computes what it did before. One walk over the function.
 
 use crate::context::Fuel;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::mach::inst::{MachFunction, MachInst};
 use sass::{Class, Kind, M, Op, Operand, operands};
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(code: &mut MachFunction, machine: &Machine, fuel: &mut Fuel) {
+pub fn run(code: &mut MachFunction, machine: &TargetMachine, fuel: &mut Fuel) {
     for insts in &mut code.blocks {
         let mut busy = false;
         for inst in insts {
@@ -40,7 +40,7 @@ struct Equivalent {
     operands: SmallVec<[Operand; 8]>,
 }
 
-fn replace(inst: &mut MachInst, machine: &Machine, fuel: &mut Fuel) {
+fn replace(inst: &mut MachInst, machine: &TargetMachine, fuel: &mut Fuel) {
     let equivalents = equivalents(inst.op, &inst.modifiers, &inst.operands);
     let legal = |e: &Equivalent| sass::legal(machine.isa, e.op, &e.modifiers, &e.operands);
     if let Some(equivalent) = equivalents.into_iter().find(legal).filter(|_| fuel.burn()) {

@@ -1,4 +1,4 @@
-//! Machine code as text, for `--dump-ir`: one instruction a line, as the disassembler prints it, blocks as labels.
+//! TargetMachine code as text, for `--dump-ir`: one instruction a line, as the disassembler prints it, blocks as labels.
 //!
 //! ```text
 //! machine function f {

@@ -49,8 +49,8 @@ impl From<String> for Stop {
 }
 
 impl From<Error> for Stop {
-    fn from(refusal: Error) -> Stop {
-        match refusal {
+    fn from(error: Error) -> Stop {
+        match error {
             Error::TooFewRegisters { at, registers } => Stop::TooFewRegisters { at, registers },
             Error::Internal(what) => Stop::Bug(what),
         }

@@ -21,7 +21,7 @@
 //! If the first two don't hold, the function must be compiled with serialized wgmma. ptxas does the same (C7509 to
 //! C7511). Cost: the code times the iterations to the fixpoint; functions without wgmma are only searched for waits.
 
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::mach::inst::{MachFunction, MachInst, Origin};
 use crate::mach::unit::Stop;
 use crate::regalloc::reg_set::RegSet;
@@ -87,7 +87,7 @@ impl State {
     /// The transfer function of an instruction; an error if it accesses what it must not.
     fn transfer(&mut self, inst: &MachInst, access: Access) -> Result<(), Hazard> {
         let outstanding = self.all();
-        if is_wgmma(inst.op) {
+        if inst.op.is_wgmma() {
             // Its accumulator may be outstanding, its factors may not. Nor may it write these, or what others read.
             let mut factors = outstanding.reads;
             factors.add(access.reads);
@@ -124,13 +124,9 @@ impl State {
 /// A register of an outstanding wgmma is accessed.
 struct Hazard;
 
-fn is_wgmma(op: Op) -> bool {
-    matches!(op, Op::HGMMA | Op::IGMMA | Op::QGMMA | Op::BGMMA)
-}
-
-pub fn run(function: &Function, code: &mut MachFunction, machine: &Machine) -> Result<(), Stop> {
+pub fn run(function: &Function, code: &mut MachFunction, machine: &TargetMachine) -> Result<(), Stop> {
     code.blocks.iter_mut().for_each(nops_before_waits);
-    if !code.blocks.iter().flatten().any(|inst| is_wgmma(inst.op)) {
+    if !code.blocks.iter().flatten().any(|inst| inst.op.is_wgmma()) {
         return Ok(());
     }
     let mut accesses = Vec::new();
@@ -144,14 +140,14 @@ pub fn run(function: &Function, code: &mut MachFunction, machine: &Machine) -> R
     Ok(())
 }
 
-fn access(inst: &MachInst, machine: &Machine) -> Result<Access, String> {
+fn access(inst: &MachInst, machine: &TargetMachine) -> Result<Access, String> {
     let selected =
         Inst::new(machine.isa, inst.op, &inst.modifiers, &inst.operands).map_err(|e| e.to_string())?;
     let (read, written): (Vec<_>, Vec<_>) =
         selected.registers().filter(|r| r.file == Kind::R).partition(|r| r.role == Role::Use);
     let same = |a: &sass::Access, b: &sass::Access| (a.first, a.count) == (b.first, b.count);
     // The accumulator is the operand after the factors.
-    let accumulator = read.iter().rposition(|r| is_wgmma(inst.op) && written.iter().any(|w| same(r, w)));
+    let accumulator = read.iter().rposition(|r| inst.op.is_wgmma() && written.iter().any(|w| same(r, w)));
     let mut access = Access::default();
     for (_, register) in read.iter().enumerate().filter(|(i, _)| Some(*i) != accumulator) {
         access.reads.add(RegSet::of(register.first, register.count));
@@ -187,7 +183,7 @@ fn starts(function: &Function, code: &MachFunction, accesses: &[Vec<Access>]) ->
 fn arrivals(insts: &mut Vec<MachInst>, accesses: &[Access], mut state: State) {
     let mut out = Vec::new();
     for (inst, access) in insts.drain(..).zip(accesses) {
-        if is_wgmma(inst.op) && access.needs_arrival(&state.since_arrival) {
+        if inst.op.is_wgmma() && access.needs_arrival(&state.since_arrival) {
             drop_arrival(&mut out);
             out.push(MachInst::new(Op::WARPGROUP, &[M::ARRIVE], &[], Origin::Frame));
             state.since_arrival = Access::default();
@@ -210,7 +206,7 @@ fn nops_before_waits(insts: &mut Vec<MachInst>) {
 /// An arrival that no wgmma follows has no effect.
 fn drop_arrival(insts: &mut Vec<MachInst>) {
     let arrives = |inst: &MachInst| inst.op == Op::WARPGROUP && inst.modifiers.first() == Some(&M::ARRIVE);
-    let last = insts.iter().rposition(|inst| is_wgmma(inst.op) || arrives(inst));
+    let last = insts.iter().rposition(|inst| inst.op.is_wgmma() || arrives(inst));
     if let Some(at) = last.filter(|at| arrives(&insts[*at]) && insts[*at].guard == sass::Guard::ALWAYS) {
         insts.remove(at);
     }

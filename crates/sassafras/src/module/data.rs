@@ -6,7 +6,7 @@
 //! them as symbols.
 
 use crate::context::Failure;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::lower::{ImageSlot, Lines, first_image, kernel_params};
 use cubin::module::{
     Image, ImageKind, Memory, Origin, SharedHome, SharedVariable, SymbolicReloc, Variable, layout,
@@ -65,7 +65,7 @@ pub struct CommonSlots {
 #[derive(Clone, Copy)]
 struct Context<'a> {
     module: &'a ast::Module<'a>,
-    machine: &'a Machine,
+    machine: &'a TargetMachine,
     lines: &'a Lines,
 }
 
@@ -81,7 +81,7 @@ impl Data {
 
     pub fn new(
         module: &ast::Module,
-        machine: &Machine,
+        machine: &TargetMachine,
         lines: &Lines,
         relocatable: bool,
     ) -> Result<Data, Failure> {
@@ -155,7 +155,7 @@ impl Data {
     }
 
     /// Slots for all handles, if a device function uses one: it doesn't know how many parameters its kernel has.
-    fn slots_of_functions(&self, module: &ast::Module, machine: &Machine) -> Option<CommonSlots> {
+    fn slots_of_functions(&self, module: &ast::Module, machine: &TargetMachine) -> Option<CommonSlots> {
         let functions =
             || module.items.iter().filter_map(|i| if let Item::Function(f) = i { Some(f) } else { None });
         let names_image =
@@ -377,7 +377,7 @@ const UNIFIED: AddressRelocs =
 /// The bytes of an initialiser.
 struct Bytes<'a> {
     module: &'a ast::Module<'a>,
-    machine: &'a Machine,
+    machine: &'a TargetMachine,
     relocatable: bool,
     aliases: &'a [(Symbol, Symbol)],
     ty: Type,
@@ -442,7 +442,7 @@ impl Bytes<'_> {
             // In an executable it is the address itself, as nvlink writes it.
             SymbolKind::Function { .. } => {
                 self.functions.push(name(self.module, symbol));
-                Ok(if self.relocatable && self.machine.unified_functions() { UNIFIED } else { PLAIN })
+                Ok(if self.relocatable && self.machine.unified_functions { UNIFIED } else { PLAIN })
             }
             _ => Err("The address of something in no global memory in an initialiser"),
         }

@@ -1,7 +1,7 @@
 //! Checks of module-wide limits and of input that no target supports, with ptxas's messages in ptxas's order. All of it
 //! was seen with ptxas 13.0.88; an error leaves no cubin.
 
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::context::{Failure, Options};
 use crate::module::data::{self, Data};
 use crate::module::tools_patch;
@@ -39,7 +39,7 @@ pub fn fatal(message: String) -> Failure {
 /// Checks before anything is compiled.
 pub fn check_module(
     module: &Module,
-    machine: &Machine,
+    machine: &TargetMachine,
     options: &Options,
     out: &mut Vec<Diagnostic>,
 ) -> Result<(), Failure> {
@@ -59,7 +59,11 @@ pub fn bodies<'a>(module: &'a Module<'a>) -> impl Iterator<Item = &'a ast::Body<
     module.items.iter().filter_map(|i| if let Item::Function(f) = i { f.body.as_ref() } else { None })
 }
 
-fn check_address_size(module: &Module, machine: &Machine, out: &mut Vec<Diagnostic>) -> Result<(), Failure> {
+fn check_address_size(
+    module: &Module,
+    machine: &TargetMachine,
+    out: &mut Vec<Diagnostic>,
+) -> Result<(), Failure> {
     if module.address_size != Some(32) {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Patches: functions that tools insert into other kernels (`-astoolspatch`), and checks of what they must not contain.
 //!
 //! Their code may use what ptxas's code uses: 24 registers of the calling convention (`launch_bounds::LEAST`), no uniform ones, and
-//! no descriptors of memory ([`Machine::for_patches`](crate::context::target::Machine::for_patches)). All of it, and the messages,
+//! no descriptors of memory ([`TargetMachine::for_patches`](crate::context::target::TargetMachine::for_patches)). All of it, and the messages,
 //! was seen with ptxas 13.0.88; `docs/callers.md` says how.
 
 use crate::context::Failure;

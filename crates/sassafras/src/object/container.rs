@@ -3,7 +3,7 @@
 
 use super::resource_usage::Usage;
 use super::{Compiled, Input};
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::context::{DebugInfo, Failure, Options, Times};
 use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
 use crate::mach::abi;
@@ -29,7 +29,7 @@ pub fn module(
     compiled: Vec<Compiled>,
     data: Data,
     input: &Input,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     times: &mut Times,
     options: &Options,
 ) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
@@ -166,7 +166,7 @@ fn debug_sections(
     compiled: &[Compiled],
     data: &Data,
     input: &Input,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     options: &Options,
 ) -> Result<Vec<DebugSection>, Failure> {
     match options.debug_info {
@@ -200,7 +200,7 @@ struct Writer<'a> {
     compiled: &'a [Compiled<'a>],
     graph: &'a CallGraph,
     data: &'a Data,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     options: &'a Options,
 }
 
@@ -216,7 +216,7 @@ impl Writer<'_> {
         attrs.extend(warp_attrs(encoded));
         // ptxas numbers the sanitizers: 1 is the checker of memory accesses.
         attrs.extend(options.steer_threads.then(|| Attr::half(AttrCode::SANITIZE, 0)));
-        let sparse = encoded.sparse && machine.tells_sparse_products();
+        let sparse = encoded.sparse && machine.sparse_mma_mask;
         attrs.extend(sparse.then(|| Attr::half(AttrCode::SPARSE_MMA_MASK, SPARSE_MMA)));
         attrs.extend(self.ctaid_z(index).then(|| Attr::flag(AttrCode::CTAIDZ_USED)));
         if matches!(kernel.reconfiguration, Reconfiguration::From(_)) {
@@ -292,7 +292,7 @@ impl Writer<'_> {
 
     /// Up to sm_89 a kernel says whether it reads the third coordinate of its block.
     fn ctaid_z(&self, index: usize) -> bool {
-        self.machine.tells_ctaid_z()
+        self.machine.ctaidz_used
             && self.graph.reach(index).into_iter().any(|f| self.compiled[f].encoded.reads_ctaid_z)
     }
 
@@ -336,7 +336,7 @@ impl Writer<'_> {
 }
 
 /// The handles that a kernel has after its parameters, and where they begin in bank 0.
-fn image_slots<'a>(kernel: &'a Kernel, data: &'a Data, machine: &Machine) -> (u32, &'a [ImageSlot]) {
+fn image_slots<'a>(kernel: &'a Kernel, data: &'a Data, machine: &TargetMachine) -> (u32, &'a [ImageSlot]) {
     match &data.common_slots {
         _ if !kernel.entry => (0, &[]),
         Some(common) => (common.first, &common.slots),
@@ -345,7 +345,7 @@ fn image_slots<'a>(kernel: &'a Kernel, data: &'a Data, machine: &Machine) -> (u3
 }
 
 /// The loader writes the handles of images after the parameters.
-fn images(kernel: &Kernel, data: &Data, machine: &Machine) -> Vec<SymbolicReloc> {
+fn images(kernel: &Kernel, data: &Data, machine: &TargetMachine) -> Vec<SymbolicReloc> {
     let (first, slots) = image_slots(kernel, data, machine);
     let sampler =
         if machine.uniform_handles { RelocType::SAMP_HEADER_INDEX_0 } else { RelocType::SAMP_HEADER_INDEX };

@@ -13,7 +13,7 @@
 //! All of it was read off what ptxas 13.0.88 makes of what nvcc and clang write.
 
 use super::{Compiled, Input};
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::context::{Failure, Options};
 use crate::module::data::{self, Data, Home};
 use crate::object::debug_variables::{self, Location, Storage};
@@ -28,7 +28,7 @@ pub struct Context<'a> {
     pub input: &'a Input<'a>,
     pub functions: Vec<&'a Compiled<'a>>,
     pub data: &'a Data,
-    pub machine: &'static Machine,
+    pub machine: &'static TargetMachine,
     pub options: &'a Options,
 }
 
@@ -155,7 +155,7 @@ impl Names {
         let all = (0..module.symbols.len() as u32).map(ast::Symbol);
         for (symbol, home) in all.filter_map(|symbol| Some((symbol, context.data.home(symbol)?))) {
             let name = data::name(module, symbol);
-            let base = i64::from(context.machine.shared);
+            let base = i64::from(context.machine.shared_base);
             match home {
                 Home::Global(of) | Home::Image(of) => self.symbol(name, of, 0),
                 Home::LinkedConstant(of) => self.constant(name, of),
@@ -187,7 +187,7 @@ impl Names {
             self.set(name(*symbol), Meaning::Frame(i64::from(*offset) - i64::from(compiled.encoded.frame)));
         }
         for (symbol, offset) in &kernel.shared {
-            let base = i64::from(machine.shared);
+            let base = i64::from(machine.shared_base);
             match options.relocatable {
                 true => self.symbol(name(*symbol), &data::local_name(input.module, *symbol), base),
                 false => self.set(name(*symbol), Meaning::Number(base + *offset as i64)),

@@ -16,7 +16,7 @@ pub use constants::Known;
 use crate::analysis::effects::is_function;
 use crate::analysis::known_bits;
 use crate::codegen::legalize;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel, Tuning};
 use crate::opt::simplify;
 use ori::entity::Entity;
@@ -49,12 +49,12 @@ enum Rewrite {
     /// It becomes another one, with the same results.
     Become(Box<InstData>),
     /// An earlier instruction gives its result, and keeps this value where its guard is false.
-    Absorb { by: Inst, kept: Value },
+    Absorb { by: Inst, else_values: Value },
 }
 
 struct Combine<'a> {
     function: &'a mut Function,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     tuning: Tuning,
     fuel: &'a mut Fuel,
     cfg: &'a Cfg,
@@ -141,7 +141,9 @@ impl<'a> Combine<'a> {
             self.take_signs(&mut data);
             match rules::apply(self, &data) {
                 Some(Rewrite::Same(value)) => return self.same[data.results[0].index()] = value,
-                Some(Rewrite::Absorb { by, kept }) => return self.absorb(by, data.results[0], kept),
+                Some(Rewrite::Absorb { by, else_values }) => {
+                    return self.absorb(by, data.results[0], else_values);
+                }
                 Some(Rewrite::Become(new)) => data = *new,
                 None => break,
             }
@@ -205,14 +207,14 @@ impl<'a> Combine<'a> {
     }
 
     /// The result of a guarded instruction becomes another value.
-    fn absorb(&mut self, by: Inst, result: Value, mut kept: Value) {
+    fn absorb(&mut self, by: Inst, result: Value, mut else_value: Value) {
         // A constant of its own stands right before it, whenever that was made.
-        if let Some(bits) = self.known[kept.index()]
-            && let Some(own) = self.constant_value(bits, self.function.values[kept].words, 0)
+        if let Some(bits) = self.known[else_value.index()]
+            && let Some(own) = self.constant_value(bits, self.function.values[else_value].words, 0)
             && let (Some(constant), Some(place)) = (self.out.pop(), self.out.iter().rposition(|i| *i == by))
         {
             self.out.insert(place, constant);
-            kept = own;
+            else_value = own;
         }
         let data = &mut self.function.insts[by];
         let before = std::mem::replace(&mut data.results, smallvec![result]);
@@ -221,7 +223,7 @@ impl<'a> Combine<'a> {
         }
         let data = &mut self.function.insts[by];
         if let Some(guard) = &mut data.guard {
-            guard.kept = smallvec![kept];
+            guard.else_values = smallvec![else_value];
         }
         self.definition[result.index()] = Some(by);
         self.serial[result.index()] = before.first().map_or(self.now, |v| self.serial[v.index()]);
@@ -243,7 +245,7 @@ impl<'a> Combine<'a> {
         }
         let holds = (bits != 0) != guard.negated;
         if !holds {
-            for (result, kept) in data.results.iter().zip(&guard.kept) {
+            for (result, kept) in data.results.iter().zip(&guard.else_values) {
                 self.same[result.index()] = *kept;
             }
         }

@@ -121,7 +121,7 @@ impl Waterfall {
         let any = cursor.word(Name::VOTEU, &[M::ANY], File::UP, &[self.asks.into()]);
         let insts = std::mem::take(&mut function.blocks[self.body].insts);
         if let Some(operation) = insts.last() {
-            let guard = Guard { predicate: any, negated: false, kept: smallvec![] };
+            let guard = Guard { predicate: any, negated: false, else_values: smallvec![] };
             function.insts[*operation].guard = Some(guard);
         }
         for inst in insts {
@@ -141,7 +141,7 @@ impl Waterfall {
     /// The word is that of the thread that asks; if none does, it has no use.
     fn read_from_asking_thread(&self, function: &mut Function, inst: Inst) {
         let undef = Cursor::at_end(function, self.branch).undef(File::UR, 1);
-        let guard = Guard { predicate: self.asks, negated: false, kept: smallvec![undef] };
+        let guard = Guard { predicate: self.asks, negated: false, else_values: smallvec![undef] };
         function.insts[inst].guard = Some(guard);
     }
 

@@ -18,7 +18,7 @@
 //! Cost: linear in the instructions, times 2^[`LEAVES`] for each `PLOP3`.
 
 use crate::codegen::legalize;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel};
 use crate::opt::simplify;
 use ori::entity::Entity;
@@ -198,7 +198,7 @@ fn literal_arg((value, negated): Literal) -> Arg {
 
 struct Logic<'a> {
     function: &'a mut Function,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     /// Instructions that a comparison may be moved down.
     farthest: usize,
     fuel: &'a mut Fuel,

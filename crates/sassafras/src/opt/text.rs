@@ -4,7 +4,7 @@
 //! input and after every pass. Passes see the same context as in a compilation, with the limits that the options give;
 //! the text has no launch bounds of its own. Linear in the text, beside the passes.
 
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel, Options};
 use crate::module::launch_bounds;
 use crate::passes;
@@ -53,13 +53,19 @@ pub fn opt_text(source: &str, passes: &[&str], options: &Options) -> Result<Stri
     if let Some(unknown) = passes.iter().find(|name| !pass_names().any(|known| known == **name)) {
         return Err(OptError::UnknownPass(unknown.to_string()));
     }
-    let machine = Machine::of(options.target).ok_or(OptError::UnknownTarget(options.target.name()))?;
+    let machine = TargetMachine::of(options.target).ok_or(OptError::UnknownTarget(options.target.name()))?;
     let registers = options.launch.max_registers.unwrap_or(launch_bounds::MOST);
     let mut functions = ori::parse::parse(source).map_err(OptError::Parse)?;
     for function in &mut functions {
         let fuel = Fuel::new(options.fuel);
-        let mut context =
-            Context { machine, registers, occupancy: None, enough: None, tuning: options.tuning, fuel };
+        let mut context = Context {
+            machine,
+            registers,
+            occupancy: None,
+            register_goal: None,
+            tuning: options.tuning,
+            fuel,
+        };
         passes::run_named(function, passes, &mut context).map_err(|e| OptError::Pass(e.message))?;
     }
     Ok(functions.iter().map(|f| f.to_string()).collect::<Vec<_>>().join("\n"))

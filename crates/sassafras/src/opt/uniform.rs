@@ -29,7 +29,7 @@ use crate::analysis::convergent_loops;
 use crate::analysis::known_bits::Definitions;
 use crate::codegen::legalize;
 use crate::context::Context;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::opt::simplify;
 use carried::{LoopUniforms, base_of_sum};
 use ori::entity::Entity;
@@ -57,7 +57,7 @@ const UNIFORM_COUNTERPARTS: &[(Name, Name)] = &[
 /// The uniform counterpart of an operation, if the machine has a form for these operands.
 fn uniform_form(
     function: &Function,
-    machine: &Machine,
+    machine: &TargetMachine,
     data: &InstData,
     results: SmallVec<[Value; 2]>,
     args: SmallVec<[Arg; 6]>,
@@ -144,21 +144,17 @@ fn is_plain_r2ur(data: &InstData) -> bool {
 
 fn has_wgmma(function: &Function, block: Block) -> bool {
     let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
-    insts.any(|data| function.tied(data).is_some() || is_wgmma(data))
+    insts.any(|data| function.tied(data).is_some() || data.is_wgmma())
 }
 
 fn has_uniform_counterpart(data: &InstData) -> bool {
     UNIFORM_COUNTERPARTS.iter().any(|(name, _)| data.op == Op::Machine(*name))
 }
 
-fn is_wgmma(data: &InstData) -> bool {
-    matches!(data.op, Op::Machine(Name::HGMMA | Name::IGMMA | Name::QGMMA | Name::BGMMA))
-}
-
 /// Rewrites one block.
 struct BlockRewriter<'a, 'b> {
     function: &'a mut Function,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     definitions: &'a Definitions,
     block: Block,
     /// Uniform counterparts that are valid all through the enclosing loop.
@@ -173,7 +169,7 @@ struct BlockRewriter<'a, 'b> {
 impl<'a, 'b> BlockRewriter<'a, 'b> {
     fn new(
         function: &'a mut Function,
-        machine: &'static Machine,
+        machine: &'static TargetMachine,
         definitions: &'a Definitions,
         block: Block,
         loop_uniforms: Option<&'a mut LoopUniforms<'b>>,
@@ -197,7 +193,7 @@ impl<'a, 'b> BlockRewriter<'a, 'b> {
             match data.op {
                 _ if is_plain_r2ur(&data) => self.rewrite_r2ur(inst, &data),
                 _ => {
-                    if is_wgmma(&data) {
+                    if data.is_wgmma() {
                         self.function.insts[inst].args = self.fold_scale_predicate(&data);
                     }
                     self.out.push(inst);

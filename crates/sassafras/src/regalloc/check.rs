@@ -358,7 +358,7 @@ impl Checker<'_> {
         self.widths(data, mach_inst)?;
         if let Some(guard) = &data.guard {
             self.guard(state, mach_inst, guard)?;
-            for (else_value, operand) in guard.kept.iter().zip(results) {
+            for (else_value, operand) in guard.else_values.iter().zip(results) {
                 self.reads(state, &Use::of(*else_value), operand)?;
             }
         }
@@ -423,7 +423,7 @@ impl Checker<'_> {
         self.guard(state, mach_inst, guard)?;
         let (file, to) = register(&mach_inst.operands[0])?;
         let from = register(mach_inst.operands.last().ok_or("no source")?)?.1;
-        self.holds(state, file, to, guard.kept[0], word)?;
+        self.holds(state, file, to, guard.else_values[0], word)?;
         let (source, at) = word_of(self.function, data, word).ok_or("no such word")?;
         self.holds(state, file, from, source, at)?;
         if let Some(root) = self.root(data.results[0], word) {

@@ -81,7 +81,7 @@ impl Hints {
         function.blocks[block].end.uses().for_each(|v| live_now.insert(v));
         for inst in function.blocks[block].insts.iter().rev().map(|i| &function.insts[*i]) {
             let is_killed = |v: &Value| !live_now.contains(*v) && self.by_value[v.index()].is_none();
-            let else_values = inst.guard.iter().flat_map(|g| &g.kept).copied();
+            let else_values = inst.guard.iter().flat_map(|g| &g.else_values).copied();
             let killed = match inst.op {
                 Op::Machine(_) => else_values.chain(inst.uses()).find(|v| is_word(*v) && is_killed(v)),
                 Op::Pseudo(Pseudo::Unpack) => inst.uses().find(is_killed),

@@ -125,7 +125,7 @@ impl Allocator<'_> {
         let free = |a: &Value| killed.contains(a) && self.precolored.is_empty();
         let initial = tied.or(accumulator(self.function, data).filter(free));
         for (i, result) in data.results.iter().enumerate() {
-            match data.guard.as_ref().map(|g| g.kept[i]).or(initial) {
+            match data.guard.as_ref().map(|g| g.else_values[i]).or(initial) {
                 Some(initial) if !self.undefined.contains(initial) => {
                     self.define_tied(*result, initial, killed)?
                 }

@@ -107,14 +107,9 @@ struct Affinity {
 
 /// The operands of wgmma in R: the seeds of the classes.
 fn wgmma_operands(function: &Function, cfg: &Cfg) -> BTreeSet<Value> {
-    let wgmmas = insts(function, cfg).map(|(_, data)| data).filter(|d| is_wgmma(d));
+    let wgmmas = insts(function, cfg).map(|(_, data)| data).filter(|d| d.is_wgmma());
     let values = wgmmas.flat_map(|d| d.results.iter().copied().chain(d.args.iter().filter_map(Arg::value)));
     values.filter(|v| function.values[*v].file == File::R && function.values[*v].words > 1).collect()
-}
-
-fn is_wgmma(data: &InstData) -> bool {
-    use sass::Op::{BGMMA, HGMMA, IGMMA, QGMMA};
-    matches!(data.op, Op::Machine(HGMMA | IGMMA | QGMMA | BGMMA))
 }
 
 /// The convention fixes registers around calls: nothing is precolored there.
@@ -135,7 +130,7 @@ fn affinities(function: &Function, cfg: &Cfg) -> Vec<Affinity> {
     let mut all: Vec<(u32, Affinity)> = Vec::new();
     for (block, data) in insts(function, cfg) {
         // A move between wgmmas would be placed while they are in flight.
-        let cost = if is_wgmma(data) { u32::MAX } else { depths[block.index()] };
+        let cost = if data.is_wgmma() { u32::MAX } else { depths[block.index()] };
         all.extend(affinities_of(function, data).into_iter().map(|affinity| (cost, affinity)));
     }
     for &block in &cfg.order {
@@ -174,7 +169,7 @@ fn affinities_of(function: &Function, data: &InstData) -> Vec<Affinity> {
     let same = |(whole, part): (&Value, Value)| Affinity { whole: *whole, part, offset: 0 };
     let args = || data.args.iter().filter_map(Arg::value);
     match (data.op, &data.guard) {
-        (_, Some(guard)) => data.results.iter().zip(guard.kept.iter().copied()).map(same).collect(),
+        (_, Some(guard)) => data.results.iter().zip(guard.else_values.iter().copied()).map(same).collect(),
         (Op::Machine(_), None) => data.results.iter().zip(function.tied(data)).map(same).collect(),
         (Op::Pseudo(Pseudo::Landed | Pseudo::Copy), None) => {
             data.results.iter().zip(args()).map(same).collect()
@@ -231,7 +226,7 @@ fn for_each_def(function: &Function, cfg: &Cfg, live: &Liveness, mut visit: impl
         data.end.uses().for_each(|v| live_now.insert(v));
         for inst in data.insts.iter().rev().map(|i| &function.insts[*i]) {
             if inst.guard.is_some() || is_early_clobber(inst) {
-                let else_values = inst.guard.iter().flat_map(|g| g.kept.iter().copied());
+                let else_values = inst.guard.iter().flat_map(|g| g.else_values.iter().copied());
                 let overwritten: Vec<Value> = else_values.chain(function.tied(inst)).collect();
                 inst.uses().filter(|v| !overwritten.contains(v)).for_each(|v| live_now.insert(v));
             }

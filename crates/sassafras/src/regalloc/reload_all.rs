@@ -88,7 +88,7 @@ impl Allocator<'_> {
     /// What the register of each result holds before the instruction: the else value of a guard, or a tied operand.
     fn initial_values(&self, data: &InstData) -> Vec<Option<Value>> {
         let tied = self.tied_operand(data);
-        let of = |i: usize| data.guard.as_ref().map(|g| g.kept[i]).or(tied);
+        let of = |i: usize| data.guard.as_ref().map(|g| g.else_values[i]).or(tied);
         (0..data.results.len()).map(|i| of(i).filter(|v| !self.undefined.contains(*v))).collect()
     }
 

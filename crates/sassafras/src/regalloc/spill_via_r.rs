@@ -133,7 +133,7 @@ impl<'a> Rewriter<'a> {
             return self.push(sass::Op::SEL, &[], word, &[Arg::Zero(File::R), mask, Arg::not(predicate)]);
         };
         let args = [before.into(), mask, Arg::Zero(File::R), Arg::Imm(0xfc), Arg::True(false)];
-        let guard = Guard { predicate, negated: false, kept: smallvec![before] };
+        let guard = Guard { predicate, negated: false, else_values: smallvec![before] };
         let set = InstData { guard: Some(guard), ..data(sass::Op::LOP3, &[M::LUT], word, &args) };
         self.out.push(self.function.insts.push(set));
     }
@@ -267,7 +267,7 @@ fn replace(inst: &mut InstData, fresh: &[(Value, Value)]) {
             }
         }
         if let Some(guard) = &mut inst.guard {
-            let uses = std::iter::once(&mut guard.predicate).chain(&mut guard.kept);
+            let uses = std::iter::once(&mut guard.predicate).chain(&mut guard.else_values);
             uses.filter(|v| **v == *old).for_each(|v| *v = *new);
         }
     }

@@ -94,7 +94,7 @@ impl<'p> Cluster<'p> {
         let new = |rank| Block::new(program, launch, kernel, size, place, (rank, number * count + rank));
         let blocks: Vec<Block> = (0..count).map(new).collect();
         let bytes = (kernel.shared.next_multiple_of(16) + launch.shared) as usize;
-        let system = program.image.target.shared.into();
+        let system = program.image.target.shared_base.into();
         let shared = vec![launch.shared_memory(bytes); blocks.len()];
         let common = Common::new(shared, system, blocks.iter().map(Block::warp_count).sum(), number);
         let order = launch.weak.map(|seed| Order::new(seed, u64::from(number) << 40));

@@ -256,7 +256,7 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
         _ => 0,
     });
     let stack = stack(object, symbol).next_multiple_of(16).max(LEAST_STACK);
-    let shared = shared.max(target.shared);
+    let shared = shared.max(target.shared_base);
     let cluster = cluster(object, &symbol.name);
     Some(Kernel { cluster, name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
 }

@@ -5,6 +5,7 @@
 //! input are failures; so is an accepted module that doesn't print back to the same tree. The input of a
 //! failure is kept under `target/fuzz`. The same seed gives the same rounds.
 
+use crate::frontend::Reprinted;
 use crate::{Result, shell};
 use std::panic::catch_unwind;
 use std::path::PathBuf;
@@ -168,17 +169,13 @@ fn round(input: &[u8]) -> std::result::Result<bool, String> {
     let start = Instant::now();
     let result = catch_unwind(|| {
         let Ok(source) = ptx::source_text(input) else { return Ok(false) };
-        let parsed = ptx::parse(source, &ptx::Options::default());
-        let Some(module) = parsed.module.as_ref().filter(|_| !parsed.failed()) else { return Ok(false) };
-        let text = ptx::print(module);
-        let again = ptx::parse(&text, &ptx::Options::default());
-        // Sums that the parser expands leave their operands in the body (`ptx/src/parse/sums.rs`): the text decides there.
-        let is_expanded =
-            text.contains("$sum") && again.module.as_ref().is_some_and(|m| ptx::print(m) == text);
-        if again.module.as_ref() != Some(module) && !is_expanded {
-            return Err("an accepted module prints to another tree".to_string());
+        match crate::frontend::reprint(source) {
+            Err(_) => Ok(false),
+            Ok(Reprinted { difference: Some(what), .. }) => {
+                Err(format!("an accepted module prints to {what}"))
+            }
+            Ok(_) => Ok(true),
         }
-        Ok(true)
     });
     let most = BASE_TIME + TIME_PER_BYTE * input.len() as u32;
     if start.elapsed() > most {

@@ -208,7 +208,7 @@ impl Lower<'_, '_> {
     pub(crate) fn unless(&mut self, p: Value, op: Op, a: Value, b: Arg) -> Value {
         let result = self.kernel.code.value(File::R, 1);
         let mut data = self.data(ori::Op::Machine(op), &[], &[result], &[a.into(), b]);
-        data.guard = Some(ori::Guard { predicate: p, negated: true, kept: [a].into_iter().collect() });
+        data.guard = Some(ori::Guard { predicate: p, negated: true, else_values: [a].into_iter().collect() });
         self.kernel.code.append(self.block, data);
         result
     }

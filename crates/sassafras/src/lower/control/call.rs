@@ -5,7 +5,7 @@
 //! convention wants them. Only a formal parameter whose address is taken has one: it is copied to the stack on entry,
 //! and stays there, as with ptxas.
 
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::lower::Lower;
 use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
@@ -182,12 +182,17 @@ impl<'a> Prototype<'a> {
 }
 
 /// The bytes of the stack that the calls of a body put parameters and results to.
-pub fn outgoing(module: &ast::Module, body: &ast::Body, machine: &Machine, conventions: &Conventions) -> u32 {
+pub fn outgoing(
+    module: &ast::Module,
+    body: &ast::Body,
+    machine: &TargetMachine,
+    conventions: &Conventions,
+) -> u32 {
     let mut most = 0;
     for stmt in &body.stmts {
         let Stmt::Inst(inst) = stmt else { continue };
         let opcode = &module.opcodes[inst.opcode.0 as usize];
-        if machine.driver_has_gradients() && gradient::is_beyond(opcode, body.list(inst.operands)) {
+        if machine.driver_has_gradients && gradient::is_beyond(opcode, body.list(inst.operands)) {
             most = most.max(gradient::STACK);
         }
         if opcode.mnemonic == "call"

@@ -87,14 +87,14 @@ fn source(name: &str, index: usize, target: &Target) -> Option<Source> {
 
 /// The system's part of shared memory. It is below that of the kernel if it is of constant size, else above.
 fn reserved_shared(name: &str, target: &Target) -> Option<Source> {
-    let (words, is_below) = (&target.launch, target.shared > 0);
+    let (words, is_below) = (&target.launch, target.shared_base > 0);
     Some(match name {
         "%reserved_smem_offset_begin" if is_below => Number(0),
         "%reserved_smem_offset_0" if is_below => Number(target.reserved_shared.into()),
         "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" => SharedLess(words.system_shared?),
         "%reserved_smem_offset_end" => Bank(words.reserved_shared_end),
         "%reserved_smem_offset_1" => Bank(words.reserved_shared_1),
-        "%reserved_smem_offset_cap" if is_below => Number(target.shared.into()),
+        "%reserved_smem_offset_cap" if is_below => Number(target.shared_base.into()),
         "%reserved_smem_offset_cap" => Slow(M::SR_SMEMSZ),
         _ => return None,
     })

@@ -139,7 +139,7 @@ impl<'a> Lower<'_, 'a> {
         } else {
             self.under_branch(|s| s.finish_atomic(&atomic, &sources, result))?;
         }
-        if acquires && (space != Space::Shared || self.machine.has_clusters()) {
+        if acquires && (space != Space::Shared || self.machine.has_clusters) {
             self.after_acquire(scope);
         }
         Some(())

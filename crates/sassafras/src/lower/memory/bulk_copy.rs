@@ -127,7 +127,7 @@ impl<'a> Lower<'_, 'a> {
     /// The mask of a cluster's blocks, where the machine has a use for it.
     fn blocks(&mut self, operand: &Operand) -> Option<Option<Arg>> {
         let mask = self.word(operand, Type::B16)?;
-        Some(self.machine.multicasts().then_some(mask))
+        Some(self.machine.multicasts.then_some(mask))
     }
 
     fn halves(&mut self, low: Arg, high: Arg) -> Arg {

@@ -219,7 +219,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The words for an order, as the target has them.
     pub(crate) fn order(&self, order: Order) -> &'static [M] {
-        match (self.machine.splits_order(), order) {
+        match (self.machine.splits_order, order) {
             (false, Order::Weak) => &[],
             (false, Order::Constant) => &[M::CONSTANT],
             (false, Order::Strong(Scope::Cta)) => &[M::STRONG_SM],
@@ -258,7 +258,7 @@ impl<'a> Lower<'_, 'a> {
         self.fence_unmarked(is_unmarked);
         // Without clusters no one outside the block writes to its shared memory.
         match manner.acquire {
-            Some(_) if space == Space::Shared && !self.machine.has_clusters() => {
+            Some(_) if space == Space::Shared && !self.machine.has_clusters => {
                 self.after_acquire(Scope::Cta);
             }
             Some(scope) => self.after_acquire(scope),
@@ -350,7 +350,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// sm_75 has two kinds of loads from shared memory; ptxas only uses the one that is called `.U`.
     pub(crate) fn shared_load_words(&self, size: &[M]) -> Vec<M> {
-        let kind: &[M] = if self.machine.splits_order() { &[M::U] } else { &[] };
+        let kind: &[M] = if self.machine.splits_order { &[M::U] } else { &[] };
         [kind, size].concat()
     }
 

@@ -51,7 +51,7 @@ impl Lower<'_, '_> {
         if let ast::SymbolKind::Function { .. } = self.module.symbols[symbol.0 as usize].kind {
             let name = data::name(self.module, self.data.aliased(symbol));
             self.kernel.takes.push(name.clone());
-            let unified = self.data.relocatable && self.machine.unified_functions();
+            let unified = self.data.relocatable && self.machine.unified_functions;
             return Some(Place::Global(match unified {
                 true => self.linked(&name, Linked::UnifiedFunction),
                 false => self.kernel.code.symbol(&name),
@@ -181,12 +181,12 @@ impl Lower<'_, '_> {
     pub(crate) fn variable_address(&mut self, symbol: ast::Symbol, plus: i64) -> Option<Value> {
         match self.place(symbol)? {
             Place::Shared(at) => {
-                let base = Arg::Imm(i64::from(self.machine.shared) + at as i64 + plus);
+                let base = Arg::Imm(i64::from(self.machine.shared_base) + at as i64 + plus);
                 Some(self.shared_place(base))
             }
             // The linker counts from the first byte that is not the system's.
             Place::LinkedShared(symbol) => {
-                let addend = i64::from(self.machine.shared) + plus;
+                let addend = i64::from(self.machine.shared_base) + plus;
                 Some(self.shared_place(Arg::Address { symbol, addend, half: Half::Low }))
             }
             Place::LinkedConst(symbol) => {
@@ -215,7 +215,7 @@ impl Lower<'_, '_> {
 
     /// The address of a place in the block's own shared memory.
     pub(crate) fn shared_place(&mut self, base: Arg) -> Value {
-        if !self.machine.has_clusters() {
+        if !self.machine.has_clusters {
             return self.copy(base);
         }
         // Each block of a cluster has its own window of 16 MiB.

@@ -92,7 +92,7 @@ impl<'a> Lower<'_, 'a> {
     /// For so many nanoseconds, or for a random time that they bound.
     pub(crate) fn nanosleep(&mut self, random: bool, time: Arg) {
         let random: &[M] = if random { &[M::RAND] } else { &[] };
-        let warp: &[M] = if self.machine.sleeps_by_warp() { &[M::WARP] } else { &[] };
+        let warp: &[M] = if self.machine.sleeps_by_warp { &[M::WARP] } else { &[] };
         self.effect(Op::NANOSLEEP, &[random, warp].concat(), &[], &[time]);
     }
 

@@ -74,8 +74,8 @@ impl<'a> Lower<'_, 'a> {
             Some("sc") => self.full_fence(M::SC, scope),
             // Documented from sm_90 on; ptxas takes it for older targets but makes no code for them that
             // nvdisasm can read. The stronger fence is right there.
-            Some("acquire") if self.machine.has_clusters() => self.after_acquire(scope),
-            Some("release") if self.machine.has_clusters() => self.before_release(scope),
+            Some("acquire") if self.machine.has_clusters => self.after_acquire(scope),
+            Some("release") if self.machine.has_clusters => self.before_release(scope),
             _ => self.full_fence(M::ALL, scope),
         }
         Some(())
@@ -165,7 +165,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// Between two virtual addresses of one place. A word of bank 0 says how far apart they may be.
     fn alias_fence(&mut self) -> Option<()> {
-        let Some(alias) = &self.machine.alias else {
+        let Some(alias) = &self.machine.alias_word else {
             self.effect(Op::MEMBAR, &[M::SC, M::GPU], &[], &[]);
             self.effect(Op::CCTL, &[M::IVALL], &[], &[]);
             return Some(());

@@ -76,7 +76,7 @@ impl<'a> Lower<'_, 'a> {
             l.emit(Op::SHF, &[M::L, M::U32], 1, &[left.into(), Arg::Imm(by), RZ]).into()
         };
         let words = [shifted(self, EXPECTED_SHIFT), shifted(self, PENDING_SHIFT)];
-        if self.machine.stores_barriers() {
+        if self.machine.stores_barriers {
             let words = self.pack(&words);
             let args = [&unit_args(place)[..], &[words.into()]].concat();
             self.effect(Op::STS, &[M::_64], &[], &args);
@@ -280,7 +280,7 @@ impl<'a> Lower<'_, 'a> {
         let mut args = unit_args(place);
         args.push(phase);
         let mut again = self.data(ori::Op::Machine(Op::SYNCS), &[M::PHASECHK, M::TRANS64], &[done], &args);
-        again.guard = Some(Guard { predicate: first, negated: true, kept: smallvec![first] });
+        again.guard = Some(Guard { predicate: first, negated: true, else_values: smallvec![first] });
         self.kernel.code.append(self.block, again);
         done
     }

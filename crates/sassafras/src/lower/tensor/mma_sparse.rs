@@ -37,7 +37,7 @@ impl Lower<'_, '_> {
     /// Does the machine want the places of a group in order? ptxas sees to that on sm_100 and later, for halves and for
     /// integers; not for `bf16`, nor for the byte floats of sm_120.
     pub(crate) fn must_order(&self, mma: &Mma) -> Option<Sparse> {
-        let wants = matches!(mma.a.name(), "f16" | "u8" | "s8") && self.machine.wants_ordered_metadata();
+        let wants = matches!(mma.a.name(), "f16" | "u8" | "s8") && self.machine.wants_ordered_metadata;
         mma.sparse.filter(|sparse| wants && !sparse.ordered)
     }
 

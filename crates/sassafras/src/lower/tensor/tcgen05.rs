@@ -157,10 +157,11 @@ impl<'a> Lower<'_, 'a> {
 
     /// A load for the upper half of the warp; the registers of the lower half stay as they are. That is what a guard
     /// says of what it keeps, so that the load has one: it always holds.
-    fn load_upper_half(&mut self, words: &[M], results: &[Value], args: &[Arg], kept: &[Value]) {
+    fn load_upper_half(&mut self, words: &[M], results: &[Value], args: &[Arg], else_values: &[Value]) {
         let always = self.uniform_predicate(PT);
         let mut data = self.data(ori::Op::Machine(Op::LDTM), words, results, args);
-        data.guard = Some(Guard { predicate: always, negated: false, kept: SmallVec::from_slice(kept) });
+        data.guard =
+            Some(Guard { predicate: always, negated: false, else_values: SmallVec::from_slice(else_values) });
         self.kernel.code.append(self.block, data);
     }
 
@@ -358,7 +359,7 @@ impl<'a> Lower<'_, 'a> {
             "kind::f16" | "kind::tf32" => (Op::UTCHMMA, None),
             "kind::f8f6f4" | "kind::mxf8f6f4" => (Op::UTCQMMA, None),
             "kind::i8" => (Op::UTCIMMA, None),
-            _ if small_blocks => (Op::UTCOMMA, Some(self.machine.small_blocks())),
+            _ if small_blocks => (Op::UTCOMMA, Some(self.machine.block16_modifier())),
             _ => (Op::UTCOMMA, None),
         })
     }

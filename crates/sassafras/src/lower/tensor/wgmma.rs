@@ -64,12 +64,6 @@ pub fn sources(module: &Module, body: &Body) -> Vec<Reg> {
     products.flat_map(|i| wgmma_stages::operands(body, &i).1).collect()
 }
 
-/// Is it a product that goes on while the warpgroup does?
-pub fn is_asynchronous(op: Op) -> bool {
-    use sass::Op::{BGMMA, HGMMA, IGMMA, QGMMA};
-    matches!(op, Op::Machine(HGMMA | IGMMA | QGMMA | BGMMA))
-}
-
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn wgmma(&mut self, ins: &Ins<'a>) -> Option<()> {
         // Every thread of the warp takes part, and all come here together.
@@ -152,7 +146,7 @@ impl<'a> Lower<'_, 'a> {
     fn commit(&mut self) {
         self.flight.now.commit();
         let code = &mut self.kernel.code;
-        let last = code.blocks[self.block].insts.iter().rev().find(|i| is_asynchronous(code.insts[**i].op));
+        let last = code.blocks[self.block].insts.iter().rev().find(|i| code.insts[**i].is_wgmma());
         let end = Arg::Name(M::gsb0);
         match last.copied().map(|i| &mut code.insts[i]) {
             Some(inst) if inst.guard.is_none() && self.guard.is_none() && inst.args.last() != Some(&end) => {
@@ -285,7 +279,7 @@ impl<'a> Lower<'_, 'a> {
         let result = self.kernel.code.value(File::R, words);
         let mut data = self.data(Op::Machine(op), modifiers, &[result], &args);
         let kept = smallvec![accumulator];
-        data.guard = self.guard.map(|(predicate, negated)| Guard { predicate, negated, kept });
+        data.guard = self.guard.map(|(predicate, negated)| Guard { predicate, negated, else_values: kept });
         self.kernel.code.append(self.block, data);
         if self.flight.serial.is_none() {
             return result;

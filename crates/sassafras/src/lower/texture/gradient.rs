@@ -36,7 +36,7 @@ impl<'a> Lower<'_, 'a> {
         if self.guard.is_some() {
             return self.under_branch(|s| s.gradient_beyond(ins));
         }
-        match self.machine.driver_has_gradients() {
+        match self.machine.driver_has_gradients {
             true => self.gradient_by_driver(ins),
             false => self.gradient_by_quad(ins),
         }

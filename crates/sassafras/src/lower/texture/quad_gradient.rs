@@ -32,7 +32,7 @@
 //! What becomes of the differences where threads of the quad have ended, or never were, has not been seen: we have no
 //! such machine. ptxas's code makes no difference there.
 
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use crate::lower::Lower;
 use crate::lower::build::{NOT_PT, PT, RZ};
 use crate::lower::instruction::Ins;
@@ -70,8 +70,8 @@ const STEP_ACROSS: i64 = 0b11_00_11_00;
 const STEP_DOWN: i64 = 0b11_11_00_00;
 
 /// The registers that all functions of a module must leave to this code; none if there is no need for it.
-pub fn withheld(module: &ast::Module, machine: &Machine) -> Vec<(File, u8)> {
-    if machine.driver_has_gradients() || !asks(module) {
+pub fn withheld(module: &ast::Module, machine: &TargetMachine) -> Vec<(File, u8)> {
+    if machine.driver_has_gradients || !asks(module) {
         return Vec::new();
     }
     let others = [IS_MISSING, RUNNING].into_iter().filter_map(|arg| match arg {

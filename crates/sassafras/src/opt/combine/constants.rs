@@ -46,7 +46,7 @@ impl Combine<'_> {
     pub(super) fn keep_constants(&mut self, data: &mut InstData) {
         let at = data.at;
         let Some(guard) = &mut data.guard else { return };
-        for kept in &mut guard.kept {
+        for kept in &mut guard.else_values {
             let (Some(bits), 2..) = (self.known[kept.index()], self.uses[kept.index()]) else { continue };
             let data = self.function.values[*kept];
             if data.file == File::R

@@ -57,7 +57,7 @@ impl Combine<'_> {
             _ => return None,
         };
         let kept = match &data.guard {
-            Some(guard) => least(&Arg::from(*guard.kept.first()?))?,
+            Some(guard) => least(&Arg::from(*guard.else_values.first()?))?,
             None => f32::INFINITY,
         };
         let least = computed.min(kept);
@@ -116,7 +116,7 @@ impl Combine<'_> {
     /// A product of constants where a guard holds, and a constant where it doesn't: one of the two.
     pub(super) fn choice_of_constants(&self, data: &InstData) -> Option<Rewrite> {
         let (guard, [result]) = (data.guard.as_ref()?, &data.results[..]) else { return None };
-        let kept = *guard.kept.first()?;
+        let kept = *guard.else_values.first()?;
         let shape = self.function.values[*result];
         if (shape.file, shape.words) != (File::R, 1) || self.known[kept.index()].is_none() {
             return None;

@@ -52,11 +52,11 @@ impl Combine<'_> {
         }
         if let Some(guard) = &mut guard {
             // What keeps nothing in particular may keep anything.
-            guard.kept.retain(|v| !self.is_undefined(*v));
-            let known: Vec<Option<u64>> = guard.kept.iter().map(|v| self.bits_of(*v)).collect();
+            guard.else_values.retain(|v| !self.is_undefined(*v));
+            let known: Vec<Option<u64>> = guard.else_values.iter().map(|v| self.bits_of(*v)).collect();
             if known.iter().all(Option::is_some) {
                 args.extend(known.into_iter().flatten().map(|bits| Arg::Imm(bits as i64)));
-                guard.kept.clear();
+                guard.else_values.clear();
             }
         }
         let shapes =

@@ -328,10 +328,10 @@ fn guarded_load(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let its = load.guard.as_ref()?;
     let same_guard = its.predicate == guard.predicate && its.negated == guard.negated;
     let undefined = |v: Value| c.define(v).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
-    let keeps_nothing = load.results.len() == 1 && its.kept.iter().all(|k| undefined(*k));
-    let kept = guard.kept[0];
+    let keeps_nothing = load.results.len() == 1 && its.else_values.iter().all(|k| undefined(*k));
+    let kept = guard.else_values[0];
     let bits = |v: Value| c.known[v.index()].ok_or(v);
-    if same_guard && load.results.len() == 1 && bits(its.kept[0]) == bits(kept) {
+    if same_guard && load.results.len() == 1 && bits(its.else_values[0]) == bits(kept) {
         return Some(Rewrite::Same(loaded));
     }
     let constant = c.known[kept.index()].is_some_and(|bits| bits == 0 || c.function.values[kept].words == 1);
@@ -339,7 +339,7 @@ fn guarded_load(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     if !same_guard || !keeps_nothing || !before || c.uses[loaded.index()] != 1 || !c.out.contains(&inst) {
         return None;
     }
-    Some(Rewrite::Absorb { by: inst, kept })
+    Some(Rewrite::Absorb { by: inst, else_values: kept })
 }
 
 fn move_(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
@@ -493,8 +493,9 @@ fn to_uniform(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [arg @ Arg::Use(u)] = &data.args[..] else { return None };
     let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some())?;
     // Where the guard is false, there is nothing: a constant is as good.
-    let is_nothing = |kept: &Value| c.define(*kept).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
-    if data.guard.as_ref().is_some_and(|guard| !guard.kept.iter().all(is_nothing)) {
+    let is_nothing =
+        |else_value: &Value| c.define(*else_value).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
+    if data.guard.as_ref().is_some_and(|guard| !guard.else_values.iter().all(is_nothing)) {
         return None;
     }
     let always = InstData { guard: None, ..data.clone() };

@@ -272,9 +272,9 @@ impl Program {
         }
     }
 
-    fn guard(&mut self, kept: &[Value]) -> Option<Guard> {
+    fn guard(&mut self, else_values: &[Value]) -> Option<Guard> {
         let Arg::Use(u) = self.predicate() else { return None };
-        Some(Guard { predicate: u.value, negated: u.negated, kept: kept.into() })
+        Some(Guard { predicate: u.value, negated: u.negated, else_values: else_values.into() })
     }
 
     /// A load that only some threads do, into a register that the others keep.
@@ -284,7 +284,7 @@ impl Program {
         let args = [self.random.one(&self.pairs).into(), Arg::Imm(16)];
         let loaded = self.push(Op::Machine(sass::Op::LDG), &[M::E], &[(File::R, 1)], &args, guard.clone());
         let kept = self.random.one(&self.words);
-        let guard = guard.map(|g| Guard { kept: smallvec![kept], ..g });
+        let guard = guard.map(|g| Guard { else_values: smallvec![kept], ..g });
         let copy = Op::Pseudo(Pseudo::Copy);
         let value = self.push(copy, &[], &[(File::R, 1)], &[loaded.into()], guard);
         self.words.push(value);
@@ -299,7 +299,7 @@ impl Program {
         let loaded = self.push(load, &[M::E, M::_64], &[(File::R, 2)], &args, guard.clone());
         for word in Self::halves(loaded) {
             let kept = self.random.one(&self.words);
-            let guard = guard.clone().map(|g| Guard { kept: smallvec![kept], ..g });
+            let guard = guard.clone().map(|g| Guard { else_values: smallvec![kept], ..g });
             let value = self.push(Op::Pseudo(Pseudo::Copy), &[], &[(File::R, 1)], &[word], guard);
             self.words.push(value);
         }
@@ -408,7 +408,7 @@ impl Interpreter<'_> {
     fn inst(&mut self, data: &InstData) {
         let holds = data.guard.as_ref().is_none_or(|g| (self.bits[g.predicate.index()] != 0) != g.negated);
         if !holds {
-            for (result, kept) in data.results.iter().zip(data.guard.iter().flat_map(|g| &g.kept)) {
+            for (result, kept) in data.results.iter().zip(data.guard.iter().flat_map(|g| &g.else_values)) {
                 self.bits[result.index()] = self.bits[kept.index()];
             }
             return;
@@ -481,7 +481,7 @@ pub(crate) fn keep_meaning(
     seeds: std::ops::Range<u64>,
     pass: impl Fn(&mut Function, &mut Context) -> Result<(), String>,
 ) -> usize {
-    let machine = crate::context::target::Machine::of(ptx::Target::find("sm_90").expect("a target"))
+    let machine = crate::context::target::TargetMachine::of(ptx::Target::find("sm_90").expect("a target"))
         .expect("a machine");
     let mut shorter = 0;
     for seed in seeds {
@@ -497,7 +497,7 @@ pub(crate) fn keep_meaning(
             machine,
             registers: crate::module::launch_bounds::MOST,
             occupancy: None,
-            enough: None,
+            register_goal: None,
             tuning: Tuning::default(),
             fuel: Fuel::new(None),
         };

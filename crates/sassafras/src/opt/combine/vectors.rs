@@ -44,7 +44,7 @@ fn copies(function: &Function, load: Inst, behind: &[Inst], uses: &[u32]) -> Opt
         all.push(copy(inst, *loaded, Part { first, count: 1 }, guard)?);
     }
     // What is kept must be there before the load.
-    let made_here = |kept: &Value| all.iter().any(|(result, _)| result == kept);
+    let made_here = |else_value: &Value| all.iter().any(|(result, _)| result == else_value);
     (!all.iter().any(|(_, kept)| made_here(kept))).then_some(all)
 }
 
@@ -54,7 +54,8 @@ fn copy(data: &InstData, of: Value, part: Part, guard: &Guard) -> Option<(Value,
         return None;
     };
     let same = own.predicate == guard.predicate && own.negated == guard.negated;
-    (same && u.value == of && u.part == Some(part) && u.is_plain()).then(|| (data.results[0], own.kept[0]))
+    (same && u.value == of && u.part == Some(part) && u.is_plain())
+        .then(|| (data.results[0], own.else_values[0]))
 }
 
 /// Puts what the copies keep together, for the load to keep.
@@ -63,7 +64,7 @@ fn keep_together(function: &mut Function, load: Inst, copies: &[(Value, Value)])
     let whole = function.value(loaded.file, loaded.words);
     let args = copies.iter().map(|(_, kept)| Arg::from(*kept)).collect();
     if let Some(guard) = &mut function.insts[load].guard {
-        guard.kept = smallvec![whole];
+        guard.else_values = smallvec![whole];
     }
     let (op, at) = (Op::Pseudo(Pseudo::Pack), function.insts[load].at);
     let data = InstData { op, modifiers: smallvec![], results: smallvec![whole], args, guard: None, at };

@@ -10,7 +10,6 @@
 //! descriptors are computed after that, with the wgmmas; the first one would wait for its own once more. One pass over
 //! the blocks of the loop.
 
-use super::is_wgmma;
 use crate::analysis::convergent_loops::ConvergentLoop;
 use crate::analysis::effects::Effects;
 use ori::entity::Entity;
@@ -43,7 +42,7 @@ const MAX_WAIT_INSTS: usize = 4;
 /// The instructions that the first wgmma of a block depends on and that can be hoisted, in order.
 fn needed_first(function: &Function, block: Block) -> Vec<Inst> {
     let insts = &function.blocks[block].insts;
-    let Some(wgmma) = insts.iter().position(|i| is_wgmma(&function.insts[*i])) else { return Vec::new() };
+    let Some(wgmma) = insts.iter().position(|i| function.insts[*i].is_wgmma()) else { return Vec::new() };
     // Values defined in the block, but for those that are hoisted.
     let results = insts.iter().flat_map(|i| &function.insts[*i].results);
     let mut unavailable: FxHashSet<Value> =

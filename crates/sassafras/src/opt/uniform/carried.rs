@@ -16,7 +16,7 @@
 use super::{uniform_args, uniform_form, uniform_value};
 use crate::analysis::convergent_loops::ConvergentLoop;
 use crate::analysis::known_bits::Definitions;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Use, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -29,7 +29,7 @@ const MAX_UNIFORM_REGS: usize = 20;
 pub struct LoopUniforms<'a> {
     convergent_loop: &'a ConvergentLoop,
     cfg: &'a Cfg,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     definitions: &'a Definitions,
     /// The parameters of the loop's blocks: block and index.
     params: FxHashMap<Value, (Block, usize)>,
@@ -54,7 +54,7 @@ struct Placeholders {
 impl<'a> LoopUniforms<'a> {
     pub fn new(
         function: &mut Function,
-        machine: &'static Machine,
+        machine: &'static TargetMachine,
         (cfg, definitions): (&'a Cfg, &'a Definitions),
         convergent_loop: &'a ConvergentLoop,
     ) -> LoopUniforms<'a> {

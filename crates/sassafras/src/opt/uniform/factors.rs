@@ -12,7 +12,7 @@
 use crate::analysis::convergent_loops::ConvergentLoop;
 use crate::analysis::known_bits::Definitions;
 use crate::codegen::legalize;
-use crate::context::target::Machine;
+use crate::context::target::TargetMachine;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Value};
 use rustc_hash::FxHashMap;
@@ -23,7 +23,7 @@ const MAX_UNIFORM_REGS: usize = 4;
 
 pub fn run(
     function: &mut Function,
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
     (cfg, definitions): (&Cfg, &Definitions),
     convergent_loop: &ConvergentLoop,
 ) {
@@ -78,7 +78,7 @@ fn constant_word(
 }
 
 /// Replaces an argument by a uniform register, if the machine has a form for that: the first two commute.
-fn replace(function: &mut Function, machine: &Machine, inst: ori::Inst, at: usize, uniform: Value) {
+fn replace(function: &mut Function, machine: &TargetMachine, inst: ori::Inst, at: usize, uniform: Value) {
     let mut data = function.insts[inst].clone();
     let Arg::Use(u) = &mut data.args[at] else { return };
     u.value = uniform;

@@ -206,7 +206,7 @@ impl<'a> Layout<'a> {
 
 /// Bytes of shared memory that the system keeps.
 pub fn reserved_shared(module: &Module) -> u32 {
-    module.target.row().map_or(0, |target| target.shared)
+    module.target.row().map_or(0, |target| target.shared_base)
 }
 
 /// The blocks of a cluster that a kernel asks for.

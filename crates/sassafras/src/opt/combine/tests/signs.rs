@@ -174,7 +174,7 @@ fn case(
     at: usize,
     change: Change,
     signs: [bool; 2],
-    machine: &'static Machine,
+    machine: &'static TargetMachine,
 ) -> Option<Case> {
     let mut program = Program::new(seed);
     let modifiers = modifiers(form, &mut program.random)?;
@@ -234,12 +234,18 @@ impl Program {
     }
 }
 
-fn combined(before: &Function, machine: &'static Machine, fuel: Option<u32>) -> Function {
+fn combined(before: &Function, machine: &'static TargetMachine, fuel: Option<u32>) -> Function {
     let mut after = before.clone();
     let fuel = Fuel::new(fuel);
     let registers = crate::module::launch_bounds::MOST;
-    let mut context =
-        Context { machine, registers, occupancy: None, enough: None, tuning: Default::default(), fuel };
+    let mut context = Context {
+        machine,
+        registers,
+        occupancy: None,
+        register_goal: None,
+        tuning: Default::default(),
+        fuel,
+    };
     run(&mut after, &mut context).expect("a function");
     after
 }
@@ -250,7 +256,7 @@ fn signs_keep_their_meaning_on_every_operation() {
     let (mut cases, mut folded) = (0, 0);
     let mut wrong = Vec::new();
     for target in targets {
-        let machine = Machine::of(ptx::Target::find(target).expect("a target")).expect("a machine");
+        let machine = TargetMachine::of(ptx::Target::find(target).expect("a target")).expect("a machine");
         for (number, form) in FORMS.iter().enumerate().filter(|(_, f)| f.isas.contains(machine.isa)) {
             for (round, change) in CHANGES.iter().cycle().take(3 * CHANGES.len()).enumerate() {
                 for at in 0..3 {
