@@ -385,6 +385,9 @@ pub struct Function {
     pub rolled: Vec<Block>,
     /// Reserved registers, allocated to no value: code elsewhere in the program writes them for threads that are here.
     pub withheld: Vec<(File, u8)>,
+    /// Words of constant bank 0 that uniform registers hold from the prologue on: offset and register, by offset. An
+    /// [`Arg::Const`] of such a word is emitted as the register.
+    pub uniform_constants: Vec<(u32, u8)>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
     /// Does the stack pointer move while the function runs (`alloca`)?
@@ -409,6 +412,13 @@ impl Function {
     pub const STACK_POINTER: u8 = 1;
     /// The register that ptxas uses in functions with `alloca`; it is callee-saved.
     pub const FRAME_POINTER: u8 = 2;
+
+    /// The uniform register that holds a word of constant bank 0.
+    pub fn uniform_constant(&self, bank: u8, offset: u32) -> Option<u8> {
+        let words = &self.uniform_constants;
+        let at = words.binary_search_by_key(&offset, |(offset, _)| *offset).ok().filter(|_| bank == 0)?;
+        Some(words[at].1)
+    }
 
     /// The register that the frame is reached from.
     pub fn frame_register(&self) -> u8 {

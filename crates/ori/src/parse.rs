@@ -73,6 +73,12 @@ impl Reader {
         } else if self.block.is_none() && t.takes("withheld ") {
             let register = (t.file()?, t.index()? as u8);
             self.function.withheld.push(register);
+        } else if self.block.is_none() && t.takes("uniform UR") {
+            let register = t.index()? as u8;
+            t.expect(" c[0x0][")?;
+            let offset = t.number()? as u32;
+            t.expect("]")?;
+            self.function.uniform_constants.push((offset, register));
         } else if self.block.is_none() && t.takes("awaited ") {
             let value = self.value(&mut t)?;
             self.function.awaited.push(value);

@@ -5,6 +5,7 @@
 //! function saxpy {
 //!   frame 0x10
 //!   withheld R24
+//!   uniform UR60 c[0x0][0x218]
 //!   symbol table
 //! b0:
 //!     @!v1[v2] v3:R, v4:P = IADD3 v5, -v6, 0x4 !120
@@ -31,6 +32,9 @@ impl fmt::Display for Function {
         }
         for (file, number) in &self.withheld {
             writeln!(f, "  withheld {file:?}{number}")?;
+        }
+        for (offset, register) in &self.uniform_constants {
+            writeln!(f, "  uniform UR{register} c[0x0][{offset:#x}]")?;
         }
         for value in &self.awaited {
             writeln!(f, "  awaited {value}")?;

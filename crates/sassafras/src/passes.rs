@@ -10,8 +10,8 @@
 //! correct code ask for fuel first (`--fuel`), so that a wrong one is found by bisection.
 
 use crate::codegen::{
-    convergence_barriers, critical_edges, legalize, remat_uniform, sched_prepass, wgmma_tuples,
-    yield_insertion,
+    convergence_barriers, critical_edges, legalize, remat_uniform, sched_prepass, uniform_constants,
+    wgmma_tuples, yield_insertion,
 };
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Failure, Fuel, Options, Times};
@@ -20,8 +20,8 @@ use crate::mach::{
     control_codes, dead_predicates, emit, layout, linearize, pipe_balance, reuse, text, wgmma_hazards,
 };
 use crate::opt::{
-    combine, elide_waterfall, if_convert, iv_elim, licm, narrow_iv, predicate_logic, simplify, sink, uniform,
-    unroll,
+    combine, elide_waterfall, if_convert, iv_elim, licm, narrow_iv, predicate_logic, simplify, sink,
+    tail_duplicate, uniform, unroll,
 };
 use crate::regalloc;
 use ori::Function;
@@ -149,6 +149,8 @@ const PASSES: &[Pass] = &[
     })
     .invalidates(BY_CLEAN_UP)
     .hides_registers(),
+    ori("tail-duplicate", 1, "empty exit blocks get one predecessor each", tail_duplicate::run)
+        .invalidates(BY_NEW_EDGES),
     ori("combine", 1, "constant folding, CSE and peephole rules on SSA", combine::run),
     ori("narrow-iv", 1, "64-bit induction variables that fit into 32 bits", narrow_iv::run),
     ori("iv-elim", 1, "induction variables a constant apart become one", iv_elim::run),
@@ -168,6 +170,9 @@ const PASSES: &[Pass] = &[
         .needs(&[Ssa, ForwardProgress])
         .establishes(&[UniformOperands]),
     ori("sink", 1, "values needed only after a loop are computed there", sink::run),
+    ori("simplify", 1, "what sinking leaves without a use goes", |f, _| simplify::run(f))
+        .invalidates(BY_CLEAN_UP)
+        .hides_registers(),
     ori("wgmma-tuples", 0, "accumulators of wgmma become register tuples", |f, c| {
         wgmma_tuples::run(f, c.machine)
     })
@@ -185,6 +190,14 @@ const PASSES: &[Pass] = &[
     .needs(&[Ssa, Convergence, WgmmaTuples])
     .establishes(&[NoCriticalEdges])
     .invalidates(&[]),
+    ori(
+        "uniform-constants",
+        1,
+        "words of constant bank 0 that arithmetic reads are held in uniform registers",
+        uniform_constants::run,
+    )
+    .needs(&[Ssa, UniformOperands])
+    .invalidates(&[Legal]),
     ori("legalize", 0, "every operation gets a form of the target", |f, c| legalize::run(f, c.machine))
         .needs(&[Ssa, Convergence])
         .establishes(&[Legal])

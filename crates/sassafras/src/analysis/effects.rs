@@ -399,7 +399,19 @@ pub fn is_lasting(name: M) -> bool {
     use sass::M::*;
     matches!(
         name,
-        SRZ | SR_TID_X | SR_TID_Y | SR_TID_Z | SR_CTAID_X | SR_CTAID_Y | SR_CTAID_Z | SR_LANEID | SR_CgaCtaId
+        SRZ | SR_TID_X
+            | SR_TID_Y
+            | SR_TID_Z
+            | SR_CTAID_X
+            | SR_CTAID_Y
+            | SR_CTAID_Z
+            | SR_LANEID
+            | SR_CgaCtaId
+            | SR_EQMASK
+            | SR_LTMASK
+            | SR_LEMASK
+            | SR_GTMASK
+            | SR_GEMASK
     )
 }
 
@@ -419,6 +431,7 @@ pub fn is_pure(data: &InstData) -> bool {
     match data.op {
         Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
         Op::Machine(LDC | ULDC | LDCU) => true,
+        Op::Machine(S2R | CS2R) => data.args.iter().all(|a| matches!(a, Arg::Name(m) if is_lasting(*m))),
         Op::Machine(UIADD3 | UIMAD | UISETP | ULEA | ULOP3 | UMOV | USEL | USGXT | USHF) => true,
         Op::Machine(op) => sass::Form::of(op).first().is_some_and(|form| {
             matches!(
@@ -439,7 +452,8 @@ pub fn is_function(data: &InstData) -> bool {
         return matches!(data.op, Op::Pseudo(Pseudo::Pack | Pseudo::Unpack));
     };
     match op {
-        S2R => data.args.iter().all(|a| matches!(a, Arg::Name(m) if is_lasting(*m))),
+        // Pure only if the register never changes.
+        S2R => true,
         LDC => data.args.iter().all(|a| matches!(a, Arg::Bank { bank: 0, index: None, .. })),
         BMSK | BREV | FLO | IABS | IADD3 | IMAD | IMNMX | ISETP | LEA | LOP3 | MOV | PLOP3 | POPC | PRMT
         | SEL | SGXT | SHF | VIADD | VIMNMX => true,

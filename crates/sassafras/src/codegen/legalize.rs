@@ -47,9 +47,9 @@ pub fn constant_second(data: &mut InstData) {
 
 /// Loads the words of constant banks that are operands.
 fn load_constants(function: &mut Function, target: &TargetMachine, data: &mut InstData, out: &mut Vec<Inst>) {
-    use sass::Op::{LDC, LDCU, MOV, ULDC};
+    use sass::Op::{LDC, MOV};
     let Op::Machine(op) = data.op else { return };
-    if matches!(op, LDC | ULDC | LDCU) {
+    if loads_constants(data.op) {
         return;
     }
     if let (MOV, [Arg::Const { bank, offset }]) = (op, &data.args[..]) {
@@ -66,6 +66,9 @@ fn load_constants(function: &mut Function, target: &TargetMachine, data: &mut In
     let (words, modifiers) = if is_double(data) { (2, smallvec![sass::M::_64]) } else { (1, smallvec![]) };
     for arg in &mut data.args {
         let Arg::Const { bank, offset } = *arg else { continue };
+        if words == 1 && !uniform && function.uniform_constant(bank, offset).is_some() {
+            continue;
+        }
         let from = match load {
             LDC => Arg::Bank { bank, index: None, offset: offset as i32 },
             _ => Arg::Const { bank, offset },
@@ -139,11 +142,39 @@ fn to_move(function: &mut Function, target: &TargetMachine, data: &InstData) -> 
 }
 
 /// Does the target have a form of an operation for operands of these kinds?
+///
+/// Where arithmetic has no operands in constant banks, one of bank 0 stands for a uniform register.
 pub fn is_legal(function: &Function, target: &TargetMachine, data: &InstData) -> bool {
     let Op::Machine(op) = data.op else { return true };
     // Any even register will do: only the kinds matter, and that the words of a value lie side by side.
-    let operands: Vec<_> = operands(function, data, &mut |_, word| 2 + word).collect();
+    let mut operands: Vec<_> = operands(function, data, &mut |_, word| 2 + word).collect();
+    if !target.constant_operands && !loads_constants(data.op) {
+        for (operand, arg) in operands[data.results.len()..].iter_mut().zip(&data.args) {
+            match arg {
+                Arg::Const { bank: 0, .. } if target.uniform_registers && !is_double(data) => {
+                    *operand = machine::ur(2);
+                }
+                Arg::Const { .. } => return false,
+                _ => {}
+            }
+        }
+    }
     sass::legal(target.isa, op, &data.modifiers, &operands)
+}
+
+fn loads_constants(op: Op) -> bool {
+    matches!(op, Op::Machine(sass::Op::LDC | sass::Op::ULDC | sass::Op::LDCU))
+}
+
+/// Can the words of constant bank 0 that it has as operands be in uniform registers? Moves load them as well.
+pub fn takes_uniform_constants(function: &Function, target: &TargetMachine, data: &InstData) -> bool {
+    let is_uniform = |v: &Value| matches!(function.values[*v].file, File::UR | File::UP);
+    let is_move = data.op == Op::Machine(sass::Op::MOV);
+    matches!(data.op, Op::Machine(_))
+        && !is_move
+        && !loads_constants(data.op)
+        && !data.results.iter().any(is_uniform)
+        && is_legal(function, target, data)
 }
 
 /// The machine's operands for an instruction: results, then arguments. `register` gives the register of a
@@ -183,7 +214,10 @@ pub fn operands<'a>(
                 suffixes.fold(operand, |operand, suffix| operand.suffix(*suffix))
             }
             Arg::Imm(n) => machine::imm(*n),
-            Arg::Const { bank, offset } => machine::c(*bank, i64::from(*offset)),
+            Arg::Const { bank, offset } => match function.uniform_constant(*bank, *offset) {
+                Some(register) if !loads_constants(data.op) => machine::ur(register),
+                _ => machine::c(*bank, i64::from(*offset)),
+            },
             Arg::Bank { bank, index: None, offset } => machine::c_r(*bank, sass::RZ, i64::from(*offset)),
             Arg::Bank { bank, index: Some(index), offset } => {
                 let at = place(*index, None);

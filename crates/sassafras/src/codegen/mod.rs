@@ -5,5 +5,6 @@ pub mod critical_edges;
 pub mod legalize;
 pub mod remat_uniform;
 pub mod sched_prepass;
+pub mod uniform_constants;
 pub mod wgmma_tuples;
 pub mod yield_insertion;

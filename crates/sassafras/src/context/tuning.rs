@@ -60,6 +60,8 @@ tuning! {
     waterfall_conjunctions = 8, "conjunctions", "judgment: bounds the time";
     /// How far down a comparison is moved to be merged with another one: its operands are live as much longer.
     predicate_merge_distance = 48, "instructions", "judgment: saved instructions against register pressure";
+    /// The most words of constant bank 0 that a kernel holds in uniform registers.
+    uniform_constants = 24, "registers", "judgment: of 63, the rest is for descriptors and loops";
     /// The block size that occupancy is computed for where a kernel has no launch bounds.
     usual_block_threads = 128, "threads", "judgment: a size that kernels often have";
 }

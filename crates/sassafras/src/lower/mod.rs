@@ -40,6 +40,7 @@ use crate::module::pragmas::{self, Conventions};
 use crate::module::setmaxnreg::Reconfiguration;
 use control::call::{self, ParamWords};
 use control::cfg::{self, End, Graph};
+use control::constants::Constants;
 use cubin::module::SharedVariable;
 use memory::stack;
 use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
@@ -363,6 +364,7 @@ struct Lower<'k, 'a> {
     lines: &'a Lines,
     data: &'a Data,
     graph: Graph<'a>,
+    constants: Constants,
     params: ParamWords,
     /// The registers that returns hand back, and all that anything reads, once somebody has asked.
     results: Vec<ast::Reg>,
@@ -415,6 +417,12 @@ impl<'k, 'a> Lower<'k, 'a> {
     ) -> Lower<'k, 'a> {
         let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
+        let initial = graph.order.first().map_or(&[][..], |entry| &graph.blocks[*entry].live_in);
+        let constants = match env.debug {
+            // A debugger may change a register.
+            true => Constants::default(),
+            false => Constants::new(env.module, body, &params, initial),
+        };
         let flight = wgmma::Flight::new(env.module, body, &params, &graph, env.serial);
         Lower {
             kernel,
@@ -424,6 +432,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             lines: env.lines,
             data: env.data,
             graph,
+            constants,
             params,
             results: results.to_vec(),
             read: None,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Afterwards every instruction is a form of the machine; a block that only jumps is skipped by those that lead to it,
-//! and no branch goes to the instruction after it. Branch distances, addresses and control codes are still missing.
+//! one that only exits is a guarded `EXIT` in each of them, and no branch goes to the instruction after it. Branch distances, addresses and control codes are still missing.
 //! Linear in the size of the code, but for branches over runs of empty blocks.
 
 use crate::context::Options;
@@ -154,6 +154,7 @@ impl Linearizer<'_> {
             let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
             self.push(sass::Op::LDC, &[], &[stack, from]);
         }
+        self.load_uniform_constants();
         self.move_stack(-i64::from(self.linear.frame));
         self.linear.frame_ready = self.linear.insts.len();
         for i in 0..self.saved.len() {
@@ -179,6 +180,20 @@ impl Linearizer<'_> {
         // A debugger stops at a function where its second line begins: the first is for what is before the body.
         if self.options.debug_code && self.linear.insts.is_empty() {
             self.push(sass::Op::NOP, &[], &[]);
+        }
+    }
+
+    /// Loads [`Function::uniform_constants`], two neighbours at once where they are aligned.
+    fn load_uniform_constants(&mut self) {
+        let words = &self.function.uniform_constants;
+        let mut rest = &words[..];
+        while let [(offset, register), after @ ..] = rest {
+            let is_pair =
+                offset % 8 == 0 && register % 2 == 0 && after.first() == Some(&(offset + 4, register + 1));
+            let (size, count): (&[M], usize) = if is_pair { (&[M::_64], 2) } else { (&[], 1) };
+            let operands = [machine::ur(*register), machine::c(0, i64::from(*offset))];
+            self.push(self.target.uniform_constant_load(), size, &operands);
+            rest = &rest[count..];
         }
     }
 
@@ -269,13 +284,24 @@ impl Linearizer<'_> {
 
     /// Does every edge to the block lead past it?
     fn is_skipped(&self, block: Block) -> bool {
-        block != Function::ENTRY && self.destination(block) != block
+        block != Function::ENTRY && (self.destination(block) != block || self.is_exit(block))
+    }
+
+    /// Is the block a single `EXIT`? Then those that lead to it have one in place of the branch.
+    fn is_exit(&self, block: Block) -> bool {
+        block != Function::ENTRY
+            && matches!(self.function.blocks[block].end, Terminator::Exit)
+            && self.code.blocks[block.index()].is_empty()
+            && !self.options.debug_code
+            && !self.options.errors_at_exit
+            && self.options.level > 0
     }
 
     /// `rest` are the blocks that follow in the layout.
     fn terminator(&mut self, block: Block, rest: &[Block]) {
         let falls_through = |l: &Self, to: Block| rest.iter().find(|b| !l.is_skipped(**b)) == Some(&to);
         match &self.function.blocks[block].end {
+            Terminator::Exit if self.is_skipped(block) => {}
             Terminator::Exit => self.exit(),
             Terminator::Return => self.epilogue(),
             Terminator::Jump(edge) => {
@@ -315,6 +341,10 @@ impl Linearizer<'_> {
     }
 
     fn branch(&mut self, guard: Guard, to: Block) {
+        if self.is_exit(to) {
+            self.push(sass::Op::EXIT, &[], &[]).guard = guard;
+            return;
+        }
         let branch = self.push(sass::Op::BRA, &[], &[machine::relative(0)]);
         branch.guard = guard;
         branch.target = Some(to);

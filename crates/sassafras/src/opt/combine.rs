@@ -348,7 +348,13 @@ impl<'a> Combine<'a> {
         let is_shared = is_function(data)
             && shapes.iter().all(ordinary)
             && (data.op != Op::Pseudo(Pseudo::Unpack) || data.uses().all(narrow));
-        is_shared.then(|| (data.op, data.modifiers.clone(), data.args.clone(), shapes, data.guard.clone()))
+        is_shared.then(|| {
+            let mut args = data.args.clone();
+            if is_commutative(data) && order(&args[1]) < order(&args[0]) {
+                args.swap(0, 1);
+            }
+            (data.op, data.modifiers.clone(), args, shapes, data.guard.clone())
+        })
     }
 
     /// The latest such instruction on the way here.
@@ -362,6 +368,31 @@ impl<'a> Combine<'a> {
 
     fn is_legal(&self, data: &InstData) -> bool {
         legalize::is_legal(self.function, self.machine, data)
+    }
+}
+
+/// Is the result the same with the first two arguments swapped? They are values, so that both have any form.
+fn is_commutative(data: &InstData) -> bool {
+    use sass::Op::{DADD, DFMA, DMUL, FADD, FFMA, FMUL, IADD3, IMAD, LOP3};
+    let values = matches!(data.args[..], [Arg::Use(_), Arg::Use(_), ..]);
+    // In the truth table of LOP3 the first two arguments are bits 2 and 1 of the index.
+    let symmetric = |table: i64| table >> 2 & 0b11 == table >> 4 & 0b11;
+    values
+        && match (data.op, data.args.get(3)) {
+            (Op::Machine(LOP3), Some(Arg::Imm(table))) => symmetric(*table),
+            (Op::Machine(op), _) => matches!(op, DADD | DFMA | DMUL | FADD | FFMA | FMUL | IADD3 | IMAD),
+            _ => false,
+        }
+}
+
+/// Any order of arguments.
+fn order(arg: &Arg) -> (u32, u8, bool, bool, bool) {
+    match arg {
+        Arg::Use(u) => {
+            let first = u.part.map_or(0, |p| p.first + 1);
+            (u.value.index() as u32, first, u.negated, u.absolute, u.inverted)
+        }
+        _ => Default::default(),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod narrow_iv;
 pub mod predicate_logic;
 pub mod simplify;
 pub mod sink;
+pub mod tail_duplicate;
 pub mod text;
 pub mod uniform;
 pub mod unroll;

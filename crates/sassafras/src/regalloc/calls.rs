@@ -65,7 +65,8 @@ impl Allocator<'_> {
         let general = reserved(self.function).iter().chain(self.limits.scratch).map(|r| (File::R, r));
         let predicate = self.limits.scratch_predicate.then_some((File::P, PREDICATES - 1));
         let barriers = (0..clobbered_barriers(self.function)).map(|n| (File::B, n));
-        let elsewhere = self.function.withheld.iter().copied();
+        let constants = self.function.uniform_constants.iter().map(|(_, register)| (File::UR, *register));
+        let elsewhere = self.function.withheld.iter().copied().chain(constants);
         for (file, number) in
             named.into_iter().chain(elsewhere).chain(general).chain(predicate).chain(barriers)
         {

@@ -2,4 +2,5 @@
 
 pub mod call;
 pub mod cfg;
+pub mod constants;
 pub mod special_registers;

@@ -146,7 +146,7 @@ impl<'a> Lower<'_, 'a> {
         how: Together,
         lower: impl FnOnce(&mut Self, Gathered) -> Option<()>,
     ) -> Option<()> {
-        let everyone = constant(mask, Type::U32).is_some_and(|m| m as u32 == u32::MAX);
+        let everyone = self.constants.bits(mask, Type::U32).is_some_and(|m| m as u32 == u32::MAX);
         if everyone {
             self.wait_for_warp();
             return lower(self, Gathered::Here);
@@ -342,14 +342,20 @@ impl<'a> Lower<'_, 'a> {
         };
         let ty = ins.ty()?;
         let value = self.word(ins.get(1)?, ty)?;
-        let (lane, bounds) = (self.word(ins.get(2)?, ty)?, self.word(ins.get(3)?, ty)?);
         // The fields of constants are narrow, and the machine looks at no more of a register.
-        let low = |arg: Arg, bits: i64| if let Arg::Imm(n) = arg { Arg::Imm(n & bits) } else { arg };
-        let (lane, bounds) = (low(lane, 0x1f), low(bounds, 0x1f1f));
+        let (lane, bounds) = (self.low_bits(ins.get(2)?, 0x1f)?, self.low_bits(ins.get(3)?, 0x1f1f)?);
         let (got, inside) = (self.kernel.code.value(File::R, 1), self.kernel.code.value(File::P, 1));
         let value = self.in_register(value);
         self.warp_wide(gathered, Op::SHFL, &[mode], &[inside, got], &[value, lane, bounds])?;
         self.set_pair(ins.get(0)?, got, inside)
+    }
+
+    /// An operand of which these bits matter: a constant, or a register.
+    fn low_bits(&mut self, operand: &Operand, mask: u64) -> Option<Arg> {
+        match self.constants.bits(operand, Type::U32) {
+            Some(bits) => Some(Arg::Imm((bits & mask) as i64)),
+            None => self.word(operand, Type::U32),
+        }
     }
 
     /// `d|p`, or `d` alone.

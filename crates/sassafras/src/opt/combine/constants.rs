@@ -100,7 +100,8 @@ impl Combine<'_> {
             });
         }
         let definition = self.define(u.value)?;
-        let few = self.uses[u.value.index()] <= FEW;
+        // A uniform register is free for all.
+        let few = self.uses[u.value.index()] <= FEW || !self.machine.constant_operands;
         match (definition.op, &definition.args[..]) {
             (Op::Machine(sass::Op::LDC), [Arg::Bank { bank: 0, index: None, offset }])
                 if few && matches!(definition.modifiers[..], [] | [M::_64]) =>

@@ -1,0 +1,108 @@
+//! Words of constant bank 0 that arithmetic reads get uniform registers, loaded once in the prologue.
+//!
+//! From sm_90 on arithmetic has no operands in constant banks ([`targets::Target::constant_operands`]), but it has them
+//! in uniform registers. Kernel parameters and launch dimensions are the same for all threads; a register that only the
+//! prologue writes keeps its word for the whole kernel, also where threads have diverged.
+//!
+//! ```text
+//!                                           uniform UR60 c[0x0][0x218]      (Function::uniform_constants)
+//! v2 = IADD3 v1, c[0x0][0x218], RZ   ==>    v2 = IADD3 v1, c[0x0][0x218], RZ
+//!                                           later: ULDC UR60, c[0x0][0x218]; …; IADD3 R2, R1, UR60, RZ
+//! ```
+//!
+//! Operands stay words of the bank; those of the chosen words are emitted as uniform registers
+//! (`codegen/legalize.rs`), the others are loaded there. Words are chosen by their number of uses, those in loops first.
+//! Not in functions that call or are called: the convention preserves no uniform registers. Linear in the code.
+
+use crate::codegen::legalize;
+use crate::context::Context;
+use ori::entity::Entity;
+use ori::{Arg, Cfg, File, Function, Op, Pseudo};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// A loop is taken to run so many times.
+const ITERATIONS: u64 = 8;
+
+pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+    let target = context.machine;
+    let calls = |op: Op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
+    let mut insts = function.insts.keys().map(|i| &function.insts[i]);
+    if target.constant_operands || !target.uniform_registers || insts.any(|data| calls(data.op)) {
+        return Ok(());
+    }
+    let weights = weights(function, context);
+    if weights.is_empty() {
+        return Ok(());
+    }
+    let free = free_registers(function, target.urz);
+    let mut chosen: Vec<(u32, u64)> = weights.into_iter().collect();
+    chosen.sort_by_key(|(offset, weight)| (Reverse(*weight), *offset));
+    chosen.truncate(free.len().min(context.tuning.uniform_constants as usize));
+    while !chosen.is_empty() && !context.fuel.burn() {
+        chosen.pop();
+    }
+    let mut offsets: Vec<u32> = chosen.into_iter().map(|(offset, _)| offset).collect();
+    offsets.sort_unstable();
+    function.uniform_constants = assign(&offsets, &free);
+    Ok(())
+}
+
+/// The words of bank 0 that are operands where a uniform register may be, with the number of their uses.
+fn weights(function: &Function, context: &Context) -> BTreeMap<u32, u64> {
+    let cfg = Cfg::new(function);
+    let depths = cfg.loop_depths();
+    let mut weights = BTreeMap::new();
+    for &block in &cfg.order {
+        let weight = ITERATIONS.pow(depths[block.index()].min(8));
+        for inst in &function.blocks[block].insts {
+            let data = &function.insts[*inst];
+            let words = data.args.iter().filter_map(|arg| match arg {
+                Arg::Const { bank: 0, offset } => Some(*offset),
+                _ => None,
+            });
+            for offset in words.filter(|_| legalize::takes_uniform_constants(function, context.machine, data))
+            {
+                *weights.entry(offset).or_default() += weight;
+            }
+        }
+    }
+    weights
+}
+
+/// Uniform registers that no value needs, the highest first. Tuples start at multiples of their size, so those of the
+/// function's values have the lower half to themselves.
+fn free_registers(function: &Function, urz: u8) -> Vec<u8> {
+    let uniform = function.values.keys().map(|v| function.values[v]).filter(|data| data.file == File::UR);
+    let words: usize = uniform.map(|data| usize::from(data.words)).sum();
+    let count = urz.min(63);
+    let lowest = if words > 32 { 48 } else { 32 };
+    let named = |register: u8| {
+        let fixed = function.insts.keys().flat_map(|i| &function.insts[i].args);
+        let is_named =
+            |arg: &Arg| matches!(arg, Arg::Fixed { file: File::UR, number } if *number == register);
+        fixed.into_iter().any(is_named) || function.withheld.contains(&(File::UR, register))
+    };
+    (lowest..count).rev().filter(|register| !named(*register)).collect()
+}
+
+/// Gives registers to words; two words that are loaded at once have an even register and the one above it.
+fn assign(offsets: &[u32], free: &[u8]) -> Vec<(u32, u8)> {
+    let mut free = free.to_vec();
+    let mut assigned = Vec::new();
+    let mut offsets = offsets.iter().copied().peekable();
+    while let Some(offset) = offsets.next() {
+        let pair = (offset % 8 == 0 && offsets.peek() == Some(&(offset + 4)))
+            .then(|| free.iter().copied().find(|low| low % 2 == 0 && free.contains(&(low + 1))))
+            .flatten();
+        let register = pair.or_else(|| free.first().copied());
+        let Some(register) = register else { break };
+        assigned.push((offset, register));
+        free.retain(|r| *r != register);
+        if pair.is_some() && offsets.next().is_some() {
+            assigned.push((offset + 4, register + 1));
+            free.retain(|r| *r != register + 1);
+        }
+    }
+    assigned
+}

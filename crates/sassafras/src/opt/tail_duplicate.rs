@@ -1,0 +1,61 @@
+//! Tail duplication of empty exit blocks: every predecessor gets an exit of its own.
+//!
+//! Where all paths meet at one `exit`, that block is the point of reconvergence of every branch that leads there, and
+//! threads would wait for each other only to end. With exits of their own they don't, and those that are left are a
+//! converged warp ([`ori::Divergence`]); a branch to such a block becomes a guarded `EXIT` (`mach/linearize.rs`).
+//!
+//! ```text
+//! b0: branch v1, b2, b1           b0: branch v1, b2, b1
+//! b1: STG …; jump b2       ==>    b1: STG …; exit
+//! b2: exit                        b2: exit
+//! ```
+//!
+//! Afterwards an empty exit block has one predecessor. Linear in blocks and edges.
+
+use crate::context::Context;
+use ori::{Arg, Block, Function, Terminator, entity::Entity};
+
+pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+    let is_target = barrier_targets(function);
+    let is_empty_exit = |f: &Function, b: Block| {
+        let block = &f.blocks[b];
+        b != Function::ENTRY && block.insts.is_empty() && matches!(block.end, Terminator::Exit)
+    };
+    let mut is_taken = vec![false; function.blocks.len()];
+    for block in function.blocks.keys().collect::<Vec<_>>() {
+        let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
+        if let Terminator::Jump(edge) = &end
+            && is_empty_exit(function, edge.to)
+            && !is_target[edge.to.index()]
+            && context.fuel.burn()
+        {
+            function.blocks[block].end_at = function.blocks[edge.to].end_at;
+            continue;
+        }
+        if let Terminator::Branch { yes, no, .. } = &mut end {
+            for edge in [yes, no] {
+                if !is_empty_exit(function, edge.to) || is_target[edge.to.index()] {
+                    continue;
+                }
+                if std::mem::replace(&mut is_taken[edge.to.index()], true) && context.fuel.burn() {
+                    let copy = function.block();
+                    function.blocks[copy].end_at = function.blocks[edge.to].end_at;
+                    edge.to = copy;
+                }
+            }
+        }
+        function.blocks[block].end = end;
+    }
+    Ok(())
+}
+
+/// By block: does a convergence barrier name it?
+fn barrier_targets(function: &Function) -> Vec<bool> {
+    let mut is_target = vec![false; function.blocks.len()];
+    for arg in function.insts.keys().flat_map(|i| &function.insts[i].args) {
+        if let Arg::Target(block) = arg {
+            is_target[block.index()] = true;
+        }
+    }
+    is_target
+}
