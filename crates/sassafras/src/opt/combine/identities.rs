@@ -1,0 +1,111 @@
+//! Algebraic identities of words: operations that are one of their arguments, a constant, or a simpler operation.
+//!
+//! | operation | becomes |
+//! |---|---|
+//! | a bitwise function with constants or an argument twice | the function of what is left: a constant, an argument |
+//! | `x & mask` whose other bits are zeros ([`known_bits`](crate::analysis::known_bits)) | `x` |
+//! | a shift of two words by 32 or more | a shift of one word |
+//! | `p ? x : x` | `x` |
+//! | `a + b - a` | `b` |
+//! | `a * 0 + x` | `x` |
+
+use super::rules::{RZ, Rule, is_zero, looked_up, lut, plain, terms};
+use super::{Combine, Rewrite};
+use ori::{Arg, InstData, Op};
+use sass::M;
+
+pub(super) const RULES: &[(Op, Rule)] = &[
+    (Op::Machine(sass::Op::LOP3), bitwise_of_fewer),
+    (Op::Machine(sass::Op::LOP3), mask_of_zeros),
+    (Op::Machine(sass::Op::SHF), shift_by_words),
+    (Op::Machine(sass::Op::SEL), select_of_equals),
+    (Op::Machine(sass::Op::IADD3), cancelled_terms),
+    (Op::Machine(sass::Op::IMAD), product_with_zero),
+];
+
+/// A word with these bits.
+fn constant(c: &Combine, data: &InstData, bits: u32) -> Option<Rewrite> {
+    c.legal(data, sass::Op::MOV, &[], &[Arg::Imm(i64::from(bits as i32))])
+}
+
+/// The word itself: the value where that may take the place of the result, else a move.
+fn word(c: &Combine, data: &InstData, arg: &Arg) -> Option<Rewrite> {
+    c.same(data, arg).or_else(|| c.legal(data, sass::Op::MOV, &[], &[*arg]))
+}
+
+/// A bitwise function some of whose arguments are zeros or ones, or the same.
+fn bitwise_of_fewer(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let (args, table) = lut(data)?;
+    // What each argument is: a constant bit, or the first argument like it.
+    let source = |i: usize| args.iter().position(|a| *a == args[i]).unwrap_or(i);
+    let bit = |i: usize, bits: u8| match args[i] {
+        arg if is_zero(&arg) => false,
+        Arg::Imm(-1) => true,
+        _ => bits >> source(i) & 1 != 0,
+    };
+    let result = |bits: u8| looked_up(table, [bit(0, bits), bit(1, bits), bit(2, bits)]);
+    let all: Vec<bool> = (0..8).map(result).collect();
+    if all.iter().all(|b| *b == all[0]) {
+        return constant(c, data, if all[0] { u32::MAX } else { 0 });
+    }
+    let only = (0..3).find(|i| (0..8u8).all(|bits| all[usize::from(bits)] == (bits >> i & 1 != 0)))?;
+    match args[only] {
+        Arg::Use(u) if u.is_plain() => word(c, data, &args[only]),
+        Arg::Imm(n) => constant(c, data, n as u32),
+        _ => None,
+    }
+}
+
+/// `x & mask`, where `x` has no ones but those of the mask.
+fn mask_of_zeros(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([x, Arg::Imm(mask), RZ], 0xc0) = lut(data)? else { return None };
+    let is_within = plain(&x).is_some() && c.word_of(&x).ones & !(mask as u32) == 0;
+    is_within.then(|| word(c, data, &x)).flatten()
+}
+
+/// A shift of two words by constants of 32 and more, and of one word beyond its width.
+fn shift_by_words(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [low, Arg::Imm(n), high] = data.args[..] else { return None };
+    if !(32..=64).contains(&n) || data.results.len() != 1 {
+        return None;
+    }
+    let (by, past) = (Arg::Imm(n - 32), n == 64);
+    match data.modifiers[..] {
+        [M::L, M::U32] if is_zero(&high) => constant(c, data, 0),
+        [M::R, M::U32, M::HI] if is_zero(&low) => constant(c, data, 0),
+        [M::L, M::U64, M::HI] | [M::R, M::U64] if past => constant(c, data, 0),
+        [M::L, M::U64, M::HI] if n == 32 => word(c, data, &low),
+        [M::L, M::U64, M::HI] => c.legal(data, sass::Op::SHF, &[M::L, M::U32], &[low, by, RZ]),
+        [M::R, M::U64 | M::S64] if n == 32 => word(c, data, &high),
+        [M::R, M::U64] => c.legal(data, sass::Op::SHF, &[M::R, M::U32, M::HI], &[RZ, by, high]),
+        [M::R, M::S64] if !past => c.legal(data, sass::Op::SHF, &[M::R, M::S32, M::HI], &[RZ, by, high]),
+        _ => None,
+    }
+}
+
+fn select_of_equals(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, b, _] = &data.args[..] else { return None };
+    let is_one_word = a == b && data.modifiers.is_empty() && data.results.len() == 1;
+    is_one_word.then(|| word(c, data, a)).flatten()
+}
+
+/// `a + b - a`
+fn cancelled_terms(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let all = terms(data)?;
+    for (i, j, rest) in [(0, 1, 2), (0, 2, 1), (1, 2, 0)] {
+        let (Arg::Use(a), Arg::Use(b)) = (all[i], all[j]) else { continue };
+        let cancel = (a.value, a.part) == (b.value, b.part)
+            && a.negated != b.negated
+            && [a, b].iter().all(|u| !u.inverted && !u.absolute && u.suffixes[0] == M::Empty);
+        if cancel {
+            return c.legal(data, sass::Op::IADD3, &[], &[RZ, all[rest], RZ]);
+        }
+    }
+    None
+}
+
+/// `a * 0 + x`
+fn product_with_zero(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, b, x] = terms(data)?;
+    (is_zero(&a) || is_zero(&b)).then(|| c.legal(data, sass::Op::IADD3, &[], &[RZ, x, RZ])).flatten()
+}
