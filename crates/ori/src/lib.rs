@@ -13,10 +13,12 @@
 //! | predecessors, reverse post-order, dominators, post-dominators | [`cfg`] |
 //! | loops: header, preheader, latches, exits, nesting | [`loops`] |
 //! | what is live where | [`liveness`] |
+//! | analyses that passes share, and when they become stale | [`analyses`] |
 //! | which values vary between threads, which blocks are divergent, where threads reconverge | [`divergence`] |
 //! | what does an operation compute? | [`eval`] |
 //! | how is it printed, and read back? | [`text`], [`parse`] |
 
+pub mod analyses;
 pub mod arith;
 pub mod builder;
 pub mod cfg;
@@ -30,6 +32,7 @@ pub mod parse;
 pub mod text;
 pub mod verify;
 
+pub use analyses::{Analyses, Change, Definitions};
 pub use builder::Cursor;
 pub use cfg::Cfg;
 pub use divergence::Divergence;

@@ -20,11 +20,11 @@ mod passes;
 mod regalloc;
 
 pub use context::{DebugInfo, Knob, Options, Times, Tuning};
+pub use driver::ir_text::{OptError, opt_text, pass_names};
 pub use lower::CacheRule;
 pub use module::launch_bounds::Bounds;
 pub use module::tools_patch::not_for_patches;
 pub use object::resource_usage::Usage;
-pub use opt::text::{OptError, opt_text, pass_names};
 pub use passes::{help as help_passes, is_pass, optional as optional_pass};
 pub use ptx;
 

@@ -3,7 +3,10 @@
 //! A row has the pass's name, the level of optimization from which on it runs, what it does in a line, and which
 //! properties of the code it needs, establishes and invalidates; a test follows them through the table, at every level
 //! and without each pass that may be left out. There is one signature for passes over Ori, and one for passes over
-//! machine code.
+//! machine code. A pass over Ori returns what it changed, and the driver drops the analyses that this makes stale.
+//!
+//! No pass calls another. Clean-ups are rows of their own that run if the step before them changed something, and passes
+//! that find more to do after a clean-up are in a group with it that is repeated.
 //!
 //! After each pass the code can be written to the log (`--dump-ir`) and is verified (`--verify`); its time is counted
 //! (`--time-passes`). A pass of a level above 0 can be left out (`--disable-pass`). Rewrites that are not needed for
@@ -13,6 +16,7 @@ use crate::codegen::{
     convergence_barriers, critical_edges, legalize, remat_uniform, sched_prepass, uniform_constants,
     wgmma_tuples, yield_insertion,
 };
+use crate::context::Tuning;
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Failure, Fuel, Options, Times};
 use crate::mach::unit::{Stop, Unit};
@@ -20,11 +24,11 @@ use crate::mach::{
     control_codes, dead_predicates, emit, layout, linearize, pipe_balance, reuse, text, wgmma_hazards,
 };
 use crate::opt::{
-    combine, elide_waterfall, if_convert, iv_elim, licm, narrow_iv, predicate_logic, simplify, sink,
+    combine, dce, elide_waterfall, if_convert, iv_elim, licm, narrow_iv, predicate_logic, simplify, sink,
     tail_duplicate, uniform, unroll,
 };
 use crate::regalloc;
-use ori::Function;
+use ori::{Change, Function};
 use sass::Model;
 use std::fmt::Write;
 
@@ -63,9 +67,11 @@ enum Property {
 
 use Property::*;
 
+type OriPass = fn(&mut Function, &mut Context) -> Result<Change, String>;
+
 /// One signature for each level of the code.
 enum Run {
-    Ori(fn(&mut Function, &mut Context) -> Result<(), String>),
+    Ori(OriPass),
     Mach(fn(&mut Unit, &mut Context) -> Result<(), Stop>),
 }
 
@@ -98,12 +104,7 @@ const BY_NEW_EDGES: &[Property] =
     &[ForwardProgress, Convergence, NoCriticalEdges, Legal, UniformLiveness, WgmmaTuples];
 
 /// A pass over Ori.
-const fn ori(
-    name: &'static str,
-    level: u8,
-    about: &'static str,
-    run: fn(&mut Function, &mut Context) -> Result<(), String>,
-) -> Pass {
+const fn ori(name: &'static str, level: u8, about: &'static str, run: OriPass) -> Pass {
     let (needs, establishes) = (&[Ssa], &[]);
     let (run, verifier, invalidates) = (Run::Ori(run), Verifier::Ori, BY_CLEAN_UP);
     Pass { name, level, about, run, needs, establishes, invalidates, verifier, hides_registers: false }
@@ -143,133 +144,242 @@ impl Pass {
     }
 }
 
-const PASSES: &[Pass] = &[
-    ori("simplify", 0, "trivial block parameters, copies, empty blocks and dead code go", |f, _| {
-        simplify::run(f)
-    })
-    .invalidates(BY_CLEAN_UP)
-    .hides_registers(),
-    ori("tail-duplicate", 1, "empty exit blocks get one predecessor each", tail_duplicate::run)
-        .invalidates(BY_NEW_EDGES),
-    ori("combine", 1, "constant folding, CSE and peephole rules on SSA", combine::run),
-    ori("narrow-iv", 1, "64-bit induction variables that fit into 32 bits", narrow_iv::run),
-    ori("iv-elim", 1, "induction variables a constant apart become one", iv_elim::run),
-    ori("if-convert", 1, "short branches become selects", if_convert::run).invalidates(BY_NEW_EDGES),
-    ori("unroll", 2, "full and partial unrolling of loops of one block", unroll::run)
-        .invalidates(BY_NEW_EDGES)
-        .hides_registers(),
-    ori("predicate-logic", 1, "fewer operations for trees of predicates", predicate_logic::run),
-    ori("elide-waterfall", 1, "no waterfall loop where one thread asks", elide_waterfall::run)
-        .invalidates(BY_NEW_EDGES),
-    ori("licm", 1, "shuffles of loop invariants move to the preheader", licm::run),
-    ori("yield-insertion", 0, "YIELD in loops that wait for other threads of the warp", |f, c| {
-        yield_insertion::run(f, c.machine)
-    })
-    .establishes(&[ForwardProgress]),
-    ori("uniform", 0, "descriptors and operands of tensor copies on the uniform datapath", uniform::run)
-        .needs(&[Ssa, ForwardProgress])
-        .establishes(&[UniformOperands]),
-    ori("sink", 1, "values needed only after a loop are computed there", sink::run),
-    ori("simplify", 1, "what sinking leaves without a use goes", |f, _| simplify::run(f))
-        .invalidates(BY_CLEAN_UP)
-        .hides_registers(),
-    ori("wgmma-tuples", 0, "accumulators of wgmma become register tuples", |f, c| {
-        wgmma_tuples::run(f, c.machine)
-    })
-    .establishes(&[WgmmaTuples])
-    .invalidates(&[NoCriticalEdges, Legal]),
-    ori("convergence-barriers", 0, "BSSY and BSYNC around divergent regions", |f, c| {
-        convergence_barriers::run(f, c.machine)
-    })
-    .needs(&[Ssa, ForwardProgress])
-    .establishes(&[Convergence])
-    .invalidates(&[NoCriticalEdges, Legal, UniformLiveness]),
-    ori("critical-edges", 0, "splits edges, so that block arguments have a block to be moved in", |f, c| {
-        critical_edges::run(f, c.machine)
-    })
-    .needs(&[Ssa, Convergence, WgmmaTuples])
-    .establishes(&[NoCriticalEdges])
-    .invalidates(&[]),
-    ori(
-        "uniform-constants",
+/// A step of the pipeline.
+enum Step {
+    Once(Pass),
+    /// Clean-ups: they run if the step before them changed something.
+    IfChanged(&'static [Pass]),
+    /// Runs all of them again as long as the first one changes something, up to a limit.
+    Repeat(fn(&Tuning) -> u32, &'static [Pass]),
+}
+
+use Step::{IfChanged, Once, Repeat};
+
+impl Step {
+    const fn passes(&'static self) -> &'static [Pass] {
+        match self {
+            Once(pass) => std::slice::from_ref(pass),
+            IfChanged(passes) | Repeat(_, passes) => passes,
+        }
+    }
+}
+
+const SIMPLIFY: Pass = ori(
+    "simplify",
+    0,
+    "copies and trivial block parameters go, straight-line blocks are merged",
+    simplify::run,
+);
+const DCE: Pass = ori("dce", 0, "dead code and dead block parameters go", dce::run);
+const COMBINE: Pass = ori("combine", 1, "constant folding, CSE and peephole rules on SSA", combine::run);
+
+const PIPELINE: &[Step] = &[
+    Once(SIMPLIFY.hides_registers()),
+    Once(DCE.hides_registers()),
+    Once(
+        ori("tail-duplicate", 1, "empty exit blocks get one predecessor each", tail_duplicate::run)
+            .invalidates(BY_NEW_EDGES),
+    ),
+    Once(COMBINE),
+    IfChanged(&[SIMPLIFY, DCE]),
+    Once(ori("narrow-iv", 1, "64-bit induction variables that fit into 32 bits", narrow_iv::run)),
+    IfChanged(&[COMBINE, SIMPLIFY, DCE]),
+    Once(ori("iv-elim", 1, "induction variables a constant apart become one", iv_elim::run)),
+    IfChanged(&[DCE]),
+    Repeat(
+        |tuning| tuning.if_convert_repeats,
+        &[
+            ori("if-convert", 1, "short branches become selects", if_convert::run).invalidates(BY_NEW_EDGES),
+            SIMPLIFY,
+            DCE,
+        ],
+    ),
+    IfChanged(&[COMBINE, SIMPLIFY, DCE]),
+    Repeat(
+        |tuning| tuning.unroll_repeats,
+        &[
+            ori("unroll", 2, "full and partial unrolling of loops of one block", unroll::run)
+                .invalidates(BY_NEW_EDGES)
+                .hides_registers(),
+            SIMPLIFY,
+            DCE,
+            COMBINE,
+            SIMPLIFY,
+            DCE,
+        ],
+    ),
+    Once(ori(
+        "predicate-reduce",
         1,
-        "words of constant bank 0 that arithmetic reads are held in uniform registers",
-        uniform_constants::run,
-    )
-    .needs(&[Ssa, UniformOperands])
-    .invalidates(&[Legal]),
-    ori("legalize", 0, "every operation gets a form of the target", |f, c| legalize::run(f, c.machine))
+        "predicates that a tree of PLOP3 does not depend on are dropped",
+        predicate_logic::reduce,
+    )),
+    IfChanged(&[SIMPLIFY, DCE]),
+    Once(ori(
+        "predicate-fold",
+        1,
+        "comparisons combine their result with a predicate",
+        predicate_logic::fold,
+    )),
+    IfChanged(&[SIMPLIFY, DCE]),
+    Once(ori(
+        "predicate-merge",
+        1,
+        "two PLOP3 of three predicates in all become one",
+        predicate_logic::merge,
+    )),
+    IfChanged(&[SIMPLIFY, DCE]),
+    Once(
+        ori("elide-waterfall", 1, "no waterfall loop where one thread asks", elide_waterfall::run)
+            .invalidates(BY_NEW_EDGES),
+    ),
+    IfChanged(&[SIMPLIFY, DCE]),
+    Once(ori("licm", 1, "shuffles of loop invariants move to the preheader", licm::run)),
+    Once(
+        ori("yield-insertion", 0, "YIELD in loops that wait for other threads of the warp", |f, c| {
+            yield_insertion::run(f, c.machine).map(|()| Change::ControlFlow)
+        })
+        .establishes(&[ForwardProgress]),
+    ),
+    Once(
+        ori("uniform", 0, "descriptors and operands of tensor copies on the uniform datapath", uniform::run)
+            .needs(&[Ssa, ForwardProgress])
+            .establishes(&[UniformOperands]),
+    ),
+    IfChanged(&[SIMPLIFY, DCE]),
+    Once(ori("hoist-above-wait", 0, "operands of the first wgmma after a wait", uniform::hoist_above_wait)),
+    Once(ori("sink", 1, "values needed only after a loop are computed there", sink::run)),
+    IfChanged(&[DCE]),
+    Once(
+        ori("wgmma-tuples", 0, "accumulators of wgmma become register tuples", |f, c| {
+            wgmma_tuples::run(f, c.machine)
+        })
+        .establishes(&[WgmmaTuples])
+        .invalidates(&[NoCriticalEdges, Legal]),
+    ),
+    IfChanged(&[DCE.invalidates(&[])]),
+    Once(
+        ori("convergence-barriers", 0, "BSSY and BSYNC around divergent regions", |f, c| {
+            convergence_barriers::run(f, c.machine).map(|()| Change::ControlFlow)
+        })
+        .needs(&[Ssa, ForwardProgress])
+        .establishes(&[Convergence])
+        .invalidates(&[NoCriticalEdges, Legal, UniformLiveness]),
+    ),
+    Once(
+        ori(
+            "critical-edges",
+            0,
+            "splits edges, so that block arguments have a block to be moved in",
+            |f, c| critical_edges::run(f, c.machine).map(|()| Change::ControlFlow),
+        )
+        .needs(&[Ssa, Convergence, WgmmaTuples])
+        .establishes(&[NoCriticalEdges])
+        .invalidates(&[]),
+    ),
+    Once(
+        ori(
+            "uniform-constants",
+            1,
+            "words of constant bank 0 that arithmetic reads are held in uniform registers",
+            uniform_constants::run,
+        )
+        .needs(&[Ssa, UniformOperands])
+        .invalidates(&[Legal]),
+    ),
+    Once(
+        ori("legalize", 0, "every operation gets a form of the target", |f, c| {
+            legalize::run(f, c.machine).map(|()| Change::Instructions)
+        })
         .needs(&[Ssa, Convergence])
         .establishes(&[Legal])
         .invalidates(&[UniformLiveness]),
-    ori("remat-uniform", 0, "uniform values are rematerialized where divergent threads write", |f, _| {
-        remat_uniform::run(f)
-    })
-    .needs(&[Ssa, Convergence, Legal, UniformOperands])
-    .establishes(&[UniformLiveness])
-    .invalidates(&[]),
-    ori(
-        "sched-prepass",
-        1,
-        "list scheduling within blocks, bounded by register pressure",
-        sched_prepass::run,
-    )
-    .needs(&[Ssa, Legal, UniformLiveness])
-    .invalidates(&[]),
-    mach("regalloc", 0, "registers, spills and parallel copies on SSA", allocate)
-        .needs(&[Ssa, NoCriticalEdges, Legal, Convergence, UniformLiveness, WgmmaTuples])
-        .establishes(&[Allocated, OriginsMatch])
-        .invalidates(&[Ssa])
-        .verified_by(Verifier::Allocation),
-    mach("wgmma-hazards", 0, "WARPGROUP.ARRIVE before wgmma whose registers were accessed", |u, c| {
-        wgmma_hazards::run(&u.kernel.code, &mut u.code, c.machine)
-    })
-    .establishes(&[NoWgmmaHazards]),
-    mach("layout", 1, "latches are placed after the block that leads to them", |u, c| {
+    ),
+    Once(
+        ori("remat-uniform", 0, "uniform values are rematerialized where divergent threads write", |f, _| {
+            remat_uniform::run(f).map(|()| Change::ControlFlow)
+        })
+        .needs(&[Ssa, Convergence, Legal, UniformOperands])
+        .establishes(&[UniformLiveness])
+        .invalidates(&[]),
+    ),
+    Once(
+        ori("sched-prepass", 1, "list scheduling within blocks, bounded by register pressure", |f, c| {
+            sched_prepass::run(f, c).map(|()| Change::Instructions)
+        })
+        .needs(&[Ssa, Legal, UniformLiveness])
+        .invalidates(&[]),
+    ),
+    Once(
+        mach("regalloc", 0, "registers, spills and parallel copies on SSA", allocate)
+            .needs(&[Ssa, NoCriticalEdges, Legal, Convergence, UniformLiveness, WgmmaTuples])
+            .establishes(&[Allocated, OriginsMatch])
+            .invalidates(&[Ssa])
+            .verified_by(Verifier::Allocation),
+    ),
+    Once(
+        mach("wgmma-hazards", 0, "WARPGROUP.ARRIVE before wgmma whose registers were accessed", |u, c| {
+            wgmma_hazards::run(&u.kernel.code, &mut u.code, c.machine)
+        })
+        .establishes(&[NoWgmmaHazards]),
+    ),
+    Once(mach("layout", 1, "latches are placed after the block that leads to them", |u, c| {
         layout::run(&u.kernel.code, &mut u.code, &mut c.fuel);
         Ok(())
-    }),
-    mach("dead-predicates", 1, "predicate results without a use become PT", |u, c| {
-        dead_predicates::run(&u.kernel.code, &mut u.code, c.machine, &mut c.fuel);
-        Ok(())
-    })
-    .needs(&[Allocated, OriginsMatch])
-    .invalidates(&[OriginsMatch]),
-    mach("pipe-balance", 1, "moves and sums go to the pipe that is free", |u, c| {
-        pipe_balance::run(&mut u.code, c.machine, &mut c.fuel);
-        Ok(())
-    })
-    .invalidates(&[OriginsMatch]),
-    mach("linearize", 0, "prologue, epilogues and branches; blocks become a list", |u, c| {
-        linearize::run(u, c.machine).map_err(Stop::Bug)
-    })
-    .needs(&[Allocated, NoWgmmaHazards])
-    .establishes(&[Linear]),
-    mach(
-        "control-codes",
-        0,
-        "stalls and scoreboards: serial at -O0, else as early as the model allows",
-        |u, c| {
-            let (linear, model) = (&mut u.linear, Model::of(c.machine.isa));
-            linear.timed = match u.options.level {
-                0 => control_codes::serial(&linear.steps, model),
-                _ => control_codes::exact(&linear.steps, model),
-            };
+    })),
+    Once(
+        mach("dead-predicates", 1, "predicate results without a use become PT", |u, c| {
+            dead_predicates::run(&u.kernel.code, &mut u.code, c.machine, &mut c.fuel);
             Ok(())
-        },
-    )
-    .needs(&[Linear])
-    .establishes(&[Timed]),
-    mach("reuse", 1, "operands that the next reader takes from the operand cache", |u, c| {
-        reuse::run(&u.linear.steps, &mut u.linear.timed, Model::of(c.machine.isa), &mut c.fuel);
-        Ok(())
-    })
-    .needs(&[Linear, Timed]),
-    mach("emit", 0, "branch distances, relocations, bytes", |u, c| {
-        emit::run(u, c.machine).map_err(Stop::Bug)
-    })
-    .needs(&[Linear, Timed])
-    .establishes(&[Encoded]),
+        })
+        .needs(&[Allocated, OriginsMatch])
+        .invalidates(&[OriginsMatch]),
+    ),
+    Once(
+        mach("pipe-balance", 1, "moves and sums go to the pipe that is free", |u, c| {
+            pipe_balance::run(&mut u.code, c.machine, &mut c.fuel);
+            Ok(())
+        })
+        .invalidates(&[OriginsMatch]),
+    ),
+    Once(
+        mach("linearize", 0, "prologue, epilogues and branches; blocks become a list", |u, c| {
+            linearize::run(u, c.machine).map_err(Stop::Bug)
+        })
+        .needs(&[Allocated, NoWgmmaHazards])
+        .establishes(&[Linear]),
+    ),
+    Once(
+        mach(
+            "control-codes",
+            0,
+            "stalls and scoreboards: serial at -O0, else as early as the model allows",
+            |u, c| {
+                let (linear, model) = (&mut u.linear, Model::of(c.machine.isa));
+                linear.timed = match u.options.level {
+                    0 => control_codes::serial(&linear.steps, model),
+                    _ => control_codes::exact(&linear.steps, model),
+                };
+                Ok(())
+            },
+        )
+        .needs(&[Linear])
+        .establishes(&[Timed]),
+    ),
+    Once(
+        mach("reuse", 1, "operands that the next reader takes from the operand cache", |u, c| {
+            reuse::run(&u.linear.steps, &mut u.linear.timed, Model::of(c.machine.isa), &mut c.fuel);
+            Ok(())
+        })
+        .needs(&[Linear, Timed]),
+    ),
+    Once(
+        mach("emit", 0, "branch distances, relocations, bytes", |u, c| {
+            emit::run(u, c.machine).map_err(Stop::Bug)
+        })
+        .needs(&[Linear, Timed])
+        .establishes(&[Encoded]),
+    ),
 ];
 
 fn allocate(unit: &mut Unit, context: &mut Context) -> Result<(), Stop> {
@@ -293,9 +403,9 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("narrow-iv", "unroll", "the exit test of a 32-bit counter is shorter"),
     ("if-convert", "unroll", "a branch around a few instructions is no further block"),
     ("unroll", "elide-waterfall", "it looks for the operands of copies where they were computed"),
-    ("unroll", "predicate-logic", "the tests of several iterations are joined"),
-    ("if-convert", "predicate-logic", "conditions of branches that became selects are joined, too"),
-    ("predicate-logic", "uniform", "what is left of conditions moves to uniform registers"),
+    ("unroll", "predicate-reduce", "the tests of several iterations are joined"),
+    ("if-convert", "predicate-reduce", "conditions of branches that became selects are joined, too"),
+    ("predicate-reduce", "uniform", "what is left of conditions moves to uniform registers"),
     ("if-convert", "sink", "what both sides of a branch compute is used after it"),
     ("uniform", "sink", "descriptors that a block computes for itself are needed by fewer others"),
     ("elide-waterfall", "sink", "it looks for the operands of copies where they were computed"),
@@ -322,14 +432,24 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("control-codes", "reuse", "an instruction that yields empties the operand cache"),
 ];
 
-/// Does a pass of this name exist?
-pub fn is_pass(name: &str) -> bool {
-    name == Times::LOWER || PASSES.iter().any(|pass| pass.name == name)
+/// All rows; clean-ups are there several times.
+fn rows() -> impl Iterator<Item = &'static Pass> {
+    PIPELINE.iter().flat_map(|step| step.passes())
 }
 
-/// The pass to leave out.
+/// Each pass once, in the order of their first rows.
+fn passes() -> impl Iterator<Item = &'static Pass> {
+    rows().enumerate().filter(|(i, pass)| rows().take(*i).all(|p| p.name != pass.name)).map(|(_, pass)| pass)
+}
+
+/// Does a pass of this name exist?
+pub fn is_pass(name: &str) -> bool {
+    name == Times::LOWER || rows().any(|pass| pass.name == name)
+}
+
+/// The pass to leave out, in all its rows.
 pub fn optional(name: &str) -> Result<&'static str, String> {
-    match PASSES.iter().find(|pass| pass.name == name) {
+    match rows().find(|pass| pass.name == name) {
         None => Err(format!("There is no pass '{name}'")),
         Some(pass) if pass.level == 0 => Err(format!("Pass '{name}' is needed for correct code")),
         Some(pass) => Ok(pass.name),
@@ -338,7 +458,7 @@ pub fn optional(name: &str) -> Result<&'static str, String> {
 
 /// Do two levels turn on the same passes?
 pub fn are_same(one: u8, other: u8) -> bool {
-    PASSES.iter().all(|pass| (pass.level <= one) == (pass.level <= other))
+    rows().all(|pass| (pass.level <= one) == (pass.level <= other))
 }
 
 impl Pass {
@@ -348,10 +468,14 @@ impl Pass {
             && !options.disabled_passes.contains(&self.name)
     }
 
-    fn apply(&self, unit: &mut Unit, context: &mut Context) -> Result<(), Stop> {
+    fn apply(&self, unit: &mut Unit, context: &mut Context) -> Result<Change, Stop> {
         match self.run {
-            Run::Ori(run) => run(&mut unit.kernel.code, context).map_err(Stop::Bug),
-            Run::Mach(run) => run(unit, context),
+            Run::Ori(run) => {
+                let change = run(&mut unit.kernel.code, context).map_err(Stop::Bug)?;
+                context.analyses.invalidate(change);
+                Ok(change)
+            }
+            Run::Mach(run) => run(unit, context).map(|()| Change::Instructions),
         }
     }
 
@@ -368,7 +492,10 @@ impl Pass {
     fn verify(&self, unit: &Unit, context: &Context) -> Result<(), String> {
         let limits = regalloc::Limits::registers(context.registers);
         match self.verifier {
-            Verifier::Ori => verify_ori(&unit.kernel.code),
+            Verifier::Ori => {
+                context.analyses.verify(&unit.kernel.code)?;
+                verify_ori(&unit.kernel.code)
+            }
             Verifier::Allocation => {
                 regalloc::check(&unit.kernel.code, &unit.code, &limits, context.machine.isa)
             }
@@ -389,7 +516,7 @@ impl Pass {
 
 /// The names of the passes on Ori, in order.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PASSES.iter().filter(|pass| matches!(pass.run, Run::Ori(_))).map(|pass| pass.name)
+    passes().filter(|pass| matches!(pass.run, Run::Ori(_))).map(|pass| pass.name)
 }
 
 /// Runs passes on Ori in the order of their names here, whatever their level, and verifies the IR before the first and
@@ -399,9 +526,12 @@ pub fn run_named(function: &mut Function, names: &[&str], context: &mut Context)
         verify_ori(function).map_err(|e| Failure::internal(name, &function.name, e))
     };
     verified("parse", function)?;
-    for pass in names.iter().filter_map(|name| PASSES.iter().find(|pass| pass.name == *name)) {
+    for pass in names.iter().filter_map(|name| passes().find(|pass| pass.name == *name)) {
         let Run::Ori(run) = pass.run else { continue };
-        run(function, context).map_err(|e| Failure::internal(pass.name, &function.name, e))?;
+        let change = run(function, context).map_err(|e| Failure::internal(pass.name, &function.name, e))?;
+        context.analyses.invalidate(change);
+        let stale = context.analyses.verify(function);
+        stale.map_err(|e| Failure::internal(pass.name, &function.name, e))?;
         verified(pass.name, function)?;
     }
     Ok(())
@@ -420,35 +550,87 @@ pub fn run(
     unit: &mut Unit,
     machine: &'static TargetMachine,
     (times, log): (&mut Times, &mut String),
-) -> Result<(), (&'static str, Stop)> {
+) -> Result<(), PassError> {
     let options = unit.options;
-    let mut context = Context {
-        machine,
-        registers: unit.kernel.registers(),
-        occupancy: unit.kernel.launch.occupancy(machine),
-        register_goal: None,
-        tuning: options.tuning,
-        fuel: Fuel::new(options.fuel),
-    };
-    let is_dumped = |pass: &str| options.dump.as_deref().is_some_and(|d| d == pass || d == "all");
-    if is_dumped(Times::LOWER) {
-        dump_ori(Times::LOWER, &unit.kernel.code, log);
+    let fuel = Fuel::new(options.fuel);
+    let occupancy = unit.kernel.launch.occupancy(machine);
+    let context = Context::new(machine, unit.kernel.registers(), options.tuning, fuel);
+    let context = Context { occupancy, ..context };
+    let mut driver = Driver { unit, context, times, log, options, holds: vec![Ssa] };
+    if driver.is_dumped(Times::LOWER) {
+        dump_ori(Times::LOWER, &driver.unit.kernel.code, driver.log);
     }
     if options.verify {
-        verify_ori(&unit.kernel.code).map_err(|e| (Times::LOWER, Stop::Bug(e)))?;
+        verify_ori(&driver.unit.kernel.code).map_err(|e| (Times::LOWER, Stop::Bug(e)))?;
     }
-    let mut holds = vec![Ssa];
-    for pass in PASSES.iter().filter(|pass| pass.runs(options)) {
-        times.of(pass.name, || pass.apply(unit, &mut context)).map_err(|stop| (pass.name, stop))?;
-        if is_dumped(pass.name) {
-            pass.dump(unit, &context, log);
-        }
-        if options.verify {
-            let verified = pass.follow(&mut holds).and_then(|()| pass.verify(unit, &context));
-            verified.map_err(|e| (pass.name, Stop::Bug(e)))?;
-        }
+    let mut change = Change::Nothing;
+    for step in PIPELINE {
+        change = driver.step(step, change)?;
     }
     Ok(())
+}
+
+type PassError = (&'static str, Stop);
+
+/// One run of the pipeline.
+struct Driver<'a, 'u> {
+    unit: &'a mut Unit<'u>,
+    context: Context,
+    times: &'a mut Times,
+    log: &'a mut String,
+    options: &'a Options,
+    /// What holds for the code, if it is verified.
+    holds: Vec<Property>,
+}
+
+impl Driver<'_, '_> {
+    /// Runs a step, and returns what it changed; `before` is what the step before it changed.
+    fn step(&mut self, step: &'static Step, before: Change) -> Result<Change, PassError> {
+        match step {
+            Once(pass) => self.pass(pass),
+            IfChanged(_) if before == Change::Nothing => Ok(before),
+            IfChanged(passes) => {
+                let changes = passes.iter().map(|pass| self.pass(pass));
+                changes.collect::<Result<Vec<_>, _>>()?;
+                Ok(before)
+            }
+            Repeat(limit, passes) => self.repeat(limit(&self.context.tuning), passes),
+        }
+    }
+
+    fn repeat(&mut self, limit: u32, passes: &'static [Pass]) -> Result<Change, PassError> {
+        let mut all = Change::Nothing;
+        for _ in 0..limit {
+            let [first, clean_ups @ ..] = passes else { break };
+            let change = self.pass(first)?;
+            if change == Change::Nothing {
+                break;
+            }
+            all = all.max(change);
+            clean_ups.iter().try_for_each(|pass| self.pass(pass).map(|_| ()))?;
+        }
+        Ok(all)
+    }
+
+    fn pass(&mut self, pass: &'static Pass) -> Result<Change, PassError> {
+        if !pass.runs(self.options) {
+            return Ok(Change::Nothing);
+        }
+        let change = self.times.of(pass.name, || pass.apply(self.unit, &mut self.context));
+        let change = change.map_err(|stop| (pass.name, stop))?;
+        if self.is_dumped(pass.name) {
+            pass.dump(self.unit, &self.context, self.log);
+        }
+        if self.options.verify {
+            let verified = pass.follow(&mut self.holds).and_then(|()| pass.verify(self.unit, &self.context));
+            verified.map_err(|e| (pass.name, Stop::Bug(e)))?;
+        }
+        Ok(change)
+    }
+
+    fn is_dumped(&self, pass: &str) -> bool {
+        self.options.dump.as_deref().is_some_and(|dumped| dumped == pass || dumped == "all")
+    }
 }
 
 /// The phases that a book on ptxas names, with the pass here that does the same, or why there is none.
@@ -465,10 +647,11 @@ pub fn help() -> String {
     let mut text =
         String::from("Passes in order, with the level of optimization from which on each runs:\n\n");
     let _ = writeln!(text, "  {:<22} -   from PTX to Ori, the compiler's IR in SSA form", Times::LOWER);
-    for pass in PASSES {
+    for pass in passes() {
         let code = if matches!(pass.run, Run::Ori(_)) { "Ori " } else { "mach" };
         let _ = writeln!(text, "  {:<22} {}   {code}  {}", pass.name, pass.level, pass.about);
     }
+    text += "\nClean-ups (simplify, dce, combine) run again after passes that change something.\n";
     text += "\nA pass of level 0 is needed for correct code; any other can be left out (--disable-pass).\n";
     text += "\nThe phases of ptxas, and what does the same here:\n\n";
     for (name, about) in phases() {
@@ -477,13 +660,28 @@ pub fn help() -> String {
     text
 }
 
-/// What `--dump-ir` shows of a PTX text after a pass.
+/// The code of each function of a PTX text after the first row of a pass, its repeats and clean-ups.
 #[cfg(test)]
 pub fn code_after(pass: &str, source: &str) -> String {
     let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
     let mut options = Options::new(ptx::Target::find("sm_90").expect("a target"));
-    options.dump = Some(pass.to_string());
-    crate::compile(source, &module, &options).log
+    options.dump = Some("all".to_string());
+    let log = crate::compile(source, &module, &options).log;
+    let is_follower = |name: &str| [SIMPLIFY.name, DCE.name, COMBINE.name, pass].contains(&name);
+    let (mut code, mut found, mut done) = (String::new(), String::new(), false);
+    for dump in log.replace("; machine code after ", "; after ").split("; after ").skip(1) {
+        let name = dump.lines().next().unwrap_or("");
+        if name == Times::LOWER {
+            code += &std::mem::take(&mut found);
+            done = false;
+        }
+        let is_wanted = if found.is_empty() { name == pass } else { is_follower(name) };
+        done |= !found.is_empty() && !is_wanted;
+        if is_wanted && !done {
+            found = format!("; after {dump}");
+        }
+    }
+    code + &found
 }
 
 #[cfg(test)]
@@ -498,7 +696,7 @@ mod tests {
     /// Follows the properties through the passes that run; names the pass that lacks one.
     fn follow(options: &Options) -> Result<Vec<Property>, String> {
         let mut holds = vec![Ssa];
-        for pass in PASSES.iter().filter(|pass| pass.runs(options)) {
+        for pass in rows().filter(|pass| pass.runs(options)) {
             pass.follow(&mut holds).map_err(|e| format!("{}: {e}", pass.name))?;
         }
         Ok(holds)
@@ -506,7 +704,7 @@ mod tests {
 
     #[test]
     fn passes_run_in_the_order_that_others_rely_on() {
-        let position = |name: &str| PASSES.iter().position(|p| p.name == name);
+        let position = |name: &str| rows().position(|p| p.name == name);
         for (first, second, reason) in ORDER {
             let (Some(a), Some(b)) = (position(first), position(second)) else {
                 panic!("{first} or {second} is no pass");
@@ -516,9 +714,10 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique() {
-        for (i, pass) in PASSES.iter().enumerate() {
-            assert!(PASSES[..i].iter().all(|p| p.name != pass.name), "{}", pass.name);
+    fn rows_of_a_name_are_the_same_pass() {
+        for pass in rows() {
+            let mut same = rows().filter(|p| p.name == pass.name);
+            assert!(same.all(|p| (p.about, p.level) == (pass.about, pass.level)), "{}", pass.name);
         }
     }
 
@@ -532,7 +731,7 @@ mod tests {
 
     #[test]
     fn optional_passes_establish_nothing_that_others_need() {
-        for pass in PASSES.iter().filter(|pass| pass.level > 0) {
+        for pass in passes().filter(|pass| pass.level > 0) {
             assert_eq!(optional(pass.name), Ok(pass.name));
             let holds = follow(&options(3, false, &[pass.name]));
             assert!(holds.is_ok_and(|holds| holds.contains(&Encoded)), "without {}", pass.name);
@@ -541,7 +740,7 @@ mod tests {
 
     #[test]
     fn required_and_unknown_passes_cannot_be_disabled() {
-        for pass in PASSES.iter().filter(|pass| pass.level == 0) {
+        for pass in passes().filter(|pass| pass.level == 0) {
             assert!(optional(pass.name).is_err(), "{}", pass.name);
         }
         assert_eq!(optional("nope"), Err("There is no pass 'nope'".to_string()));
@@ -566,7 +765,7 @@ mod tests {
     #[test]
     fn help_lists_every_pass() {
         let help = help();
-        assert!(PASSES.iter().all(|pass| help.contains(pass.about)));
+        assert!(passes().all(|pass| help.contains(pass.about)));
         assert!(help.contains("OriDoPredication"));
     }
 
@@ -578,9 +777,9 @@ mod tests {
         let source = format!(
             ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {source}\n"
         );
-        for pass in PASSES.iter().filter(|pass| matches!(pass.run, Run::Mach(_))) {
+        for pass in passes().filter(|pass| matches!(pass.run, Run::Mach(_))) {
             let text = code_after(pass.name, &source);
-            assert!(text.starts_with(&format!("; machine code after {}\n", pass.name)), "{text}");
+            assert!(text.starts_with(&format!("; after {}\n", pass.name)), "{text}");
             assert!(text.contains("LDG.E"), "{}: {text}", pass.name);
         }
         assert!(code_after("regalloc", &source).contains("b0:\n"));

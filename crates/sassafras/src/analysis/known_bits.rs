@@ -1,17 +1,16 @@
 //! Known bits and upper bounds of words, on demand (compare LLVM's `computeKnownBits`).
 //!
-//! A query walks the definitions of a word backwards, at most [`DEPTH`] deep, and gives the bits that may be ones and
+//! A query walks the definitions of a word backwards, at most `known_bits_depth` deep, and gives the bits that may be ones and
 //! the largest unsigned value, for any input. Front ends write `base | 8` for `base + 8` where they know that `base` is
 //! a multiple of 16; this finds it again. Every rule is tested against `ori::eval`. Cost: bounded by the depth, not the
 //! function.
 
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Value};
+use ori::{Arg, Cfg, File, Function, InstData, Op, Value};
 use rustc_hash::FxHashMap;
 use sass::M;
 
-/// Where each value is defined.
-pub type Definitions = [Option<(Block, Inst)>];
+pub use ori::Definitions;
 
 /// The unguarded instruction that defines a value.
 pub fn definition<'a>(

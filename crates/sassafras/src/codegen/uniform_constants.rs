@@ -17,23 +17,23 @@
 use crate::codegen::legalize;
 use crate::context::Context;
 use ori::entity::Entity;
-use ori::{Arg, Cfg, File, Function, Op, Pseudo};
+use ori::{Arg, Cfg, Change, File, Function, Op, Pseudo};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A loop is taken to run so many times.
 const ITERATIONS: u64 = 8;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
     let target = context.machine;
     let calls = |op: Op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
     let mut insts = function.insts.keys().map(|i| &function.insts[i]);
     if target.constant_operands || !target.uniform_registers || insts.any(|data| calls(data.op)) {
-        return Ok(());
+        return Ok(Change::Nothing);
     }
     let weights = weights(function, context);
     if weights.is_empty() {
-        return Ok(());
+        return Ok(Change::Nothing);
     }
     let free = free_registers(function, target.urz);
     let mut chosen: Vec<(u32, u64)> = weights.into_iter().collect();
@@ -45,7 +45,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
     let mut offsets: Vec<u32> = chosen.into_iter().map(|(offset, _)| offset).collect();
     offsets.sort_unstable();
     function.uniform_constants = assign(&offsets, &free);
-    Ok(())
+    Ok(Change::Instructions)
 }
 
 /// The words of bank 0 that are operands where a uniform register may be, with the number of their uses.

@@ -15,19 +15,18 @@
 //! tuple of parameters; a parameter is widened once.
 
 use crate::context::target::TargetMachine;
-use crate::opt::simplify;
-use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Pseudo, Value};
+use ori::{Arg, Block, Cfg, Change, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), String> {
+pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<Change, String> {
     let tied = |function: &Function, i: &Inst| function.tied(&function.insts[*i]);
     let accumulators = |function: &Function| {
         let blocks = function.blocks.keys().flat_map(|b| function.blocks[b].insts.iter());
         blocks.filter_map(|i| tied(function, i)).collect::<Vec<Value>>()
     };
     if accumulators(function).is_empty() {
-        return Ok(());
+        return Ok(Change::Nothing);
     }
     // Each iteration propagates wide values one step further; a parameter is widened once.
     loop {
@@ -38,8 +37,7 @@ pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), Str
             break;
         }
     }
-    simplify::remove_unused(function);
-    Ok(())
+    Ok(Change::Instructions)
 }
 
 /// The wide value and index that a word is unpacked from.

@@ -13,6 +13,7 @@ pub use times::Times;
 pub use tuning::{Knob, Tuning};
 
 use crate::module::launch_bounds::Occupancy;
+use ori::Analyses;
 use target::TargetMachine;
 
 /// The state of a pipeline run over one function.
@@ -26,25 +27,51 @@ pub struct Context {
     pub register_goal: Option<u32>,
     pub tuning: Tuning,
     pub fuel: Fuel,
+    /// Analyses of the function as it is before a pass; the driver drops those that a pass made stale.
+    pub analyses: Analyses,
+    /// Instructions by which unrolling may still grow the function.
+    pub unroll_budget: u32,
+}
+
+impl Context {
+    /// The context of a function whose block size is not known.
+    pub fn new(machine: &'static TargetMachine, registers: u32, tuning: Tuning, fuel: Fuel) -> Context {
+        Context {
+            machine,
+            registers,
+            occupancy: None,
+            register_goal: None,
+            tuning,
+            fuel,
+            analyses: Analyses::default(),
+            unroll_budget: tuning.unroll_growth,
+        }
+    }
 }
 
 /// Optimization fuel: how many rewrites are left; `None` is no limit. Used to bisect miscompilations.
-pub struct Fuel(Option<u32>);
+pub struct Fuel {
+    left: Option<u32>,
+    used: u32,
+}
 
 impl Fuel {
     pub fn new(rewrites: Option<u32>) -> Fuel {
-        Fuel(rewrites)
+        Fuel { left: rewrites, used: 0 }
     }
 
     /// Takes one unit; `false` if none is left, and the rewrite must not be done.
     pub fn burn(&mut self) -> bool {
-        match &mut self.0 {
-            None => true,
-            Some(0) => false,
-            Some(left) => {
-                *left -= 1;
-                true
-            }
+        if self.left == Some(0) {
+            return false;
         }
+        self.left = self.left.map(|left| left - 1);
+        self.used = self.used.wrapping_add(1);
+        true
+    }
+
+    /// How many units were taken so far: a pass that burns one for each rewrite has changed something if this grew.
+    pub fn used(&self) -> u32 {
+        self.used
     }
 }

@@ -117,6 +117,7 @@ impl Lower<'_, '_> {
                 watched,
                 caches,
                 steered,
+                tuning: self.tuning,
                 withheld,
                 conventions,
             };

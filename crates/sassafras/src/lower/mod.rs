@@ -32,8 +32,8 @@ pub use tensor::wgmma_stages::Reason;
 pub use texture::handles::ImageSlot;
 pub use texture::quad_gradient::withheld;
 
-use crate::context::Failure;
 use crate::context::target::TargetMachine;
+use crate::context::{Failure, Tuning};
 use crate::module::data::{self, Data};
 use crate::module::launch_bounds::{Bounds, Launch};
 use crate::module::pragmas::{self, Conventions};
@@ -232,6 +232,7 @@ pub struct Env<'a> {
     pub caches: Caches,
     /// Sleep before what other threads can see ([`steer`]).
     pub steered: bool,
+    pub tuning: Tuning,
     /// See [`Function::withheld`].
     pub withheld: &'a [(File, u8)],
     /// How functions are called.
@@ -405,6 +406,7 @@ struct Lower<'k, 'a> {
     watched: Vec<ast::Reg>,
     caches: Caches,
     steered: bool,
+    tuning: Tuning,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -459,6 +461,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             watched: Vec::new(),
             caches: env.caches,
             steered: env.steered,
+            tuning: env.tuning,
         }
     }
 

@@ -21,36 +21,32 @@
 
 use crate::codegen::convergence_barriers;
 use crate::context::Context;
-use crate::opt::simplify;
 use ori::entity::Entity;
 use ori::{
-    Arg, Block, Cfg, Cursor, Divergence, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator,
-    Value,
+    Arg, Block, Cfg, Change, Cursor, Divergence, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo,
+    Terminator, Value,
 };
 use sass::{M, Op as Name};
 use smallvec::smallvec;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    let cfg = Cfg::new(function);
+pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+    let cfg = context.analyses.cfg(function);
     let loops: Vec<Waterfall> = cfg.order.iter().filter_map(|b| Waterfall::at(function, &cfg, *b)).collect();
     if loops.is_empty() {
-        return Ok(());
+        return Ok(Change::Nothing);
     }
-    let divergence = Divergence::new(function, &cfg);
-    let definitions = function.definitions();
+    let divergence = context.analyses.divergence(function);
+    let definitions = context.analyses.definitions(function);
     let depth = context.tuning.waterfall_conjunctions as usize;
     let is_elected = |l: &&Waterfall| holds_for_one(function, &definitions, l.asks, depth);
     let elected: Vec<&Waterfall> = loops.iter().filter(is_elected).collect();
-    if elected.is_empty() {
-        return Ok(());
-    }
-    for waterfall in elected {
+    for waterfall in &elected {
         match waterfall.is_guardable(function) {
             true => waterfall.guard(function, &divergence),
             false => waterfall.run_once(function),
         }
     }
-    simplify::run(function)
+    Ok(Change::ControlFlow.when(!elected.is_empty()))
 }
 
 /// The blocks of a waterfall loop.

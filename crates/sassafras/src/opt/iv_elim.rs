@@ -17,17 +17,16 @@
 
 use crate::analysis::known_bits::{self, Definitions};
 use crate::context::Context;
-use crate::opt::simplify;
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Cursor, File, Function, Op, Terminator, Value};
+use ori::{Arg, Block, Cfg, Change, Cursor, File, Function, Op, Terminator, Value};
 use rustc_hash::FxHashMap;
 
 /// The variables that are eliminated: the one that each is computed from, and its distance from that.
 type Distances = FxHashMap<Value, (Value, u32)>;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    let cfg = Cfg::new(function);
-    let definitions = function.definitions();
+pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+    let cfg = context.analyses.cfg(function);
+    let definitions = context.analyses.definitions(function);
     let mut distances: Distances = FxHashMap::default();
     for header in cfg.headers() {
         let depth = context.tuning.known_bits_depth;
@@ -35,7 +34,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         distances.extend(found.into_iter().filter(|_| context.fuel.burn()));
     }
     if distances.is_empty() {
-        return Ok(());
+        return Ok(Change::Nothing);
     }
     for block in function.blocks.keys() {
         drop_arguments(function, block, &distances);
@@ -44,8 +43,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
         function.blocks[block].params.retain(|param| !distances.contains_key(param));
         compute(function, block, &distances);
     }
-    simplify::remove_unused(function);
-    Ok(())
+    Ok(Change::Instructions)
 }
 
 /// The value of an induction variable on an edge to the header.
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_a_constant_apart_are_carried_once() {
+    fn variables_a_constant_apart_share_a_register() {
         assert_eq!(carried("combine"), 6, "a sum and five variables");
         assert_eq!(carried("iv-elim"), 3, "a sum, the base, and what is no sum of it");
     }

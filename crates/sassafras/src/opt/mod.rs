@@ -1,6 +1,7 @@
-//! Passes that make code better before register allocation; every one can be left out. `text` runs passes on IR text.
+//! Optimizations on SSA, before register allocation. No pass calls another: clean-ups are rows of the table in `passes.rs`.
 
 pub mod combine;
+pub mod dce;
 pub mod elide_waterfall;
 pub mod if_convert;
 pub mod iv_elim;
@@ -10,6 +11,5 @@ pub mod predicate_logic;
 pub mod simplify;
 pub mod sink;
 pub mod tail_duplicate;
-pub mod text;
 pub mod uniform;
 pub mod unroll;

@@ -2,7 +2,7 @@
 //!
 //! LLVM widens the induction variable of a loop to 64 bits where an address needs it. If the back edge is taken only
 //! while the next count is below a bound of one word, and the first count is a word, the upper word is always zero.
-//! Computations of the upper word go away in `combine`, which runs afterwards.
+//! Computations of the upper word go away in `combine`, the clean-up after it.
 //!
 //! ```text
 //! b1(v6:R2):                             b1(v13:R):
@@ -12,21 +12,20 @@
 //! ```
 //!
 //! Afterwards a narrowed header parameter has one word; its old value is packed in the header. Cost: linear in the
-//! parameters of loop headers, plus `combine` where something was narrowed.
+//! parameters of loop headers.
 
 use crate::analysis::known_bits::{self, Definitions};
 use crate::context::Context;
-use crate::opt::combine;
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Cursor, File, Function, InstData, Op, Part, Pseudo, Terminator, Value};
+use ori::{Arg, Block, Cfg, Change, Cursor, File, Function, InstData, Op, Part, Pseudo, Terminator, Value};
 use sass::M;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    let cfg = Cfg::new(function);
+pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+    let cfg = context.analyses.cfg(function);
     if cfg.headers().next().is_none() {
-        return Ok(());
+        return Ok(Change::Nothing);
     }
-    let definitions = function.definitions();
+    let definitions = context.analyses.definitions(function);
     let mut found = Vec::new();
     for header in cfg.headers() {
         for index in 0..function.blocks[header].params.len() {
@@ -38,11 +37,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
             }
         }
     }
-    if found.is_empty() {
-        return Ok(());
-    }
+    let change = Change::Instructions.when(!found.is_empty());
     found.into_iter().for_each(|(header, index, incoming)| narrow(function, header, index, incoming));
-    combine::run(function, context)
+    Ok(change)
 }
 
 /// A predecessor of the header, and the lower word of the counter on its edge; `None` for a constant zero.
@@ -148,7 +145,7 @@ fn zero(cursor: &mut Cursor) -> Value {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn bounded_counters_are_carried_in_one_word() {
+    fn bounded_counter_is_one_word() {
         let source = include_str!("../../tests/kernels/counters.ptx");
         let pairs = |pass: &str| {
             let log = crate::passes::code_after(pass, source);

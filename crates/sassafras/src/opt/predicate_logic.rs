@@ -1,13 +1,13 @@
 //! Boolean simplification of predicates by truth tables, block by block.
 //!
-//! Front ends write conditions as trees of `and` and `or` over comparisons. Three walks over the blocks simplify them,
-//! each on the result of the one before:
+//! Front ends write conditions as trees of `and` and `or` over comparisons. Three passes simplify them, with `dce` after
+//! each:
 //!
-//! 1. `cancel` expands each tree of a block to a truth table over at most [`LEAVES`] predicates and drops those that the
-//!    result doesn't depend on; `x > y | nan(x) & !nan(y) | x == y | nan(x) & nan(y)` has three.
-//! 2. `absorb` folds the last `and`, `or` or `xor` of a tree into a comparison, which combines its result with a
+//! 1. `predicate-reduce` expands each tree of a block to a truth table over at most [`LEAVES`] predicates and drops those
+//!    that the result doesn't depend on; `x > y | nan(x) & !nan(y) | x == y | nan(x) & nan(y)` has three.
+//! 2. `predicate-fold` folds the last `and`, `or` or `xor` of a tree into a comparison, which combines its result with a
 //!    predicate for free.
-//! 3. `merge` makes one `PLOP3` of two, if they depend on three predicates in all.
+//! 3. `predicate-merge` makes one `PLOP3` of two, if they depend on three predicates in all.
 //!
 //! ```text
 //! v4:P = ISETP.LT v2, 0x5                v4:P = ISETP.LT v2, 0x5
@@ -20,9 +20,8 @@
 use crate::codegen::legalize;
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel};
-use crate::opt::simplify;
 use ori::entity::Entity;
-use ori::{Arg, Block, File, Function, Inst, InstData, Op, Use, Value};
+use ori::{Arg, Block, Change, File, Function, Inst, InstData, Op, Use, Value};
 use rustc_hash::FxHashMap;
 use sass::M;
 use smallvec::{SmallVec, smallvec};
@@ -30,30 +29,40 @@ use smallvec::{SmallVec, smallvec};
 /// Leaves of a truth table: it has one bit for each assignment.
 const LEAVES: usize = 6;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    walk(function, context, |logic, block| logic.cancel(block))?;
-    walk(function, context, |logic, block| logic.absorb(block))?;
+/// `predicate-reduce`
+pub fn reduce(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+    walk(function, context, |logic, block| logic.reduce(block))
+}
+
+/// `predicate-fold`
+pub fn fold(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+    walk(function, context, |logic, block| logic.fold(block))
+}
+
+/// `predicate-merge`
+pub fn merge(function: &mut Function, context: &mut Context) -> Result<Change, String> {
     walk(function, context, |logic, block| logic.merge(block))
 }
 
-/// Runs a step on each block with `PLOP3`, and removes dead code.
+/// Runs a pass on each block with `PLOP3`.
 fn walk(
     function: &mut Function,
     context: &mut Context,
-    step: impl Fn(&mut Logic, Block),
-) -> Result<(), String> {
+    pass: impl Fn(&mut Logic, Block),
+) -> Result<Change, String> {
     let is_logic = |i: &Inst| function.insts[*i].op == Op::Machine(sass::Op::PLOP3);
     let blocks: Vec<Block> =
         function.blocks.keys().filter(|b| function.blocks[*b].insts.iter().any(is_logic)).collect();
     if blocks.is_empty() {
-        return Ok(());
+        return Ok(Change::Nothing);
     }
+    let rewrites = context.fuel.used();
     let mut logic = Logic::new(function, context);
     for block in blocks {
         logic.definition.clear();
-        step(&mut logic, block);
+        pass(&mut logic, block);
     }
-    simplify::run(function)
+    Ok(Change::Instructions.when(context.fuel.used() != rewrites))
 }
 
 /// The truth table of a predicate over others.
@@ -259,8 +268,8 @@ impl<'a> Logic<'a> {
         }
     }
 
-    /// The first walk: drops predicates that a tree doesn't depend on.
-    fn cancel(&mut self, block: Block) {
+    /// Drops predicates that a tree doesn't depend on.
+    fn reduce(&mut self, block: Block) {
         let mut truths: FxHashMap<Value, Truth> = FxHashMap::default();
         // Predicates of the block that are equal to another one or its negation.
         let mut copies: FxHashMap<Value, Truth> = FxHashMap::default();
@@ -294,8 +303,8 @@ impl<'a> Logic<'a> {
         }
     }
 
-    /// The second walk: folds operations on predicates into comparisons.
-    fn absorb(&mut self, block: Block) {
+    /// Folds operations on predicates into comparisons.
+    fn fold(&mut self, block: Block) {
         let insts = self.function.blocks[block].insts.clone();
         let mut done = Vec::new();
         for (index, &inst) in insts.iter().enumerate() {
@@ -304,7 +313,7 @@ impl<'a> Logic<'a> {
             }
             let truth = self.truth(inst, Truth::leaf).map(Truth::reduced);
             let Some((join, literals)) = truth.and_then(|truth| truth.joined()) else { continue };
-            if self.absorb_one(inst, join, literals) {
+            if self.fold_one(inst, join, literals) {
                 done.push(inst);
             }
         }
@@ -312,7 +321,7 @@ impl<'a> Logic<'a> {
     }
 
     /// Folds as many joins as possible into comparisons. True if the `PLOP3` is not needed any more.
-    fn absorb_one(&mut self, inst: Inst, join: M, mut literals: Vec<Literal>) -> bool {
+    fn fold_one(&mut self, inst: Inst, join: M, mut literals: Vec<Literal>) -> bool {
         let result = self.function.insts[inst].results[0];
         // The last one is computed after the others.
         literals.sort_by_key(|(value, _)| self.position(*value));
@@ -367,7 +376,7 @@ impl<'a> Logic<'a> {
         legalize::is_legal(self.function, self.machine, &new).then_some(new)
     }
 
-    /// The third walk: two operations become one.
+    /// Merges two operations into one.
     fn merge(&mut self, block: Block) {
         for (index, inst) in self.function.blocks[block].insts.clone().into_iter().enumerate() {
             let Some(truth) = self.truth(inst, Truth::leaf).map(Truth::reduced) else { continue };
@@ -399,15 +408,24 @@ fn two_of(join: M, a: Literal, b: Literal) -> SmallVec<[Arg; 6]> {
 mod tests {
     use super::*;
     use crate::opt::combine::tests::keep_meaning;
+    use crate::opt::{dce, simplify};
     use crate::passes::code_after;
 
     #[test]
     fn programs_keep_their_meaning() {
         // Only what the logic shortens, not what dead code elimination does.
         let clean = |function: &mut Function, context: &mut Context| {
-            simplify::run(function)?;
+            let clean_up = |function: &mut Function, context: &mut Context| {
+                let change = simplify::run(function, context)?.max(dce::run(function, context)?);
+                context.analyses.invalidate(change);
+                Ok::<(), String>(())
+            };
+            clean_up(function, context)?;
             let before = function.blocks[Function::ENTRY].insts.len();
-            run(function, context)?;
+            for pass in [reduce, fold, merge] {
+                pass(function, context)?;
+                clean_up(function, context)?;
+            }
             let after = function.blocks[Function::ENTRY].insts.len();
             if after > before { Err(format!("{after} instructions of {before}")) } else { Ok(()) }
         };
@@ -462,7 +480,7 @@ mod tests {
              ld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd1+4]; ld.global.u32 %r1, [%rd1+8]; \
              ld.global.u32 %r2, [%rd1+12]; {body} selp.b32 %r8, %r1, %r2, %p8; st.global.u32 [%rd1], %r8; ret; }}"
         );
-        let code = code_after("predicate-logic", &source);
+        let code = code_after("predicate-merge", &source);
         code.lines().filter(|l| l.contains("SETP") || l.contains("PLOP3")).map(str::to_string).collect()
     }
 
@@ -479,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_absorbs_join() {
+    fn comparison_folds_conjunction() {
         let code = logic(
             "setp.lt.s32 %p1, %r1, 5; setp.lt.s32 %p2, %r2, 7; setp.eq.u32 %p3, %r1, %r2; \
              and.pred %p4, %p1, %p2; not.pred %p3, %p3; or.pred %p8, %p4, %p3;",

@@ -1,272 +1,273 @@
-//! What is needed behind a loop, but not in it, is computed behind it, and has no register in the loop.
+//! Code sinking past loops: values that are needed after a loop, but not in it, are computed after it.
 //!
-//! An instruction that is a function of its arguments goes down to the last block that dominates all its uses, but into
-//! no loop. Where it is needed before the loop as well, and is cheap, it is done twice. Both only if its arguments take
-//! no more registers in the loop than it gives back. Blocks and instructions are visited backwards, so that users find
-//! their place before what they use.
+//! An instruction that is a function of its operands moves to the nearest common dominator of its uses, but into no loop.
+//! A cheap one that has uses before the loop as well is duplicated there (rematerialization). Both only if its operands
+//! take no more registers in the loop than its result gives back.
+//!
+//! ```text
+//! b0: v2 = v1 + 64; jump b1              b0: jump b1
+//! b1: …; branch p, b1, b2           →    b1: …; branch p, b1, b2
+//! b2: STG v2, v3                         b2: v2 = v1 + 64; STG v2, v3
+//! ```
+//!
+//! Afterwards register pressure in loops is the same or lower. Blocks and instructions are visited backwards, so that
+//! uses have their final position before definitions. Cost: linear in the code times the number of loops, which
+//! `sink_max_loops` bounds, and the walk up the operands (`sink_depth`).
 
 use crate::analysis::effects;
-use crate::context::Context;
-use ori::divergence::Divergence;
+use crate::context::{Context, Tuning};
 use ori::entity::Entity;
 use ori::liveness::Liveness;
-use ori::{Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
+use ori::{Block, Cfg, Change, Definitions, File, Function, Inst, InstData, Loop, Op, Pseudo, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// How many steps back an argument is followed to what is alive anyway.
-const STEPS: u32 = 8;
-/// The same for what is done twice.
-const STEPS_TWICE: u32 = 4;
-/// Values of more words are what products work on.
-const WIDEST: u8 = 4;
-/// Loops that are looked at: so the time is linear in the size of the code.
-const LOOPS: usize = 64;
-/// What all threads compute may be uniform, and is not computed where some of them are, nor where one runs code for all
-/// (behind `ENDCOLLECTIVE`): this counts more than any loop.
-const PARTED: u32 = 1 << 16;
-
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    let cfg = Cfg::new(function);
-    let loops: Vec<Loop> = cfg.headers().map(|b| Loop::of(&cfg, b)).take(LOOPS).collect();
-    if loops.is_empty() {
-        return Ok(());
+pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+    let forest = context.analyses.loops(function);
+    if forest.is_empty() {
+        return Ok(Change::Nothing);
     }
-    let live = Liveness::new(function, &cfg);
-    let divergence = Divergence::new(function, &cfg);
-    let mut depths = cfg.loop_depths();
-    let gathers = |b: Block| {
-        let ops = function.blocks[b].insts.iter().map(|i| function.insts[*i].op);
-        ops.into_iter().any(|op| op == Op::Machine(sass::Op::ENDCOLLECTIVE))
-    };
-    let parted = cfg.order.iter().filter(|b| divergence.is_divergent(**b) || gathers(**b));
-    parted.for_each(|b| depths[b.index()] += PARTED);
-    let count = function.blocks.len();
+    let cfg = context.analyses.cfg(function);
+    let max_loops = context.tuning.sink_max_loops as usize;
+    let loops = forest.iter().take(max_loops).map(|(_, l)| LoopRegions::new(&cfg, l)).collect();
+    let live = context.analyses.liveness(function);
+    let definitions = context.analyses.definitions(function);
+    let rewrites = context.fuel.used();
     let mut sink = Sink {
-        definitions: function.definitions(),
-        depths,
-        users: vec![SmallVec::new(); function.values.len()],
-        alive: FxHashSet::default(),
-        sunk: vec![Vec::new(); count],
-        twins: FxHashMap::default(),
+        definitions: &definitions,
+        depths: depths(function, context, &cfg),
+        user_blocks: vec![SmallVec::new(); function.values.len()],
+        newly_live: FxHashSet::default(),
+        sunk: vec![Vec::new(); function.blocks.len()],
+        duplicates: FxHashMap::default(),
         function,
+        tuning: context.tuning,
         cfg: &cfg,
         live: &live,
         loops,
     };
     for &block in cfg.order.iter().rev() {
-        sink.end(block);
-        let mut kept = Vec::new();
-        for inst in std::mem::take(&mut sink.function.blocks[block].insts).into_iter().rev() {
-            match sink.place(block, inst).filter(|_| context.fuel.burn()) {
-                Some(to) => sink.put(inst, to),
-                None => {
-                    sink.twice(block, inst, context);
-                    sink.settle(inst, block);
-                    kept.push(inst);
-                }
-            }
-        }
-        kept.reverse();
-        sink.function.blocks[block].insts = kept;
+        sink.block(block, context);
     }
-    let (mut sunk, twins) = (sink.sunk, sink.twins);
-    for &block in &cfg.order {
-        let mut insts = std::mem::take(&mut sunk[block.index()]);
-        let twin = |v: Value| twins.get(&(block, v)).copied().unwrap_or(v);
-        let data = &mut function.blocks[block];
-        data.end.map_uses(twin);
-        data.insts.iter().chain(&insts).for_each(|i| function.insts[*i].map_uses(twin));
-        insts.reverse();
-        insert(function, block, insts);
-    }
-    Ok(())
+    let (sunk, duplicates) = (sink.sunk, sink.duplicates);
+    insert_all(function, &cfg, sunk, duplicates);
+    Ok(Change::Instructions.when(context.fuel.used() != rewrites))
 }
 
-/// By block: is it in the loop, and can it be reached from there?
-struct Loop {
+/// The loop depth of each block. What all threads compute may be uniform, and is not computed in a divergent block, nor
+/// where one thread runs code for all (after `ENDCOLLECTIVE`): these are deeper than any loop.
+fn depths(function: &Function, context: &mut Context, cfg: &Cfg) -> Vec<u32> {
+    let divergence = context.analyses.divergence(function);
+    let mut depths = cfg.loop_depths();
+    let ends_collective = |b: Block| {
+        let mut ops = function.blocks[b].insts.iter().map(|i| function.insts[*i].op);
+        ops.any(|op| op == Op::Machine(sass::Op::ENDCOLLECTIVE))
+    };
+    let divergent = cfg.order.iter().filter(|b| divergence.is_divergent(**b) || ends_collective(**b));
+    divergent.for_each(|b| depths[b.index()] += context.tuning.sink_divergence_depth);
+    depths
+}
+
+/// By block: is it in the loop, and can it be reached from the loop, but is not in it?
+struct LoopRegions {
     header: Block,
     inside: Vec<bool>,
-    behind: Vec<bool>,
+    below: Vec<bool>,
 }
 
-impl Loop {
-    fn of(cfg: &Cfg, header: Block) -> Loop {
+impl LoopRegions {
+    fn new(cfg: &Cfg, l: &Loop) -> LoopRegions {
         let mut inside = vec![false; cfg.succs.len()];
-        cfg.natural_loop(header).for_each(|b| inside[b.index()] = true);
-        let mut behind = vec![false; cfg.succs.len()];
-        cfg.reachable_from(header, None).iter().for_each(|b| behind[b.index()] = !inside[b.index()]);
-        Loop { header, inside, behind }
+        l.blocks.iter().for_each(|b| inside[b.index()] = true);
+        let mut below = vec![false; cfg.succs.len()];
+        cfg.reachable_from(l.header, None).iter().for_each(|b| below[b.index()] = !inside[b.index()]);
+        LoopRegions { header: l.header, inside, below }
     }
 }
 
 struct Sink<'a> {
     function: &'a mut Function,
+    tuning: Tuning,
     cfg: &'a Cfg,
     live: &'a Liveness,
-    loops: Vec<Loop>,
-    definitions: Vec<Option<(Block, Inst)>>,
-    /// How many loops each block lies in; more than there are loops where the threads of a warp may have parted.
+    loops: Vec<LoopRegions>,
+    definitions: &'a Definitions,
+    /// See [`depths`].
     depths: Vec<u32>,
-    /// The blocks in which a value is used, as far as they have been come to.
-    users: Vec<SmallVec<[Block; 2]>>,
-    /// Values that are alive in a block since their users came there.
-    alive: FxHashSet<(Block, Value)>,
-    /// What comes to each block, the last first.
+    /// The blocks with uses of a value, as far as they have been visited.
+    user_blocks: Vec<SmallVec<[Block; 2]>>,
+    /// Values that are live in a block since a use of them was sunk there.
+    newly_live: FxHashSet<(Block, Value)>,
+    /// The instructions that are sunk to each block, the last first.
     sunk: Vec<Vec<Inst>>,
-    /// What a block uses instead of a value.
-    twins: FxHashMap<(Block, Value), Value>,
+    /// The duplicate that a block uses in place of a value.
+    duplicates: FxHashMap<(Block, Value), Value>,
 }
 
 impl Sink<'_> {
-    /// What the end of a block uses.
-    fn end(&mut self, block: Block) {
+    fn block(&mut self, block: Block, context: &mut Context) {
         let values: Vec<Value> = self.function.blocks[block].end.uses().collect();
-        values.into_iter().for_each(|v| self.is_used(v, block));
+        values.into_iter().for_each(|v| self.add_use(v, block));
+        let mut kept = Vec::new();
+        for inst in std::mem::take(&mut self.function.blocks[block].insts).into_iter().rev() {
+            match self.target(block, inst).filter(|_| context.fuel.burn()) {
+                Some(to) => self.sink_to(inst, to),
+                None => {
+                    self.duplicate_below(block, inst, context);
+                    self.add_uses(inst, block);
+                    kept.push(inst);
+                }
+            }
+        }
+        kept.reverse();
+        self.function.blocks[block].insts = kept;
     }
 
-    fn is_used(&mut self, value: Value, block: Block) {
-        let users = &mut self.users[value.index()];
+    fn add_use(&mut self, value: Value, block: Block) {
+        let users = &mut self.user_blocks[value.index()];
         if !users.contains(&block) {
             users.push(block);
         }
     }
 
-    /// An instruction has its place: its arguments are used there.
-    fn settle(&mut self, inst: Inst, block: Block) {
+    /// The operands of an instruction are used in the block that it is in for good.
+    fn add_uses(&mut self, inst: Inst, block: Block) {
         let values: Vec<Value> = self.function.insts[inst].uses().collect();
         for value in values {
-            self.is_used(value, block);
-            self.alive.insert((block, value));
+            self.add_use(value, block);
+            self.newly_live.insert((block, value));
         }
     }
 
-    fn put(&mut self, inst: Inst, block: Block) {
-        self.settle(inst, block);
+    fn sink_to(&mut self, inst: Inst, block: Block) {
+        self.add_uses(inst, block);
         self.sunk[block.index()].push(inst);
     }
 
-    /// The block that an instruction goes down to, if that is good for something.
-    fn place(&self, from: Block, inst: Inst) -> Option<Block> {
+    /// The block that an instruction is sunk to, if that lowers register pressure in a loop.
+    fn target(&self, from: Block, inst: Inst) -> Option<Block> {
         let data = &self.function.insts[inst];
-        if !self.may_move(data) {
+        if !self.is_movable(data) {
             return None;
         }
-        let users = self.users_of(data);
+        let users = self.user_blocks_of(data);
         let last = users.iter().copied().reduce(|a, b| self.cfg.common_dominator(a, b))?;
-        let to = self.outermost(from, last, |_| true);
-        let passes = |l: &&Loop| self.is_idle(l, from, &users) && !self.cfg.dominates(to, l.header);
+        let to = self.shallowest(from, last, |_| true);
+        let passes =
+            |l: &&LoopRegions| self.is_live_through(l, from, &users) && !self.cfg.dominates(to, l.header);
         self.loops.iter().find(passes)?;
-        (self.price(data, to, STEPS) <= self.gain(data)).then_some(to)
+        (self.cost(data, to, self.tuning.sink_depth) <= self.gain(data)).then_some(to)
     }
 
-    /// What is cheap is done again for those who need it behind a loop that doesn't.
-    fn twice(&mut self, from: Block, inst: Inst, context: &mut Context) {
+    /// Duplicates a cheap instruction for the uses below a loop that it is only live through.
+    fn duplicate_below(&mut self, from: Block, inst: Inst, context: &mut Context) {
         let data = &self.function.insts[inst];
-        if !self.may_move(data) || !is_cheap(data) {
+        if !self.is_movable(data) || !is_cheap(data) {
             return;
         }
-        let users = self.users_of(data);
-        let idle: Vec<&Loop> = self.loops.iter().filter(|l| self.is_idle(l, from, &users)).collect();
-        let is_behind = |block: Block| idle.iter().any(|l| l.behind[block.index()]);
-        let mut places: Vec<(Block, Block)> = Vec::new();
-        for user in users.iter().copied().filter(|u| is_behind(*u)) {
-            let place = self.outermost(from, user, is_behind);
-            if self.price(data, place, STEPS_TWICE) <= self.gain(data) {
-                places.push((place, user));
+        let users = self.user_blocks_of(data);
+        let passed: Vec<&LoopRegions> =
+            self.loops.iter().filter(|l| self.is_live_through(l, from, &users)).collect();
+        let is_below = |block: Block| passed.iter().any(|l| l.below[block.index()]);
+        let mut targets: Vec<(Block, Block)> = Vec::new();
+        for user in users.iter().copied().filter(|u| is_below(*u)) {
+            let target = self.shallowest(from, user, is_below);
+            if self.cost(data, target, self.tuning.sink_duplicate_depth) <= self.gain(data) {
+                targets.push((target, user));
             }
         }
-        places.sort();
-        for group in places.chunk_by(|a, b| a.0 == b.0) {
+        targets.sort();
+        for group in targets.chunk_by(|a, b| a.0 == b.0) {
             if context.fuel.burn() {
-                self.twin(inst, group[0].0, group.iter().map(|(_, user)| *user));
+                self.duplicate(inst, group[0].0, group.iter().map(|(_, user)| *user));
             }
         }
     }
 
-    /// Does an instruction once more, at a place for these users.
-    fn twin(&mut self, inst: Inst, place: Block, users: impl Iterator<Item = Block> + Clone) {
+    /// Duplicates an instruction in a block for its uses in others.
+    fn duplicate(&mut self, inst: Inst, to: Block, users: impl Iterator<Item = Block> + Clone) {
         let mut data = self.function.insts[inst].clone();
         for result in &mut data.results {
             let (old, shape) = (*result, self.function.values[*result]);
             *result = self.function.value(shape.file, shape.words);
-            for user in users.clone().filter(|u| self.users[old.index()].contains(u)) {
-                self.twins.insert((user, old), *result);
+            for user in users.clone().filter(|u| self.user_blocks[old.index()].contains(u)) {
+                self.duplicates.insert((user, old), *result);
             }
-            self.users[old.index()].retain(|b| users.clone().all(|u| u != *b));
+            self.user_blocks[old.index()].retain(|b| users.clone().all(|u| u != *b));
         }
         let new = self.function.insts.push(data);
-        self.put(new, place);
+        self.sink_to(new, to);
     }
 
     /// The blocks in which its results are used.
-    fn users_of(&self, data: &InstData) -> SmallVec<[Block; 4]> {
+    fn user_blocks_of(&self, data: &InstData) -> SmallVec<[Block; 4]> {
         let mut all: SmallVec<[Block; 4]> =
-            data.results.iter().flat_map(|v| self.users[v.index()].iter().copied()).collect();
+            data.results.iter().flat_map(|v| self.user_blocks[v.index()].iter().copied()).collect();
         all.sort();
         all.dedup();
         all
     }
 
-    /// Does a value of this block lie idle in a loop, for those who need it behind?
-    fn is_idle(&self, l: &Loop, from: Block, users: &[Block]) -> bool {
+    /// Is a value of block `from` live through a loop, for uses below it, but without a use in it?
+    fn is_live_through(&self, l: &LoopRegions, from: Block, users: &[Block]) -> bool {
         !l.inside[from.index()]
-            && users.iter().any(|u| l.behind[u.index()])
+            && users.iter().any(|u| l.below[u.index()])
             && users.iter().all(|u| !l.inside[u.index()])
             && self.cfg.dominates(from, l.header)
     }
 
-    fn may_move(&self, data: &InstData) -> bool {
-        let shares = matches!(data.op, Op::Pseudo(Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef));
-        let ordinary = |v: &Value| {
+    fn is_movable(&self, data: &InstData) -> bool {
+        let is_pseudo = matches!(data.op, Op::Pseudo(Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef));
+        let is_ordinary = |v: &Value| {
             let value = self.function.values[*v];
-            matches!(value.file, File::R | File::P) && value.words <= WIDEST
+            matches!(value.file, File::R | File::P) && u32::from(value.words) <= self.tuning.sink_max_words
         };
-        // Uniform registers are not what they were behind the next branch.
-        let own = |v: Value| matches!(self.function.values[v].file, File::R | File::P);
+        // Uniform registers may be overwritten by the other side of a branch.
+        let is_private = |v: Value| matches!(self.function.values[v].file, File::R | File::P);
         data.guard.is_none()
-            && (shares || effects::is_function(data))
-            && data.results.iter().all(ordinary)
-            && data.uses().all(own)
+            && (is_pseudo || effects::is_function(data))
+            && data.results.iter().all(is_ordinary)
+            && data.uses().all(is_private)
     }
 
-    /// Of the blocks from `from` to `last` that will do, one that lies in as few loops as possible: the last of these,
-    /// but for those before which nothing else lies.
-    fn outermost(&self, from: Block, last: Block, will_do: impl Fn(Block) -> bool) -> Block {
+    /// Of the blocks on the dominator path from `from` to `last` that are allowed, the lowest of those with the least
+    /// depth.
+    fn shallowest(&self, from: Block, last: Block, is_allowed: impl Fn(Block) -> bool) -> Block {
         let (mut at, mut best) = (last, last);
         while at != from {
             let Some(up) = self.cfg.idom(at) else { return from };
             at = up;
-            if self.depths[at.index()] < self.depths[best.index()] && will_do(at) {
+            if self.depths[at.index()] < self.depths[best.index()] && is_allowed(at) {
                 best = at;
             }
         }
         best
     }
 
+    /// The registers that the results take.
     fn gain(&self, data: &InstData) -> u32 {
         data.results.iter().map(|v| self.words(*v)).sum()
     }
 
-    /// The registers that the arguments of an instruction take if it moves to a block, where they may move there, too.
-    fn price(&self, data: &InstData, to: Block, steps: u32) -> u32 {
+    /// The registers that the operands of an instruction take if it is sunk to a block, where they may be sunk, too.
+    fn cost(&self, data: &InstData, to: Block, depth: u32) -> u32 {
         let mut values: SmallVec<[Value; 4]> = data.uses().collect();
         values.sort();
         values.dedup();
-        values.into_iter().map(|v| self.price_of(v, to, steps)).sum()
+        values.into_iter().map(|v| self.operand_cost(v, to, depth)).sum()
     }
 
-    fn price_of(&self, value: Value, to: Block, steps: u32) -> u32 {
-        if self.live.live_in[to.index()].contains(value) || self.alive.contains(&(to, value)) {
+    fn operand_cost(&self, value: Value, to: Block, depth: u32) -> u32 {
+        if self.live.live_in[to.index()].contains(value) || self.newly_live.contains(&(to, value)) {
             return 0;
         }
         let words = self.words(value);
-        let Some((home, inst)) = self.definitions[value.index()].filter(|_| steps > 0) else { return words };
+        let Some((home, inst)) = self.definitions[value.index()].filter(|_| depth > 0) else { return words };
         let data = &self.function.insts[inst];
-        let only_there = self.users[value.index()].iter().all(|b| self.cfg.dominates(to, *b));
-        let as_deep = self.depths[to.index()] <= self.depths[home.index()];
-        if (only_there && as_deep || is_cheap(data)) && self.may_move(data) {
-            words.min(self.price(data, to, steps - 1))
+        let used_only_there = self.user_blocks[value.index()].iter().all(|b| self.cfg.dominates(to, *b));
+        let is_no_deeper = self.depths[to.index()] <= self.depths[home.index()];
+        if (used_only_there && is_no_deeper || is_cheap(data)) && self.is_movable(data) {
+            words.min(self.cost(data, to, depth - 1))
         } else {
             words
         }
@@ -277,39 +278,58 @@ impl Sink<'_> {
     }
 }
 
-/// Is it no more than a sum, or nothing at all?
+/// Does it take no more than an addition?
 fn is_cheap(data: &InstData) -> bool {
     use sass::Op::*;
     matches!(data.op, Op::Pseudo(Pseudo::Undef) | Op::Machine(IADD3 | VIADD | LEA | LOP3 | MOV | SHF | LDC))
 }
 
-/// Puts instructions into a block, each before the first one that uses it.
-fn insert(function: &mut Function, block: Block, insts: Vec<Inst>) {
-    let mut makers: FxHashMap<Value, Inst> = FxHashMap::default();
-    for inst in &insts {
-        makers.extend(function.insts[*inst].results.iter().map(|v| (*v, *inst)));
+/// Inserts sunk instructions and renames uses of duplicated ones.
+fn insert_all(
+    function: &mut Function,
+    cfg: &Cfg,
+    mut sunk: Vec<Vec<Inst>>,
+    duplicates: FxHashMap<(Block, Value), Value>,
+) {
+    for &block in &cfg.order {
+        let mut insts = std::mem::take(&mut sunk[block.index()]);
+        let renamed = |v: Value| duplicates.get(&(block, v)).copied().unwrap_or(v);
+        let data = &mut function.blocks[block];
+        data.end.map_uses(renamed);
+        data.insts.iter().chain(&insts).for_each(|i| function.insts[*i].map_uses(renamed));
+        insts.reverse();
+        insert(function, block, insts);
     }
-    let old = std::mem::take(&mut function.blocks[block].insts);
-    let mut placed = Placed { function, makers, done: FxHashSet::default(), out: Vec::new() };
-    old.into_iter().for_each(|inst| placed.add(inst));
-    insts.into_iter().for_each(|inst| placed.add(inst));
-    function.blocks[block].insts = placed.out;
 }
 
-struct Placed<'a> {
+/// Inserts instructions into a block, each before its first use.
+fn insert(function: &mut Function, block: Block, insts: Vec<Inst>) {
+    let mut definitions: FxHashMap<Value, Inst> = FxHashMap::default();
+    for inst in &insts {
+        definitions.extend(function.insts[*inst].results.iter().map(|v| (*v, *inst)));
+    }
+    let old = std::mem::take(&mut function.blocks[block].insts);
+    let mut order = Topological { function, definitions, done: FxHashSet::default(), out: Vec::new() };
+    old.into_iter().for_each(|inst| order.add(inst));
+    insts.into_iter().for_each(|inst| order.add(inst));
+    function.blocks[block].insts = order.out;
+}
+
+/// A topological order of the instructions of a block.
+struct Topological<'a> {
     function: &'a Function,
-    makers: FxHashMap<Value, Inst>,
+    definitions: FxHashMap<Value, Inst>,
     done: FxHashSet<Inst>,
     out: Vec<Inst>,
 }
 
-impl Placed<'_> {
-    /// An instruction, and before it what makes its arguments.
+impl Topological<'_> {
+    /// Appends an instruction after the definitions of its operands.
     fn add(&mut self, inst: Inst) {
         if self.done.insert(inst) {
-            let makers: SmallVec<[Inst; 4]> =
-                self.function.insts[inst].uses().filter_map(|v| self.makers.get(&v).copied()).collect();
-            makers.into_iter().for_each(|maker| self.add(maker));
+            let operands: SmallVec<[Inst; 4]> =
+                self.function.insts[inst].uses().filter_map(|v| self.definitions.get(&v).copied()).collect();
+            operands.into_iter().for_each(|operand| self.add(operand));
             self.out.push(inst);
         }
     }

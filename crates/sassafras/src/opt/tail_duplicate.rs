@@ -13,14 +13,15 @@
 //! Afterwards an empty exit block has one predecessor. Linear in blocks and edges.
 
 use crate::context::Context;
-use ori::{Arg, Block, Function, Terminator, entity::Entity};
+use ori::{Arg, Block, Change, Function, Terminator, entity::Entity};
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
     let is_target = barrier_targets(function);
     let is_empty_exit = |f: &Function, b: Block| {
         let block = &f.blocks[b];
         b != Function::ENTRY && block.insts.is_empty() && matches!(block.end, Terminator::Exit)
     };
+    let mut changed = false;
     let mut is_taken = vec![false; function.blocks.len()];
     for block in function.blocks.keys().collect::<Vec<_>>() {
         let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
@@ -30,6 +31,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
             && context.fuel.burn()
         {
             function.blocks[block].end_at = function.blocks[edge.to].end_at;
+            changed = true;
             continue;
         }
         if let Terminator::Branch { yes, no, .. } = &mut end {
@@ -41,12 +43,13 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String>
                     let copy = function.block();
                     function.blocks[copy].end_at = function.blocks[edge.to].end_at;
                     edge.to = copy;
+                    changed = true;
                 }
             }
         }
         function.blocks[block].end = end;
     }
-    Ok(())
+    Ok(Change::ControlFlow.when(changed))
 }
 
 /// By block: does a convergence barrier name it?

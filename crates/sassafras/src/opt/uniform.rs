@@ -19,7 +19,7 @@
 //! is live where threads may have diverged. Constants become immediates, and the scale predicate of a wgmma is folded
 //! if it is constant. Descriptors of neighbouring wgmmas cost an addition each in place of a move.
 //!
-//! Linear in the instructions, times the walk, which is bounded by [`MAX_DEPTH`].
+//! Linear in the instructions, times the walk, which is bounded by `uniform_depth`.
 
 mod before_wait;
 mod carried;
@@ -30,16 +30,12 @@ use crate::analysis::known_bits::Definitions;
 use crate::codegen::legalize;
 use crate::context::Context;
 use crate::context::target::TargetMachine;
-use crate::opt::simplify;
 use carried::{LoopUniforms, base_of_sum};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Divergence, File, Function, Inst, InstData, Op, Pseudo, Value, eval};
+use ori::{Arg, Block, Change, File, Function, Inst, InstData, Op, Pseudo, Value, eval};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, Op as Name};
 use smallvec::{SmallVec, smallvec};
-
-/// How many definitions to walk up from a descriptor.
-const MAX_DEPTH: usize = 12;
 
 /// Operations with the same semantics on uniform registers.
 const UNIFORM_COUNTERPARTS: &[(Name, Name)] = &[
@@ -90,44 +86,53 @@ fn uniform_value(function: &mut Function, value: Value) -> Value {
     }
 }
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
     if !function.blocks.keys().any(|b| has_r2ur(function, b) || has_wgmma(function, b)) {
-        return Ok(());
+        return Ok(Change::Nothing);
     }
-    let cfg = Cfg::new(function);
-    let divergence = Divergence::new(function, &cfg);
+    let cfg = context.analyses.cfg(function);
+    let divergence = context.analyses.divergence(function);
     let loops = convergent_loops::convergent_loops(function, &cfg, &divergence);
-    let definitions = function.definitions();
+    let definitions = context.analyses.definitions(function);
     let mut done = vec![false; function.blocks.len()];
-    for convergent_loop in loops.iter().filter(|_| context.fuel.burn()) {
+    for convergent_loop in &loops {
+        if !context.fuel.burn() {
+            continue;
+        }
         let is_inside = |b: &Block| convergent_loop.body[b.index()] && has_r2ur(function, *b);
         let blocks: Vec<Block> = cfg.order.iter().copied().filter(is_inside).collect();
         if blocks.is_empty() {
             continue;
         }
-        let mut loop_uniforms =
-            LoopUniforms::new(function, context.machine, (&cfg, &definitions), convergent_loop);
+        let mut loop_uniforms = LoopUniforms::new(function, context, (&cfg, &definitions), convergent_loop);
         for &block in &blocks {
-            BlockRewriter::new(function, context.machine, &definitions, block, Some(&mut loop_uniforms))
-                .run();
+            BlockRewriter::new(function, context, &definitions, block, Some(&mut loop_uniforms)).run();
             done[block.index()] = true;
         }
         loop_uniforms.insert_code(function);
-        factors::run(function, context.machine, (&cfg, &definitions), convergent_loop);
+        factors::run(function, context, (&cfg, &definitions), convergent_loop);
     }
     for &block in &cfg.order {
         if !done[block.index()] && has_wgmma(function, block) {
-            BlockRewriter::new(function, context.machine, &definitions, block, None).run();
+            BlockRewriter::new(function, context, &definitions, block, None).run();
             done[block.index()] = true;
         }
     }
-    if !done.contains(&true) {
-        return Ok(());
+    Ok(Change::Instructions.when(done.contains(&true)))
+}
+
+/// `hoist-above-wait`
+pub fn hoist_above_wait(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+    if !function.blocks.keys().any(|b| has_wgmma(function, b)) {
+        return Ok(Change::Nothing);
     }
-    simplify::run(function)?;
-    let cfg = Cfg::new(function);
-    loops.iter().for_each(|convergent_loop| before_wait::run(function, &cfg, convergent_loop));
-    Ok(())
+    let cfg = context.analyses.cfg(function);
+    let divergence = context.analyses.divergence(function);
+    let loops = convergent_loops::convergent_loops(function, &cfg, &divergence);
+    let max_wait = context.tuning.wait_loop_instructions as usize;
+    let hoisted = loops.iter().map(|l| before_wait::run(function, &cfg, l, max_wait));
+    let hoisted = hoisted.collect::<Vec<bool>>();
+    Ok(Change::Instructions.when(hoisted.contains(&true)))
 }
 
 /// Does a block move words to uniform registers?
@@ -155,6 +160,8 @@ fn has_uniform_counterpart(data: &InstData) -> bool {
 struct BlockRewriter<'a, 'b> {
     function: &'a mut Function,
     machine: &'static TargetMachine,
+    /// How many definitions up from a descriptor are visited.
+    max_depth: usize,
     definitions: &'a Definitions,
     block: Block,
     /// Uniform counterparts that are valid all through the enclosing loop.
@@ -169,7 +176,7 @@ struct BlockRewriter<'a, 'b> {
 impl<'a, 'b> BlockRewriter<'a, 'b> {
     fn new(
         function: &'a mut Function,
-        machine: &'static TargetMachine,
+        context: &Context,
         definitions: &'a Definitions,
         block: Block,
         loop_uniforms: Option<&'a mut LoopUniforms<'b>>,
@@ -177,7 +184,8 @@ impl<'a, 'b> BlockRewriter<'a, 'b> {
         let (known, used_sums) = (FxHashMap::default(), FxHashSet::default());
         BlockRewriter {
             function,
-            machine,
+            machine: context.machine,
+            max_depth: context.tuning.uniform_depth as usize,
             definitions,
             block,
             loop_uniforms,
@@ -206,10 +214,10 @@ impl<'a, 'b> BlockRewriter<'a, 'b> {
     /// Replaces an `R2UR`.
     fn rewrite_r2ur(&mut self, inst: Inst, data: &InstData) {
         let word = data.args.first().and_then(|arg| self.word(arg));
-        let uniform = match data.args.first().and_then(|arg| self.constant(arg, MAX_DEPTH)) {
+        let uniform = match data.args.first().and_then(|arg| self.constant(arg, self.max_depth)) {
             Some(constant) => Some(Arg::Imm(constant.into())),
             None => {
-                let shared = word.and_then(|word| self.uniform_word(word, MAX_DEPTH, data.at));
+                let shared = word.and_then(|word| self.uniform_word(word, self.max_depth, data.at));
                 shared.map(|value| self.private_copy(value, data.at).into())
             }
         };
@@ -409,7 +417,7 @@ impl<'a, 'b> BlockRewriter<'a, 'b> {
                 continue;
             };
             let plain = Arg::Use(ori::Use { negated: false, inverted: false, ..*u });
-            if let Some(constant) = self.constant(&plain, MAX_DEPTH) {
+            if let Some(constant) = self.constant(&plain, self.max_depth) {
                 args.push(self.constant_arg(u, constant)?);
                 continue;
             }
@@ -472,7 +480,7 @@ impl<'a, 'b> BlockRewriter<'a, 'b> {
         let Some(at) = args.iter().position(|a| file(a) == Some(File::UP)) else { return args };
         let vote = args[at].value().and_then(|v| self.definition(v));
         let Some((_, vote)) = vote.filter(|(_, d)| d.op == Op::Machine(Name::VOTEU)) else { return args };
-        match vote.args.first().and_then(|p| self.constant(p, MAX_DEPTH)) {
+        match vote.args.first().and_then(|p| self.constant(p, self.max_depth)) {
             Some(0) if at > 0 => (args[at - 1], args[at]) = (Arg::Zero(File::R), Arg::True(false)),
             Some(1) => {
                 args.remove(at);

@@ -1,116 +1,107 @@
-//! Loops of one block whose iterations are put side by side, so that what they load is under way at the same time.
+//! Loop unrolling: loops of one block, fully, partially, or by a runtime factor.
 //!
-//! * A loop whose test depends on constants alone is carried out here, by `ori::eval`: it runs so many times, whatever
-//!   its counter does (steps down, wraps around, is shifted). All its iterations become straight code if that is short
-//!   enough; else some of them become one, and those that are left over are done before.
-//! * In any other loop whose test depends on nothing but its own counters and what it doesn't change, [`TOGETHER`]
-//!   iterations are done at a time as long as the test says so for each of them: it is computed ahead, by copies of its
-//!   own instructions, so that nothing has to be known about bounds and overflow. Only where a counter goes up or down to
-//!   a bound that is not close to the last number, one test stands for those before it ([`Ramp`]). The loop as it was
-//!   does the rest, and always at least one iteration: what follows uses its values. Threads that go round less often
-//!   meet the others there.
-//! * What happens in an iteration, and in which order, stays the same. Nothing is unrolled that holds registers or
-//!   barriers beyond an instruction (products of warpgroups, copies in flight, calls, convergence); and what threads do
-//!   together only where each of them goes round equally often.
+//! Several iterations in a row overlap their loads.
 //!
-//! How much is unrolled follows ptxas 13.0.88, at -O2 and up, on loops of loads and sums with `body` instructions besides
-//! the counter, its test and the branch: `n` iterations are all unrolled up to `n × body` of about 77 times the percentage
-//! that this saves (3 of `body + 3`), or 350 (body 2: 1451, 8: 262, 16: 72, 64: 6). Of more, the most `f` with
+//! * **Full and partial**: a trip count that depends on constants alone is found by executing the exit test with
+//!   `ori::eval`, whatever the counter does (steps down, wraps around, is shifted). All iterations become straight-line
+//!   code if that is short enough; else a factor of them, after `trip count mod factor` peeled iterations.
+//! * **Runtime factor**: where the exit test depends only on induction variables and invariants, `unroll_runtime_factor`
+//!   iterations run at a time as long as the test holds for each of them. It is computed ahead by copies of its own
+//!   instructions, so nothing has to be known about bounds and overflow; only where an affine counter is far from
+//!   overflow, the last test implies those before it ([`AffineCounter`]). The original loop does the remainder, always at
+//!   least one iteration: code after it uses its values, and threads with fewer iterations reconverge there.
+//!
+//! ```text
+//! b1(v1): …                              b3(v3): …; …; …; …
+//!   v2 = v1 + 1                            v4 = v3 + 4; p4 = tests ahead of v4
+//!   p = v2 < n                      →      branch p4, b3(v4), b1(v4)
+//!   branch p, b1(v2), b2                 b1(v1): … as before
+//! ```
+//!
+//! Effects keep their order. Nothing is duplicated that holds registers or barriers beyond an instruction (wgmmas,
+//! asynchronous copies, calls, convergence barriers); collectives only where all threads have the same trip count.
+//! Afterwards unrolled loops are in `Function::rolled`. Cost: linear in the loops and the code added (`unroll_growth`).
+//!
+//! Sizes follow ptxas 13.0.88, at -O2 and up, on loops of loads and sums with `body` instructions besides the counter,
+//! its test and the branch: `n` iterations are all unrolled up to `n × body` of about 77 times the percentage that this
+//! saves (3 of `body + 3`), or 350 (body 2: 1451, 8: 262, 16: 72, 64: 6). Of more, the most `f` with
 //! `(f + n mod f) × body ≤ 350`, if the body has at most 72. Where `n` is unknown four, if the body has at most 18.
 
+use crate::analysis::constant_eval::Constants;
 use crate::analysis::effects;
-use crate::context::Context;
-use crate::opt::combine::{self, Known};
-use crate::opt::simplify;
+use crate::context::{Context, Tuning};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
+use ori::{
+    Arg, Block, Cfg, Change, Definitions, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value,
+};
 use rustc_hash::FxHashMap;
 use sass::{Class, M};
 use std::ops::Range;
 
-/// Iterations done at a time where their number isn't known, and the longest body for that.
-const TOGETHER: u32 = 4;
-const LONGEST_UNCOUNTED: u32 = 18;
-/// The longest test that is computed ahead.
-const LONGEST_TEST: usize = 6;
-/// Instructions of iterations that are put side by side in a loop, and the longest body for that.
-const SIDE_BY_SIDE: u32 = 350;
-const LONGEST_COUNTED: u32 = 72;
-/// Instructions of a counter: what straight code saves in each iteration.
-const OVERHEAD: u32 = 3;
-/// Instructions of straight code for each percent that it saves; and the most in any case.
-const FOR_A_PERCENT: u32 = 77;
-const STRAIGHT: u32 = 1200;
-/// Iterations that are carried out to count them.
-const MOST_COUNTED: u32 = 1024;
-/// Instructions by which a function may grow.
-const GROWTH: u32 = 6000;
-/// Nested loops that are unrolled within each other.
-const ROUNDS: usize = 3;
-
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
-    let mut room = GROWTH;
-    for _ in 0..ROUNDS {
-        let plans = plans(function);
-        let mut changed = false;
-        for (l, plan) in plans {
-            if plan.growth(&l) <= room && context.fuel.burn() {
-                room -= plan.growth(&l);
-                unroll(function, &l, plan);
-                changed = true;
-            }
+pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+    let mut unrolled = false;
+    for (candidate, plan) in plans(function, context) {
+        let growth = plan.growth(&candidate);
+        if growth <= context.unroll_budget && context.fuel.burn() {
+            context.unroll_budget -= growth;
+            apply(function, &candidate, plan);
+            unrolled = true;
         }
-        if !changed {
-            break;
-        }
-        simplify::run(function)?;
-        combine::run(function, context)?;
     }
-    Ok(())
+    Ok(Change::ControlFlow.when(unrolled))
 }
 
-/// What is to be done with which loops.
-fn plans(function: &Function) -> Vec<(Loop, Plan)> {
-    let cfg = Cfg::new(function);
-    let mut headers = cfg.headers().filter(|h| cfg.succs[h.index()].contains(h)).peekable();
+/// The loops to unroll.
+fn plans(function: &Function, context: &mut Context) -> Vec<(Candidate, Plan)> {
+    let forest = context.analyses.loops(function);
+    let mut headers =
+        forest.iter().filter(|(_, l)| l.latches.contains(&l.header)).map(|(_, l)| l.header).peekable();
     if headers.peek().is_none() {
         return Vec::new();
     }
-    let definitions = function.definitions();
+    let (cfg, definitions) = (context.analyses.cfg(function), context.analyses.definitions(function));
+    let tuning = &context.tuning;
     let mut known = vec![None; function.values.len()];
-    let loops = headers.filter_map(|header| Loop::find(function, &cfg, &definitions, header));
-    loops.filter_map(|l| plan(function, &definitions, &mut known, &l).map(|plan| (l, plan))).collect()
+    let candidates = headers.filter_map(|h| Candidate::find(function, &cfg, &definitions, h, tuning));
+    let planned = candidates.filter_map(|c| {
+        let plan = plan(function, &definitions, tuning, &mut known, &c)?;
+        Some((c, plan))
+    });
+    planned.collect()
 }
 
 /// A loop of one block, which ends in a branch back to its beginning or out.
-struct Loop {
+struct Candidate {
     block: Block,
-    /// From where it is come to.
-    before: Vec<Block>,
-    /// Where the way out leads.
-    out: Edge,
-    /// What the parameters become on the way back.
+    /// The predecessors outside of the loop.
+    entering: Vec<Block>,
+    exit: Edge,
+    /// The arguments of the back edge.
     next: Vec<Value>,
-    /// The branch goes back where this predicate holds, or doesn't.
+    /// The back edge is taken where this predicate holds, or doesn't.
     predicate: Value,
     negated: bool,
-    /// The instructions that the test takes, this time and after the next iterations.
-    test: Vec<Inst>,
-    /// The places of the parameters, and the values from outside, that these use.
+    /// The backward slice of the exit test within the loop, around the back edge.
+    slice: Vec<Inst>,
+    /// The parameters (by index) and the invariants that the slice uses.
     counters: Vec<usize>,
-    bounds: Vec<Value>,
-    /// Instructions without the test.
+    invariants: Vec<Value>,
+    /// The size without the slice.
     body: u32,
 }
 
-type Definitions = [Option<(Block, Inst)>];
-
-impl Loop {
-    /// `None` if its test needs more than can be computed ahead, or it has something that there must not be twice.
-    fn find(function: &Function, cfg: &Cfg, definitions: &Definitions, block: Block) -> Option<Loop> {
+impl Candidate {
+    /// `None` if the exit test can't be computed ahead, or an instruction must not be duplicated.
+    fn find(
+        function: &Function,
+        cfg: &Cfg,
+        definitions: &Definitions,
+        block: Block,
+        tuning: &Tuning,
+    ) -> Option<Candidate> {
         let data = &function.blocks[block];
         let Terminator::Branch { predicate, negated, yes, no, .. } = &data.end else { return None };
-        let (back, out, negated) = match (yes.to == block, no.to == block) {
+        let (back, exit, negated) = match (yes.to == block, no.to == block) {
             (true, false) => (yes, no, *negated),
             (false, true) => (no, yes, !*negated),
             _ => return None,
@@ -120,145 +111,160 @@ impl Loop {
         {
             return None;
         }
-        let mut l = Loop {
+        let mut candidate = Candidate {
             block,
-            before: cfg.preds[block.index()].iter().copied().filter(|p| *p != block).collect(),
-            out: out.clone(),
+            entering: cfg.preds[block.index()].iter().copied().filter(|p| *p != block).collect(),
+            exit: exit.clone(),
             next: back.args.clone(),
             predicate: *predicate,
             negated,
-            test: Vec::new(),
+            slice: Vec::new(),
             counters: Vec::new(),
-            bounds: Vec::new(),
+            invariants: Vec::new(),
             body: 0,
         };
-        l.find_test(function, definitions)?;
-        let others = data.insts.iter().filter(|i| !l.test.contains(i));
-        l.body = others.map(|i| weight(&function.insts[*i])).sum();
-        Some(l)
+        candidate.find_slice(function, definitions, tuning.unroll_max_slice as usize)?;
+        let others = data.insts.iter().filter(|i| !candidate.slice.contains(i));
+        candidate.body = others.map(|i| size(&function.insts[*i])).sum();
+        Some(candidate)
     }
 
-    /// Goes back from the predicate over what computes it, around the loop.
-    fn find_test(&mut self, function: &Function, definitions: &Definitions) -> Option<()> {
+    /// Follows the definitions of the exit predicate backwards, around the loop.
+    fn find_slice(&mut self, function: &Function, definitions: &Definitions, limit: usize) -> Option<()> {
         let data = &function.blocks[self.block];
-        let (mut work, mut needed) = (vec![self.predicate], Vec::new());
-        while let Some(value) = work.pop() {
-            let place = data.params.iter().position(|p| *p == value);
-            match (definitions[value.index()], place) {
+        let (mut worklist, mut slice) = (vec![self.predicate], Vec::new());
+        while let Some(value) = worklist.pop() {
+            let index = data.params.iter().position(|p| *p == value);
+            match (definitions[value.index()], index) {
                 (Some((block, inst)), _) if block == self.block => {
-                    let is_new = !needed.contains(&inst);
-                    if !effects::is_function(&function.insts[inst]) || needed.len() > 16 {
+                    let is_new = !slice.contains(&inst);
+                    if !effects::is_function(&function.insts[inst]) || slice.len() > limit {
                         return None;
                     }
                     if is_new {
-                        needed.push(inst);
-                        work.extend(function.insts[inst].uses());
+                        slice.push(inst);
+                        worklist.extend(function.insts[inst].uses());
                     }
                 }
-                (_, Some(place)) if !self.counters.contains(&place) => {
-                    self.counters.push(place);
-                    work.push(self.next[place]);
+                (_, Some(index)) if !self.counters.contains(&index) => {
+                    self.counters.push(index);
+                    worklist.push(self.next[index]);
                 }
                 (_, Some(_)) => {}
-                _ => self.bounds.push(value),
+                _ => self.invariants.push(value),
             }
         }
-        self.test = data.insts.iter().copied().filter(|i| needed.contains(i)).collect();
+        self.slice = data.insts.iter().copied().filter(|i| slice.contains(i)).collect();
         (!self.counters.is_empty()).then_some(())
     }
 }
 
-/// What is made of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plan {
-    /// All its iterations, this many.
-    Straight(u32),
-    /// The first ones, then some at a time.
-    Counted { first: u32, together: u32 },
-    /// Some at a time as long as there are so many, then one at a time.
-    Uncounted { together: u32 },
+    /// Full unrolling of so many iterations.
+    Full(u32),
+    /// Peeled iterations, then a loop by a factor.
+    Partial { peeled: u32, factor: u32 },
+    /// A factor while so many iterations are left, then the original loop.
+    Runtime { factor: u32 },
 }
 
 impl Plan {
     /// The instructions that are added.
-    fn growth(self, l: &Loop) -> u32 {
+    fn growth(self, candidate: &Candidate) -> u32 {
         let copies = match self {
-            Plan::Straight(count) => count - 1,
-            Plan::Counted { first, together } => first + together - 1,
-            Plan::Uncounted { together } => 2 * together,
+            Plan::Full(count) => count - 1,
+            Plan::Partial { peeled, factor } => peeled + factor - 1,
+            Plan::Runtime { factor } => 2 * factor,
         };
-        copies * (l.body + l.test.len() as u32)
+        copies * (candidate.body + candidate.slice.len() as u32)
     }
 }
 
-fn plan(function: &Function, definitions: &Definitions, known: &mut [Option<u64>], l: &Loop) -> Option<Plan> {
-    if l.body > SIDE_BY_SIDE {
-        return None;
-    }
-    match iterations(function, definitions, known, l) {
-        Some(count) => plan_counted(count, l.body),
-        None => plan_uncounted(function, l),
-    }
-}
-
-fn plan_counted(count: u32, body: u32) -> Option<Plan> {
-    let percent = 100 * OVERHEAD / (body + OVERHEAD);
-    let most = (FOR_A_PERCENT * percent).clamp(SIDE_BY_SIDE, STRAIGHT);
-    if count * body.max(1) <= most {
-        return Some(Plan::Straight(count));
-    }
-    let fits = |together: &u32| (together + count % together) * body <= SIDE_BY_SIDE;
-    let most = (2..=SIDE_BY_SIDE / body).rev().find(fits).filter(|_| body <= LONGEST_COUNTED)?;
-    // Those that are left over are code that runs once: half as many at a time without them are as good.
-    let together = (most.div_ceil(2).max(2)..=most).rev().find(|f| count.is_multiple_of(*f)).unwrap_or(most);
-    Some(Plan::Counted { first: count % together, together })
-}
-
-fn plan_uncounted(function: &Function, l: &Loop) -> Option<Plan> {
-    let insts = || function.blocks[l.block].insts.iter().map(|i| &function.insts[*i]);
-    let strong = |data: &InstData| data.results.iter().any(|r| function.awaited.contains(r));
-    let loads = insts().any(|data| sass_class(data) == Some(Class::Load));
-    let alone = insts().all(|data| effects::is_of_one_thread(data) && !strong(data));
-    (loads && alone && l.body <= LONGEST_UNCOUNTED && l.test.len() <= LONGEST_TEST)
-        .then_some(Plan::Uncounted { together: TOGETHER })
-}
-
-/// How often a loop goes round, if its test depends on constants alone.
-fn iterations(
+fn plan(
     function: &Function,
     definitions: &Definitions,
+    tuning: &Tuning,
     known: &mut [Option<u64>],
-    l: &Loop,
+    candidate: &Candidate,
+) -> Option<Plan> {
+    if candidate.body > tuning.unroll_partial_size {
+        return None;
+    }
+    match trip_count(function, definitions, tuning, known, candidate) {
+        Some(count) => plan_counted(tuning, count, candidate.body),
+        None => plan_runtime(function, tuning, candidate),
+    }
+}
+
+fn plan_counted(tuning: &Tuning, count: u32, body: u32) -> Option<Plan> {
+    let (overhead, max_size) = (tuning.unroll_loop_overhead, tuning.unroll_partial_size);
+    let percent = 100 * overhead / (body + overhead).max(1);
+    let full_size = tuning
+        .unroll_full_size_per_percent
+        .saturating_mul(percent)
+        .clamp(max_size, tuning.unroll_full_max_size.max(max_size));
+    if count * body.max(1) <= full_size {
+        return Some(Plan::Full(count));
+    }
+    let fits = |factor: &u32| (factor + count % factor) * body <= max_size;
+    let is_short = body <= tuning.unroll_partial_max_body;
+    let most = (2..=max_size / body.max(1)).rev().find(fits).filter(|_| is_short)?;
+    // Peeled iterations are code that runs once: a factor down to half that divides the trip count is as good.
+    let factor = (most.div_ceil(2).max(2)..=most).rev().find(|f| count.is_multiple_of(*f)).unwrap_or(most);
+    Some(Plan::Partial { peeled: count % factor, factor })
+}
+
+fn plan_runtime(function: &Function, tuning: &Tuning, candidate: &Candidate) -> Option<Plan> {
+    let insts = || function.blocks[candidate.block].insts.iter().map(|i| &function.insts[*i]);
+    let is_strong = |data: &InstData| data.results.iter().any(|r| function.awaited.contains(r));
+    let has_load = insts().any(|data| class(data) == Some(Class::Load));
+    let is_private = insts().all(|data| effects::is_of_one_thread(data) && !is_strong(data));
+    let is_short = candidate.body <= tuning.unroll_runtime_max_body
+        && candidate.slice.len() <= tuning.unroll_runtime_max_test as usize;
+    let factor = tuning.unroll_runtime_factor;
+    (has_load && is_private && is_short && factor > 0).then_some(Plan::Runtime { factor })
+}
+
+/// The trip count, if the exit test depends on constants alone.
+fn trip_count(
+    function: &Function,
+    definitions: &Definitions,
+    tuning: &Tuning,
+    known: &mut [Option<u64>],
+    candidate: &Candidate,
 ) -> Option<u32> {
-    let params = &function.blocks[l.block].params;
-    for &place in &l.counters {
-        let mut edges =
-            l.before.iter().flat_map(|b| function.blocks[*b].end.edges()).filter(|e| e.to == l.block);
-        let first = constant(function, definitions, *edges.next()?.args.get(place)?)?;
-        if !edges.all(|e| e.args.get(place).and_then(|v| constant(function, definitions, *v)) == Some(first))
+    let params = &function.blocks[candidate.block].params;
+    let edges = || candidate.entering.iter().flat_map(|b| function.blocks[*b].end.edges());
+    for &index in &candidate.counters {
+        let mut edges = edges().filter(|e| e.to == candidate.block);
+        let first = constant(function, definitions, *edges.next()?.args.get(index)?)?;
+        if !edges.all(|e| e.args.get(index).and_then(|v| constant(function, definitions, *v)) == Some(first))
         {
             return None;
         }
-        known[params[place].index()] = Some(first);
+        known[params[index].index()] = Some(first);
     }
-    for &bound in &l.bounds {
-        known[bound.index()] = Some(constant(function, definitions, bound)?);
+    for &value in &candidate.invariants {
+        known[value.index()] = Some(constant(function, definitions, value)?);
     }
-    for count in 1..=MOST_COUNTED {
-        for inst in &l.test {
-            let results = Known { function, bits: known }.results(&function.insts[*inst])?;
+    for count in 1..=tuning.unroll_max_trip_count {
+        for inst in &candidate.slice {
+            let results = Constants { function, bits: known }.evaluate(&function.insts[*inst])?;
             results.into_iter().for_each(|(value, bits)| known[value.index()] = Some(bits));
         }
-        if (known[l.predicate.index()]? != 0) == l.negated {
+        if (known[candidate.predicate.index()]? != 0) == candidate.negated {
             return Some(count);
         }
-        let next: Option<Vec<u64>> = l.counters.iter().map(|place| known[l.next[*place].index()]).collect();
-        l.counters.iter().zip(next?).for_each(|(place, bits)| known[params[*place].index()] = Some(bits));
+        let next: Option<Vec<u64>> =
+            candidate.counters.iter().map(|index| known[candidate.next[*index].index()]).collect();
+        let counters = candidate.counters.iter().zip(next?);
+        counters.for_each(|(index, bits)| known[params[*index].index()] = Some(bits));
     }
     None
 }
 
-/// The bits of a value, or of two words that are put together, if an instruction says them.
+/// The bits of a value that is a constant, or a pack of two.
 fn constant(function: &Function, definitions: &Definitions, value: Value) -> Option<u64> {
     let (_, inst) = definitions[value.index()]?;
     let data = &function.insts[inst];
@@ -282,13 +288,13 @@ fn constant(function: &Function, definitions: &Definitions, value: Value) -> Opt
     }
 }
 
-fn sass_class(data: &InstData) -> Option<Class> {
+fn class(data: &InstData) -> Option<Class> {
     let Op::Machine(op) = data.op else { return None };
     Some(sass::Form::of(op).first()?.class)
 }
 
-/// What ptxas counts: sums of two words once, and nothing that takes no time.
-fn weight(data: &InstData) -> u32 {
+/// The size of an instruction as ptxas counts it: 64-bit sums once, and nothing for what takes no time.
+fn size(data: &InstData) -> u32 {
     use sass::Op::{IADD3, UMOV, WARPSYNC};
     let is_free = match data.op {
         Op::Machine(UMOV | WARPSYNC) | Op::Pseudo(_) => true,
@@ -298,122 +304,130 @@ fn weight(data: &InstData) -> u32 {
     u32::from(!is_free)
 }
 
-fn unroll(function: &mut Function, l: &Loop, plan: Plan) {
+fn apply(function: &mut Function, candidate: &Candidate, plan: Plan) {
     match plan {
-        Plan::Straight(count) => {
-            let before = ahead(function, l, count - 1, l.block);
-            enter_by(function, l, before);
-            function.blocks[l.block].end = Terminator::Jump(l.out.clone());
+        Plan::Full(count) => {
+            let first = peel(function, candidate, count - 1, candidate.block);
+            redirect_entering(function, candidate, first);
+            function.blocks[candidate.block].end = Terminator::Jump(candidate.exit.clone());
         }
-        Plan::Counted { first, together } => {
-            let header = ahead(function, l, together - 1, l.block);
-            let before = ahead(function, l, first, header);
-            enter_by(function, l, before);
-            redirect(function, l.block, l.block, header);
-            function.rolled.extend([l.block, header]);
+        Plan::Partial { peeled, factor } => {
+            let header = peel(function, candidate, factor - 1, candidate.block);
+            let first = peel(function, candidate, peeled, header);
+            redirect_entering(function, candidate, first);
+            redirect(function, candidate.block, candidate.block, header);
+            function.rolled.extend([candidate.block, header]);
         }
-        Plan::Uncounted { together } => {
-            let main = like(function, l);
-            let next = copies(function, l, main, together);
-            let before = like(function, l);
-            let first = function.blocks[before].params.clone();
-            let ramp = ramp(function, l);
-            let far = ramp.as_ref().and_then(|ramp| is_far_from_overflow(function, before, ramp, together));
-            // Where nothing overflows, the last test says it all.
-            let left_out = if far.is_some() { together - 1 } else { 0 };
-            let tests = ahead_tests(function, l, before, &first, 0..together);
-            go_on(function, l, (before, main), first, far.into_iter().chain(tests).collect());
-            let tests = ahead_tests(function, l, main, &next, left_out..together);
-            go_on(function, l, (main, main), next, tests);
-            enter_by(function, l, before);
-            function.rolled.extend([l.block, main]);
+        Plan::Runtime { factor } => {
+            let main = block_with_params(function, candidate);
+            let next = clone_iterations(function, candidate, main, factor);
+            let guard = block_with_params(function, candidate);
+            let first = function.blocks[guard].params.clone();
+            let counter = affine_counter(function, candidate);
+            let no_overflow = counter.and_then(|counter| no_overflow(function, guard, &counter, factor));
+            // Without overflow the last test implies the others.
+            let implied = if no_overflow.is_some() { factor - 1 } else { 0 };
+            let tests = tests_ahead(function, candidate, guard, &first, 0..factor);
+            let tests = no_overflow.into_iter().chain(tests).collect();
+            branch_if_all(function, candidate, (guard, main), first, tests);
+            let tests = tests_ahead(function, candidate, main, &next, implied..factor);
+            branch_if_all(function, candidate, (main, main), next, tests);
+            redirect_entering(function, candidate, guard);
+            function.rolled.extend([candidate.block, main]);
         }
     }
 }
 
 /// A new block with parameters like the loop's.
-fn like(function: &mut Function, l: &Loop) -> Block {
+fn block_with_params(function: &mut Function, candidate: &Candidate) -> Block {
     let block = function.block();
-    let params: Vec<Value> = function.blocks[l.block].params.clone();
+    let params: Vec<Value> = function.blocks[candidate.block].params.clone();
     let shapes: Vec<_> = params.iter().map(|p| function.values[*p]).collect();
     function.blocks[block].params = shapes.iter().map(|s| function.value(s.file, s.words)).collect();
-    function.blocks[block].end_at = function.blocks[l.block].end_at;
+    function.blocks[block].end_at = function.blocks[candidate.block].end_at;
     block
 }
 
-/// A block that does some iterations and goes on to another one; that itself, if there are none to do.
-fn ahead(function: &mut Function, l: &Loop, count: u32, to: Block) -> Block {
+/// A new block with some iterations before `to`; `to` itself if there are none.
+fn peel(function: &mut Function, candidate: &Candidate, count: u32, to: Block) -> Block {
     if count == 0 {
         return to;
     }
-    let block = like(function, l);
-    let args = copies(function, l, block, count);
+    let block = block_with_params(function, candidate);
+    let args = clone_iterations(function, candidate, block, count);
     function.blocks[block].end = Terminator::Jump(Edge { to, args });
     block
 }
 
-/// Appends iterations to a block with parameters like the loop's. Says what these are behind them.
-fn copies(function: &mut Function, l: &Loop, to: Block, count: u32) -> Vec<Value> {
-    let insts = function.blocks[l.block].insts.clone();
-    let mut now = function.blocks[to].params.clone();
+/// Appends iterations to a block with parameters like the loop's. Returns the parameters after them.
+fn clone_iterations(function: &mut Function, candidate: &Candidate, to: Block, count: u32) -> Vec<Value> {
+    let insts = function.blocks[candidate.block].insts.clone();
+    let mut params = function.blocks[to].params.clone();
     for _ in 0..count {
-        now = copy(function, l, &insts, to, &now).1;
+        params = clone_insts(function, candidate, &insts, to, &params).1;
     }
-    now
+    params
 }
 
-/// Appends copies of some of the loop's instructions. Says what its values are there, and its parameters the next time.
-fn copy(
+/// Appends clones of some of the loop's instructions, where its parameters are `params`. Returns the new names of its
+/// values, and the parameters of the next iteration.
+fn clone_insts(
     function: &mut Function,
-    l: &Loop,
+    candidate: &Candidate,
     insts: &[Inst],
     to: Block,
-    now: &[Value],
+    params: &[Value],
 ) -> (FxHashMap<Value, Value>, Vec<Value>) {
-    let params = function.blocks[l.block].params.iter().copied();
-    let mut there: FxHashMap<Value, Value> = params.zip(now.iter().copied()).collect();
+    let old = function.blocks[candidate.block].params.iter().copied();
+    let mut renamed: FxHashMap<Value, Value> = old.zip(params.iter().copied()).collect();
     for inst in insts {
         let mut data = function.insts[*inst].clone();
-        data.map_uses(|value| there.get(&value).copied().unwrap_or(value));
+        data.map_uses(|value| renamed.get(&value).copied().unwrap_or(value));
         for result in &mut data.results {
             let shape = function.values[*result];
-            let own = function.value(shape.file, shape.words);
+            let clone = function.value(shape.file, shape.words);
             if function.awaited.contains(result) {
-                function.awaited.push(own);
+                function.awaited.push(clone);
             }
-            there.insert(*result, own);
-            *result = own;
+            renamed.insert(*result, clone);
+            *result = clone;
         }
         function.append(to, data);
     }
-    let next = l.next.iter().map(|value| there.get(value).copied().unwrap_or(*value)).collect();
-    (there, next)
+    let next = candidate.next.iter().map(|value| renamed.get(value).copied().unwrap_or(*value)).collect();
+    (renamed, next)
 }
 
-/// Computes in a block, where the loop's parameters are `now`, whether the loop would go on after some of the next
-/// iterations.
-fn ahead_tests(
+/// Computes in a block, where the loop's parameters are `params`, whether the back edge would be taken after some of the
+/// next iterations.
+fn tests_ahead(
     function: &mut Function,
-    l: &Loop,
+    candidate: &Candidate,
     block: Block,
-    now: &[Value],
+    params: &[Value],
     which: Range<u32>,
 ) -> Vec<Arg> {
-    let (mut at, mut tests) = (now.to_vec(), Vec::new());
+    let (mut params, mut tests) = (params.to_vec(), Vec::new());
     for iteration in 0..which.end {
-        let (there, next) = copy(function, l, &l.test, block, &at);
-        let predicate = there.get(&l.predicate).copied().unwrap_or(l.predicate);
+        let (renamed, next) = clone_insts(function, candidate, &candidate.slice, block, &params);
+        let predicate = renamed.get(&candidate.predicate).copied().unwrap_or(candidate.predicate);
         if which.contains(&iteration) {
-            tests.push(if l.negated { Arg::not(predicate) } else { predicate.into() });
+            tests.push(if candidate.negated { Arg::not(predicate) } else { predicate.into() });
         }
-        at = next;
+        params = next;
     }
     tests
 }
 
-/// Ends a block where the loop's parameters are `now`: if all tests hold, several iterations are done at a time; else it
-/// goes on one by one.
-fn go_on(function: &mut Function, l: &Loop, (block, main): (Block, Block), now: Vec<Value>, tests: Vec<Arg>) {
+/// Ends a block where the loop's parameters are `params`: if all tests hold, it branches to the unrolled loop, else to
+/// the original one.
+fn branch_if_all(
+    function: &mut Function,
+    candidate: &Candidate,
+    (block, main): (Block, Block),
+    params: Vec<Value>,
+    tests: Vec<Arg>,
+) {
     let all = tests.into_iter().reduce(|all, test| {
         let both = function.value(File::P, 1);
         let args = [Arg::True(true), all, test, Arg::True(true), Arg::Imm(0xc0), Arg::Imm(0)];
@@ -421,8 +435,8 @@ fn go_on(function: &mut Function, l: &Loop, (block, main): (Block, Block), now: 
         both.into()
     });
     let Some(Arg::Use(all)) = all else { return };
-    let yes = Edge { to: main, args: now.clone() };
-    let no = Edge { to: l.block, args: now };
+    let yes = Edge { to: main, args: params.clone() };
+    let no = Edge { to: candidate.block, args: params };
     let (predicate, negated) = (all.value, all.negated);
     function.blocks[block].end = Terminator::Branch { predicate, negated, uniform: false, yes, no };
 }
@@ -438,70 +452,68 @@ fn append(
     function.append(block, data);
 }
 
-/// A counter of one word that takes steps towards its bound, and goes on before it.
-struct Ramp {
+/// A counter of one word that advances by a constant step towards a bound, with the back edge taken before that.
+struct AffineCounter {
     bound: Arg,
     is_signed: bool,
     step: i64,
 }
 
-/// `next = i + step; next < bound`, or the same of `i`, or downwards.
-fn ramp(function: &Function, l: &Loop) -> Option<Ramp> {
-    let ([place], [_, _]) = (&l.counters[..], &l.test[..]) else { return None };
-    let (counter, next) = (*function.blocks[l.block].params.get(*place)?, l.next[*place]);
-    let find = |op| l.test.iter().map(|i| &function.insts[*i]).find(|data| data.op == Op::Machine(op));
+/// `next = i + step; next < bound`, or a test of `i`, or downwards.
+fn affine_counter(function: &Function, candidate: &Candidate) -> Option<AffineCounter> {
+    let ([index], [_, _]) = (&candidate.counters[..], &candidate.slice[..]) else { return None };
+    let counter = *function.blocks[candidate.block].params.get(*index)?;
+    let next = candidate.next[*index];
+    let find = |op| candidate.slice.iter().map(|i| &function.insts[*i]).find(|d| d.op == Op::Machine(op));
     let (sum, compare) = (find(sass::Op::IADD3)?, find(sass::Op::ISETP)?);
     let ([base, Arg::Imm(step), Arg::Zero(_)], [], [result]) =
         (&sum.args[..], &sum.modifiers[..], &sum.results[..])
     else {
         return None;
     };
-    let (is_signed, test) = match compare.modifiers[..] {
-        [test, M::AND] => (true, test),
-        [test, M::U32, M::AND] => (false, test),
+    let (is_signed, relation) = match compare.modifiers[..] {
+        [relation, M::AND] => (true, relation),
+        [relation, M::U32, M::AND] => (false, relation),
         _ => return None,
     };
-    let [Arg::True(true), asked, bound, Arg::True(true)] = compare.args[..] else { return None };
-    let is_counted = [counter, next].iter().any(|v| asked == Arg::from(*v));
-    let stays = matches!(bound, Arg::Imm(_) | Arg::Const { .. } | Arg::Zero(_))
-        || matches!(bound, Arg::Use(u) if l.bounds.contains(&u.value));
+    let [Arg::True(true), tested, bound, Arg::True(true)] = compare.args[..] else { return None };
+    let tests_counter = [counter, next].iter().any(|v| tested == Arg::from(*v));
+    let is_invariant = matches!(bound, Arg::Imm(_) | Arg::Const { .. } | Arg::Zero(_))
+        || matches!(bound, Arg::Use(u) if candidate.invariants.contains(&u.value));
     let step = i64::from(*step as i32);
-    let rises = match (test, l.negated) {
+    let is_increasing = match (relation, candidate.negated) {
         (M::LT | M::LE, false) | (M::GT | M::GE, true) => true,
         (M::GT | M::GE, false) | (M::LT | M::LE, true) => false,
         _ => return None,
     };
-    let fits = *base == Arg::from(counter) && *result == next && compare.results[..] == [l.predicate];
-    (fits && is_counted && stays && step != 0 && (step > 0) == rises).then_some(Ramp {
-        bound,
-        is_signed,
-        step,
-    })
+    let fits = *base == Arg::from(counter) && *result == next && compare.results[..] == [candidate.predicate];
+    let advances = step != 0 && (step > 0) == is_increasing;
+    (fits && tests_counter && is_invariant && advances).then_some(AffineCounter { bound, is_signed, step })
 }
 
-/// Computes whether a counter that goes on before its bound can take so many steps more without leaving the numbers of
-/// its kind. `None` if these are too large.
-fn is_far_from_overflow(function: &mut Function, block: Block, ramp: &Ramp, steps: u32) -> Option<Arg> {
-    let way = ramp.step.checked_mul(i64::from(steps)).filter(|way| way.abs() < 1 << 30)?;
-    let (least, most) = match ramp.is_signed {
+/// Computes whether a counter below its bound can advance by so many steps more without overflow. `None` if these are too
+/// large.
+fn no_overflow(function: &mut Function, block: Block, counter: &AffineCounter, steps: u32) -> Option<Arg> {
+    let distance = counter.step.checked_mul(i64::from(steps)).filter(|d| d.abs() < 1 << 30)?;
+    let (least, most) = match counter.is_signed {
         true => (i64::from(i32::MIN), i64::from(i32::MAX)),
         false => (0, i64::from(u32::MAX)),
     };
-    let (test, limit) = if way > 0 { (M::LE, most - way) } else { (M::GE, least - way) };
+    let (relation, limit) = if distance > 0 { (M::LE, most - distance) } else { (M::GE, least - distance) };
     let [bound, is_far] = [function.value(File::R, 1), function.value(File::P, 1)];
-    append(function, block, (sass::Op::MOV, &[]), bound, &[ramp.bound]);
+    append(function, block, (sass::Op::MOV, &[]), bound, &[counter.bound]);
     let args = [Arg::True(true), bound.into(), Arg::Imm(i64::from(limit as i32)), Arg::True(true)];
-    let modifiers: &[M] = if ramp.is_signed { &[test, M::AND] } else { &[test, M::U32, M::AND] };
+    let modifiers: &[M] = if counter.is_signed { &[relation, M::AND] } else { &[relation, M::U32, M::AND] };
     append(function, block, (sass::Op::ISETP, modifiers), is_far, &args);
     Some(is_far.into())
 }
 
-/// Whoever came to the loop comes to another block instead.
-fn enter_by(function: &mut Function, l: &Loop, to: Block) {
-    l.before.iter().for_each(|before| redirect(function, *before, l.block, to));
+/// Redirects the entering edges of the loop.
+fn redirect_entering(function: &mut Function, candidate: &Candidate, to: Block) {
+    candidate.entering.iter().for_each(|from| redirect(function, *from, candidate.block, to));
 }
 
-/// The edges from one block to another lead elsewhere.
+/// Redirects the edges from a block to another.
 fn redirect(function: &mut Function, from: Block, old: Block, new: Block) {
     for edge in function.blocks[from].end.edges_mut() {
         if edge.to == old {
@@ -530,14 +542,14 @@ mod tests {
     }
 
     #[test]
-    fn each_loop_is_unrolled_as_its_count_allows() {
+    fn unroll_factor_follows_trip_count() {
         let (before, after) = (kernels("if-convert"), kernels("unroll"));
         for (name, shape_after) in [
             // All iterations.
             ("times_1", (1, 0)),
             ("times_5", (5, 0)),
             ("times_64", (64, 0)),
-            // They load from few places.
+            // Loads of equal addresses are common subexpressions.
             ("known_around", (1, 0)),
             ("halves", (6, 0)),
             ("together", (9, 0)),
@@ -559,21 +571,22 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_shared_out() {
-        assert_eq!(plan_counted(1, 400), None, "no code is longer than what is put side by side");
-        assert_eq!(plan_counted(16, 20), Some(Plan::Straight(16)));
-        assert_eq!(plan_counted(256, 10), Some(Plan::Counted { first: 0, together: 32 }));
-        assert_eq!(plan_counted(101, 40), Some(Plan::Counted { first: 1, together: 5 }));
-        assert_eq!(plan_counted(100, 73), None);
+    fn trip_count_is_split_within_size_limits() {
+        let tuning = Tuning::default();
+        assert_eq!(plan_counted(&Tuning::default(), 1, 400), None, "the body is over the size limit");
+        assert_eq!(plan_counted(&Tuning::default(), 16, 20), Some(Plan::Full(16)));
+        assert_eq!(plan_counted(&Tuning::default(), 256, 10), Some(Plan::Partial { peeled: 0, factor: 32 }));
+        assert_eq!(plan_counted(&Tuning::default(), 101, 40), Some(Plan::Partial { peeled: 1, factor: 5 }));
+        assert_eq!(plan_counted(&Tuning::default(), 100, 73), None);
         for (count, body) in (1..1024).step_by(7).flat_map(|count| (1..90).map(move |body| (count, body))) {
-            match plan_counted(count, body) {
-                Some(Plan::Straight(all)) => assert!(all == count && count * body <= STRAIGHT),
-                Some(Plan::Counted { first, together }) => {
-                    assert!(together > 1 && first < together && (count - first) % together == 0);
-                    assert!((first + together) * body <= SIDE_BY_SIDE);
+            match plan_counted(&Tuning::default(), count, body) {
+                Some(Plan::Full(all)) => assert!(all == count && count * body <= tuning.unroll_full_max_size),
+                Some(Plan::Partial { peeled, factor }) => {
+                    assert!(factor > 1 && peeled < factor && (count - peeled) % factor == 0);
+                    assert!((peeled + factor) * body <= tuning.unroll_partial_size);
                 }
-                Some(Plan::Uncounted { .. }) => panic!("{count} is known"),
-                None => assert!(count * body > SIDE_BY_SIDE),
+                Some(Plan::Runtime { .. }) => panic!("{count} is known"),
+                None => assert!(count * body > tuning.unroll_partial_size),
             }
         }
     }

@@ -20,9 +20,6 @@ use ptx::Type;
 use sass::M;
 use smallvec::smallvec;
 
-/// How far back the definition of a divisor in a register is looked for.
-const NEAR: usize = 64;
-
 /// How to divide by a number that is no power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reciprocal {
@@ -136,7 +133,8 @@ impl<'a> Lower<'_, 'a> {
             _ => return None,
         };
         let code = &self.kernel.code;
-        let near = code.blocks[self.block].insts.iter().rev().take(NEAR).map(|i| &code.insts[*i]);
+        let distance = self.tuning.divisor_search_distance as usize;
+        let near = code.blocks[self.block].insts.iter().rev().take(distance).map(|i| &code.insts[*i]);
         let made = near.filter(|d| d.guard.is_none()).find(|d| d.results[..] == [u.value])?;
         let single = code.values[u.value].words == 1;
         match (made.op, &made.args[..], u.part) {

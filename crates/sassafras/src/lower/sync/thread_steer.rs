@@ -9,9 +9,6 @@ use crate::lower::Lower;
 use crate::lower::instruction::Ins;
 use ori::Arg;
 
-/// In nanoseconds.
-const LONGEST: i64 = 1000;
-
 impl<'a> Lower<'_, 'a> {
     /// Before an instruction. `wmma.store` stores several times, and asks for each ([`Lower::steer_store`]).
     pub(crate) fn steer(&mut self, ins: &Ins<'a>) {
@@ -27,7 +24,7 @@ impl<'a> Lower<'_, 'a> {
     /// Nothing unless threads are steered.
     pub(crate) fn steer_store(&mut self) {
         if self.steered {
-            self.nanosleep(true, Arg::Imm(LONGEST));
+            self.nanosleep(true, Arg::Imm(self.tuning.thread_steer_sleep.into()));
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Sums that have no carry, because of how large their terms can be.
+//! Carry-free additions, by upper bounds of their terms (`analysis/known_bits.rs`).
 //!
-//! Descriptors of products and of shared memory are sums of small fields and constants in 64 bits; without a carry
-//! their upper word is a constant.
+//! Descriptors of wgmma and of shared memory are 64-bit sums of small fields and constants; without a carry their upper
+//! word is a constant.
 
 use super::Combine;
 use crate::analysis::known_bits;
 use ori::{Arg, InstData, Op, Value};
 
 impl Combine<'_> {
-    /// Is a sum of words always a word?
+    /// Does a sum of words never carry?
     pub(super) fn has_no_carry(&self, sum: &InstData) -> bool {
         let plain = sum.op == Op::Machine(sass::Op::IADD3) && sum.modifiers.is_empty() && sum.guard.is_none();
         let all = || sum.args.iter().map(|a| self.highest(a)).sum::<u64>();
         plain && sum.results.len() == 2 && all() <= u32::MAX.into()
     }
 
-    /// The value that a sum is, if all other terms are zero.
+    /// The only term of a sum that is not zero.
     pub(super) fn only_term(&self, sum: &InstData) -> Option<Value> {
         let mut terms = sum.args.iter().filter(|a| !matches!(a, Arg::Zero(_) | Arg::Imm(0)));
         match (terms.next(), terms.next()) {
@@ -24,7 +24,7 @@ impl Combine<'_> {
         }
     }
 
-    /// The largest number that a word can be, and one more for what is negated: `-0` carries.
+    /// The largest value of a term, and one more for a negated one: `-0` carries.
     fn highest(&self, arg: &Arg) -> u64 {
         let plain = match arg {
             Arg::Use(u) => u.is_plain() && u.part.is_none(),
@@ -33,10 +33,10 @@ impl Combine<'_> {
         u64::from(self.word_of(arg).most) + u64::from(!plain)
     }
 
-    /// What is known of the bits of a word.
+    /// The known bits of a word.
     pub(super) fn word_of(&self, arg: &Arg) -> known_bits::Word {
         let zeros = |value| self.multiples.get(&value).copied().unwrap_or(0);
         let depth = self.tuning.known_bits_depth;
-        known_bits::Words { define: &|value| self.define(value), zeros: &zeros, depth }.of(arg)
+        known_bits::Words { define: &|value| self.definition_of(value), zeros: &zeros, depth }.of(arg)
     }
 }

@@ -1,18 +1,22 @@
-//! Constants: what is known is computed by `ori::eval`, and stands in the instruction where the machine can have it
-//! there.
+//! Constant folding: instructions with constant operands are evaluated (`analysis/constant_eval.rs`), and constants
+//! become operands where the machine has a form for that.
+//!
+//! ```text
+//! v1 = MOV 0x10
+//! v2 = IADD3 v0, v1, RZ             →    v2 = IADD3 v0, 0x10, RZ
+//! v3 = LDC c[0x0][0x210]                 v4 = IMAD v2, c[0x0][0x210], RZ
+//! v4 = IMAD v2, v3, RZ
+//! ```
 
 use super::Combine;
-use crate::analysis::effects::is_function;
+use crate::analysis::constant_eval::Constants;
 use crate::codegen::legalize;
-use ori::{Arg, File, Function, InstData, Op, Part, Pseudo, Use, Value, entity::Entity, eval};
+use ori::{Arg, File, InstData, Op, Use, Value, entity::Entity};
 use sass::M;
-
-/// A parameter of the kernel that more instructions want has a register.
-const FEW: u32 = 2;
 
 impl Combine<'_> {
     /// Known words become immediates or RZ, known predicates PT or !PT, and words of constant bank 0 operands.
-    pub(super) fn take_constants(&mut self, data: &mut InstData) {
+    pub(super) fn fold_constant_operands(&mut self, data: &mut InstData) {
         let Op::Machine(op) = data.op else { return };
         for at in 0..data.args.len() {
             if data.args[at] == Arg::Imm(0) && has_zero(op, at) {
@@ -33,34 +37,36 @@ impl Combine<'_> {
             if !takes_constants(op) || !u.is_plain() || self.words(&u) != 1 {
                 continue;
             }
-            let Some(constant) = self.constant(&u) else { continue };
+            let Some(constant) = self.constant_operand(&u) else { continue };
             let before = std::mem::replace(&mut data.args[at], constant);
-            let fits = self.is_legal(data) || self.swaps(op, at, data);
+            let fits = self.is_legal(data) || self.commutes_to_legal(op, at, data);
             if !fits || !self.fuel.burn() {
                 data.args[at] = before;
             }
         }
     }
 
-    /// What a guarded instruction keeps is in the register of its result: a constant of its own needs no move there.
-    pub(super) fn keep_constants(&mut self, data: &mut InstData) {
+    /// An else value has the register of the result: a constant that is materialized for it alone needs no copy.
+    pub(super) fn materialize_else_constants(&mut self, data: &mut InstData) {
         let at = data.at;
         let Some(guard) = &mut data.guard else { return };
-        for kept in &mut guard.else_values {
-            let (Some(bits), 2..) = (self.known[kept.index()], self.uses[kept.index()]) else { continue };
-            let data = self.function.values[*kept];
+        for else_value in &mut guard.else_values {
+            let (Some(bits), 2..) = (self.known[else_value.index()], self.uses[else_value.index()]) else {
+                continue;
+            };
+            let data = self.function.values[*else_value];
             if data.file == File::R
                 && self.fuel.burn()
-                && let Some(own) = self.constant_value(bits, data.words, at)
+                && let Some(own) = self.materialize(bits, data.words, at)
             {
-                self.uses[kept.index()] -= 1;
-                *kept = own;
+                self.uses[else_value.index()] -= 1;
+                *else_value = own;
             }
         }
     }
 
-    /// A new value with these bits, if one instruction is enough for it.
-    pub(super) fn constant_value(&mut self, bits: u64, words: u8, at: u32) -> Option<Value> {
+    /// A new value with these bits, if one instruction can materialize it.
+    pub(super) fn materialize(&mut self, bits: u64, words: u8, at: u32) -> Option<Value> {
         let value = match (words, bits) {
             (1, _) => self.emit(Op::Machine(sass::Op::MOV), 1, &[Arg::Imm(i64::from(bits as i32))], at),
             (2, 0) => self.emit(Op::Machine(sass::Op::CS2R), 2, &[Arg::Name(M::SRZ)], at),
@@ -70,8 +76,8 @@ impl Combine<'_> {
         Some(value)
     }
 
-    /// A constant that can't stand in the first place may be able to in the second.
-    fn swaps(&self, op: sass::Op, at: usize, data: &mut InstData) -> bool {
+    /// Swaps the first two operands, if the machine has a form for the constant as the second.
+    fn commutes_to_legal(&self, op: sass::Op, at: usize, data: &mut InstData) -> bool {
         use sass::Op::{FADD, FFMA, FMUL, IADD3, IMAD, SEL};
         let register = matches!(data.args.get(1), Some(Arg::Use(_) | Arg::Zero(_)));
         if at != 0 || !register || !matches!(op, FADD | FFMA | FMUL | IADD3 | IMAD | SEL) {
@@ -91,20 +97,21 @@ impl Combine<'_> {
         fits
     }
 
-    /// The constant that a word is.
-    fn constant(&self, u: &Use) -> Option<Arg> {
-        if let Some(bits) = self.bits().of_use(u) {
+    /// A word as an immediate, RZ or a word of constant bank 0.
+    fn constant_operand(&self, u: &Use) -> Option<Arg> {
+        if let Some(bits) = self.constants().of_use(u) {
             return Some(match bits as u32 {
                 0 => Arg::Zero(File::R),
                 bits => Arg::Imm(i64::from(bits as i32)),
             });
         }
-        let definition = self.define(u.value)?;
-        // A uniform register is free for all.
-        let few = self.uses[u.value.index()] <= FEW || !self.machine.constant_operands;
+        let definition = self.definition_of(u.value)?;
+        // Where it becomes a uniform register, it takes no register from the thread.
+        let has_few_uses = self.uses[u.value.index()] <= self.tuning.constant_operand_uses
+            || !self.machine.constant_operands;
         match (definition.op, &definition.args[..]) {
             (Op::Machine(sass::Op::LDC), [Arg::Bank { bank: 0, index: None, offset }])
-                if few && matches!(definition.modifiers[..], [] | [M::_64]) =>
+                if has_few_uses && matches!(definition.modifiers[..], [] | [M::_64]) =>
             {
                 let word = u.part.map_or(0, |p| u32::from(p.first));
                 Some(Arg::Const { bank: 0, offset: u32::try_from(*offset).ok()? + 4 * word })
@@ -113,27 +120,26 @@ impl Combine<'_> {
         }
     }
 
-    fn bits(&self) -> Known<'_> {
-        Known { function: self.function, bits: &self.known }
+    fn constants(&self) -> Constants<'_> {
+        Constants { function: self.function, bits: &self.known }
     }
 
     /// The results of an instruction, if they are known.
     pub(super) fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
-        if self.is_never_below(data) {
+        if self.is_at_least(data) {
             return Some(vec![(data.results[0], 1)]);
         }
-        self.bits().results(data)
+        self.constants().evaluate(data)
     }
 
-    /// Finds out what an instruction gives, if all arguments are known. Its words become constants of their own; it is
-    /// left for those of its results that aren't replaced everywhere.
+    /// Evaluates an instruction with constant operands and materializes its results; it stays for other results.
     pub(super) fn evaluate(&mut self, data: &InstData) {
         let Some(results) = self.results(data) else {
             if self.has_no_carry(data) && self.fuel.burn() {
                 self.known[data.results[1].index()] = Some(0);
                 // `x + 0`
                 if let Some(only) = self.only_term(data) {
-                    self.same[data.results[0].index()] = only;
+                    self.equal_to[data.results[0].index()] = only;
                 }
             }
             return;
@@ -151,105 +157,14 @@ impl Combine<'_> {
             if is_move || self.function.values[result].file != File::R {
                 continue;
             }
-            if let Some(value) = self.constant_value(bits, words, data.at) {
-                self.same[result.index()] = value;
+            if let Some(value) = self.materialize(bits, words, data.at) {
+                self.equal_to[result.index()] = value;
             }
         }
     }
 }
 
-/// Values whose bits are known: what is computed of them is known, too.
-pub struct Known<'a> {
-    pub function: &'a Function,
-    /// By value.
-    pub bits: &'a [Option<u64>],
-}
-
-impl Known<'_> {
-    /// The bits of the words that are used, before anything is done to them.
-    fn of_use(&self, u: &Use) -> Option<u64> {
-        let bits = (*self.bits.get(u.value.index())?)?;
-        match u.part {
-            None => Some(bits),
-            Some(Part { first, count }) if first + count <= 2 => {
-                let mask = if count >= 2 { u64::MAX } else { u64::from(u32::MAX) };
-                Some(bits >> (32 * u32::from(first)) & mask)
-            }
-            _ => None,
-        }
-    }
-
-    /// The results of an instruction whose arguments are all known.
-    pub fn results(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
-        if data.guard.is_some() {
-            return None;
-        }
-        let Op::Machine(op) = data.op else { return self.packed_bits(data) };
-        // Some thread is always there.
-        if op == sass::Op::VOTEU && data.modifiers[..] == [M::ANY] && data.args[..] == [Arg::True(true)] {
-            return Some(data.results.iter().map(|r| (*r, 1)).collect());
-        }
-        // All threads have it, whosever value each one gets.
-        if op == sass::Op::SHFL {
-            let bits = self.argument(data.args.first()?)?.bits;
-            let word = data.results.iter().find(|r| self.function.values[**r].file == File::R)?;
-            return Some(vec![(*word, bits)]);
-        }
-        if !is_function(data) || is_double_or_half(op) {
-            return None;
-        }
-        let sources = if has_second_predicate(op) && data.results.len() == 1 { 1 } else { 0 };
-        let args: Option<Vec<eval::Arg>> =
-            data.args.get(sources..)?.iter().map(|a| self.argument(a)).collect();
-        let results = eval::eval(op, &data.modifiers, &args?)?;
-        let mut predicates = 0;
-        let mut all = Vec::new();
-        for result in &data.results {
-            let shape = self.function.values[*result];
-            let bits = match shape.file {
-                File::R if shape.words == results.words() => results.bits(),
-                File::P => {
-                    predicates += 1;
-                    u64::from(results.predicate(predicates - 1)?)
-                }
-                _ => return None,
-            };
-            all.push((*result, bits));
-        }
-        Some(all)
-    }
-
-    /// The bits of two words that are put together.
-    fn packed_bits(&self, data: &InstData) -> Option<Vec<(Value, u64)>> {
-        let (Op::Pseudo(Pseudo::Pack), [Arg::Use(low), Arg::Use(high)]) = (data.op, &data.args[..]) else {
-            return None;
-        };
-        let is_word = |u: &Use| u.part.map_or(self.function.values[u.value].words, |p| p.count) == 1;
-        if !is_word(low) || !is_word(high) {
-            return None;
-        }
-        let bits = self.of_use(high)? << 32 | self.of_use(low)?;
-        Some(vec![(data.results[0], bits)])
-    }
-
-    fn argument(&self, arg: &Arg) -> Option<eval::Arg> {
-        Some(match arg {
-            Arg::Imm(n) => eval::Arg::word(*n as u32),
-            Arg::Zero(_) => eval::Arg::word(0),
-            Arg::MinusZero => eval::Arg::word(0).neg(),
-            Arg::True(sense) => eval::Arg::predicate(*sense),
-            Arg::Use(u) if u.suffixes[1] == M::Empty && !(u.negated && u.inverted) => eval::Arg {
-                bits: self.of_use(u)?,
-                negated: u.negated || u.inverted,
-                absolute: u.absolute,
-                part: u.suffixes[0],
-            },
-            _ => return None,
-        })
-    }
-}
-
-/// May RZ stand there in place of a zero?
+/// Has the operand a form with RZ for zero?
 fn has_zero(op: sass::Op, at: usize) -> bool {
     use sass::Op::{IADD3, IMAD, PRMT, SEL};
     match op {
@@ -260,7 +175,7 @@ fn has_zero(op: sass::Op, at: usize) -> bool {
     }
 }
 
-/// Operations whose immediates mean the bits that a register would have.
+/// Operations whose immediates are the bits that a register would have.
 fn takes_constants(op: sass::Op) -> bool {
     use sass::Op::*;
     matches!(
@@ -281,18 +196,4 @@ fn takes_constants(op: sass::Op) -> bool {
             | SHF
             | VIMNMX
     )
-}
-
-/// Their immediates are upper halves, or two halves: not what `eval` takes.
-fn is_double_or_half(op: sass::Op) -> bool {
-    sass::Form::of(op).first().is_some_and(|form| {
-        use sass::Class::*;
-        matches!(form.class, Double | Fp64 | Half | Hmma2)
-    })
-}
-
-/// The machine gives two predicates; where one of them has no value, `PT` stands before the arguments.
-fn has_second_predicate(op: sass::Op) -> bool {
-    use sass::Op::*;
-    matches!(op, DSETP | FSETP | HSETP2 | ISETP | PLOP3)
 }

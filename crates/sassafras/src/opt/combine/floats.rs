@@ -1,7 +1,13 @@
-//! Floats of which it is known how small they can be, and choices between constants.
+//! Float folding: lower bounds, sign modifiers of operands, selects of constants.
 //!
-//! A division looks whether its divisor is so small that its reciprocal would be none. Most divisors are sums of
-//! something that is not negative and a constant, as in `1 / (1 + exp(x))`, and never are.
+//! A division tests whether its divisor is so small that the reciprocal overflows. Most divisors are a non-negative value
+//! plus a constant, as in `1 / (1 + exp(x))`: a lower bound makes the test a constant.
+//!
+//! ```text
+//! v1 = MUFU.EX2 v0                       v2 = FADD v1, 1.0
+//! v2 = FADD v1, 1.0                 →    p = true
+//! p = FSETP.GEU v2, 2^-126
+//! ```
 
 use super::{Combine, Rewrite};
 use ori::{Arg, File, InstData, Op, Use, entity::Entity};
@@ -9,22 +15,22 @@ use sass::M;
 use sass::signs::{self, Number};
 use smallvec::SmallVec;
 
-/// Definitions that are followed.
-const DEEPEST: usize = 6;
-
 impl Combine<'_> {
-    /// `x >= c`, or `x` is no number, for an `x` that is never below `c`.
-    pub(super) fn is_never_below(&self, data: &InstData) -> bool {
+    /// Does `x >= c` or `x` is NaN always hold?
+    pub(super) fn is_at_least(&self, data: &InstData) -> bool {
         let compares =
             data.op == Op::Machine(sass::Op::FSETP) && data.results.len() == 1 && data.guard.is_none();
         let ([M::GEU, M::AND] | [M::GEU, M::FTZ, M::AND]) = data.modifiers[..] else { return false };
         let [Arg::True(true), x, Arg::Imm(c), Arg::True(true)] = &data.args[..] else { return false };
-        compares && self.least(x, DEEPEST).is_some_and(|least| least >= f32::from_bits(*c as u32))
+        compares
+            && self
+                .lower_bound(x, self.tuning.float_bound_depth)
+                .is_some_and(|least| least >= f32::from_bits(*c as u32))
     }
 
-    /// A number that a float is not below, unless it is none at all. Sums and products are rounded to the nearest: those
-    /// of larger numbers are not smaller. What would be subnormal may be zero.
-    fn least(&self, arg: &Arg, depth: usize) -> Option<f32> {
+    /// A lower bound of a float, unless it is NaN. Sums and products are rounded to nearest, which is monotonic. A
+    /// subnormal result may be flushed to zero.
+    fn lower_bound(&self, arg: &Arg, depth: u32) -> Option<f32> {
         let u = match arg {
             Arg::Imm(n) => return Some(f32::from_bits(*n as u32)).filter(|c| !c.is_nan()),
             Arg::Zero(_) => return Some(0.0),
@@ -32,7 +38,7 @@ impl Combine<'_> {
             _ => return None,
         };
         if *u == (Use { absolute: true, ..Use::of(u.value) }) {
-            return Some(self.least(&u.value.into(), depth).map_or(0.0, |least| least.max(0.0)));
+            return Some(self.lower_bound(&u.value.into(), depth).map_or(0.0, |least| least.max(0.0)));
         }
         if !u.is_plain() || u.part.is_some() || depth == 0 {
             return None;
@@ -41,7 +47,7 @@ impl Combine<'_> {
             return Some(f32::from_bits(bits as u32)).filter(|c| !c.is_nan());
         }
         let data = &self.function.insts[self.definition[u.value.index()]?];
-        let least = |arg: &Arg| self.least(arg, depth - 1);
+        let least = |arg: &Arg| self.lower_bound(arg, depth - 1);
         // Of what is not negative.
         let product = |a: &Arg, b: &Arg| match a == b {
             true => Some(0.0),
@@ -56,19 +62,19 @@ impl Combine<'_> {
             (sass::Op::SEL | sass::Op::FSEL, [], [a, b, _]) => least(a)?.min(least(b)?),
             _ => return None,
         };
-        let kept = match &data.guard {
+        let else_value = match &data.guard {
             Some(guard) => least(&Arg::from(*guard.else_values.first()?))?,
             None => f32::INFINITY,
         };
-        let least = computed.min(kept);
+        let least = computed.min(else_value);
         let flushed = if least.abs() < f32::MIN_POSITIVE { least.min(0.0) } else { least };
         Some(flushed).filter(|l| !l.is_nan())
     }
 
-    /// Negated or absolute numbers have an instruction of their own, as every PTX instruction has; but operations take
-    /// their operands so. A sign goes onto an operand that is taken for the same kind of number as it was changed as
-    /// (`sass::signs`): a float's sign is not that of two halves, nor that of a double's upper word.
-    pub(super) fn take_signs(&mut self, data: &mut InstData) {
+    /// Folds negations and absolute values into operand modifiers. The operand must be read as the same kind of number as
+    /// the sign was changed of (`sass::signs`): a float's sign is not that of two halves, nor that of a double's upper
+    /// word.
+    pub(super) fn fold_sign_modifiers(&mut self, data: &mut InstData) {
         let Op::Machine(op) = data.op else { return };
         let mut source = 0;
         for at in 0..data.args.len() {
@@ -77,7 +83,7 @@ impl Combine<'_> {
             }
             source += 1;
             let Arg::Use(outer) = data.args[at] else { continue };
-            let Some(arg) = self.sign_of(op, &data.modifiers, source - 1, outer) else { continue };
+            let Some(arg) = self.signed_operand(op, &data.modifiers, source - 1, outer) else { continue };
             let before = std::mem::replace(&mut data.args[at], arg);
             if !self.is_legal(data) || !self.fuel.burn() {
                 data.args[at] = before;
@@ -93,45 +99,45 @@ impl Combine<'_> {
         }
     }
 
-    /// An operand that only is another value with another sign, as that value. A change of signs gives the one NaN of
-    /// its format, and so does what takes it, whatever NaN it gets; but a choice shows which one it was.
-    fn sign_of(&self, op: sass::Op, modifiers: &[M], source: usize, outer: Use) -> Option<Arg> {
-        let definition = self.define(outer.value)?;
+    /// An operand that is another value with its sign changed, as that value with modifiers. A change of sign gives the
+    /// canonical NaN, and so do operations that read it, whichever NaN they read; but a select shows which one it was.
+    fn signed_operand(&self, op: sass::Op, modifiers: &[M], source: usize, outer: Use) -> Option<Arg> {
+        let definition = self.definition_of(outer.value)?;
         let (changed, inner) = sign_change(definition)?;
         let taken = signs::number(op, modifiers, source).filter(|_| !signs::passes_nan(op))?;
-        // Operations that flush subnormal operands take what was flushed as it was, too.
+        // Operations that flush subnormal operands may read the value before it was flushed.
         let is_fine = same_number(changed, taken)
             && (!definition.modifiers.contains(&M::FTZ) || signs::flushes(op, modifiers))
-            && has_signs_alone(&outer)
-            && has_signs_alone(&inner);
+            && has_only_sign_modifiers(&outer)
+            && has_only_sign_modifiers(&inner);
         is_fine.then_some(Arg::Use(Use {
             negated: outer.negated != (inner.negated && !outer.absolute),
             absolute: outer.absolute || inner.absolute,
-            // A half that was chosen stands in both halves.
+            // A selected half is in both halves.
             suffixes: if inner.suffixes[0] == M::Empty { outer.suffixes } else { inner.suffixes },
             ..Use::of(inner.value)
         }))
     }
 
-    /// A product of constants where a guard holds, and a constant where it doesn't: one of the two.
-    pub(super) fn choice_of_constants(&self, data: &InstData) -> Option<Rewrite> {
+    /// A guarded operation on constants with a constant else value is a select of two constants.
+    pub(super) fn select_constants(&self, data: &InstData) -> Option<Rewrite> {
         let (guard, [result]) = (data.guard.as_ref()?, &data.results[..]) else { return None };
-        let kept = *guard.else_values.first()?;
+        let else_value = *guard.else_values.first()?;
         let shape = self.function.values[*result];
-        if (shape.file, shape.words) != (File::R, 1) || self.known[kept.index()].is_none() {
+        if (shape.file, shape.words) != (File::R, 1) || self.known[else_value.index()].is_none() {
             return None;
         }
         let holds = InstData { guard: None, ..data.clone() };
         let [(_, bits)] = self.results(&holds)?[..] else { return None };
         let predicate = if guard.negated { guard.predicate.into() } else { Arg::not(guard.predicate) };
-        let args = [kept.into(), Arg::Imm(i64::from(bits as i32)), predicate];
+        let args = [else_value.into(), Arg::Imm(i64::from(bits as i32)), predicate];
         let op = Op::Machine(sass::Op::SEL);
         let new = InstData { op, modifiers: Default::default(), args: SmallVec::from_slice(&args), ..holds };
-        self.is_legal(&new).then(|| Rewrite::Become(Box::new(new)))
+        self.is_legal(&new).then(|| Rewrite::Inst(Box::new(new)))
     }
 }
 
-/// The operand that an operation gives back with another sign, and the kind of number that it changes it as.
+/// The operand that an operation returns with its sign changed, and the kind of number that it reads it as.
 fn sign_change(data: &InstData) -> Option<(Number, Use)> {
     let Op::Machine(op) = data.op else { return None };
     let (arg, source) = match (op, &data.modifiers[..], &data.args[..]) {
@@ -144,15 +150,15 @@ fn sign_change(data: &InstData) -> Option<(Number, Use)> {
     Some((signs::number(op, &data.modifiers, source)?, *inner))
 }
 
-/// Is the sign of the one the sign of the other? A half of a changed pair has changed, too.
+/// Is the sign of the one the sign of the other? A half of a negated pair is negated, too.
 fn same_number(changed: Number, taken: Number) -> bool {
     changed == taken
         || (changed, taken) == (Number::F16x2, Number::F16)
         || (changed, taken) == (Number::Bf16x2, Number::Bf16)
 }
 
-/// All of a value: its signs may be others, and a half may stand for both.
-fn has_signs_alone(u: &Use) -> bool {
+/// A whole value with sign modifiers, or with a half broadcast.
+fn has_only_sign_modifiers(u: &Use) -> bool {
     let Use { negated, absolute, suffixes, .. } = *u;
     let part = matches!(suffixes, [M::Empty | M::H0_H0 | M::H1_H1, M::Empty, ..]);
     part && *u == Use { negated, absolute, suffixes, ..Use::of(u.value) }

@@ -9,7 +9,7 @@
 //! | `a + b - a` | `b` |
 //! | `a * 0 + x` | `x` |
 
-use super::rules::{RZ, Rule, is_zero, looked_up, lut, plain, terms};
+use super::rules::{RZ, Rule, add_terms, is_zero, lut_bit, match_lop3, plain};
 use super::{Combine, Rewrite};
 use ori::{Arg, InstData, Op};
 use sass::M;
@@ -30,12 +30,12 @@ fn constant(c: &Combine, data: &InstData, bits: u32) -> Option<Rewrite> {
 
 /// The word itself: the value where that may take the place of the result, else a move.
 fn word(c: &Combine, data: &InstData, arg: &Arg) -> Option<Rewrite> {
-    c.same(data, arg).or_else(|| c.legal(data, sass::Op::MOV, &[], &[*arg]))
+    c.forward(data, arg).or_else(|| c.legal(data, sass::Op::MOV, &[], &[*arg]))
 }
 
 /// A bitwise function some of whose arguments are zeros or ones, or the same.
 fn bitwise_of_fewer(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let (args, table) = lut(data)?;
+    let (args, table) = match_lop3(data)?;
     // What each argument is: a constant bit, or the first argument like it.
     let source = |i: usize| args.iter().position(|a| *a == args[i]).unwrap_or(i);
     let bit = |i: usize, bits: u8| match args[i] {
@@ -43,7 +43,7 @@ fn bitwise_of_fewer(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         Arg::Imm(-1) => true,
         _ => bits >> source(i) & 1 != 0,
     };
-    let result = |bits: u8| looked_up(table, [bit(0, bits), bit(1, bits), bit(2, bits)]);
+    let result = |bits: u8| lut_bit(table, [bit(0, bits), bit(1, bits), bit(2, bits)]);
     let all: Vec<bool> = (0..8).map(result).collect();
     if all.iter().all(|b| *b == all[0]) {
         return constant(c, data, if all[0] { u32::MAX } else { 0 });
@@ -58,7 +58,7 @@ fn bitwise_of_fewer(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 
 /// `x & mask`, where `x` has no ones but those of the mask.
 fn mask_of_zeros(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let ([x, Arg::Imm(mask), RZ], 0xc0) = lut(data)? else { return None };
+    let ([x, Arg::Imm(mask), RZ], 0xc0) = match_lop3(data)? else { return None };
     let is_within = plain(&x).is_some() && c.word_of(&x).ones & !(mask as u32) == 0;
     is_within.then(|| word(c, data, &x)).flatten()
 }
@@ -91,7 +91,7 @@ fn select_of_equals(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 
 /// `a + b - a`
 fn cancelled_terms(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let all = terms(data)?;
+    let all = add_terms(data)?;
     for (i, j, rest) in [(0, 1, 2), (0, 2, 1), (1, 2, 0)] {
         let (Arg::Use(a), Arg::Use(b)) = (all[i], all[j]) else { continue };
         let cancel = (a.value, a.part) == (b.value, b.part)
@@ -106,6 +106,6 @@ fn cancelled_terms(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 
 /// `a * 0 + x`
 fn product_with_zero(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let [a, b, x] = terms(data)?;
+    let [a, b, x] = add_terms(data)?;
     (is_zero(&a) || is_zero(&b)).then(|| c.legal(data, sass::Op::IADD3, &[], &[RZ, x, RZ])).flatten()
 }

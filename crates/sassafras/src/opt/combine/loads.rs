@@ -1,7 +1,14 @@
-//! Loads of what was loaded before.
+//! Redundant load elimination within a block.
 //!
-//! A plain load from the same address as one before it in the block gives the same, if nothing in between can have
-//! written there, or lets what others wrote be seen: no store, atomic, fence, barrier or call. What is not written while the kernel runs is the same anyway.
+//! A plain load from the same address as an available one gives the same value, unless an instruction in between may
+//! clobber memory: a store, atomic, fence, barrier or call (`analysis/memory_dependence.rs`). Loads of read-only memory
+//! stay available.
+//!
+//! ```text
+//! v2 = LDG v0, v1, 0x0                   v2 = LDG v0, v1, 0x0
+//! v3 = LDG v0, v1, 0x0              →    (uses of v3 read v2)
+//! STG v0, v1, 0x0, v3                    STG v0, v1, 0x0, v2
+//! ```
 
 use super::{Combine, Key};
 use crate::analysis::effects::{Effects, Touch};
@@ -9,38 +16,38 @@ use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Op, Pseudo, Value};
 
 impl Combine<'_> {
-    /// If the same was loaded before, that is taken.
-    pub(super) fn find_loaded(&mut self, data: &InstData, inst: Inst) -> bool {
+    /// Takes the results of an available load; true if there is one.
+    pub(super) fn eliminate_load(&mut self, data: &InstData, inst: Inst) -> bool {
         let since = match Effects::of(data).touch() {
             Touch::Nothing => return false,
-            Touch::ReadOnly => self.begun,
-            Touch::Reads => self.written,
+            Touch::ReadOnly => self.block_start,
+            Touch::Reads => self.clobbered_at,
             Touch::Writes => {
-                self.written = self.now + 1;
+                self.clobbered_at = self.clock + 1;
                 return false;
             }
         };
-        let key = self.key_of_load(data);
-        let before = self.loads.get(&key).copied().filter(|(_, when)| *when >= since);
+        let key = self.load_key(data);
+        let before = self.available_loads.get(&key).copied().filter(|(_, when)| *when >= since);
         match before.filter(|_| self.fuel.burn()) {
             Some((found, _)) => {
                 let values = self.function.insts[found].results.clone();
                 for (result, value) in data.results.iter().zip(values) {
-                    self.same[result.index()] = value;
-                    // Who has a load to itself may change what it keeps.
+                    self.equal_to[result.index()] = value;
+                    // The else value of a load may change only while it has a single use.
                     self.uses[value.index()] += self.uses[result.index()];
                 }
                 true
             }
             None => {
-                self.loads.insert(key, (inst, self.now + 1));
+                self.available_loads.insert(key, (inst, self.clock + 1));
                 false
             }
         }
     }
 
-    /// Constants count by their bits, whichever value has them.
-    fn key_of_load(&self, data: &InstData) -> Key {
+    /// The key of a load: constant operands and else values by their bits, whichever value has them.
+    fn load_key(&self, data: &InstData) -> Key {
         let (mut args, mut guard) = (data.args.clone(), data.guard.clone());
         for arg in &mut args {
             if let Arg::Use(u) = arg
@@ -51,7 +58,7 @@ impl Combine<'_> {
             }
         }
         if let Some(guard) = &mut guard {
-            // What keeps nothing in particular may keep anything.
+            // An undefined else value may be any value.
             guard.else_values.retain(|v| !self.is_undefined(*v));
             let known: Vec<Option<u64>> = guard.else_values.iter().map(|v| self.bits_of(*v)).collect();
             if known.iter().all(Option::is_some) {
@@ -65,23 +72,23 @@ impl Combine<'_> {
     }
 
     fn is_undefined(&self, value: Value) -> bool {
-        self.define(value).is_some_and(|data| data.op == Op::Pseudo(Pseudo::Undef))
+        self.definition_of(value).is_some_and(|data| data.op == Op::Pseudo(Pseudo::Undef))
     }
 
-    /// The bits of a value of up to two words, or of zeros.
+    /// The bits of a value of up to two words, or of a wider zero.
     fn bits_of(&self, value: Value) -> Option<u64> {
         if let Some(bits) = self.known[value.index()] {
             return Some(bits);
         }
-        let data = self.define(value)?;
+        let data = self.definition_of(value)?;
         match (data.op, &data.args[..]) {
             (Op::Machine(sass::Op::UMOV), [Arg::Imm(bits)]) => Some(u64::from(*bits as u32)),
-            (Op::Pseudo(Pseudo::Pack), words) => self.bits_together(words),
+            (Op::Pseudo(Pseudo::Pack), words) => self.packed_bits(words),
             _ => None,
         }
     }
 
-    fn bits_together(&self, words: &[Arg]) -> Option<u64> {
+    fn packed_bits(&self, words: &[Arg]) -> Option<u64> {
         let bits = |arg: &Arg| {
             let Arg::Use(u) = arg else { return None };
             let word = u.is_plain() && u.part.is_none() && self.function.values[u.value].words == 1;
@@ -94,18 +101,18 @@ impl Combine<'_> {
     }
 }
 
-/// The bits of a constant that is put together of uniform registers: the policy of a load, for example.
+/// The bits of a pair of uniform registers that is a constant, e.g. the cache policy of a load.
 pub(super) fn uniform_constant(c: &Combine, data: &InstData) -> Option<u64> {
     let [result] = data.results[..] else { return None };
     let pair = c.function.values[result].file == File::UR && c.function.values[result].words == 2;
     let packed = data.op == Op::Pseudo(Pseudo::Pack) && data.guard.is_none();
-    (pair && packed).then(|| c.bits_together(&data.args)).flatten()
+    (pair && packed).then(|| c.packed_bits(&data.args)).flatten()
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_was_loaded_is_not_loaded_again() {
+    fn redundant_load_is_eliminated() {
         let source = include_str!("../../../tests/kernels/loads.ptx");
         let log = crate::passes::code_after("combine", source);
         let loads = |kernel: &str| {
@@ -113,7 +120,7 @@ mod tests {
             let code = log[from..].split("\n}").next().unwrap_or_default();
             code.matches("LDG").count()
         };
-        assert_eq!(loads("twice"), 2, "one before the store, one behind it");
-        assert_eq!(loads("masked"), 1, "whatever is kept where there is no load");
+        assert_eq!(loads("twice"), 2, "one before the store, one after it");
+        assert_eq!(loads("masked"), 1, "an undefined else value may be any value");
     }
 }

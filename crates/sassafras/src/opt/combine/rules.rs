@@ -1,48 +1,47 @@
-//! The patterns: each looks at one instruction and the definitions of its arguments, and says what it becomes.
+//! Peephole rules: each matches one instruction and the definitions of its operands, and says what it becomes.
 //!
-//! A rule may look at a definition only through `single` where the point is that the other instruction goes away.
+//! A rule that is only worth it if the other instruction becomes dead looks at it through `single_use`.
 
-use super::{Combine, Rewrite};
+use super::{Combine, Rewrite, identities};
 use crate::analysis::effects;
 use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
 use sass::M;
 use smallvec::{SmallVec, smallvec};
 
-type Rule = fn(&mut Combine, &InstData) -> Option<Rewrite>;
+pub(super) type Rule = fn(&mut Combine, &InstData) -> Option<Rewrite>;
 
 const RULES: &[(Op, Rule)] = &[
-    (Op::Pseudo(Pseudo::Pack), whole_value),
-    (Op::Pseudo(Pseudo::Pack), wide_sum),
-    (Op::Pseudo(Pseudo::Pack), shifted_sum),
-    (Op::Pseudo(Pseudo::Pack), number_to_sum),
-    (Op::Pseudo(Pseudo::Pack), zeros),
-    (Op::Pseudo(Pseudo::Copy), guarded_load),
-    (Op::Machine(sass::Op::MOV), move_),
-    (Op::Machine(sass::Op::IADD3), sum_without_carry),
-    (Op::Machine(sass::Op::IADD3), sum),
-    (Op::Machine(sass::Op::IADD3), sum_of_product),
-    (Op::Machine(sass::Op::IADD3), sum_of_shift),
-    (Op::Machine(sass::Op::IADD3), sum_of_sum),
-    (Op::Machine(sass::Op::IMAD), product),
-    (Op::Machine(sass::Op::LOP3), bitwise),
-    (Op::Machine(sass::Op::LOP3), bitwise_of_bitwise),
-    (Op::Machine(sass::Op::ISETP), lower_words_decide),
-    (Op::Machine(sass::Op::PRMT), chosen_bytes),
-    (Op::Machine(sass::Op::PRMT), extended),
-    (Op::Machine(sass::Op::R2UR), to_uniform),
-    (Op::Machine(sass::Op::FMUL), |c, data| c.choice_of_constants(data)),
-    (Op::Machine(sass::Op::HGMMA), always_adds),
-    (Op::Machine(sass::Op::HADD2), halves),
-    (Op::Machine(sass::Op::HFMA2), halves),
-    (Op::Machine(sass::Op::HMUL2), halves),
+    (Op::Pseudo(Pseudo::Pack), repack),
+    (Op::Pseudo(Pseudo::Pack), mad_wide),
+    (Op::Pseudo(Pseudo::Pack), lea64),
+    (Op::Pseudo(Pseudo::Pack), reassociate_add64),
+    (Op::Pseudo(Pseudo::Pack), zero_pair),
+    (Op::Pseudo(Pseudo::Copy), merge_else_value),
+    (Op::Machine(sass::Op::MOV), forward_move),
+    (Op::Machine(sass::Op::IADD3), drop_carry),
+    (Op::Machine(sass::Op::IADD3), add_zero),
+    (Op::Machine(sass::Op::IADD3), mad),
+    (Op::Machine(sass::Op::IADD3), lea),
+    (Op::Machine(sass::Op::IADD3), reassociate_add),
+    (Op::Machine(sass::Op::IMAD), mul_by_one),
+    (Op::Machine(sass::Op::LOP3), merge_lop3),
+    (Op::Machine(sass::Op::ISETP), compare_low_words),
+    (Op::Machine(sass::Op::PRMT), prmt_of_prmt),
+    (Op::Machine(sass::Op::PRMT), redundant_extension),
+    (Op::Machine(sass::Op::R2UR), constant_r2ur),
+    (Op::Machine(sass::Op::FMUL), |c, data| c.select_constants(data)),
+    (Op::Machine(sass::Op::HGMMA), drop_true_scale_predicate),
+    (Op::Machine(sass::Op::HADD2), half_of_prmt),
+    (Op::Machine(sass::Op::HFMA2), half_of_prmt),
+    (Op::Machine(sass::Op::HMUL2), half_of_prmt),
 ];
 
-/// The first rule that fits, if there is fuel for it.
+/// Applies the first rule that matches, if there is fuel for it.
 pub(super) fn apply(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     if effects::is_offset_access(data.op) {
-        return offset_in_base(c, data).filter(|_| c.fuel.burn());
+        return fold_offset(c, data).filter(|_| c.fuel.burn());
     }
-    let rules = RULES.iter().filter(|(op, _)| *op == data.op);
+    let rules = identities::RULES.iter().chain(RULES).filter(|(op, _)| *op == data.op);
     for (_, rule) in rules {
         if let Some(rewrite) = rule(c, data) {
             return c.fuel.burn().then_some(rewrite);
@@ -51,14 +50,14 @@ pub(super) fn apply(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     None
 }
 
-const RZ: Arg = Arg::Zero(File::R);
+pub(super) const RZ: Arg = Arg::Zero(File::R);
 
-fn is_zero(arg: &Arg) -> bool {
+pub(super) fn is_zero(arg: &Arg) -> bool {
     matches!(arg, Arg::Zero(_) | Arg::Imm(0))
 }
 
-/// A whole value of one word, with nothing done to it.
-fn plain(arg: &Arg) -> Option<Value> {
+/// A whole value without modifiers.
+pub(super) fn plain(arg: &Arg) -> Option<Value> {
     match arg {
         Arg::Use(u) if u.is_plain() && u.part.is_none() => Some(u.value),
         _ => None,
@@ -66,28 +65,39 @@ fn plain(arg: &Arg) -> Option<Value> {
 }
 
 impl Combine<'_> {
-    /// The definition of an argument that nobody else uses.
-    fn single(&self, arg: &Arg, op: sass::Op) -> Option<&InstData> {
+    /// The bits of a word that is constant.
+    fn known_word(&self, arg: &Arg) -> Option<u32> {
+        immediate(arg).or_else(|| self.known[plain(arg)?.index()].map(|bits| bits as u32))
+    }
+
+    /// The definition of an operand without another use.
+    fn single_use(&self, arg: &Arg, op: sass::Op) -> Option<&InstData> {
         let value = plain(arg)?;
-        let data = self.define(value).filter(|d| d.op == Op::Machine(op) && d.results.len() == 1)?;
+        let data = self.definition_of(value).filter(|d| d.op == Op::Machine(op) && d.results.len() == 1)?;
         (self.uses[value.index()] == 1).then_some(data)
     }
 
-    /// An instruction like another one, with other operation, modifiers and arguments, if the machine has it.
-    fn legal(&self, like: &InstData, op: sass::Op, modifiers: &[M], args: &[Arg]) -> Option<Rewrite> {
+    /// An instruction with the results of another one, if the machine has a form for it.
+    pub(super) fn legal(
+        &self,
+        like: &InstData,
+        op: sass::Op,
+        modifiers: &[M],
+        args: &[Arg],
+    ) -> Option<Rewrite> {
         let args = SmallVec::from_slice(args);
         let new = InstData { op: Op::Machine(op), modifiers: modifiers.into(), args, ..like.clone() };
-        self.is_legal(&new).then_some(Rewrite::Become(Box::new(new)))
+        self.is_legal(&new).then_some(Rewrite::Inst(Box::new(new)))
     }
 
-    /// The result is an argument, unless that is in another file.
-    fn same(&self, data: &InstData, arg: &Arg) -> Option<Rewrite> {
+    /// The result is an operand, unless that is in another register file.
+    pub(super) fn forward(&self, data: &InstData, arg: &Arg) -> Option<Rewrite> {
         let value = plain(arg).filter(|_| data.guard.is_none() && data.results.len() == 1)?;
         let alike = self.function.values[value] == self.function.values[data.results[0]];
-        alike.then_some(Rewrite::Same(value))
+        alike.then_some(Rewrite::Value(value))
     }
 
-    /// The value of two words that has these.
+    /// The pair whose words these are.
     fn pair(&self, low: &Arg, high: &Arg) -> Option<Value> {
         let (Arg::Use(l), Arg::Use(h)) = (low, high) else { return None };
         let word = |u: &Use, first| u.is_plain() && u.part == Some(Part { first, count: 1 });
@@ -95,7 +105,7 @@ impl Combine<'_> {
         (whole && word(l, 0) && word(h, 1)).then_some(l.value)
     }
 
-    /// The same, where the words have become operands of their own since: they were loaded or put together before.
+    /// The same, or an available load or pack of the words.
     fn whole_pair(&self, [low, high]: &[Arg; 2]) -> Option<Value> {
         let (op, modifiers, args): (_, &[M], &[Arg]) = match (low, high) {
             (Arg::Const { bank: 0, offset }, Arg::Const { bank: 0, offset: next })
@@ -108,13 +118,13 @@ impl Combine<'_> {
             _ => return None,
         };
         let key = (op, modifiers.into(), args.into(), smallvec![(File::R, 2)], None);
-        let before = self.earlier(&key).map(|inst| self.function.insts[inst].results[0]);
+        let before = self.available_expression(&key).map(|inst| self.function.insts[inst].results[0]);
         self.pair(low, high).or(before)
     }
 
-    /// The two numbers of 64 bits whose sum is put together of these words.
-    fn sum64(&self, low: &Arg, high: &Arg) -> Option<[[Arg; 2]; 2]> {
-        let of = |arg: &Arg| self.define(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::IADD3));
+    /// The operands of a 64-bit addition with this result.
+    fn match_add64(&self, low: &Arg, high: &Arg) -> Option<[[Arg; 2]; 2]> {
+        let of = |arg: &Arg| self.definition_of(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::IADD3));
         let (l, h) = (of(low)?, of(high)?);
         let ([a0, b0, z0], [a1, b1, z1, carry, Arg::True(false)]) = (&l.args[..], &h.args[..]) else {
             return None;
@@ -132,8 +142,8 @@ impl Combine<'_> {
     }
 }
 
-/// All words of a value, in order, are that value.
-fn whole_value(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// A pack of all words of a value is that value.
+fn repack(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     if data.guard.is_some() {
         return None;
     }
@@ -142,8 +152,8 @@ fn whole_value(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         if let Some(part) = u.part.filter(|_| u.is_plain()) {
             return Some((u.value, part.first, part.count));
         }
-        // A word that was taken out by an `Unpack`.
-        let definition = c.define(plain(arg)?)?;
+        // A result of `Unpack`.
+        let definition = c.definition_of(plain(arg)?)?;
         let (Op::Pseudo(Pseudo::Unpack), [Arg::Use(of)]) = (definition.op, &definition.args[..]) else {
             return None;
         };
@@ -168,17 +178,19 @@ fn whole_value(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     }
     let same = c.function.values[source] == c.function.values[data.results[0]]
         && next == c.function.values[source].words;
-    same.then_some(Rewrite::Same(source))
+    same.then_some(Rewrite::Value(source))
 }
 
-/// `x + a * b` of 64 bits, where the product has 32-bit factors.
-fn wide_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// `x + a * b` of 64 bits with 32-bit factors is `IMAD.WIDE`.
+fn mad_wide(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [low, high] = &data.args[..] else { return None };
-    let [a, b] = c.sum64(low, high)?;
+    let [a, b] = c.match_add64(low, high)?;
     for (x, product) in [(a, b), (b, a)] {
         let Some(wide) = c.pair(&product[0], &product[1]) else { continue };
-        let Some(imad) = c.define(wide).filter(|d| d.op == Op::Machine(sass::Op::IMAD)) else { continue };
-        // Even where others need the product, too, this is one instruction in place of two.
+        let Some(imad) = c.definition_of(wide).filter(|d| d.op == Op::Machine(sass::Op::IMAD)) else {
+            continue;
+        };
+        // Even if the product has other uses, this is one instruction in place of two.
         let plain = imad.results.len() == 1 && is_zero(&imad.args[2]);
         let Some(addend) = c.whole_pair(&x).filter(|_| plain) else { continue };
         let modifiers = imad.modifiers.clone();
@@ -187,11 +199,11 @@ fn wide_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     None
 }
 
-/// `x + (y << n)` of 64 bits.
-fn shifted_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// `x + (y << n)` of 64 bits is a pair of `LEA`.
+fn lea64(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let ([low, high], None) = (&data.args[..], &data.guard) else { return None };
-    let [a, b] = c.sum64(low, high)?;
-    let of = |arg: &Arg| c.define(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::SHF));
+    let [a, b] = c.match_add64(low, high)?;
+    let of = |arg: &Arg| c.definition_of(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::SHF));
     for (x, shifted) in [(a, b), (b, a)] {
         let (Some(l), Some(h)) = (of(&shifted[0]), of(&shifted[1])) else { continue };
         let ([y0, Arg::Imm(n @ 1..32), RZ], [y, Arg::Imm(m), y1]) = (&l.args[..], &h.args[..]) else {
@@ -204,37 +216,37 @@ fn shifted_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         let (y, n) = ([*y0, *y1], Arg::Imm(*n));
         let low = c.function.value(File::R, 1);
         let carry = c.function.value(File::P, 1);
-        c.grow();
+        c.grow_tables();
         let like = |results: &[Value]| InstData { results: results.into(), ..data.clone() };
         let low_sum = c.legal(&like(&[low, carry]), sass::Op::LEA, &[], &[y[0], x[0], n])?;
         let high = c.function.value(File::R, 1);
-        c.grow();
+        c.grow_tables();
         let args = [y[0], x[1], y[1], n, carry.into()];
         let high_sum = c.legal(&like(&[high]), sass::Op::LEA, &[M::HI, M::X], &args)?;
         for sum in [low_sum, high_sum] {
-            if let Rewrite::Become(sum) = sum {
+            if let Rewrite::Inst(sum) = sum {
                 c.append(*sum);
             }
         }
         let args = SmallVec::from_slice(&[low.into(), high.into()]);
-        return Some(Rewrite::Become(Box::new(InstData { args, ..data.clone() })));
+        return Some(Rewrite::Inst(Box::new(InstData { args, ..data.clone() })));
     }
     None
 }
 
-/// `(x + n) + m` of 64 bits: the numbers are added at once, so that pointers that advance don't wait for each other.
-fn number_to_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// `(x + n) + m` of 64 bits is `x + (n + m)`: advancing pointers don't depend on each other.
+fn reassociate_add64(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let ([low, high], None) = (&data.args[..], &data.guard) else { return None };
-    let [sum, m] = c.sum64(low, high)?;
-    let [x, n] = c.sum64(&sum[0], &sum[1])?;
+    let [sum, m] = c.match_add64(low, high)?;
+    let [x, n] = c.match_add64(&sum[0], &sum[1])?;
     if !x.iter().all(|word| matches!(word, Arg::Use(_))) {
         return None;
     }
-    let all = number64(&m)?.wrapping_add(number64(&n)?);
+    let all = immediate64(&m)?.wrapping_add(immediate64(&n)?);
     let number = |word: u32| if word == 0 { RZ } else { Arg::Imm(i64::from(word as i32)) };
     let [low, high] = [c.function.value(File::R, 1), c.function.value(File::R, 1)];
     let carry = c.function.value(File::P, 1);
-    c.grow();
+    c.grow_tables();
     let iadd = |results: &[Value], modifiers: &[M], args: &[Arg]| InstData {
         op: Op::Machine(sass::Op::IADD3),
         modifiers: modifiers.into(),
@@ -246,11 +258,11 @@ fn number_to_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let args = [x[1], number((all >> 32) as u32), RZ, carry.into(), Arg::True(false)];
     c.append(iadd(&[high], &[M::X], &args));
     let args = SmallVec::from_slice(&[low.into(), high.into()]);
-    Some(Rewrite::Become(Box::new(InstData { args, ..data.clone() })))
+    Some(Rewrite::Inst(Box::new(InstData { args, ..data.clone() })))
 }
 
-/// The number that an instruction names.
-fn number(arg: &Arg) -> Option<u32> {
+/// The bits of an immediate.
+fn immediate(arg: &Arg) -> Option<u32> {
     match arg {
         Arg::Imm(n) => Some(*n as u32),
         Arg::Zero(_) => Some(0),
@@ -259,12 +271,12 @@ fn number(arg: &Arg) -> Option<u32> {
 }
 
 /// The same of 64 bits.
-fn number64([low, high]: &[Arg; 2]) -> Option<u64> {
-    Some(u64::from(number(high)?) << 32 | u64::from(number(low)?))
+fn immediate64([low, high]: &[Arg; 2]) -> Option<u64> {
+    Some(u64::from(immediate(high)?) << 32 | u64::from(immediate(low)?))
 }
 
-/// A half of a word whose bytes were put together: the half that went in.
-fn halves(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// A half of a `PRMT` that moves whole halves is a half of its operand.
+fn half_of_prmt(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let taken = |arg: &Arg| {
         let Arg::Use(u) = arg else { return None };
         let at = match u.suffixes {
@@ -272,7 +284,8 @@ fn halves(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
             [M::H1_H1, M::Empty, ..] => 2,
             _ => return None,
         };
-        let prmt = c.define(u.value).filter(|d| d.op == Op::Machine(sass::Op::PRMT) && u.part.is_none())?;
+        let prmt =
+            c.definition_of(u.value).filter(|d| d.op == Op::Machine(sass::Op::PRMT) && u.part.is_none())?;
         let (true, [a, Arg::Imm(selector), b]) = (prmt.modifiers.is_empty(), &prmt.args[..]) else {
             return None;
         };
@@ -291,11 +304,11 @@ fn halves(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let (at, arg) = data.args.iter().enumerate().find_map(|(at, arg)| Some((at, taken(arg)?)))?;
     let mut new = data.clone();
     new.args[at] = arg;
-    Some(Rewrite::Become(Box::new(new)))
+    Some(Rewrite::Inst(Box::new(new)))
 }
 
-/// Two words of zeros that stand at an even place are one instruction.
-fn zeros(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// Two zero words at an even index of a pack are one `CS2R`.
+fn zero_pair(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     if data.guard.is_some() {
         return None;
     }
@@ -303,66 +316,67 @@ fn zeros(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         let word = plain(arg).filter(|v| c.function.values[*v].words == 1);
         word.is_some_and(|v| c.known[v.index()] == Some(0))
     };
-    let mut places = Vec::new();
+    let mut offsets = Vec::new();
     let mut words = 0;
     for arg in &data.args {
-        places.push(words);
+        offsets.push(words);
         let Arg::Use(u) = arg else { return None };
         words += c.words(u);
     }
     let mut pairs = 0..data.args.len().saturating_sub(1);
-    let first = pairs.find(|i| places[*i] % 2 == 0 && data.args[*i..*i + 2].iter().all(zero))?;
-    let pair = c.constant_value(0, 2, data.at)?;
+    let first = pairs.find(|i| offsets[*i] % 2 == 0 && data.args[*i..*i + 2].iter().all(zero))?;
+    let pair = c.materialize(0, 2, data.at)?;
     let mut new = data.clone();
     new.args[first] = pair.into();
     new.args.remove(first + 1);
-    Some(if new.args.len() == 1 { Rewrite::Same(pair) } else { Rewrite::Become(Box::new(new)) })
+    Some(if new.args.len() == 1 { Rewrite::Value(pair) } else { Rewrite::Inst(Box::new(new)) })
 }
 
-/// What a guarded load gives, else what was there before: the load can keep that itself.
-fn guarded_load(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// A guarded copy of a guarded load: its else value becomes that of the load.
+fn merge_else_value(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let guard = data.guard.as_ref()?;
     let loaded = plain(&data.args[0])?;
     let inst = c.definition[loaded.index()]?;
     let load = &c.function.insts[inst];
     let its = load.guard.as_ref()?;
     let same_guard = its.predicate == guard.predicate && its.negated == guard.negated;
-    let undefined = |v: Value| c.define(v).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
-    let keeps_nothing = load.results.len() == 1 && its.else_values.iter().all(|k| undefined(*k));
-    let kept = guard.else_values[0];
+    let undefined = |v: Value| c.definition_of(v).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
+    let is_else_undefined = load.results.len() == 1 && its.else_values.iter().all(|k| undefined(*k));
+    let else_value = guard.else_values[0];
     let bits = |v: Value| c.known[v.index()].ok_or(v);
-    if same_guard && load.results.len() == 1 && bits(its.else_values[0]) == bits(kept) {
-        return Some(Rewrite::Same(loaded));
+    if same_guard && load.results.len() == 1 && bits(its.else_values[0]) == bits(else_value) {
+        return Some(Rewrite::Value(loaded));
     }
-    let constant = c.known[kept.index()].is_some_and(|bits| bits == 0 || c.function.values[kept].words == 1);
-    let before = constant || c.serial[kept.index()] < c.serial[loaded.index()];
-    if !same_guard || !keeps_nothing || !before || c.uses[loaded.index()] != 1 || !c.out.contains(&inst) {
+    let constant =
+        c.known[else_value.index()].is_some_and(|bits| bits == 0 || c.function.values[else_value].words == 1);
+    let before = constant || c.visited_at[else_value.index()] < c.visited_at[loaded.index()];
+    if !same_guard || !is_else_undefined || !before || c.uses[loaded.index()] != 1 || !c.out.contains(&inst) {
         return None;
     }
-    Some(Rewrite::Absorb { by: inst, else_values: kept })
+    Some(Rewrite::DefineBy { inst, else_value })
 }
 
-fn move_(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+fn forward_move(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [arg] = &data.args[..] else { return None };
-    c.same(data, arg).filter(|_| data.modifiers.is_empty())
+    c.forward(data, arg).filter(|_| data.modifiers.is_empty())
 }
 
-/// The three terms of a sum that is nothing else.
-fn terms(data: &InstData) -> Option<[Arg; 3]> {
+/// The three terms of an addition without carry.
+pub(super) fn add_terms(data: &InstData) -> Option<[Arg; 3]> {
     let [a, b, c] = data.args[..] else { return None };
     (data.modifiers.is_empty() && data.results.len() == 1).then_some([a, b, c])
 }
 
 /// `x + 0`
-fn sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let all = terms(data)?;
+fn add_zero(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let all = add_terms(data)?;
     let mut left = all.iter().filter(|t| !is_zero(t));
     let (Some(only), None) = (left.next(), left.next()) else { return None };
-    c.same(data, only)
+    c.forward(data, only)
 }
 
-/// The upper half of a sum whose lower half has no carry.
-fn sum_without_carry(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// The upper word of an addition whose lower word has no carry.
+fn drop_carry(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let ([M::X], [a, b, z, Arg::True(false), Arg::True(false)]) = (&data.modifiers[..], &data.args[..])
     else {
         return None;
@@ -372,11 +386,11 @@ fn sum_without_carry(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 }
 
 /// `x + a * b`
-fn sum_of_product(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let [a, b, RZ] = terms(data)? else { return None };
+fn mad(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, b, RZ] = add_terms(data)? else { return None };
     for (product, x) in [(a, b), (b, a)] {
         let plain_x = plain(&x).is_some() || matches!(x, Arg::Imm(_));
-        let Some(imad) = c.single(&product, sass::Op::IMAD).filter(|_| plain_x) else { continue };
+        let Some(imad) = c.single_use(&product, sass::Op::IMAD).filter(|_| plain_x) else { continue };
         if imad.modifiers.is_empty() && is_zero(&imad.args[2]) {
             let args = [imad.args[0], imad.args[1], x];
             if let Some(rewrite) = c.legal(data, sass::Op::IMAD, &[], &args) {
@@ -388,10 +402,10 @@ fn sum_of_product(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 }
 
 /// `x + (a << n)`
-fn sum_of_shift(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let [a, b, RZ] = terms(data)? else { return None };
+fn lea(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, b, RZ] = add_terms(data)? else { return None };
     for (shifted, x) in [(a, b), (b, a)] {
-        let Some(shift) = c.single(&shifted, sass::Op::SHF) else { continue };
+        let Some(shift) = c.single_use(&shifted, sass::Op::SHF) else { continue };
         let left = shift.modifiers[..] == [M::L, M::U32];
         if let ([from, Arg::Imm(n @ 0..32), RZ], true, Some(_)) = (&shift.args[..], left, plain(&x))
             && plain(from).is_some()
@@ -402,13 +416,15 @@ fn sum_of_shift(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     None
 }
 
-/// `(a + b) + x`; constants are added at once.
-fn sum_of_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let [a, b, RZ] = terms(data)? else { return None };
+/// `(a + b) + x` is one `IADD3`; constants are added up.
+fn reassociate_add(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, b, RZ] = add_terms(data)? else { return None };
     for (inner, x) in [(a, b), (b, a)] {
         let Some(value) = plain(&inner) else { continue };
-        let Some(sum) = c.define(value).filter(|d| d.op == Op::Machine(sass::Op::IADD3)) else { continue };
-        let Some([p, q, RZ]) = terms(sum) else { continue };
+        let Some(sum) = c.definition_of(value).filter(|d| d.op == Op::Machine(sass::Op::IADD3)) else {
+            continue;
+        };
+        let Some([p, q, RZ]) = add_terms(sum) else { continue };
         let merged = match (q, x) {
             (Arg::Imm(m), Arg::Imm(n)) => [p, Arg::Imm(i64::from((m as i32).wrapping_add(n as i32))), RZ],
             _ if c.uses[value.index()] == 1 => [p, x, q],
@@ -424,58 +440,48 @@ fn sum_of_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     None
 }
 
-/// A comparison of numbers whose upper words are equal.
-fn lower_words_decide(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// A 64-bit comparison with equal upper words is that of the lower words.
+fn compare_low_words(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let ([.., M::AND, M::EX], [Arg::True(true), a, b, Arg::True(true), lower]) =
         (&data.modifiers[..], &data.args[..])
     else {
         return None;
     };
-    (is_zero(a) && is_zero(b)).then(|| c.same(data, lower)).flatten()
+    (is_zero(a) && is_zero(b)).then(|| c.forward(data, lower)).flatten()
 }
 
-/// The operands of a bitwise function of three words, and its table.
-fn lut(data: &InstData) -> Option<([Arg; 3], i64)> {
+/// The operands of a `LOP3`, and its table.
+pub(super) fn match_lop3(data: &InstData) -> Option<([Arg; 3], i64)> {
     let [a, b, c, Arg::Imm(table), Arg::True(false)] = data.args[..] else { return None };
     (data.modifiers[..] == [M::LUT] && data.results.len() == 1).then_some(([a, b, c], table))
 }
 
-/// The bit that a table gives for three bits.
-fn looked_up(table: i64, [a, b, c]: [bool; 3]) -> bool {
+/// The entry of a table for three bits.
+pub(super) fn lut_bit(table: i64, [a, b, c]: [bool; 3]) -> bool {
     table >> (usize::from(a) << 2 | usize::from(b) << 1 | usize::from(c)) & 1 != 0
 }
 
-/// `a | 0`, `a & -1`
-fn bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let (args, table) = lut(data)?;
-    let constant = |arg: &Arg| match arg {
-        arg if is_zero(arg) => Some(false),
-        Arg::Imm(-1) => Some(true),
-        _ => None,
-    };
-    let (b, d) = (constant(&args[1])?, constant(&args[2])?);
-    (looked_up(table, [true, b, d]) && !looked_up(table, [false, b, d])).then(|| c.same(data, &args[0]))?
-}
-
-/// A bitwise function of two words, one of which is such a function that nobody else uses.
-fn bitwise_of_bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let ([x, y, RZ], table) = lut(data)? else { return None };
+/// A `LOP3` of two operands, one of which is such a `LOP3` without another use.
+fn merge_lop3(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([x, y, RZ], table) = match_lop3(data)? else { return None };
     for (inner, other, first) in [(x, y, true), (y, x, false)] {
-        let Some(([a, b, RZ], within)) = c.single(&inner, sass::Op::LOP3).and_then(lut) else { continue };
+        let Some(([a, b, RZ], within)) = c.single_use(&inner, sass::Op::LOP3).and_then(match_lop3) else {
+            continue;
+        };
         if [a, b, other].iter().any(|w| matches!(w, Arg::Use(u) if !u.is_plain())) {
             continue;
         }
         let value = |a: bool, b: bool, o: bool| {
-            let i = looked_up(within, [a, b, false]);
-            looked_up(table, if first { [i, o, false] } else { [o, i, false] })
+            let i = lut_bit(within, [a, b, false]);
+            lut_bit(table, if first { [i, o, false] } else { [o, i, false] })
         };
-        // Constants can only stand in the middle.
+        // Only the second operand can be a constant.
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2]] {
             let mut merged = 0;
             for bits in 0..8u8 {
                 let bit = |n: usize| bits >> (2 - n) & 1 != 0;
                 let mut of = [false; 3];
-                order.iter().enumerate().for_each(|(place, operand)| of[*operand] = bit(place));
+                order.iter().enumerate().for_each(|(index, operand)| of[*operand] = bit(index));
                 merged |= i64::from(value(of[0], of[1], of[2])) << bits;
             }
             let operands = order.map(|i| [a, b, other][i]);
@@ -488,51 +494,51 @@ fn bitwise_of_bitwise(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     None
 }
 
-/// A constant needs no way from the general registers.
-fn to_uniform(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// `R2UR` of a constant is `UMOV`.
+fn constant_r2ur(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [arg @ Arg::Use(u)] = &data.args[..] else { return None };
     let bits = c.known[u.value.index()].filter(|_| plain(arg).is_some())?;
-    // Where the guard is false, there is nothing: a constant is as good.
-    let is_nothing =
-        |else_value: &Value| c.define(*else_value).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
-    if data.guard.as_ref().is_some_and(|guard| !guard.else_values.iter().all(is_nothing)) {
+    // An undefined else value may be the constant.
+    let is_undefined =
+        |else_value: &Value| c.definition_of(*else_value).is_some_and(|d| d.op == Op::Pseudo(Pseudo::Undef));
+    if data.guard.as_ref().is_some_and(|guard| !guard.else_values.iter().all(is_undefined)) {
         return None;
     }
     let always = InstData { guard: None, ..data.clone() };
     c.legal(&always, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
 }
 
-/// The word and the selector of a `PRMT` that chooses bytes of it, of zero, and signs of such bytes.
-fn bytes_of(data: &InstData) -> Option<(Arg, u32)> {
+/// The operand and the selector of a `PRMT` of one word and zero.
+fn match_prmt(data: &InstData) -> Option<(Arg, u32)> {
     match (&data.modifiers[..], &data.args[..], &data.guard) {
         ([], [from, Arg::Imm(selector), Arg::Zero(_)], None) => Some((*from, *selector as u32)),
         _ => None,
     }
 }
 
-/// Bytes chosen of chosen bytes.
-fn chosen_bytes(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// A `PRMT` of a `PRMT`.
+fn prmt_of_prmt(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     const ZERO: u32 = 7;
-    let (chosen, outer) = bytes_of(data)?;
-    let inner = c.define(plain(&chosen)?).filter(|d| d.op == Op::Machine(sass::Op::PRMT))?;
-    let (from, inner) = bytes_of(inner)?;
-    let nibble = |place: u32| match outer >> (4 * place) & 15 {
+    let (selected, outer) = match_prmt(data)?;
+    let inner = c.definition_of(plain(&selected)?).filter(|d| d.op == Op::Machine(sass::Op::PRMT))?;
+    let (from, inner) = match_prmt(inner)?;
+    let nibble = |index: u32| match outer >> (4 * index) & 15 {
         n @ 0..4 => inner >> (4 * n) & 15,
         n @ 8..12 => match inner >> (4 * (n - 8)) & 15 {
-            // Which is a byte, of zero, or a sign already.
+            // The sign of a byte, of zero, or of a sign.
             m @ 0..4 => m | 8,
             4..8 => ZERO,
             sign => sign,
         },
         _ => ZERO,
     };
-    let both = (0..4).map(|place| nibble(place) << (4 * place)).sum::<u32>();
+    let both = (0..4).map(|index| nibble(index) << (4 * index)).sum::<u32>();
     c.legal(data, sass::Op::PRMT, &[], &[from, Arg::Imm(both.into()), RZ])
 }
 
-/// A word that its lower bits are already, extended by zeros or by a sign that is zero.
-fn extended(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let (from, selector) = bytes_of(data)?;
+/// An extension of a word whose upper bits are known to be zero.
+fn redundant_extension(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let (from, selector) = match_prmt(data)?;
     let zeros = match selector {
         0x7710 => 0xffff_0000,
         0x7770 => 0xffff_ff00,
@@ -540,11 +546,11 @@ fn extended(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         0x8880 => 0xffff_ff80,
         _ => return None,
     };
-    (c.word_of(&from).ones & zeros == 0).then(|| c.same(data, &from)).flatten()
+    (c.word_of(&from).ones & zeros == 0).then(|| c.forward(data, &from)).flatten()
 }
 
-/// The predicate that tells a product of a warpgroup to add to its accumulator may be left out where it is true.
-fn always_adds(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+/// The scale predicate of a wgmma (whether it adds to its accumulator) is left out where it is true.
+fn drop_true_scale_predicate(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let adds = |arg: &Arg| match arg {
         Arg::Use(u) => {
             c.function.values[u.value].file == File::UP && !u.negated && c.known[u.value.index()] == Some(1)
@@ -554,52 +560,62 @@ fn always_adds(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let at = data.args.iter().position(adds)?;
     let mut new = data.clone();
     new.args.remove(at);
-    c.is_legal(&new).then(|| Rewrite::Become(Box::new(new)))
+    c.is_legal(&new).then(|| Rewrite::Inst(Box::new(new)))
 }
 
 /// `a * 1 + x`
-fn product(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let [a, Arg::Imm(1), x] = terms(data)? else { return None };
+fn mul_by_one(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, Arg::Imm(1), x] = add_terms(data)? else { return None };
     c.legal(data, sass::Op::IADD3, &[], &[a, x, RZ])
 }
 
-/// The offsets that every access can have: see `lower::address`.
+/// The offsets that every access has a form for: see `lower::address`.
 const OFFSETS: std::ops::Range<i64> = -(1 << 22)..1 << 22;
 
-/// `[(x + n) + offset]`: the numbers are added at once.
-fn offset_in_base(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let places = (0..data.args.len().checked_sub(1)?).filter(|at| matches!(data.args[at + 1], Arg::Imm(_)));
-    for at in places {
+/// `[(x + n) + offset]` is `[x + (n + offset)]`.
+fn fold_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let bases = (0..data.args.len().checked_sub(1)?).filter(|at| matches!(data.args[at + 1], Arg::Imm(_)));
+    for at in bases {
         let (Some(base), Arg::Imm(offset)) = (plain(&data.args[at]), data.args[at + 1]) else { continue };
         let Some((base, more)) = base_and_offset(c, base, data.at) else { continue };
         if OFFSETS.contains(&(offset + more)) {
             let mut new = data.clone();
             (new.args[at], new.args[at + 1]) = (base.into(), Arg::Imm(offset + more));
-            // Some have less room for the number. What needs a register for another argument still gets it later.
+            // Some forms have a shorter offset. Legalization handles other operands that have no form.
             if c.is_legal(&new) || !c.is_legal(data) {
-                return Some(Rewrite::Become(Box::new(new)));
+                return Some(Rewrite::Inst(Box::new(new)));
             }
         }
     }
     None
 }
 
-/// What a base is the sum of: a value and a number.
+/// The value and the constant whose sum a base is.
 fn base_and_offset(c: &mut Combine, base: Value, at: u32) -> Option<(Value, i64)> {
-    let data = c.define(base)?;
+    let data = c.definition_of(base)?;
     match (data.op, &data.args[..]) {
         (Op::Machine(sass::Op::IADD3), _) => {
-            let [x, n @ Arg::Imm(_), RZ] = terms(data)? else { return None };
-            Some((plain(&x)?, i64::from(number(&n)? as i32)))
+            let [x, n @ Arg::Imm(_), RZ] = add_terms(data)? else { return None };
+            Some((plain(&x)?, i64::from(immediate(&n)? as i32)))
+        }
+        // `a * b + x` with constant factors: what is left of a loop's counter after unrolling.
+        (Op::Machine(sass::Op::IMAD), [a, b, x]) if data.results.len() == 1 => {
+            let [a, b] = [c.known_word(a)?, c.known_word(b)?];
+            let product = match data.modifiers[..] {
+                [M::WIDE] => i64::from(a as i32) * i64::from(b as i32),
+                [M::WIDE, M::U32] => (u64::from(a) * u64::from(b)) as i64,
+                _ => return None,
+            };
+            Some((plain(x)?, product)).filter(|_| OFFSETS.contains(&product))
         }
         (Op::Pseudo(Pseudo::Pack), [low, high]) => {
-            let [x, n] = c.sum64(low, high)?;
-            let n = number64(&n)? as i64;
+            let [x, n] = c.match_add64(low, high)?;
+            let n = immediate64(&n)? as i64;
             if !OFFSETS.contains(&n) || !x.iter().all(|w| matches!(w, Arg::Use(_))) {
                 return None;
             }
             let pair = c.pair(&x[0], &x[1]);
-            Some((pair.unwrap_or_else(|| c.packed(&x, at)), n))
+            Some((pair.unwrap_or_else(|| c.pack_pair(&x, at)), n))
         }
         _ => None,
     }

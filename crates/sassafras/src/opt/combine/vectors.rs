@@ -1,37 +1,48 @@
-//! Guarded loads of vectors keep what was there before by themselves.
+//! Else values of guarded vector loads: copies of the words under the same guard are folded into the load.
 //!
-//! Lowering loads a vector under the guard, and copies each word of it under the guard again to where a register may
-//! have another value. Here the load keeps all of these, put together, and its words need no guard.
+//! ```text
+//! @p v1:R2 = LDG.64 …, else undef        v6:R2 = Pack v4, v5
+//! @p v2 = Copy v1.0, else v4        →    @p v1:R2 = LDG.64 …, else v6
+//! @p v3 = Copy v1.1, else v5             v2, v3 = Unpack v1
+//! ```
+//!
+//! Lowering writes each PTX register of a vector under the guard, because the register may have another value. Linear in
+//! the block.
 
 use crate::context::Fuel;
 use ori::entity::Entity;
 use ori::{Arg, Block, Function, Guard, Inst, InstData, Op, Part, Pseudo, Value};
 use smallvec::smallvec;
 
-/// `uses` tells how often each value is used.
+/// `uses` are the use counts of values.
 pub fn merge(function: &mut Function, block: Block, uses: &mut Vec<u32>, fuel: &mut Fuel) {
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let mut out = Vec::with_capacity(insts.len());
     let mut rest = &insts[..];
-    while let Some((&inst, behind)) = rest.split_first() {
-        rest = behind;
-        match copies(function, inst, behind, uses).filter(|_| fuel.burn()) {
+    while let Some((&inst, rest_of_block)) = rest.split_first() {
+        rest = rest_of_block;
+        match guarded_copies(function, inst, rest_of_block, uses).filter(|_| fuel.burn()) {
             None => out.push(inst),
             Some(copies) => {
-                rest = &behind[copies.len()..];
-                let kept = keep_together(function, inst, &copies);
-                let apart = take_apart(function, inst, &copies);
+                rest = &rest_of_block[copies.len()..];
+                let else_value = pack_else_values(function, inst, &copies);
+                let apart = unpack_results(function, inst, &copies);
                 uses.resize(function.values.len(), 1);
-                out.extend([kept, inst, apart]);
+                out.extend([else_value, inst, apart]);
             }
         }
     }
     function.blocks[block].insts = out;
 }
 
-/// What the words of a guarded load are copied to, and what is kept there: if the load is followed by a copy of each
-/// word under the same guard, and nothing else uses it.
-fn copies(function: &Function, load: Inst, behind: &[Inst], uses: &[u32]) -> Option<Vec<(Value, Value)>> {
+/// The results and else values of the copies, if a guarded load is followed by a copy of each of its words under the same
+/// guard and has no other use.
+fn guarded_copies(
+    function: &Function,
+    load: Inst,
+    rest_of_block: &[Inst],
+    uses: &[u32],
+) -> Option<Vec<(Value, Value)>> {
     let data = &function.insts[load];
     let ([loaded], Some(guard)) = (&data.results[..], &data.guard) else { return None };
     let words = function.values[*loaded].words;
@@ -40,16 +51,16 @@ fn copies(function: &Function, load: Inst, behind: &[Inst], uses: &[u32]) -> Opt
     }
     let mut all = Vec::new();
     for first in 0..words {
-        let inst = &function.insts[*behind.get(usize::from(first))?];
-        all.push(copy(inst, *loaded, Part { first, count: 1 }, guard)?);
+        let inst = &function.insts[*rest_of_block.get(usize::from(first))?];
+        all.push(guarded_copy(inst, *loaded, Part { first, count: 1 }, guard)?);
     }
-    // What is kept must be there before the load.
+    // Else values must be defined before the load.
     let made_here = |else_value: &Value| all.iter().any(|(result, _)| result == else_value);
-    (!all.iter().any(|(_, kept)| made_here(kept))).then_some(all)
+    (!all.iter().any(|(_, else_value)| made_here(else_value))).then_some(all)
 }
 
-/// The result of a copy of a word under a guard, and what it keeps.
-fn copy(data: &InstData, of: Value, part: Part, guard: &Guard) -> Option<(Value, Value)> {
+/// The result and the else value of a copy of a word under a guard.
+fn guarded_copy(data: &InstData, of: Value, part: Part, guard: &Guard) -> Option<(Value, Value)> {
     let (Op::Pseudo(Pseudo::Copy), [Arg::Use(u)], Some(own)) = (data.op, &data.args[..], &data.guard) else {
         return None;
     };
@@ -58,11 +69,11 @@ fn copy(data: &InstData, of: Value, part: Part, guard: &Guard) -> Option<(Value,
         .then(|| (data.results[0], own.else_values[0]))
 }
 
-/// Puts what the copies keep together, for the load to keep.
-fn keep_together(function: &mut Function, load: Inst, copies: &[(Value, Value)]) -> Inst {
+/// Packs the else values of the copies for the load.
+fn pack_else_values(function: &mut Function, load: Inst, copies: &[(Value, Value)]) -> Inst {
     let loaded = function.values[function.insts[load].results[0]];
     let whole = function.value(loaded.file, loaded.words);
-    let args = copies.iter().map(|(_, kept)| Arg::from(*kept)).collect();
+    let args = copies.iter().map(|(_, else_value)| Arg::from(*else_value)).collect();
     if let Some(guard) = &mut function.insts[load].guard {
         guard.else_values = smallvec![whole];
     }
@@ -71,8 +82,8 @@ fn keep_together(function: &mut Function, load: Inst, copies: &[(Value, Value)])
     function.insts.push(data)
 }
 
-/// The words of the load are the results of the copies.
-fn take_apart(function: &mut Function, load: Inst, copies: &[(Value, Value)]) -> Inst {
+/// Unpacks the load to the results of the copies.
+fn unpack_results(function: &mut Function, load: Inst, copies: &[(Value, Value)]) -> Inst {
     let loaded = function.insts[load].results[0];
     let results = copies.iter().map(|(result, _)| *result).collect();
     let (op, at) = (Op::Pseudo(Pseudo::Unpack), function.insts[load].at);

@@ -16,28 +16,31 @@ use ori::entity::Entity;
 use ori::{Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::FxHashSet;
 
-pub fn run(function: &mut Function, cfg: &Cfg, convergent_loop: &ConvergentLoop) {
+/// True if something was hoisted. A wait loop has at most `max_wait` instructions.
+pub fn run(function: &mut Function, cfg: &Cfg, convergent_loop: &ConvergentLoop, max_wait: usize) -> bool {
+    let mut any = false;
     for &block in cfg.order.iter().filter(|b| convergent_loop.body[b.index()]) {
-        if let Some(before) = before_wait(function, cfg, block).filter(|b| convergent_loop.contains(*b)) {
+        if let Some(before) =
+            before_wait(function, cfg, block, max_wait).filter(|b| convergent_loop.contains(*b))
+        {
             let hoisted = needed_first(function, block);
             function.blocks[block].insts.retain(|inst| !hoisted.contains(inst));
+            any |= !hoisted.is_empty();
             function.blocks[before].insts.extend(hoisted);
         }
     }
+    any
 }
 
 /// The block before the wait loop in front of a block.
-fn before_wait(function: &Function, cfg: &Cfg, block: Block) -> Option<Block> {
+fn before_wait(function: &Function, cfg: &Cfg, block: Block, max_wait: usize) -> Option<Block> {
     let [wait] = cfg.preds[block.index()][..] else { return None };
     let waits = wait != block && cfg.succs[wait.index()].contains(&wait);
     let [one, other] = cfg.preds[wait.index()][..] else { return None };
     let before = if one == wait { other } else { one };
     let is_only_succ = matches!(function.blocks[before].end, Terminator::Jump(_));
-    (waits && is_only_succ && function.blocks[wait].insts.len() <= MAX_WAIT_INSTS).then_some(before)
+    (waits && is_only_succ && function.blocks[wait].insts.len() <= max_wait).then_some(before)
 }
-
-/// A wait loop has at most so many instructions.
-const MAX_WAIT_INSTS: usize = 4;
 
 /// The instructions that the first wgmma of a block depends on and that can be hoisted, in order.
 fn needed_first(function: &Function, block: Block) -> Vec<Inst> {

@@ -16,15 +16,12 @@
 use super::{uniform_args, uniform_form, uniform_value};
 use crate::analysis::convergent_loops::ConvergentLoop;
 use crate::analysis::known_bits::Definitions;
+use crate::context::Context;
 use crate::context::target::TargetMachine;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Use, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::Op as Name;
-
-/// Uniform registers that may be live all through a loop: wgmmas take others in fours. A loop with more invariant words
-/// moves them where they are read.
-const MAX_UNIFORM_REGS: usize = 20;
 
 pub struct LoopUniforms<'a> {
     convergent_loop: &'a ConvergentLoop,
@@ -38,6 +35,8 @@ pub struct LoopUniforms<'a> {
     /// The uniform counterparts of words so far, and how many of them are live all through the loop.
     pub known: FxHashMap<(Value, u8), Value>,
     regs_used: usize,
+    /// The most of them; a loop with more invariant words moves them where they are read.
+    max_regs: usize,
     /// Do the invariant words of the loop fit?
     invariants_fit: bool,
     /// Instructions for the end of the preheader, and after instructions of the loop.
@@ -54,7 +53,7 @@ struct Placeholders {
 impl<'a> LoopUniforms<'a> {
     pub fn new(
         function: &mut Function,
-        machine: &'static TargetMachine,
+        context: &Context,
         (cfg, definitions): (&'a Cfg, &'a Definitions),
         convergent_loop: &'a ConvergentLoop,
     ) -> LoopUniforms<'a> {
@@ -70,18 +69,19 @@ impl<'a> LoopUniforms<'a> {
         let mut new = LoopUniforms {
             convergent_loop,
             cfg,
-            machine,
+            machine: context.machine,
             definitions,
             params,
             candidates,
             known,
             regs_used: 0,
+            max_regs: context.tuning.uniform_loop_registers as usize,
             invariants_fit: true,
             preheader_insts,
             after,
         };
         new.find_candidates(function, &placeholders);
-        new.invariants_fit = new.invariant_words(function) <= MAX_UNIFORM_REGS;
+        new.invariants_fit = new.invariant_words(function) <= new.max_regs;
         new
     }
 
@@ -181,7 +181,7 @@ impl<'a> LoopUniforms<'a> {
         if let Some(known) = self.known.get(&word) {
             return Some(*known);
         }
-        if self.regs_used >= MAX_UNIFORM_REGS {
+        if self.regs_used >= self.max_regs {
             return None;
         }
         match self.is_outside(word.0) {

@@ -12,21 +12,20 @@
 use crate::analysis::convergent_loops::ConvergentLoop;
 use crate::analysis::known_bits::Definitions;
 use crate::codegen::legalize;
+use crate::context::Context;
 use crate::context::target::TargetMachine;
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Value};
 use rustc_hash::FxHashMap;
 use sass::Op as Name;
 
-/// Uniform registers that are used for this: wgmmas take most of the others.
-const MAX_UNIFORM_REGS: usize = 4;
-
 pub fn run(
     function: &mut Function,
-    machine: &'static TargetMachine,
+    context: &Context,
     (cfg, definitions): (&Cfg, &Definitions),
     convergent_loop: &ConvergentLoop,
 ) {
+    let (machine, max_regs) = (context.machine, context.tuning.uniform_factor_registers as usize);
     let mut uniform_values: FxHashMap<Value, Value> = FxHashMap::default();
     let blocks: Vec<Block> = cfg.order.iter().copied().filter(|b| convergent_loop.body[b.index()]).collect();
     for block in blocks {
@@ -39,7 +38,7 @@ pub fn run(
                 Some((*at, constant_word(function, definitions, convergent_loop, &data.args[*at])?))
             };
             let Some((at, (value, word))) = (0..data.args.len()).find_map(|at| word(&at)) else { continue };
-            if uniform_values.len() >= MAX_UNIFORM_REGS && !uniform_values.contains_key(&value) {
+            if uniform_values.len() >= max_regs && !uniform_values.contains_key(&value) {
                 continue;
             }
             let uniform = *uniform_values.entry(value).or_insert_with(|| {

@@ -238,15 +238,8 @@ fn combined(before: &Function, machine: &'static TargetMachine, fuel: Option<u32
     let mut after = before.clone();
     let fuel = Fuel::new(fuel);
     let registers = crate::module::launch_bounds::MOST;
-    let mut context = Context {
-        machine,
-        registers,
-        occupancy: None,
-        register_goal: None,
-        tuning: Default::default(),
-        fuel,
-    };
-    run(&mut after, &mut context).expect("a function");
+    let mut context = Context::new(machine, registers, Default::default(), fuel);
+    run_clean(&mut after, &mut context).expect("a function");
     after
 }
 

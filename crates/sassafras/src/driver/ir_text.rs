@@ -57,15 +57,7 @@ pub fn opt_text(source: &str, passes: &[&str], options: &Options) -> Result<Stri
     let registers = options.launch.max_registers.unwrap_or(launch_bounds::MOST);
     let mut functions = ori::parse::parse(source).map_err(OptError::Parse)?;
     for function in &mut functions {
-        let fuel = Fuel::new(options.fuel);
-        let mut context = Context {
-            machine,
-            registers,
-            occupancy: None,
-            register_goal: None,
-            tuning: options.tuning,
-            fuel,
-        };
+        let mut context = Context::new(machine, registers, options.tuning, Fuel::new(options.fuel));
         passes::run_named(function, passes, &mut context).map_err(|e| OptError::Pass(e.message))?;
     }
     Ok(functions.iter().map(|f| f.to_string()).collect::<Vec<_>>().join("\n"))

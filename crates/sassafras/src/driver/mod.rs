@@ -1,5 +1,7 @@
 //! One module through the pipeline: checks of the module, its functions in parallel (`passes.rs`), the container.
 
+pub mod ir_text;
+
 use crate::context::{Failure, Options, Times, parallel, target};
 use crate::mach::unit::{Stop, Unit};
 use crate::module::launch_bounds::Bounds;
@@ -83,6 +85,7 @@ pub fn cubin(
         watched: &watched,
         caches: (options.load_cache, options.store_cache),
         steered: options.steer_threads,
+        tuning: options.tuning,
         withheld: &withheld,
         conventions: &conventions,
     };

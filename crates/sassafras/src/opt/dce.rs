@@ -1,0 +1,119 @@
+//! Dead code elimination: removes operations without a use and without an effect, and dead block parameters.
+//!
+//! Mark and sweep from what has an effect and from the predicates of branches, through definitions and the arguments of
+//! block parameters (Cytron et al., section 7.1, with all branches kept). Unlike a use count, it removes cycles of
+//! parameters that only keep each other alive.
+//!
+//! ```text
+//! b1(v1:R, v2:R):                        b1(v2:R):
+//!   v3:R = v1 + 1                   →      v4:P = v2 < 9
+//!   v4:P = v2 < 9                          branch v4, b1(v2), b2
+//!   branch v4, b1(v3, v2), b2
+//! ```
+//!
+//! Afterwards every value has a use that matters. Cost: linear.
+
+use crate::analysis::effects::{is_pure, is_shuffle};
+use crate::context::Context;
+use ori::entity::Entity;
+use ori::liveness::ValueSet;
+use ori::{Change, Function, Inst, InstData, Terminator, Value};
+
+pub fn run(function: &mut Function, _: &mut Context) -> Result<Change, String> {
+    let live = live_values(function);
+    let mut removed = false;
+    for block in function.blocks.keys() {
+        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        let count = insts.len();
+        insts.retain(|inst| is_live(&function.insts[*inst], &live));
+        removed |= insts.len() < count;
+        function.blocks[block].insts = insts;
+        let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
+        for edge in end.edges_mut() {
+            let mut params = function.blocks[edge.to].params.iter();
+            edge.args.retain(|_| params.next().is_some_and(|param| live.contains(*param)));
+        }
+        function.blocks[block].end = end;
+    }
+    for block in function.blocks.keys() {
+        let params = &mut function.blocks[block].params;
+        let count = params.len();
+        params.retain(|param| live.contains(*param));
+        removed |= params.len() < count;
+    }
+    Ok(Change::Instructions.when(removed))
+}
+
+/// The values that an effect or a branch depends on. A parameter that is only passed to itself around a loop is none.
+fn live_values(function: &Function) -> ValueSet {
+    let mut definitions: Vec<Option<Inst>> = vec![None; function.values.len()];
+    let mut arguments = Arguments::new(function.values.len());
+    let mut live = Worklist { marked: ValueSet::new(function.values.len()), open: Vec::new() };
+    for block in function.blocks.keys() {
+        let data = &function.blocks[block];
+        for inst in &data.insts {
+            let operation = &function.insts[*inst];
+            operation.results.iter().for_each(|result| definitions[result.index()] = Some(*inst));
+            if !is_pure(operation) && !is_shuffle(operation) {
+                operation.uses().for_each(|v| live.mark(v));
+            }
+        }
+        for edge in data.end.edges() {
+            let params = &function.blocks[edge.to].params;
+            params.iter().zip(&edge.args).for_each(|(param, arg)| arguments.add(*param, *arg));
+        }
+        if let Terminator::Branch { predicate, .. } = data.end {
+            live.mark(predicate);
+        }
+    }
+    while let Some(value) = live.open.pop() {
+        match definitions[value.index()] {
+            Some(inst) => function.insts[inst].uses().for_each(|v| live.mark(v)),
+            None => arguments.of(value).for_each(|v| live.mark(v)),
+        }
+    }
+    live.marked
+}
+
+/// Live values; the operands of the open ones were not visited yet.
+struct Worklist {
+    marked: ValueSet,
+    open: Vec<Value>,
+}
+
+impl Worklist {
+    fn mark(&mut self, value: Value) {
+        if !self.marked.contains(value) {
+            self.marked.insert(value);
+            self.open.push(value);
+        }
+    }
+}
+
+/// The arguments of block parameters: a linked list for each, all in one vector.
+struct Arguments {
+    /// The index of each parameter's last argument, counted from one; 0 if it has none.
+    last: Vec<u32>,
+    /// Arguments, each with the index of the one before it.
+    all: Vec<(Value, u32)>,
+}
+
+impl Arguments {
+    fn new(values: usize) -> Arguments {
+        Arguments { last: vec![0; values], all: Vec::new() }
+    }
+
+    fn add(&mut self, param: Value, argument: Value) {
+        self.all.push((argument, self.last[param.index()]));
+        self.last[param.index()] = self.all.len() as u32;
+    }
+
+    fn of(&self, param: Value) -> impl Iterator<Item = Value> + '_ {
+        let at = |index: u32| (index as usize).checked_sub(1).map(|i| self.all[i]);
+        std::iter::successors(at(self.last[param.index()]), move |(_, before)| at(*before)).map(|(v, _)| v)
+    }
+}
+
+fn is_live(data: &InstData, live: &ValueSet) -> bool {
+    data.results.iter().any(|result| live.contains(*result)) || !is_pure(data) && !is_shuffle(data)
+}
