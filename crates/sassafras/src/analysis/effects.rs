@@ -463,12 +463,22 @@ pub fn is_function(data: &InstData) -> bool {
     }
 }
 
-/// Does it concern no other thread but through memory, and that in no order?
-pub fn is_of_one_thread(data: &InstData) -> bool {
+/// A load or store of one thread that orders nothing.
+pub fn is_plain_access(data: &InstData) -> bool {
     let effects = Effects::of(data);
     let accesses = matches!(effects.memory, Memory::Read(_) | Memory::Write(_));
-    let plain = accesses && effects.orders.is_none() && effects.convergence == Convergence::Thread;
-    is_pure(data) || plain || matches!(data.op, Op::Machine(sass::Op::LDC | sass::Op::UMOV))
+    accesses && effects.orders.is_none() && effects.convergence == Convergence::Thread
+}
+
+/// May it be removed if its results have no use? A plain load may, with the fault that it might have caused.
+pub fn is_removable(data: &InstData) -> bool {
+    let is_load = matches!(Effects::of(data).memory, Memory::Read(_)) && is_plain_access(data);
+    is_pure(data) || is_shuffle(data) || is_load && !data.results.is_empty()
+}
+
+/// Does it concern no other thread but through memory, and that in no order?
+pub fn is_of_one_thread(data: &InstData) -> bool {
+    is_pure(data) || is_plain_access(data) || matches!(data.op, Op::Machine(sass::Op::LDC | sass::Op::UMOV))
 }
 
 /// May there be a copy of it, for another iteration of a loop? Not of what holds registers or barriers beyond an

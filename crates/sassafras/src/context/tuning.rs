@@ -80,6 +80,10 @@ tuning! {
     float_bound_depth = 6, "definitions", "judgment: bounds the time of a query, which branches at every operand";
     /// The cost of both sides of a branch up to which it becomes selects, selects included.
     if_convert_max_cost = 16, "instructions", "judgment: about what a branch with its convergence barrier takes";
+    /// The longest side of a branch with stores or loads of shared memory that becomes guarded instructions.
+    if_convert_max_guarded_side = 8, "instructions", "ptxas 13.0.88 for divergent branches";
+    /// The same with loads of global memory.
+    if_convert_max_load_side = 20, "instructions", "ptxas 13.0.88";
     /// The longest side of a branch that is looked at, with what costs nothing.
     if_convert_max_side = 64, "instructions", "judgment: four times the cost limit; the rest may be constants and packs";
     /// How often if-conversion is repeated: each time takes the innermost of nested branches.

@@ -13,7 +13,7 @@
 //!
 //! Afterwards every value has a use that matters. Cost: linear.
 
-use crate::analysis::effects::{is_pure, is_shuffle};
+use crate::analysis::effects::is_removable;
 use crate::context::Context;
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
@@ -54,7 +54,7 @@ fn live_values(function: &Function) -> ValueSet {
         for inst in &data.insts {
             let operation = &function.insts[*inst];
             operation.results.iter().for_each(|result| definitions[result.index()] = Some(*inst));
-            if !is_pure(operation) && !is_shuffle(operation) {
+            if !is_removable(operation) {
                 operation.uses().for_each(|v| live.mark(v));
             }
         }
@@ -115,5 +115,5 @@ impl Arguments {
 }
 
 fn is_live(data: &InstData, live: &ValueSet) -> bool {
-    data.results.iter().any(|result| live.contains(*result)) || !is_pure(data) && !is_shuffle(data)
+    data.results.iter().any(|result| live.contains(*result)) || !is_removable(data)
 }

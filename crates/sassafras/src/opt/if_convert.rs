@@ -1,14 +1,15 @@
-//! If-conversion: short sides of a branch are executed unconditionally, and selects take the results.
+//! If-conversion: short sides of a branch are executed without it. What only computes is speculated, and selects take
+//! the results; loads and stores get the branch's predicate as guard (predication).
 //!
 //! Hammocks and diamonds (Allen et al., "Conversion of Control Dependence to Data Dependence"). A side is a block with
-//! the branch as its only predecessor that jumps to where the other side goes and only computes: speculating it has no
-//! effect but its results. Without the branch there is no convergence barrier, and the block goes on.
+//! the branch as its only predecessor that jumps to where the other side goes. Without the branch there is no convergence
+//! barrier, the block goes on, and loads of several sides are in flight together.
 //!
 //! ```text
 //! b0: branch p, b1, b2                   b0: v1 = x + y
-//! b1: v1 = x + y; jump b3(v1)       →        v2 = x ^ y
-//! b2: v2 = x ^ y; jump b3(v2)                v3 = SEL v1, v2, p
-//! b3(v3):                                    jump b3(v3)
+//! b1: v1 = x + y; jump b3(v1)       →        @!p[v1] v2 = LDG a
+//! b2: v2 = LDG a; jump b3(v2)                jump b3(v2)
+//! b3(v3):
 //! ```
 //!
 //! One run converts innermost branches; of nested ones the outer is a hammock after `simplify` has merged the blocks of
@@ -18,7 +19,7 @@
 use crate::analysis::effects;
 use crate::context::{Context, Tuning};
 use ori::entity::Entity;
-use ori::{Arg, Block, Change, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
+use ori::{Arg, Block, Change, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator, Value};
 use sass::M;
 use smallvec::{SmallVec, smallvec};
 
@@ -28,7 +29,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, Str
     let mut converted = false;
     for &block in cfg.order.iter().rev() {
         if let Some(hammock) = Hammock::find(function, &context.tuning, &pred_counts, block)
-            && hammock.cost(function).is_some_and(|cost| cost <= context.tuning.if_convert_max_cost)
+            && hammock.pays(function, &context.tuning)
             && context.fuel.burn()
         {
             hammock.convert(function, &mut pred_counts);
@@ -78,32 +79,101 @@ impl Hammock {
         })
     }
 
-    /// The instructions that are executed unconditionally, selects included; `None` if a value can't be selected.
-    /// Constants cost nothing: selects take them as operands.
-    fn cost(&self, function: &Function) -> Option<u32> {
-        let insts = self.sides.iter().flatten().flat_map(|b| &function.blocks[*b].insts);
-        let computed = insts.filter(|i| !is_free(&function.insts[**i])).count() as u32;
-        let select = |(a, b): (&Value, &Value)| match function.values[*a].file {
-            _ if a == b => Some(0),
+    /// Is it shorter than the branch? Constants cost nothing: selects take them as operands.
+    fn pays(&self, function: &Function, tuning: &Tuning) -> bool {
+        let Some(selects) = self.selects(function) else { return false };
+        let count = |b: &Block| {
+            let insts = function.blocks[*b].insts.iter();
+            insts.filter(|i| !is_free(&function.insts[**i])).count() as u32
+        };
+        let counts = self.sides.map(|side| side.as_ref().map_or(0, count));
+        let has = |side: Option<Block>, is: fn(&InstData) -> bool| {
+            side.is_some_and(|b| function.blocks[b].insts.iter().any(|i| is(&function.insts[*i])))
+        };
+        if !self.sides.iter().any(|side| has(*side, is_guardable)) {
+            return counts[0] + counts[1] + selects <= tuning.if_convert_max_cost;
+        }
+        // The latency of a load is worth more instructions.
+        let limit = |side| match has(side, is_long_load) {
+            true => tuning.if_convert_max_load_side,
+            false => tuning.if_convert_max_guarded_side,
+        };
+        selects <= tuning.if_convert_max_guarded_side
+            && self.sides.iter().zip(counts).all(|(side, count)| count <= limit(*side))
+    }
+
+    /// The number of selects; `None` if a value can't be selected.
+    fn selects(&self, function: &Function) -> Option<u32> {
+        let select = |(i, (a, b)): (usize, (&Value, &Value))| match function.values[*a].file {
+            _ if a == b || self.merges(function, i).is_some() => Some(0),
             File::R if function.values[*a].words <= 2 => Some(u32::from(function.values[*a].words)),
             File::P => Some(1),
             _ => None,
         };
-        let selects: Option<u32> = self.args[0].iter().zip(&self.args[1]).map(select).sum();
-        Some(computed + selects?)
+        self.args[0].iter().zip(&self.args[1]).enumerate().map(select).sum()
+    }
+
+    /// The side whose guarded load gives this argument of the join, with the other side's value as else value: it is
+    /// there before the load. The first argument that a load gives counts.
+    fn merges(&self, function: &Function, at: usize) -> Option<usize> {
+        let defines = |side: usize, value: Value, is: fn(&InstData) -> bool| {
+            self.sides[side].is_some_and(|b| {
+                let insts = function.blocks[b].insts.iter().map(|i| &function.insts[*i]);
+                insts.filter(|data| is(data)).any(|data| data.results.contains(&value))
+            })
+        };
+        let loads = |side: usize| {
+            let value = self.args[side][at];
+            defines(side, value, is_guardable) && self.args[side].iter().position(|v| *v == value) == Some(at)
+        };
+        // The second side comes after the first.
+        (1..2)
+            .find(|side| loads(*side))
+            .or_else(|| (loads(0) && !defines(1, self.args[1][at], |_| true)).then_some(0))
     }
 
     fn convert(self, function: &mut Function, pred_counts: &mut [usize]) {
-        for side in self.sides.into_iter().flatten() {
-            let insts = std::mem::take(&mut function.blocks[side].insts);
-            function.blocks[self.block].insts.extend(insts);
+        let merged: Vec<Option<usize>> = (0..self.args[0].len()).map(|i| self.merges(function, i)).collect();
+        for (number, side) in self.sides.into_iter().enumerate() {
+            let Some(side) = side else { continue };
+            for inst in std::mem::take(&mut function.blocks[side].insts) {
+                if is_guardable(&function.insts[inst]) {
+                    self.guard(function, inst, number, &merged);
+                }
+                function.blocks[self.block].insts.push(inst);
+            }
             function.blocks[side].end = Terminator::Exit;
             pred_counts[side.index()] = 0;
         }
-        let pairs: Vec<_> = self.args[0].iter().copied().zip(self.args[1].iter().copied()).collect();
-        let args = pairs.into_iter().map(|(a, b)| self.select(function, a, b)).collect();
+        let args = (0..merged.len())
+            .map(|i| match merged[i] {
+                Some(side) => self.args[side][i],
+                None => self.select(function, self.args[0][i], self.args[1][i]),
+            })
+            .collect();
         function.blocks[self.block].end = Terminator::Jump(Edge { to: self.join, args });
         pred_counts[self.join.index()] -= 1;
+    }
+
+    /// Guards a load or store of a side.
+    fn guard(&self, function: &mut Function, inst: Inst, side: usize, merged: &[Option<usize>]) {
+        let Arg::Use(u) = self.predicate else { return };
+        let results = function.insts[inst].results.clone();
+        let mut else_values = SmallVec::new();
+        for result in results {
+            let merges = |i: &usize| merged[*i] == Some(side) && self.args[side][*i] == result;
+            let other = (0..merged.len()).find(merges).map(|i| self.args[1 - side][i]);
+            else_values.push(other.unwrap_or_else(|| {
+                let data = function.values[result];
+                let undefined = function.value(data.file, data.words);
+                let at = function.insts[inst].at;
+                let undef = InstData { at, ..InstData::new(Op::Pseudo(Pseudo::Undef), &[undefined], &[]) };
+                function.append(self.block, undef);
+                undefined
+            }));
+        }
+        let guard = Guard { predicate: u.value, negated: u.negated != (side == 1), else_values };
+        function.insts[inst].guard = Some(guard);
     }
 
     /// `a` where the predicate holds, else `b`.
@@ -143,7 +213,7 @@ struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// The side whose block an edge of the branch leads to, if it can be speculated.
+    /// The side whose block an edge of the branch leads to, if it can be speculated and guarded.
     fn find<'a>(
         function: &'a Function,
         tuning: &Tuning,
@@ -154,10 +224,10 @@ impl Side<'_> {
         let is_only_pred = pred_counts[edge.to.index()] == 1;
         let has_args = !data.params.is_empty() || !edge.args.is_empty();
         let is_short = data.insts.len() <= tuning.if_convert_max_side as usize;
-        let can_speculate = |i: &Inst| can_speculate(&function.insts[*i]);
+        let converts = |i: &Inst| can_speculate(&function.insts[*i]) || is_guardable(&function.insts[*i]);
         match &data.end {
             Terminator::Jump(to_join) if is_only_pred && !has_args && is_short => {
-                data.insts.iter().all(can_speculate).then_some(Side { block: Some(edge.to), to_join })
+                data.insts.iter().all(converts).then_some(Side { block: Some(edge.to), to_join })
             }
             _ => None,
         }
@@ -176,4 +246,15 @@ fn is_free(data: &InstData) -> bool {
 /// May it be executed where its results have no use?
 fn can_speculate(data: &InstData) -> bool {
     is_free(data) || data.guard.is_none() && effects::is_function(data)
+}
+
+/// A load or store that can have a guard.
+fn is_guardable(data: &InstData) -> bool {
+    use sass::Op::{LD, LDG, LDL, LDS, ST, STG, STL, STS};
+    let is_access = matches!(data.op, Op::Machine(LD | LDG | LDL | LDS | ST | STG | STL | STS));
+    is_access && data.guard.is_none() && data.results.len() <= 1 && effects::is_plain_access(data)
+}
+
+fn is_long_load(data: &InstData) -> bool {
+    matches!(data.op, Op::Machine(sass::Op::LD | sass::Op::LDG))
 }
