@@ -1,4 +1,4 @@
-//! What operations do besides computing their results: the one place for these properties.
+//! What operations do besides computing their results: the one module for these properties.
 //!
 //! * **Memory**: which bytes an operation reads or writes ([`Access`]), and which accesses it orders, in which scope,
 //!   direction and state spaces ([`Ordering`]). Questions about two operations: `memory_dependence.rs`.
@@ -90,7 +90,7 @@ pub enum Convergence {
     /// All threads of the warp, with their registers alone: it stays where they have converged.
     Matrix,
     /// The threads of the warp converge here.
-    Meet,
+    Converge,
 }
 
 /// What may be moved across an instruction, whatever its effects are.
@@ -163,7 +163,7 @@ fn of_machine(op: sass::Op, data: &InstData) -> Effects {
         }
         S2R | S2UR | CS2R | BMOV | LEPC | R2P | P2R => Effects::BARRIER,
         ELECT | VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX | BAR => convergent(Convergence::Collective),
-        WARPSYNC => convergent(Convergence::Meet),
+        WARPSYNC => convergent(Convergence::Converge),
         SYNCS | ATOM | ATOMG | ATOMS | RED | LDGSTS | LDGDEPBAR | DEPBAR => unknown,
         WARPGROUP => Effects { motion: Motion::Wgmma, ..Effects::NONE },
         _ if op.is_wgmma() => Effects { motion: Motion::Wgmma, ..Effects::NONE },

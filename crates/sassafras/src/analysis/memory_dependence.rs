@@ -73,7 +73,7 @@ impl Effects {
         let is_plain = second.orders.is_none() && second.motion == Motion::Free;
         let may_be_local =
             matches!(second.memory, Memory::Read(a) | Memory::Write(a) if a.space == Space::Generic);
-        is_full && second.convergence != Convergence::Meet && !may_be_local && (!is_fence || is_plain)
+        is_full && second.convergence != Convergence::Converge && !may_be_local && (!is_fence || is_plain)
     }
 
     /// What it does to the loads that are available before it.
@@ -89,18 +89,18 @@ impl Effects {
 }
 
 fn convergence_order(first: &Effects, second: &Effects) -> bool {
-    use Convergence::{Collective, Matrix, Meet, Thread};
+    use Convergence::{Collective, Converge, Matrix, Thread};
     // A convergence point stays between the fences around it.
-    let with_thread = |meets: bool, other: &Effects| match other.motion {
-        Motion::Wgmma => meets,
-        _ => other.memory == Memory::Unknown || meets && other.orders.is_some(),
+    let with_thread = |converges: bool, other: &Effects| match other.motion {
+        Motion::Wgmma => converges,
+        _ => other.memory == Memory::Unknown || converges && other.orders.is_some(),
     };
     match (first.convergence, second.convergence) {
         (Thread, Thread) => false,
-        (Matrix, other) | (other, Matrix) => other == Meet,
-        (Collective | Meet, Collective | Meet) => true,
-        (one, Thread) => with_thread(one == Meet, second),
-        (Thread, one) => with_thread(one == Meet, first),
+        (Matrix, other) | (other, Matrix) => other == Converge,
+        (Collective | Converge, Collective | Converge) => true,
+        (one, Thread) => with_thread(one == Converge, second),
+        (Thread, one) => with_thread(one == Converge, first),
     }
 }
 
