@@ -209,7 +209,7 @@ fn every_pass_has_files() {
 fn expectations_that_are_not_met_fail() {
     let code = "function f {\nb0:\n    v0:R = MOV 0x1\n    exit\n}\n";
     let outcome = |directives: &str| {
-        let text = format!("; test: simplify\n{directives}\n{code}");
+        let text = format!("; test: dce\n{directives}\n{code}");
         let case = Case::parse(&text)?;
         case.check(&text, &case.run(&text)?)
     };
@@ -219,7 +219,7 @@ fn expectations_that_are_not_met_fail() {
     {
         assert!(outcome(wrong).is_err(), "{wrong}");
     }
-    let text = format!("; test: simplify\n{code}");
+    let text = format!("; test: dce\n{code}");
     assert!(Case::parse(&text).is_err(), "a test without an expectation");
     let updated = rewritten(&text, "function f {\n}\n");
     assert!(updated.ends_with("}\n; expect:\n; function f {\n; }\n"), "{updated}");

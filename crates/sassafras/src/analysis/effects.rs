@@ -1,13 +1,13 @@
-//! What operations do besides computing their results: the one place for these properties.
+//! What operations do besides computing their results: the one module for these properties.
 //!
-//! * **Memory**: which bytes an operation reads or writes ([`Access`]), and which accesses of others it orders, for
-//!   whom, in which direction and in which state spaces ([`Ordering`]).
+//! * **Memory**: which bytes an operation reads or writes ([`Access`]), and which accesses it orders, in which scope,
+//!   direction and state spaces ([`Ordering`]). Questions about two operations: `memory_dependence.rs`.
 //! * **Convergence**: which threads of the warp take part ([`Convergence`]).
 //! * **Motion**: what no instruction may pass ([`Motion`]), what may be duplicated, removed or computed in vain
 //!   ([`is_pure`], [`is_function`], [`is_duplicable`]).
 //!
 //! Every pass that moves, removes, merges or duplicates operations asks here. Convergence and memory order are two
-//! things: `WARPSYNC` only brings threads together, and may be removed where they are; the order that `bar.warp.sync`
+//! things: `WARPSYNC` only makes threads converge, and may be removed where they have; the order that `bar.warp.sync`
 //! makes is a [`Pseudo::MemoryFence`] of its own, which takes no instruction and stays until emission.
 //! What each PTX instruction orders, and becomes, is listed in `docs/memory-ordering.md`; a test compares the two.
 
@@ -85,37 +85,22 @@ pub struct Ordering {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Convergence {
     Thread,
-    /// Those that run it together, who exchange values: it keeps its order with others of its kind.
+    /// Converged threads, which exchange values: collectives keep their order among each other.
     Collective,
-    /// All of the warp, with their registers alone: it stays where the threads have met.
+    /// All threads of the warp, with their registers alone: it stays where they have converged.
     Matrix,
-    /// The threads of the warp meet here.
-    Meet,
+    /// The threads of the warp converge here.
+    Converge,
 }
 
-/// What may pass an instruction, whatever its effects are.
+/// What may be moved across an instruction, whatever its effects are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Motion {
     Free,
-    /// Nothing that touches registers of asynchronous MMAs: it is one, waits for one, or lets one begin.
+    /// Nothing that accesses registers of an outstanding wgmma: it is one, waits for one, or lets one begin.
     Wgmma,
     /// A scheduling barrier: nothing at all. Calls, convergence barriers, clocks, and whatever is not known here.
     Barrier,
-}
-
-impl Access {
-    pub fn may_alias(&self, other: &Access) -> bool {
-        use Space::{Generic, ReadOnly};
-        if self.space == ReadOnly || other.space == ReadOnly {
-            return false;
-        }
-        if self.space != other.space && self.space != Generic && other.space != Generic {
-            return false;
-        }
-        let same_base = self.base.is_some() && self.base == other.base;
-        let overlap = self.offset < other.offset + other.bytes && other.offset < self.offset + self.bytes;
-        !same_base || overlap
-    }
 }
 
 impl Ordering {
@@ -126,39 +111,10 @@ impl Ordering {
     pub fn orders_all(&self) -> bool {
         self.shared && self.global && self.direction == Direction::Both
     }
-
-    /// Loads of read-only data stay as well: what an earlier grid writes is read-only no sooner than it is waited for.
-    fn covers(&self, space: Space) -> bool {
-        match space {
-            Space::Shared => self.shared,
-            Space::Global | Space::ReadOnly => self.global,
-            Space::Generic => self.shared || self.global,
-            Space::Local => false,
-        }
-    }
-
-    fn keeps_later(&self, access: &Access) -> bool {
-        self.direction != Direction::Release && self.covers(access.space)
-    }
-
-    fn keeps_earlier(&self, access: &Access) -> bool {
-        self.direction != Direction::Acquire && self.covers(access.space)
-    }
-}
-
-impl Memory {
-    /// May it be an access that this holds for?
-    fn is_any(&self, holds: impl Fn(&Access) -> bool) -> bool {
-        match self {
-            Memory::Read(access) | Memory::Write(access) => holds(access),
-            Memory::None => false,
-            Memory::Unknown => true,
-        }
-    }
 }
 
 impl Effects {
-    /// No effects: it may stand anywhere between what it needs and what needs it.
+    /// No effects: it may be anywhere between its operands and its uses.
     const NONE: Effects = Effects {
         memory: Memory::None,
         orders: None,
@@ -182,80 +138,6 @@ impl Effects {
     pub fn is_free(&self) -> bool {
         *self == Effects::NONE
     }
-
-    /// Must the second stay behind the first, whatever values they have?
-    pub fn stay_in_order(first: &Effects, second: &Effects) -> bool {
-        if first.is_free() || second.is_free() {
-            return false;
-        }
-        first.motion == Motion::Barrier
-            || second.motion == Motion::Barrier
-            || convergence_order(first, second)
-            || memory_order(first, second)
-    }
-
-    /// Of two that stay in order: does everything that must come before the second come before the first as well?
-    /// Local memory passes what orders others; threads that exchange values pass fences.
-    pub fn closes(first: &Effects, second: &Effects) -> bool {
-        let is_full = first.motion == Motion::Free && first.orders.is_some_and(|o| o.orders_all());
-        let is_fence = first.memory == Memory::None && first.convergence == Convergence::Thread;
-        let is_plain = second.orders.is_none() && second.motion == Motion::Free;
-        let may_be_local =
-            matches!(second.memory, Memory::Read(a) | Memory::Write(a) if a.space == Space::Generic);
-        is_full && second.convergence != Convergence::Meet && !may_be_local && (!is_fence || is_plain)
-    }
-
-    /// What it means to someone who knows the contents of memory.
-    pub fn touch(&self) -> Touch {
-        match self.memory {
-            _ if self.orders.is_some() || self.motion != Motion::Free => Touch::Writes,
-            Memory::None => Touch::Nothing,
-            Memory::Read(Access { space: Space::ReadOnly, .. }) => Touch::ReadOnly,
-            Memory::Read(_) => Touch::Reads,
-            Memory::Write(_) | Memory::Unknown => Touch::Writes,
-        }
-    }
-}
-
-fn convergence_order(first: &Effects, second: &Effects) -> bool {
-    use Convergence::{Collective, Matrix, Meet, Thread};
-    // Where threads meet stays between the fences around it.
-    let with_thread = |meets: bool, other: &Effects| match other.motion {
-        Motion::Wgmma => meets,
-        _ => other.memory == Memory::Unknown || meets && other.orders.is_some(),
-    };
-    match (first.convergence, second.convergence) {
-        (Thread, Thread) => false,
-        (Matrix, other) | (other, Matrix) => other == Meet,
-        (Collective | Meet, Collective | Meet) => true,
-        (one, Thread) => with_thread(one == Meet, second),
-        (Thread, one) => with_thread(one == Meet, first),
-    }
-}
-
-fn memory_order(first: &Effects, second: &Effects) -> bool {
-    match (&first.orders, &second.orders) {
-        (Some(_), Some(_)) => return true,
-        (Some(order), None) => return second.memory.is_any(|a| order.keeps_later(a)),
-        (None, Some(order)) => return first.memory.is_any(|a| order.keeps_earlier(a)),
-        (None, None) => {}
-    }
-    match (&first.memory, &second.memory) {
-        (Memory::None, _) | (_, Memory::None) | (Memory::Read(_), Memory::Read(_)) => false,
-        (Memory::Unknown, _) | (_, Memory::Unknown) => true,
-        (Memory::Read(a) | Memory::Write(a), Memory::Read(b) | Memory::Write(b)) => a.may_alias(b),
-    }
-}
-
-/// What an instruction means to someone who knows the contents of memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Touch {
-    Nothing,
-    Reads,
-    /// It reads what is not written while the kernel runs.
-    ReadOnly,
-    /// It may write, or order what others write: loads before it tell nothing about loads behind it.
-    Writes,
 }
 
 fn of_pseudo(op: Pseudo) -> Effects {
@@ -281,7 +163,7 @@ fn of_machine(op: sass::Op, data: &InstData) -> Effects {
         }
         S2R | S2UR | CS2R | BMOV | LEPC | R2P | P2R => Effects::BARRIER,
         ELECT | VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX | BAR => convergent(Convergence::Collective),
-        WARPSYNC => convergent(Convergence::Meet),
+        WARPSYNC => convergent(Convergence::Converge),
         SYNCS | ATOM | ATOMG | ATOMS | RED | LDGSTS | LDGDEPBAR | DEPBAR => unknown,
         WARPGROUP => Effects { motion: Motion::Wgmma, ..Effects::NONE },
         _ if op.is_wgmma() => Effects { motion: Motion::Wgmma, ..Effects::NONE },
@@ -376,7 +258,7 @@ fn access(data: &InstData, op: sass::Op) -> Option<Access> {
         .find(|at| matches!(data.args[at + 1], Arg::Imm(_)) && !matches!(data.args[*at], Arg::Imm(_)))?;
     let (base, Arg::Imm(offset)) = (data.args[at], data.args[at + 1]) else { return None };
     let base = match base {
-        // Threads of a warp name the rows of a matrix together.
+        // Each thread has the address of a row.
         Arg::Use(base) if !matches!(op, LDSM | STSM) => Some(base),
         _ => None,
     };
@@ -389,12 +271,12 @@ pub fn is_offset_access(op: Op) -> bool {
     matches!(op, Op::Machine(LDG | STG | LD | ST | LDS | STS | LDSM | LDL | STL | LDGSTS))
 }
 
-/// Operands that have something else in them at every point of the program.
+/// Operands whose contents depend on the program point.
 fn is_fixed(arg: &Arg) -> bool {
     matches!(arg, Arg::Fixed { .. } | Arg::StackTop)
 }
 
-/// Special registers that a thread always reads the same from.
+/// Special registers that are constant for a thread.
 pub fn is_lasting(name: M) -> bool {
     use sass::M::*;
     matches!(
@@ -415,14 +297,14 @@ pub fn is_lasting(name: M) -> bool {
     )
 }
 
-/// Is it a shuffle of threads that are there, not of a collective, which names its registers? Threads that don't take
-/// what they are given may as well not be given it. They still meet: that is an instruction of its own.
+/// Is it a shuffle without fixed registers? It may be removed where its result has no use: the threads still converge,
+/// by an instruction of its own.
 pub fn is_shuffle(data: &InstData) -> bool {
     let fixed = data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }));
     data.op == Op::Machine(sass::Op::SHFL) && !fixed && !data.results.is_empty()
 }
 
-/// Does it do nothing but compute its results?
+/// Has it no effect but its results?
 pub fn is_pure(data: &InstData) -> bool {
     use sass::Op::*;
     if data.results.is_empty() || data.args.iter().any(is_fixed) {
@@ -476,13 +358,13 @@ pub fn is_removable(data: &InstData) -> bool {
     is_pure(data) || is_shuffle(data) || is_load && !data.results.is_empty()
 }
 
-/// Does it concern no other thread but through memory, and that in no order?
+/// Has it no effect on other threads but by plain accesses of memory?
 pub fn is_of_one_thread(data: &InstData) -> bool {
     is_pure(data) || is_plain_access(data) || matches!(data.op, Op::Machine(sass::Op::LDC | sass::Op::UMOV))
 }
 
-/// May there be a copy of it, for another iteration of a loop? Not of what holds registers or barriers beyond an
-/// instruction, or names a block.
+/// May it be duplicated, for another iteration of a loop? Not if it holds registers or barriers beyond an instruction, or
+/// names a block.
 pub fn is_duplicable(data: &InstData) -> bool {
     use sass::Op::*;
     let is_known = match data.op {

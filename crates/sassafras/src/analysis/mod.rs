@@ -4,3 +4,4 @@ pub mod constant_eval;
 pub mod convergent_loops;
 pub mod effects;
 pub mod known_bits;
+pub mod memory_dependence;

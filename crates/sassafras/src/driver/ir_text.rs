@@ -46,7 +46,7 @@ impl std::error::Error for OptError {}
 ///
 /// let source = "function f {\nb0:\n    v0:R = MOV 0x1\n    exit\n}\n";
 /// let options = Options::new(ptx::Target::find("sm_90").expect("a target"));
-/// let text = opt_text(source, &["simplify"], &options).expect("a function");
+/// let text = opt_text(source, &["dce"], &options).expect("a function");
 /// assert_eq!(text, "function f {\nb0:\n    exit\n}\n");
 /// ```
 pub fn opt_text(source: &str, passes: &[&str], options: &Options) -> Result<String, OptError> {

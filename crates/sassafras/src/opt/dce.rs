@@ -2,7 +2,7 @@
 //!
 //! Mark and sweep from what has an effect and from the predicates of branches, through definitions and the arguments of
 //! block parameters (Cytron et al., section 7.1, with all branches kept). Unlike a use count, it removes cycles of
-//! parameters that only keep each other alive.
+//! parameters that only use each other.
 //!
 //! ```text
 //! b1(v1:R, v2:R):                        b1(v2:R):

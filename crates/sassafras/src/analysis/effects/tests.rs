@@ -151,9 +151,9 @@ fn a_fence_keeps_both_sides_of_its_spaces() {
     }
     assert_eq!(both(&load(sass::Op::LDS, 4), &store(sass::Op::STS, 0)), (false, false), "they are apart");
     assert_eq!(both(&load(sass::Op::LDS, 0), &store(sass::Op::STS, 0)), (true, true));
-    let meets = instruction(Op::Machine(sass::Op::WARPSYNC), &[M::ALL], &[]);
-    assert_eq!(both(&meets, &all), (true, true), "the threads meet between the fences");
-    assert_eq!(both(&meets, &load(sass::Op::LDS, 0)), (false, false), "meeting orders no memory");
+    let converges = instruction(Op::Machine(sass::Op::WARPSYNC), &[M::ALL], &[]);
+    assert_eq!(both(&converges, &all), (true, true), "the threads meet between the fences");
+    assert_eq!(both(&converges, &load(sass::Op::LDS, 0)), (false, false), "meeting orders no memory");
 }
 
 /// The words of one value are two bases.

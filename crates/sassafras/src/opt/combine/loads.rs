@@ -11,18 +11,19 @@
 //! ```
 
 use super::{Combine, Key};
-use crate::analysis::effects::{Effects, Touch};
+use crate::analysis::effects::Effects;
+use crate::analysis::memory_dependence::MemoryRole;
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Op, Pseudo, Value};
 
 impl Combine<'_> {
     /// Takes the results of an available load; true if there is one.
     pub(super) fn eliminate_load(&mut self, data: &InstData, inst: Inst) -> bool {
-        let since = match Effects::of(data).touch() {
-            Touch::Nothing => return false,
-            Touch::ReadOnly => self.block_start,
-            Touch::Reads => self.clobbered_at,
-            Touch::Writes => {
+        let since = match Effects::of(data).memory_role() {
+            MemoryRole::NoAccess => return false,
+            MemoryRole::InvariantLoad => self.block_start,
+            MemoryRole::Load => self.clobbered_at,
+            MemoryRole::Clobber => {
                 self.clobbered_at = self.clock + 1;
                 return false;
             }

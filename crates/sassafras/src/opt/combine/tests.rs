@@ -178,8 +178,8 @@ impl Program {
             }
             12 => {
                 let words = [self.register(), self.register()];
-                let kept = self.random.one(&self.pairs);
-                let guard = if self.random.below(2) == 0 { self.guard(&[kept]) } else { None };
+                let else_value = self.random.one(&self.pairs);
+                let guard = if self.random.below(2) == 0 { self.guard(&[else_value]) } else { None };
                 let value = self.push(Op::Pseudo(Pseudo::Pack), &[], &[(File::R, 2)], &words, guard);
                 self.pairs.push(value);
             }
@@ -283,8 +283,8 @@ impl Program {
         let guard = self.guard(&[undefined]);
         let args = [self.random.one(&self.pairs).into(), Arg::Imm(16)];
         let loaded = self.push(Op::Machine(sass::Op::LDG), &[M::E], &[(File::R, 1)], &args, guard.clone());
-        let kept = self.random.one(&self.words);
-        let guard = guard.map(|g| Guard { else_values: smallvec![kept], ..g });
+        let else_value = self.random.one(&self.words);
+        let guard = guard.map(|g| Guard { else_values: smallvec![else_value], ..g });
         let copy = Op::Pseudo(Pseudo::Copy);
         let value = self.push(copy, &[], &[(File::R, 1)], &[loaded.into()], guard);
         self.words.push(value);
@@ -298,8 +298,8 @@ impl Program {
         let load = Op::Machine(sass::Op::LDG);
         let loaded = self.push(load, &[M::E, M::_64], &[(File::R, 2)], &args, guard.clone());
         for word in Self::halves(loaded) {
-            let kept = self.random.one(&self.words);
-            let guard = guard.clone().map(|g| Guard { else_values: smallvec![kept], ..g });
+            let else_value = self.random.one(&self.words);
+            let guard = guard.clone().map(|g| Guard { else_values: smallvec![else_value], ..g });
             let value = self.push(Op::Pseudo(Pseudo::Copy), &[], &[(File::R, 1)], &[word], guard);
             self.words.push(value);
         }
@@ -342,7 +342,7 @@ const EDGES: [u32; 24] = [
     0x8000_8000,
 ];
 
-/// What memory, or constant bank 0, has at a place.
+/// The contents of memory, or of constant bank 0, at an address.
 fn memory(seed: u64, address: u64) -> u32 {
     let mut random = Random((seed ^ address.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1);
     random.next();
@@ -408,8 +408,10 @@ impl Interpreter<'_> {
     fn inst(&mut self, data: &InstData) {
         let holds = data.guard.as_ref().is_none_or(|g| (self.bits[g.predicate.index()] != 0) != g.negated);
         if !holds {
-            for (result, kept) in data.results.iter().zip(data.guard.iter().flat_map(|g| &g.else_values)) {
-                self.bits[result.index()] = self.bits[kept.index()];
+            for (result, else_value) in
+                data.results.iter().zip(data.guard.iter().flat_map(|g| &g.else_values))
+            {
+                self.bits[result.index()] = self.bits[else_value.index()];
             }
             return;
         }

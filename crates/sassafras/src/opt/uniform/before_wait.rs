@@ -20,10 +20,9 @@ use rustc_hash::FxHashSet;
 pub fn run(function: &mut Function, cfg: &Cfg, convergent_loop: &ConvergentLoop, max_wait: usize) -> bool {
     let mut any = false;
     for &block in cfg.order.iter().filter(|b| convergent_loop.body[b.index()]) {
-        if let Some(before) =
-            before_wait(function, cfg, block, max_wait).filter(|b| convergent_loop.contains(*b))
-        {
-            let hoisted = needed_first(function, block);
+        let found = before_wait(function, cfg, block, max_wait);
+        if let Some((before, wait)) = found.filter(|(before, _)| convergent_loop.contains(*before)) {
+            let hoisted = needed_first(function, wait, block);
             function.blocks[block].insts.retain(|inst| !hoisted.contains(inst));
             any |= !hoisted.is_empty();
             function.blocks[before].insts.extend(hoisted);
@@ -32,24 +31,27 @@ pub fn run(function: &mut Function, cfg: &Cfg, convergent_loop: &ConvergentLoop,
     any
 }
 
-/// The block before the wait loop in front of a block.
-fn before_wait(function: &Function, cfg: &Cfg, block: Block, max_wait: usize) -> Option<Block> {
+/// The block before the wait loop above a block, and the wait loop.
+fn before_wait(function: &Function, cfg: &Cfg, block: Block, max_wait: usize) -> Option<(Block, Block)> {
     let [wait] = cfg.preds[block.index()][..] else { return None };
     let waits = wait != block && cfg.succs[wait.index()].contains(&wait);
     let [one, other] = cfg.preds[wait.index()][..] else { return None };
     let before = if one == wait { other } else { one };
     let is_only_succ = matches!(function.blocks[before].end, Terminator::Jump(_));
-    (waits && is_only_succ && function.blocks[wait].insts.len() <= max_wait).then_some(before)
+    (waits && is_only_succ && function.blocks[wait].insts.len() <= max_wait).then_some((before, wait))
 }
 
 /// The instructions that the first wgmma of a block depends on and that can be hoisted, in order.
-fn needed_first(function: &Function, block: Block) -> Vec<Inst> {
+fn needed_first(function: &Function, wait: Block, block: Block) -> Vec<Inst> {
     let insts = &function.blocks[block].insts;
     let Some(wgmma) = insts.iter().position(|i| function.insts[*i].is_wgmma()) else { return Vec::new() };
-    // Values defined in the block, but for those that are hoisted.
-    let results = insts.iter().flat_map(|i| &function.insts[*i].results);
-    let mut unavailable: FxHashSet<Value> =
-        function.blocks[block].params.iter().chain(results).copied().collect();
+    // Values defined in the wait loop or the block, but for those that are hoisted.
+    let defined = |b: Block| {
+        let data = &function.blocks[b];
+        let results = data.insts.iter().flat_map(|i| &function.insts[*i].results);
+        data.params.iter().chain(results).copied()
+    };
+    let mut unavailable: FxHashSet<Value> = defined(wait).chain(defined(block)).collect();
     let mut movable = Vec::new();
     for &inst in &insts[..wgmma] {
         let data = &function.insts[inst];

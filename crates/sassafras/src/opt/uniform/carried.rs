@@ -44,7 +44,7 @@ pub struct LoopUniforms<'a> {
     after: FxHashMap<Inst, Vec<Inst>>,
 }
 
-/// Values that stand for uniform operands when forms are looked up.
+/// Placeholders of uniform operands, to look up forms.
 struct Placeholders {
     word: Value,
     predicate: Value,

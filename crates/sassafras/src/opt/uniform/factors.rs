@@ -1,4 +1,4 @@
-//! Float operands of a convergent loop that are words of a constant bank come from uniform registers.
+//! Constant-bank float operands of a convergent loop are read from uniform registers.
 //!
 //! ```text
 //! v1 = LDC c[0][x]                 u1 = ULDC c[0][x]          (preheader; LDCU from sm_100 on)

@@ -1,10 +1,10 @@
-//! No sign changes its meaning when it moves: every operation of the table, on every operand, behind everything that
+//! No sign changes its meaning when it moves: every operation of the table, on every operand, after every operation that
 //! changes a sign, computes the same before and after.
 
 use super::*;
 use sass::{FORMS, Form, Kind, Mod, Role, Slot};
 
-/// What stands before the operand.
+/// The operation that changes the sign of the operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     /// `FADD ±x, -0`, with `.FTZ` or without.
@@ -100,7 +100,7 @@ fn words(form: &Form, slot: &Slot, modifiers: &[M]) -> Option<u8> {
     (by && slot.words.count <= 2).then_some(slot.words.count.max(1) as u8)
 }
 
-/// A word behind an operand that the form has.
+/// A suffix of an operand that the form has.
 fn suffix(form: &Form, index: usize, random: &mut Random) -> M {
     let values = form.mods.iter().find_map(|m| match m {
         Mod::Field { values, slot: Some(of), .. } if *of == index => Some(values),
@@ -109,7 +109,7 @@ fn suffix(form: &Form, index: usize, random: &mut Random) -> M {
     values.map_or(M::Empty, |values| random.one(values).0)
 }
 
-/// Operations whose second predicate result is left out with `PT` in its place.
+/// Operations whose second predicate result is left out, with `PT` for it.
 fn has_second_predicate(op: sass::Op) -> bool {
     use sass::Op::*;
     matches!(op, DSETP | FSETP | HSETP2 | ISETP | PLOP3)
@@ -121,7 +121,7 @@ struct Case {
     text: String,
 }
 
-/// Its operands, with `changed` at the place of source `at`.
+/// Its operands, with `changed` as source `at`.
 fn operands(
     program: &mut Program,
     form: &Form,
@@ -214,7 +214,7 @@ fn case(
     if !legalize::is_legal(&program.function, machine, &program.function.insts[last]) {
         return None;
     }
-    let text = format!("{} {modifiers:?} operand {at} behind {change:?} {signs:?}", form.op.name());
+    let text = format!("{} {modifiers:?} operand {at} after {change:?} {signs:?}", form.op.name());
     for (i, (file, words)) in results.iter().enumerate() {
         program.store_result(Value(first.0 + i as u32), *file, *words);
     }
@@ -251,11 +251,11 @@ fn signs_keep_their_meaning_on_every_operation() {
     for target in targets {
         let machine = TargetMachine::of(ptx::Target::find(target).expect("a target")).expect("a machine");
         for (number, form) in FORMS.iter().enumerate().filter(|(_, f)| f.isas.contains(machine.isa)) {
-            for (round, change) in CHANGES.iter().cycle().take(3 * CHANGES.len()).enumerate() {
+            for (iteration, change) in CHANGES.iter().cycle().take(3 * CHANGES.len()).enumerate() {
                 for at in 0..3 {
-                    let signs = [[true, false], [false, true], [true, true]][round / CHANGES.len()];
+                    let signs = [[true, false], [false, true], [true, true]][iteration / CHANGES.len()];
                     for spelling in 0..4 {
-                        let seed = (number * 1000 + round * 10 + spelling) as u64 + 1;
+                        let seed = (number * 1000 + iteration * 10 + spelling) as u64 + 1;
                         let Some(case) = case(form, seed, at, *change, signs, machine) else { continue };
                         cases += 1;
                         let after = combined(&case.before, machine, None);
