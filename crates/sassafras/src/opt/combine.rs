@@ -239,6 +239,14 @@ impl<'a> Combine<'a> {
         }
         self.definition[result.index()] = Some(inst);
         self.visited_at[result.index()] = before.first().map_or(self.clock, |v| self.visited_at[v.index()]);
+        // A use of the old value may be left that is dead, but is still there.
+        for old in before {
+            let copy = InstData::new(Op::Pseudo(Pseudo::Copy), &[old], &[result.into()]);
+            let copy = self.function.insts.push(copy);
+            self.definition[old.index()] = Some(copy);
+            let at = self.out.iter().rposition(|i| *i == inst).map_or(self.out.len(), |at| at + 1);
+            self.out.insert(at, copy);
+        }
     }
 
     fn find(&self, mut value: Value) -> Value {
