@@ -40,7 +40,7 @@ pub struct Analyses {
     loops: Option<Rc<LoopForest>>,
     liveness: Option<Rc<Liveness>>,
     divergence: Option<Rc<Divergence>>,
-    definitions: Option<Rc<Vec<Option<(Block, Inst)>>>>,
+    definitions: Option<Rc<Definitions>>,
 }
 
 impl Analyses {
@@ -63,8 +63,8 @@ impl Analyses {
         self.divergence.get_or_insert_with(|| Rc::new(Divergence::new(function, &cfg))).clone()
     }
 
-    pub fn definitions(&mut self, function: &Function) -> Rc<Vec<Option<(Block, Inst)>>> {
-        self.definitions.get_or_insert_with(|| Rc::new(function.definitions())).clone()
+    pub fn definitions(&mut self, function: &Function) -> Rc<Definitions> {
+        self.definitions.get_or_insert_with(|| Rc::from(function.definitions())).clone()
     }
 
     /// Drops what depends on a change.
