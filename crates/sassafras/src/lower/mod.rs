@@ -21,6 +21,7 @@ mod control;
 mod instruction;
 mod library;
 mod memory;
+mod operand_use;
 mod sync;
 mod tensor;
 mod texture;
@@ -42,6 +43,7 @@ use control::call::{self, ParamWords};
 use control::cfg::{self, End, Graph};
 use cubin::module::SharedVariable;
 use memory::stack;
+use operand_use::OperandUse;
 use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
 use ptx::ast;
 use rustc_hash::FxHashMap;
@@ -403,6 +405,8 @@ struct Lower<'k, 'a> {
     watched: Vec<ast::Reg>,
     caches: Caches,
     steered: bool,
+    /// What has been read of the operands of the instruction that is being lowered.
+    operand_use: OperandUse,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -450,6 +454,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             watched: Vec::new(),
             caches: env.caches,
             steered: env.steered,
+            operand_use: OperandUse::default(),
         }
     }
 

@@ -135,9 +135,9 @@ impl<'a> Lower<'_, 'a> {
         lower: impl FnOnce(&mut Self, &Ins<'a>, Gathered) -> Option<()>,
     ) -> Option<()> {
         ins.flag("sync");
-        let mask = *ins.get(mask)?;
+        let mask = ins.get(mask)?;
         // Threads that the guard holds back must not be waited for.
-        self.under_branch(|l| l.with_mask(&mask, how, |l, gathered| lower(l, ins, gathered)))
+        self.under_branch(|l| l.with_mask(mask, how, |l, gathered| lower(l, ins, gathered)))
     }
 
     fn with_mask(
@@ -355,10 +355,10 @@ impl<'a> Lower<'_, 'a> {
     /// `d|p`, or `d` alone.
     fn set_pair(&mut self, operand: &Operand, value: Value, predicate: Value) -> Option<()> {
         let Operand::Pair(range) = operand else { return self.set(operand, value) };
-        let [first, second] = self.body.list(*range) else { return None };
-        let (first, second) = (*first, *second);
-        self.set(&first, value)?;
-        self.set(&second, predicate)
+        let body = self.body;
+        let [first, second] = body.list(*range) else { return None };
+        self.set(first, value)?;
+        self.set(second, predicate)
     }
 
     fn vote(&mut self, ins: &Ins<'a>) -> Option<()> {
