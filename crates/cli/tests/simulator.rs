@@ -175,6 +175,26 @@ fn instructions() {
     }
 }
 
+/// Kernels of one instruction leave the same memory whatever an adversary does within the rules of memory.
+#[test]
+fn instructions_with_weak_memory() {
+    let file = repository().join("crates/ptx/tests/corpus/ops/ops_sm_90.ptx");
+    let source = std::fs::read_to_string(file).unwrap();
+    for level in [0, 3] {
+        let simulated = sim::sass::Program::new(&compile(&source, level).unwrap()).unwrap();
+        let kernels: Vec<&str> = simulated.kernels().collect();
+        let differs = |kernel: &&&str, seed: u64| {
+            let expected = ops::outcome(&mut sim::sass::Machine::new(&simulated), kernel, 0);
+            let mut machine = sim::Adverse { machine: sim::sass::Machine::new(&simulated), seed };
+            ops::compare(&expected, &ops::outcome(&mut machine, kernel, 0)) != Verdict::Same
+        };
+        let different: Vec<&&str> =
+            kernels.par_iter().filter(|kernel| [0, 3, 4].iter().any(|seed| differs(kernel, *seed))).collect();
+        assert!(different.is_empty(), "-O{level}: {different:?}");
+        assert!(kernels.len() >= 488);
+    }
+}
+
 /// What an H200 left in memory after ptxas's code, the interpreter leaves; and what it left after ours, the simulator.
 #[test]
 fn instructions_as_on_an_h200() {

@@ -106,6 +106,24 @@ impl Form {
         &FORMS[usize::from(start)..usize::from(end)]
     }
 
+    /// Modifiers that the form takes: those that it always has, and of each kind one that `choose` picks among its
+    /// values. `None` if it picks one that is not defined.
+    pub fn choose_modifiers(&self, mut choose: impl FnMut(&[(M, u8)]) -> M) -> Option<Vec<M>> {
+        let mut all = Vec::new();
+        for m in self.mods {
+            let name = match m {
+                Mod::Literal(name) => *name,
+                Mod::Field { values, slot: None, .. } => choose(values),
+                _ => continue,
+            };
+            if name == M::Undefined {
+                return None;
+            }
+            all.extend((name != M::Empty).then_some(name));
+        }
+        Some(all)
+    }
+
     /// The bits of the word that the form decides, where they are set, and the bits that it leaves to the guard,
     /// the control code, the modifiers and the operands.
     pub fn bits(&self) -> (u128, u128) {

@@ -1,7 +1,7 @@
 //! Runs the kernels of a PTX file in the interpreter and from several cubins in the simulator, and compares the memory
 //! that they leave.
 //!
-//! `cargo run --release -p sim --example kernels -- [--blocks N] FILE.ptx FIRST.cubin [OTHER.cubin ...]`
+//! `cargo run --release -p sim --example kernels -- [--blocks N] [--weak SEED] FILE.ptx FIRST.cubin [OTHER.cubin ...]`
 
 use sim::kernels::{Case, Data};
 use std::error::Error;
@@ -14,6 +14,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         blocks = arguments.get(1).ok_or("how many blocks?")?.parse()?;
         arguments.drain(..2);
     }
+    let mut weak = None;
+    if arguments.first().is_some_and(|argument| argument == "--weak") {
+        weak = Some(arguments.get(1).ok_or("which seed?")?.parse()?);
+        arguments.drain(..2);
+    }
     let [file, cubins @ ..] = &arguments[..] else { return Err("a PTX file and cubins are needed".into()) };
     let source = std::fs::read_to_string(file)?;
     let module = ptx::parse(&source, &ptx::Options::default()).module.ok_or("the file does not parse")?;
@@ -24,7 +29,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         for data in [Data::Numbers, Data::Indices] {
             let start = Instant::now();
             let reference = case.run(&mut sim::ptx::Machine::new(&interpreted), data);
-            let simulate = |program| case.run(&mut sim::sass::Machine::new(program), data);
+            let simulate = |program| {
+                let mut machine = sim::sass::Machine::new(program);
+                match weak {
+                    Some(seed) => case.run(&mut sim::Adverse { machine, seed }, data),
+                    None => case.run(&mut machine, data),
+                }
+            };
             let outcomes: Vec<Outcome> = programs.iter().map(simulate).collect();
             let mut all = vec![("PTX".to_string(), &reference)];
             all.extend(cubins.iter().cloned().zip(&outcomes));

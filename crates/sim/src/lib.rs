@@ -46,6 +46,38 @@ pub trait Machine {
     fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>>;
 }
 
+/// A machine whose runs all have an adversary with a seed ([`Launch::weak`]).
+pub struct Adverse<M> {
+    pub machine: M,
+    pub seed: u64,
+}
+
+impl<M: Machine> Machine for Adverse<M> {
+    fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
+        self.machine.allocate(bytes)
+    }
+
+    fn read(&mut self, address: u64, length: usize) -> Option<&[u8]> {
+        self.machine.read(address, length)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        self.machine.write(address, bytes)
+    }
+
+    fn add_image(&mut self, image: texture::Image) -> u64 {
+        self.machine.add_image(image)
+    }
+
+    fn add_multicast(&mut self, address: u64) -> u64 {
+        self.machine.add_multicast(address)
+    }
+
+    fn run(&mut self, launch: &Launch) -> Result<Statistics, Box<dyn std::error::Error>> {
+        self.machine.run(&Launch { weak: Some(self.seed), ..launch.clone() })
+    }
+}
+
 impl Machine for ptx::Machine<'_> {
     fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
         ptx::Machine::allocate(self, bytes)

@@ -38,6 +38,7 @@ mod set;
 mod stack;
 mod state;
 mod uniform;
+mod values;
 
 pub(crate) use cache::Cache;
 pub(crate) use state::{Issue, State, cycles};

@@ -1,10 +1,12 @@
-//! Weak memory between threads, with an adversary who decides: what the interpreter and the simulator share.
+//! Weak memory between warps, and a scheduler that looks for the worst: code that orders its accesses gives the same
+//! result with every seed; where an ordering is lost, some seed gives another one.
 //!
-//! [`Launch::weak`](crate::ptx::Launch::weak) turns it on. An *agent* is what sees its own accesses in order: a warp of
-//! the simulator (its memory pipeline is in order, lanes that diverged among it), a thread of the interpreter. A store
-//! becomes visible to other agents as late as the adversary likes, and a load of global memory may return any value
-//! since the agent's last acquire. Code that orders its accesses gives the same result with every seed; where an
-//! ordering is lost, some seed gives another one.
+//! [`Launch::weak`](crate::ptx::Launch::weak) turns it on. The interpreter uses the scheduler ([`Order`]) alone: its lanes
+//! run one by one between the instructions that bring them together. In the simulator, lanes that are together stay so,
+//! which of several divergent groups runs first is the adversary's choice, and so is which warp runs next and for how
+//! long. There memory is weak, too: a store becomes visible to other *agents* as late as the adversary likes, and a load
+//! of global memory may return any value since the agent's last acquire. An agent is what sees its own accesses in order:
+//! a warp, since the memory pipeline takes a warp's accesses in order, those of diverged lanes among them.
 //!
 //! A store goes to its agent's **store buffer**; from there to the **block level**, which the agents of the block see;
 //! from there to the **device level**. Each word has a log of the writes that left a buffer; an agent has two
@@ -177,11 +179,13 @@ struct Block {
     words: BTreeSet<At>,
 }
 
-/// How often of a hundred times the adversary delays a store, and makes a load early.
+/// How often of a hundred times the adversary delays a store, makes a load early, and lets a strong store become
+/// visible in a round.
 #[derive(Clone, Copy, Debug)]
 struct Policy {
     late: usize,
     early: usize,
+    ages: usize,
 }
 
 /// The state of the memory model.
@@ -200,10 +204,12 @@ pub struct Weak {
 impl Weak {
     /// The first seeds have stores as late and loads as early as can be, then neither, then both in turn.
     pub fn new(seed: u64) -> Weak {
-        const LAZY: Policy = Policy { late: 100, early: 100 };
-        const EAGER: Policy = Policy { late: 0, early: 0 };
-        const MIXED: Policy = Policy { late: 50, early: 50 };
-        let policy = [LAZY, EAGER, LAZY, EAGER, MIXED, LAZY, EAGER, MIXED][(seed % 8) as usize];
+        const LAZY: Policy = Policy { late: 100, early: 100, ages: 25 };
+        // For the short turns of a random order.
+        const SLOW: Policy = Policy { ages: 5, ..LAZY };
+        const EAGER: Policy = Policy { late: 0, early: 0, ages: 25 };
+        const MIXED: Policy = Policy { late: 50, early: 50, ages: 5 };
+        let policy = [LAZY, EAGER, LAZY, EAGER, MIXED, SLOW, EAGER, MIXED][(seed % 8) as usize];
         Weak {
             random: Random::new(seed ^ 0x5eed),
             policy,
@@ -359,7 +365,7 @@ impl Weak {
             agent.buffer.iter().map(|(word, (_, scope))| (*word, scope.is_some())).collect();
         for (word, strong) in words {
             // Shared memory is polled with plain loads, and its flags are plain stores.
-            let percent = if strong || word.is_shared() { 25 } else { 1 };
+            let percent = if strong || word.is_shared() { self.policy.ages } else { 1 };
             if self.random.chance(percent) {
                 self.empty(memory, who, word, if strong { Scope::Block } else { Scope::Device });
             }

@@ -55,6 +55,8 @@ cargo xtask <task>
       --family NAME              forms, compile-forms, tensor-text, matrix: this family only
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
       --record                   commands: write down ptxas's answers anew
+      --bundle DIR               modifiers: the modules and cubins for a machine with a GPU, in place of a run here
+      --ours-only                modifiers --bundle: without ptxas's cubins
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
   bench compile [DIR...]         CPU time of real kernels, PTX to cubin, against `ptxas -O3` (bar: 3)
   bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas

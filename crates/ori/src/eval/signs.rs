@@ -77,22 +77,6 @@ mod tests {
         }
     }
 
-    fn modifiers(form: &Form, random: &mut Random) -> Option<Vec<M>> {
-        let mut all = Vec::new();
-        for m in form.mods {
-            let name = match m {
-                Mod::Literal(name) => *name,
-                Mod::Field { values, slot: None, .. } => random.one(values).0,
-                _ => continue,
-            };
-            if name == M::Undefined {
-                return None;
-            }
-            all.extend((name != M::Empty).then_some(name));
-        }
-        Some(all)
-    }
-
     fn argument(form: &Form, index: usize, slot: &Slot, random: &mut Random) -> Arg {
         let wide = slot.words.count == 2;
         let bits = match slot.kind {
@@ -119,7 +103,8 @@ mod tests {
                 form.slots.iter().enumerate().filter(|(_, s)| s.role == Role::Use).collect();
             let mut understood = false;
             for _ in 0..200 {
-                let Some(modifiers) = modifiers(form, &mut random) else { continue };
+                let modifiers = form.choose_modifiers(|values| random.one(values).0);
+                let Some(modifiers) = modifiers else { continue };
                 let args: Vec<Arg> =
                     sources.iter().map(|(index, slot)| argument(form, *index, slot, &mut random)).collect();
                 let mut source = 0;

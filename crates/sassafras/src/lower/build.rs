@@ -6,6 +6,7 @@
 
 use super::Lower;
 use super::control::cfg;
+use super::operand_use::{SELECTOR, VALUE};
 use ori::entity::Entity;
 use ori::{Arg, Edge, File, InstData, Op, Pseudo, Terminator, Value};
 use ptx::Type;
@@ -46,8 +47,25 @@ impl Lower<'_, '_> {
             },
             Operand::Special { .. } => self.special_word(operand).map(Arg::from),
             Operand::Sum(_) => self.address_words(operand).map(|words| words[0]),
-            _ => constant(operand, ty).map(|bits| Arg::Imm(i64::from(bits as u32 as i32))),
+            _ => {
+                let bits = self.constant(operand, ty)?;
+                Some(Arg::Imm(i64::from(bits as u32 as i32)))
+            }
         }
+    }
+
+    /// The bits of a constant operand as a type sees them.
+    pub(crate) fn constant(&self, operand: &Operand, ty: Type) -> Option<u64> {
+        let bits = constant(operand, ty)?;
+        self.mark_read(operand);
+        Some(bits)
+    }
+
+    /// The bits of a word that is a constant, or a register that holds one ([`Constants`](super::control::constants)).
+    pub(crate) fn known_word(&self, operand: &Operand) -> Option<u32> {
+        let bits = self.constants.bits(operand, Type::U32)?;
+        self.mark_read(operand);
+        Some(bits as u32)
     }
 
     /// The two words of an operand of 64 bits.
@@ -65,16 +83,15 @@ impl Lower<'_, '_> {
         if let Operand::Sum(_) = operand {
             return self.address_words(operand);
         }
-        let bits = constant(operand, ty)?;
+        let bits = self.constant(operand, ty)?;
         let half = |n: u64| Arg::Imm(i64::from(n as u32 as i32));
         Some([half(bits), half(bits >> 32)])
     }
 
     /// `variable + 4` as a number: the address within its space.
     fn address_words(&mut self, operand: &Operand) -> Option<[Arg; 2]> {
-        let Operand::Sum(range) = operand else { return None };
-        let [Operand::Symbol(symbol), Operand::Offset(plus)] = self.body.list(*range) else { return None };
-        let address = self.variable_address(*symbol, *plus)?;
+        let (symbol, plus) = self.symbol_and_offset(operand)?;
+        let address = self.variable_address(symbol, plus)?;
         Some(match self.kernel.code.values[address].words {
             1 => [address.into(), Arg::Imm(0)],
             _ => [Arg::word(address, 0), Arg::word(address, 1)],
@@ -85,6 +102,7 @@ impl Lower<'_, '_> {
     pub(crate) fn wide(&mut self, operand: &Operand, ty: Type) -> Option<Value> {
         if let Operand::Reg(reg) = operand {
             let value = self.read(*reg);
+            self.mark_read(operand);
             return (self.kernel.code.values[value].words == 2).then_some(value);
         }
         let words = self.words(operand, ty)?;
@@ -93,6 +111,7 @@ impl Lower<'_, '_> {
 
     /// A register, or an element of a vector register, whatever its width.
     pub(crate) fn whole(&mut self, operand: &Operand) -> Option<Arg> {
+        self.mark_read(operand);
         match operand {
             Operand::Reg(reg) => Some(self.read(*reg).into()),
             Operand::Part { reg, part, negated: false } => {
@@ -115,6 +134,7 @@ impl Lower<'_, '_> {
 
     /// A predicate operand: `%p`, `!%p`, or a constant.
     pub(crate) fn predicate(&mut self, operand: &Operand) -> Option<Arg> {
+        self.mark_read(operand);
         match operand {
             Operand::Reg(reg) => Some(self.read(*reg).into()),
             Operand::Not(reg) => Some(Arg::not(self.read(*reg))),
@@ -295,6 +315,8 @@ impl Lower<'_, '_> {
     /// is as wide as the destination.
     pub(crate) fn set(&mut self, operand: &Operand, value: Value) -> Option<()> {
         let body = self.body;
+        // A sign before a destination means nothing here.
+        self.mark_parts(operand, VALUE | SELECTOR);
         match operand {
             Operand::Reg(reg) => self.set_reg(*reg, value),
             Operand::Sink => Some(()),

@@ -1,9 +1,11 @@
 //! From a PTX instruction to the file that lowers it.
 //!
 //! Every modifier and every operand that a family looks at is ticked off ([`Ins`]). What is left in the end was not
-//! understood, and the instruction is refused: nothing of it can get lost.
+//! understood, and the instruction is refused: nothing of it can get lost. The parts of operands are ticked off where
+//! they are read (`operand_use.rs`).
 
 use super::Lower;
+use super::operand_use::VALUE;
 use crate::context::Failure;
 use crate::module::setmaxnreg;
 use ori::Value;
@@ -110,6 +112,12 @@ impl<'a> Ins<'a> {
         u64::from(self.seen_words.get()) != all(self.opcode.words.len())
             || u64::from(self.seen_operands.get()) & all(self.operands.len()) != all(self.operands.len())
     }
+
+    /// The operands that a family has asked for.
+    fn seen(&self) -> impl Iterator<Item = &'a Operand> {
+        let seen = self.seen_operands.get();
+        self.operands.iter().zip(0..u32::BITS).filter(move |(_, i)| seen >> i & 1 != 0).map(|(o, _)| o)
+    }
 }
 
 impl<'a> Lower<'_, 'a> {
@@ -120,6 +128,7 @@ impl<'a> Lower<'_, 'a> {
         if let Some(guard) = inst.guard {
             self.guard = Some(self.guard(guard, inst.span)?);
         }
+        self.operand_use.begin(body, inst.operands);
         self.steer(&ins);
         self.unguarded = self.kernel.code.insts.len();
         let done = self.family(&ins);
@@ -130,9 +139,19 @@ impl<'a> Lower<'_, 'a> {
             _ => {}
         }
         match done {
-            Some(()) if !ins.overlooked() => Ok(()),
+            Some(()) if !ins.overlooked() => self.check_operands_read(&ins, inst),
             _ => Err(self.unsupported_at(inst.span, &format!("Instruction '{}'", opcode.spelling))),
         }
+    }
+
+    /// Every part of every operand has been read.
+    fn check_operands_read(&self, ins: &Ins<'a>, inst: &ast::Inst) -> Result<(), Failure> {
+        // Who asks for an operand that is one register or number reads it.
+        ins.seen().for_each(|operand| self.mark_parts(operand, VALUE));
+        let Some(operand) = self.operand_use.unread(self.body, inst.operands) else { return Ok(()) };
+        let what = format!("a part of operand {} of '{}' is not read", operand + 1, ins.opcode.spelling);
+        let failure = Failure::internal("lower", &self.kernel.code.name, what);
+        Err(Failure { line: self.lines.line(inst.span.start), span: inst.span, ..failure })
     }
 
     /// The predicate of a guard, and whether it is negated.

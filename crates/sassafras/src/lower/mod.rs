@@ -21,6 +21,7 @@ mod control;
 mod instruction;
 mod library;
 mod memory;
+mod operand_use;
 mod sync;
 mod tensor;
 mod texture;
@@ -43,6 +44,7 @@ use control::cfg::{self, End, Graph};
 use control::constants::Constants;
 use cubin::module::SharedVariable;
 use memory::stack;
+use operand_use::OperandUse;
 use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
 use ptx::ast;
 use rustc_hash::FxHashMap;
@@ -407,6 +409,8 @@ struct Lower<'k, 'a> {
     caches: Caches,
     steered: bool,
     tuning: Tuning,
+    /// What has been read of the operands of the instruction that is being lowered.
+    operand_use: OperandUse,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -462,6 +466,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             caches: env.caches,
             steered: env.steered,
             tuning: env.tuning,
+            operand_use: OperandUse::default(),
         }
     }
 

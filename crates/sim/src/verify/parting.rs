@@ -8,15 +8,16 @@
 //! * the index of the thread differs, and what is read from its own memory, atomics, shuffles, and results of matrix
 //!   instructions; votes, and what is read from one address, are the same for all that run them together;
 //! * so does what is computed from something that differs;
-//! * where the threads of two sides come together, so does every register that was written since they parted, unless
-//!   it holds the same as a word of the stack that does not differ (`stack.rs`).
+//! * where the threads of two sides come together, so does every register and every word of the stack that was written
+//!   since they parted, unless it holds a value from before or a constant (`values.rs`).
 //!
 //! A branch that is only taken by all threads or by none (BRA.U, BRA.DIV, BRA.CONV) parts nobody, nor does EXIT: those
 //! who stay are still together.
 
 use super::flow::{Context, Contexts, Flow};
 use super::set::Registers;
-use super::stack::{Spills, Stack};
+use super::stack::{Access, Stack};
+use super::values::{self, Location, Region, Values};
 use super::{Code, Node};
 use sass::model::Touch;
 use sass::{Guard, Inst, Kind, M, Model, Op, Operand, RZ, Role};
@@ -143,7 +144,7 @@ pub struct Threads<'a> {
     /// By block: what its threads write of their own.
     written: Vec<Registers>,
     touches: Vec<Vec<Touch>>,
-    spills: Spills,
+    values: Values,
 }
 
 impl<'a> Threads<'a> {
@@ -156,9 +157,9 @@ impl<'a> Threads<'a> {
             touches.filter(is_written_by_threads).flat_map(Touch::registers).collect()
         };
         let written = blocks.map(written).collect();
-        let spills = Spills::new(&code.insts, &touches, flow, graph);
+        let values = Values::new(&code.insts, &touches, flow, graph);
         let mut threads =
-            Threads { code, flow, graph, barriers, entered: Vec::new(), written, touches, spills };
+            Threads { code, flow, graph, barriers, entered: Vec::new(), written, touches, values };
         threads.entered = threads.find_entered();
         threads
     }
@@ -171,7 +172,6 @@ impl<'a> Threads<'a> {
         let mut stack = Stack::default();
         loop {
             let before = (partings.len(), stack.clone());
-            // All of them, each time: a word of the stack that is found to differ makes its copies differ too.
             partings.values().for_each(|parting| self.mix(parting, &mut mixed, &mut stack));
             for (node, differs) in self.differing(&mixed, &mut stack).into_iter().enumerate() {
                 if !partings.contains_key(&node) && self.parts(node, &differs) {
@@ -247,7 +247,11 @@ impl<'a> Threads<'a> {
     fn differ(&self, index: usize, state: &mut Registers, stack: &mut Stack) {
         let (inst, touches) = (&self.code.insts[index], &self.touches[index]);
         let is_read = |touch: &&Touch| touch.role == Role::Use;
-        let sources = touches.iter().filter(is_read).any(|t| t.registers().any(|r| state.contains(r)));
+        let sources = match values::copied(inst) {
+            // It may name another register, and multiply it by zero.
+            Some(source) => state.contains(source),
+            None => touches.iter().filter(is_read).any(|t| t.registers().any(|r| state.contains(r))),
+        };
         let differs = match origin(inst) {
             Origin::Warp => false,
             Origin::Arguments => sources,
@@ -313,25 +317,35 @@ impl<'a> Threads<'a> {
         Side { start, nodes: nodes.into_iter().collect(), stops: stops.into_iter().collect() }
     }
 
-    /// Where threads of several sides come together, what any of them has written differs.
+    /// Where threads of several sides come together, what any of them has written differs, unless it is from before.
     fn mix(&self, parting: &Parting, mixed: &mut [Registers], stack: &mut Stack) {
         let mut written = Registers::default();
+        let mut words: BTreeSet<i64> = BTreeSet::new();
         let mut visits = vec![0; self.graph.nodes.len()];
         for side in &parting.sides {
-            side.nodes.iter().for_each(|node| {
+            for node in &side.nodes {
                 visits[*node] += 1;
                 written.add(&self.written[self.graph.block(*node)]);
                 let stores = self.insts(*node).filter(|index| self.code.insts[*index].op() == Op::STL);
-                stores.for_each(|index| stack.add(&self.code.insts[index]));
-            });
+                for index in stores {
+                    match Access::of(&self.code.insts[index]) {
+                        Some(access) => words.extend(access.words),
+                        None => stack.add(&self.code.insts[index]),
+                    }
+                }
+            }
             // Behind the place where they wait for each other.
             let behind: BTreeSet<usize> =
                 side.stops.iter().flat_map(|stop| &self.graph.to[*stop]).copied().collect();
             behind.into_iter().for_each(|node| visits[node] += 1);
         }
-        let together = visits.iter().enumerate().filter(|(_, count)| **count > 1);
-        for (node, _) in together {
-            mixed[node].add(&written.without(&self.spills.equal(node, stack)));
+        let nodes = |least: usize| visits.iter().enumerate().filter(move |(_, count)| **count >= least);
+        let region = Region::new(nodes(1).map(|(node, _)| node), self.graph);
+        for (node, _) in nodes(2) {
+            let is_new = |location: Location| !self.values.is_from_before(node, location, &region);
+            let differing = written.iter().filter(|register| is_new(Location::Register(*register)));
+            mixed[node].add(&differing.collect());
+            words.iter().filter(|word| is_new(Location::Word(**word))).for_each(|word| stack.add_word(*word));
         }
     }
 }

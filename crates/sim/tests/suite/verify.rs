@@ -634,48 +634,133 @@ fn what_differs_is_followed_through_the_stack() {
 /// where the sides join, if it was before; and only then.
 #[test]
 fn a_reload_on_one_side_of_a_branch_makes_no_difference() {
-    let code = |index: &str, store: &str, taken: &str, reload: &str| {
+    let code = |index: &str, store: &str, within: &str, reload: &str, behind: &str| {
         lost(&[
             "LDC R1, c[0x0][0x28]",
             index,
             "S2R R2, SR_LANEID",
             store,
             "ISETP.GT.U32.AND P0, PT, R2, 0x5, PT",
-            "BSSY B0, 0xa0",
-            "@P0 BRA 0x90",
+            "BSSY B0, 0xb0",
+            "@P0 BRA 0xa0",
             "IABS R0, R2",
+            within,
             reload,
-            taken,
+            behind,
             "BSYNC B0",
             // R0 decides here.
             "UMOV UR4, 0x1",
             "ISETP.NE.AND P1, PT, R0, RZ, PT",
-            "BSSY B1, 0x100",
-            "@P1 BRA 0x100",
+            "BSSY B1, 0x110",
+            "@P1 BRA 0x110",
             "UMOV UR4, 0x2",
             "BSYNC B1",
             "MOV R5, UR4",
             "EXIT",
         ])
     };
-    const LOST: [(u64, u64); 1] = [(0xf0, 0x110)];
+    const LOST: [(u64, u64); 1] = [(0x100, 0x120)];
     const STORE: &str = "STL [R1+0x8], R0";
     const RELOAD: &str = "LDL R0, [R1+0x8]";
-    assert_eq!(code(BLOCK, STORE, "NOP", RELOAD), []);
-    assert_eq!(code(BLOCK, "STL.64 [R1+0x8], R0", "NOP", RELOAD), []);
+    assert_eq!(code(BLOCK, STORE, "NOP", RELOAD, "NOP"), []);
+    assert_eq!(code(BLOCK, "STL.64 [R1+0x8], R0", "NOP", RELOAD, "NOP"), []);
     // The value differs, or is not what was spilled: another word, part of a word, or for some threads only.
-    assert_eq!(code(THREAD, STORE, "NOP", RELOAD), LOST);
-    assert_eq!(code(BLOCK, STORE, "NOP", "NOP"), LOST);
-    assert_eq!(code(BLOCK, STORE, "NOP", "LDL R0, [R1+0xc]"), LOST);
-    assert_eq!(code(BLOCK, STORE, "NOP", "LDL.U16 R0, [R1+0x8]"), LOST);
-    assert_eq!(code(BLOCK, "STL.U16 [R1+0x8], R0", "NOP", RELOAD), LOST);
-    assert_eq!(code(BLOCK, STORE, "NOP", "@P2 LDL R0, [R1+0x8]"), LOST);
-    // The register or the word is written again, on one side or behind.
-    assert_eq!(code(BLOCK, STORE, "IADD3 R0, R0, 0x1, RZ", RELOAD), LOST);
-    assert_eq!(code(BLOCK, STORE, "STL [R1+0x8], R2", RELOAD), LOST);
-    assert_eq!(code(BLOCK, STORE, "ST.E [R6], R2", RELOAD), LOST);
-    assert_eq!(code(BLOCK, STORE, "STL [R7], R2", RELOAD), LOST);
-    assert_eq!(code(BLOCK, "NOP", "NOP", RELOAD), LOST);
+    assert_eq!(code(THREAD, STORE, "NOP", RELOAD, "NOP"), LOST);
+    assert_eq!(code(BLOCK, STORE, "NOP", "NOP", "NOP"), LOST);
+    assert_eq!(code(BLOCK, STORE, "NOP", "LDL R0, [R1+0xc]", "NOP"), LOST);
+    assert_eq!(code(BLOCK, STORE, "NOP", "LDL.U16 R0, [R1+0x8]", "NOP"), LOST);
+    assert_eq!(code(BLOCK, "STL.U16 [R1+0x8], R0", "NOP", RELOAD, "NOP"), LOST);
+    assert_eq!(code(BLOCK, STORE, "NOP", "@P2 LDL R0, [R1+0x8]", "NOP"), LOST);
+    // The word is written again before the reload, or the register after it.
+    for store in ["STL [R1+0x8], R2", "ST.E [R6], R2", "STL [R7], R2", "STL.U8 [R1+0x9], R2"] {
+        assert_eq!(code(BLOCK, STORE, store, RELOAD, "NOP"), LOST, "{store}");
+    }
+    // Afterwards the word doesn't count, unless it may differ.
+    assert_eq!(code(BLOCK, STORE, "NOP", RELOAD, "STL [R1+0x8], R9"), []);
+    assert_eq!(code(BLOCK, STORE, "NOP", RELOAD, "STL [R1+0x8], R2"), LOST);
+    assert_eq!(code(BLOCK, STORE, "NOP", RELOAD, "IADD3 R0, R0, 0x1, RZ"), LOST);
+    assert_eq!(code(BLOCK, "NOP", "NOP", RELOAD, "NOP"), LOST);
+    // A value that is spilled on one side only.
+    assert_eq!(code(BLOCK, "MOV R8, R0", "STL [R1+0x8], R8", RELOAD, "NOP"), []);
+    assert_eq!(code(BLOCK, "MOV R8, R2", "STL [R1+0x8], R8", RELOAD, "NOP"), LOST);
+}
+
+/// A value that one side of a branch moves out of its register and back is the same in all threads where the sides join,
+/// if it was before; and only then.
+#[test]
+fn a_value_that_is_moved_and_moved_back_makes_no_difference() {
+    let code = |index: &str, out: &str, back: &str| {
+        lost(&[
+            index,
+            "S2R R2, SR_LANEID",
+            "ISETP.GT.U32.AND P0, PT, R2, 0x5, PT",
+            "BSSY B0, 0x80",
+            "@P0 BRA 0x80",
+            out,
+            "IABS R0, R2",
+            back,
+            "BSYNC B0",
+            // R0 decides here.
+            "UMOV UR4, 0x1",
+            "ISETP.NE.AND P1, PT, R0, RZ, PT",
+            "BSSY B1, 0xe0",
+            "@P1 BRA 0xe0",
+            "UMOV UR4, 0x2",
+            "BSYNC B1",
+            "MOV R5, UR4",
+            "EXIT",
+        ])
+    };
+    const LOST: [(u64, u64); 1] = [(0xd0, 0xf0)];
+    assert_eq!(code(BLOCK, "MOV R8, R0", "MOV R0, R8"), []);
+    assert_eq!(code(BLOCK, "MOV R8, R0", "IMAD R0, RZ, RZ, R8"), []);
+    assert_eq!(code(BLOCK, "IMAD R8, R2, RZ, R0", "MOV R0, R8"), []);
+    assert_eq!(code(THREAD, "MOV R8, R0", "MOV R0, R8"), LOST);
+    assert_eq!(code(BLOCK, "MOV R8, R0", "MOV R0, R9"), LOST);
+    assert_eq!(code(BLOCK, "MOV R8, R0", "@P2 MOV R0, R8"), LOST);
+    assert_eq!(code(BLOCK, "@P2 MOV R8, R0", "MOV R0, R8"), LOST);
+    assert_eq!(code(BLOCK, "MOV R8, R0", "IMAD R0, RZ, RZ, -R8"), LOST);
+    assert_eq!(code(BLOCK, "MOV R8, R0", "IADD3 R0, R8, 0x1, RZ"), LOST);
+    assert_eq!(code(BLOCK, "IADD3 R8, R0, 0x1, RZ", "MOV R0, R8"), LOST);
+}
+
+/// A loop that threads leave one by one gives all of them the same where it computes the same in each iteration.
+#[test]
+fn what_is_the_same_in_each_iteration_makes_no_difference() {
+    let code = |first: &str, within: &str, then: &str| {
+        lost(&[
+            first,
+            "S2R R2, SR_LANEID",
+            "BSSY B0, 0x80",
+            within,
+            then,
+            "IADD3 R2, R2, -0x1, RZ",
+            "ISETP.GT.AND P0, PT, R2, RZ, PT",
+            "@P0 BRA 0x30",
+            "BSYNC B0",
+            // R0 decides here.
+            "UMOV UR4, 0x1",
+            "ISETP.NE.AND P1, PT, R0, RZ, PT",
+            "BSSY B1, 0xe0",
+            "@P1 BRA 0xe0",
+            "UMOV UR4, 0x2",
+            "BSYNC B1",
+            "MOV R5, UR4",
+            "EXIT",
+        ])
+    };
+    const LOST: [(u64, u64); 1] = [(0xd0, 0xf0)];
+    assert_eq!(code("NOP", "LDC R0, c[0x3][0x38]", "NOP"), []);
+    assert_eq!(code("NOP", "LDC R0, c[0x3][0x38]", "LOP3.LUT R0, R0, 0x7, RZ, 0xc0, !PT"), []);
+    assert_eq!(code(BLOCK, "MOV R8, R0", "MOV R0, R8"), []);
+    // The iteration decides, or which of them have run.
+    assert_eq!(code(BLOCK, "IADD3 R0, R0, 0x1, RZ", "NOP"), LOST);
+    assert_eq!(code("NOP", "LDG.E R0, [R6]", "NOP"), LOST);
+    assert_eq!(code("NOP", "LDC R0, c[0x3][R2+0x38]", "NOP"), LOST);
+    assert_eq!(code("NOP", "@P2 LDC R0, c[0x3][0x38]", "NOP"), LOST);
+    assert_eq!(code(BLOCK, "MOV R0, R8", "IADD3 R8, R8, 0x1, RZ"), LOST);
+    // The value of an iteration before.
+    assert_eq!(code("NOP", "MOV R0, R8", "LDG.E R8, [R6]"), LOST);
 }
 
 /// Whoever leaves a region is not waited for there: those who stay meet by themselves, and all meet later.

@@ -57,11 +57,21 @@ pub struct Options {
     pub record: bool,
     /// Write modules and cubins for a GPU there instead of running them here.
     pub bundle: Option<PathBuf>,
+    /// Leave ptxas's cubins out of the bundle.
+    pub ours_only: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { corpus: None, show: 20, family: None, ptxas_same: 0, record: false, bundle: None }
+        Options {
+            corpus: None,
+            show: 20,
+            family: None,
+            ptxas_same: 0,
+            record: false,
+            bundle: None,
+            ours_only: false,
+        }
     }
 }
 
@@ -92,6 +102,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             Long("family") => options.family = Some(arguments.value()?.string()?),
             Long("record") => options.record = true,
             Long("bundle") => options.bundle = Some(arguments.value()?.into()),
+            Long("ours-only") => options.ours_only = true,
             Long("ptxas-same") => options.ptxas_same = arguments.value()?.parse()?,
             Value(name) if part.is_none() => part = Some(name.string()?),
             other => return Err(other.unexpected().into()),

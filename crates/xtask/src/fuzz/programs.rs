@@ -6,6 +6,7 @@
 //! * it compiles in every one of [`WAYS`], with the checks after each pass on, and nothing panics;
 //! * the schedule verifier has nothing to say about the code; the same code is looked at and run once;
 //! * the simulator runs the code without a fault, and leaves the memory that the interpreter left;
+//! * threads that exchange values leave the same memory with adversaries that order them and delay their stores;
 //! * with `--reference`, so does the code that ptxas makes. Where it doesn't, the interpreter is to be looked at first.
 //!
 //! A program that fails is named with the command that shows it again; the first of each stage are reduced and kept.
@@ -129,8 +130,13 @@ fn check(program: &Program, campaign: &Campaign, ptxas: Option<&Ptxas>) -> Outco
     guarded("check", || {
         let source = generate::module(std::slice::from_ref(program));
         let module = parse(&source)?;
-        let subject = Subject { program, source: &source, module: &module };
+        let subject = Subject { program, source: &source, module: &module, weak: None };
         let expected = subject.interpret()?;
+        for adverse in adverse(&subject) {
+            if let Some(what) = difference(&expected, &adverse.interpret()?) {
+                return Err(failure("order", what));
+            }
+        }
         if program.kind == Kind::Operands
             && let Some(what) = difference(&subject.interpret_plain()?, &expected)
         {
@@ -152,6 +158,7 @@ fn check(program: &Program, campaign: &Campaign, ptxas: Option<&Ptxas>) -> Outco
                     return Err(failure(&stage, first));
                 }
                 agree(&subject, &cubin, way.name, &expected, &mut checked)?;
+                orders(&subject, &cubin, way.name, &expected)?;
                 made.push((way, cubin));
             } else {
                 checked.runs.push(way.name);
@@ -182,6 +189,32 @@ fn new_code(subject: &Subject, way: &Way, made: &[(&Way, Vec<u8>)]) -> Outcome<O
         }
         _ => Ok(made.iter().all(|(_, code)| *code != cubin).then_some(cubin)),
     }
+}
+
+/// Adversaries that a program of threads that exchange values meets. Their extremes are numbered 0 to 7.
+const ADVERSARIES: u64 = 3;
+
+/// The program with each of its adversaries, which make a lost ordering a wrong result.
+fn adverse<'s>(subject: &Subject<'s>) -> impl Iterator<Item = Subject<'s>> + use<'s> {
+    let subject = *subject;
+    let count = if subject.program.kind == Kind::Exchange { ADVERSARIES } else { 0 };
+    let first = subject.program.seed.wrapping_mul(ADVERSARIES);
+    (0..count).map(move |i| Subject { weak: Some(first.wrapping_add(i)), ..subject })
+}
+
+/// Does code leave the same memory with all adversaries?
+fn orders(subject: &Subject, cubin: &[u8], way: &'static str, expected: &[u8]) -> Outcome<()> {
+    for adverse in adverse(subject) {
+        let stage = format!("{way} weak simulator");
+        let seed = adverse.weak.unwrap_or_default();
+        // Without an adversary, the simulator has run it to the end.
+        if let Simulated::Memory(got) = adverse.simulate(cubin, &stage, true)?
+            && let Some(what) = difference(expected, &got)
+        {
+            return Err(failure(format!("{way} weak result"), format!("adversary {seed}: {what}")));
+        }
+    }
+    Ok(())
 }
 
 /// Does the simulator leave the same memory?

@@ -84,6 +84,8 @@ pub struct Subject<'s> {
     pub program: &'s Program,
     pub source: &'s str,
     pub module: &'s ptx::Module<'s>,
+    /// The seed of an adversary that orders threads and delays their stores, if there is one ([`Launch::weak`]).
+    pub weak: Option<u64>,
 }
 
 pub fn parse(source: &str) -> Outcome<ptx::Module<'_>> {
@@ -110,11 +112,12 @@ impl Subject<'_> {
         &image[..self.program.memory_bytes().min(image.len())]
     }
 
-    /// What both executors run with. An order of lanes that is to be tried belongs here, so that it is the same for both.
+    /// What both executors run with.
     fn launch<T>(&self, memory: u64, run: impl FnOnce(&Launch) -> T) -> T {
         let (name, parameters) = (self.program.name(), generate::parameters(memory));
         let (grid, block) = ([self.program.grid, 1, 1], [self.program.block, 1, 1]);
-        run(&Launch { step_limit: STEP_LIMIT, ..Launch::new(&name, grid, block, &parameters) })
+        let launch = Launch::new(&name, grid, block, &parameters);
+        run(&Launch { step_limit: STEP_LIMIT, weak: self.weak, ..launch })
     }
 
     /// Memory after the interpreter has run the program.

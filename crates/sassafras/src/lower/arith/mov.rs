@@ -148,11 +148,9 @@ impl<'a> Lower<'_, 'a> {
                 let address = self.variable_address(*symbol, 0)?;
                 self.resized(address, ty)
             }
-            Operand::Sum(range) => {
-                let [Operand::Symbol(symbol), Operand::Offset(plus)] = self.body.list(*range) else {
-                    return None;
-                };
-                let address = self.variable_address(*symbol, *plus)?;
+            Operand::Sum(_) => {
+                let (symbol, plus) = self.symbol_and_offset(from)?;
+                let address = self.variable_address(symbol, plus)?;
                 self.resized(address, ty)
             }
             _ if ty.bits() == 64 => self.wide(from, ty),

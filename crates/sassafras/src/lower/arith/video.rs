@@ -18,6 +18,7 @@ use crate::lower::Lower;
 use crate::lower::arith::words::{Words, imm, u32_unless};
 use crate::lower::build::{PT, RZ};
 use crate::lower::instruction::Ins;
+use crate::lower::operand_use::{SELECTOR, SIGN, VALUE};
 use ori::Arg;
 use ptx::Type;
 use ptx::ast::Operand;
@@ -34,29 +35,6 @@ struct Lane {
 
 impl Lane {
     const WORD: Lane = Lane { first: 0, bytes: 4 };
-}
-
-/// What is written behind an operand (`.b2`, `.h10`): the size of an element in bytes, and the digits from the right.
-fn selector(operand: &Operand) -> Option<(u32, Vec<u32>)> {
-    let Operand::Part { part, .. } = operand else { return None };
-    let text = part.text();
-    let bytes = if text.starts_with(".b") { 1 } else { 2 };
-    Some((
-        bytes,
-        text.bytes().rev().filter(u8::is_ascii_digit).map(|digit| u32::from(digit - b'0')).collect(),
-    ))
-}
-
-/// The one lane that a scalar instruction chooses.
-fn lane(operand: &Operand) -> Lane {
-    match selector(operand) {
-        Some((bytes, digits)) => Lane { first: bytes * digits.first().copied().unwrap_or(0), bytes },
-        None => Lane::WORD,
-    }
-}
-
-fn is_negated(operand: &Operand) -> bool {
-    matches!(operand, Operand::Negated(_) | Operand::Part { negated: true, .. })
 }
 
 /// What is done with two numbers.
@@ -107,8 +85,34 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
+    /// What is written behind an operand (`.b2`, `.h10`): the size of an element in bytes, and the digits from the right.
+    fn lane_selector(&self, operand: &Operand) -> Option<(u32, Vec<u32>)> {
+        let Operand::Part { part, .. } = operand else { return None };
+        self.mark_parts(operand, SELECTOR);
+        let text = part.text();
+        let bytes = if text.starts_with(".b") { 1 } else { 2 };
+        Some((
+            bytes,
+            text.bytes().rev().filter(u8::is_ascii_digit).map(|digit| u32::from(digit - b'0')).collect(),
+        ))
+    }
+
+    /// The one lane that a scalar instruction chooses.
+    fn video_lane(&self, operand: &Operand) -> Lane {
+        match self.lane_selector(operand) {
+            Some((bytes, digits)) => Lane { first: bytes * digits.first().copied().unwrap_or(0), bytes },
+            None => Lane::WORD,
+        }
+    }
+
+    fn is_negated(&self, operand: &Operand) -> bool {
+        self.mark_parts(operand, SIGN);
+        matches!(operand, Operand::Negated(_) | Operand::Part { negated: true, .. })
+    }
+
     /// The whole register of an operand, or a constant.
     fn video_word(&mut self, operand: &Operand, ty: Type) -> Option<Arg> {
+        self.mark_parts(operand, VALUE);
         match operand {
             Operand::Part { reg, .. } | Operand::Negated(reg) => self.word(&Operand::Reg(*reg), ty),
             _ => self.word(operand, ty),
@@ -207,13 +211,13 @@ impl<'a> Lower<'_, 'a> {
         };
         let (a_operand, b_operand) = (ins.get(1)?, ins.get(2)?);
         let (a, b) = (self.video_word(a_operand, a_type)?, self.video_word(b_operand, b_type)?);
-        let a = self.video_number(a, lane(a_operand), a_type.is_signed());
-        let b = self.video_number(b, lane(b_operand), b_type.is_signed());
+        let a = self.video_number(a, self.video_lane(a_operand), a_type.is_signed());
+        let b = self.video_number(b, self.video_lane(b_operand), b_type.is_signed());
         // Two signed words take 33 bits to add.
-        let narrow = lane(a_operand) != Lane::WORD && lane(b_operand) != Lane::WORD;
+        let narrow = self.video_lane(a_operand) != Lane::WORD && self.video_lane(b_operand) != Lane::WORD;
         let (a, b) = if narrow { (a, b) } else { (self.sign_extended(&a, 2), self.sign_extended(&b, 2)) };
         let mut result = self.video_operation(Operation::of(ins)?, &a, &b);
-        let to = lane(ins.get(0)?);
+        let to = self.video_lane(ins.get(0)?);
         if ins.flag("sat") {
             result = self.nearest(&result, signed, 8 * to.bytes);
         }
@@ -288,14 +292,14 @@ impl<'a> Lower<'_, 'a> {
         let types = ins.types();
         let [_, a_type, b_type] = types[..] else { return None };
         let (a, b, c) = (ins.get(1)?, ins.get(2)?, ins.get(3)?);
-        let minus_product = is_negated(a) != is_negated(b);
+        let minus_product = self.is_negated(a) != self.is_negated(b);
         // The destination's own type says nothing about the result.
-        let signed = a_type.is_signed() || b_type.is_signed() || minus_product || is_negated(c);
+        let signed = a_type.is_signed() || b_type.is_signed() || minus_product || self.is_negated(c);
         let product = self.video_product([a, b], [a_type, b_type])?;
         let c_word = self.video_word(c, Type::U32)?;
         let c_number = self.video_number(c_word, Lane::WORD, signed);
         let c_number = self.sign_extended(&c_number, 3);
-        let mut sum = match (ins.flag("po"), minus_product, is_negated(c)) {
+        let mut sum = match (ins.flag("po"), minus_product, self.is_negated(c)) {
             (true, _, _) => self.sum(&product, &c_number, Some(PT), None),
             (_, true, _) => self.subtract(&c_number, &product),
             (_, _, true) => self.subtract(&product, &c_number),
@@ -318,7 +322,7 @@ impl<'a> Lower<'_, 'a> {
         let mut factors = Vec::new();
         for (operand, ty) in operands.into_iter().zip(types) {
             let word = self.video_word(operand, ty)?;
-            factors.push(self.video_number(word, lane(operand), ty.is_signed()));
+            factors.push(self.video_number(word, self.video_lane(operand), ty.is_signed()));
         }
         // Only whole unsigned words are numbers of two words.
         factors.sort_by_key(|number| number.len());
@@ -358,7 +362,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let bytes = 4 / lanes;
         let (to, a, b) = (ins.get(0)?, ins.get(1)?, ins.get(2)?);
-        let digits = |operand: &Operand, first: u32| match selector(operand) {
+        let digits = |operand: &Operand, first: u32| match self.lane_selector(operand) {
             Some((_, digits)) => digits,
             None => (first..first + lanes).collect(),
         };
@@ -367,7 +371,7 @@ impl<'a> Lower<'_, 'a> {
         let c = self.word(ins.get(3)?, Type::U32)?;
         let operation = Operation::of(ins)?;
         let (saturate, add) = (ins.flag("sat"), ins.flag("add"));
-        let plain = [to, a, b].iter().all(|operand| selector(operand).is_none());
+        let plain = [to, a, b].iter().all(|operand| self.lane_selector(operand).is_none());
         let unsigned = !a_type.is_signed() && !b_type.is_signed();
         if matches!(operation, Operation::Distance)
             && lanes == 4

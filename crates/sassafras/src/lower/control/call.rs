@@ -9,6 +9,7 @@ use crate::context::target::TargetMachine;
 use crate::lower::Lower;
 use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
+use crate::lower::operand_use::VALUE;
 use crate::lower::texture::gradient;
 use crate::mach::abi::{self, Asked, Convention, Shape, Signature, Slot};
 use crate::module::pragmas::Conventions;
@@ -259,6 +260,7 @@ impl<'a> Lower<'_, 'a> {
         let load = ins.mnemonic() == "ld";
         let (data, address) = if load { (ins.get(0)?, ins.get(1)?) } else { (ins.get(1)?, ins.get(0)?) };
         let (symbol, offset) = self.params.find(self.body, address)?;
+        self.mark_all(address);
         let body = self.body;
         let elements = match data {
             Operand::Vector(range) => body.list(*range),
@@ -636,6 +638,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The values of an actual parameter: the words of a `.param` variable, or a register or constant.
     fn argument(&mut self, arg: &Operand, param: &Param) -> Option<Vec<Value>> {
+        self.mark_parts(arg, VALUE);
         match arg {
             Operand::Symbol(symbol) if self.params.has(*symbol) => {
                 let words: Vec<Reg> = self.params.all(*symbol).collect();
@@ -653,6 +656,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn result_registers(&self, result: &Operand, param: &Param) -> Option<Vec<Reg>> {
+        self.mark_parts(result, VALUE);
         match result {
             Operand::Symbol(symbol) if self.params.has(*symbol) => {
                 let words: Vec<Reg> = self.params.all(*symbol).collect();

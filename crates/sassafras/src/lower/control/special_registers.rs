@@ -111,6 +111,7 @@ impl Lower<'_, '_> {
     /// A special register of 32 bits, or the lower half of one of 64.
     pub(crate) fn special_word(&mut self, operand: &Operand) -> Option<Value> {
         let Operand::Special { row, component } = operand else { return None };
+        self.mark_read(operand);
         let name = ptx::sreg::TABLE[usize::from(*row)].name;
         let source = source(name, usize::from(component.unwrap_or(0)), self.machine)?;
         Some(self.word_from(source))
@@ -200,7 +201,8 @@ impl Lower<'_, '_> {
 
     /// A special register of 64 bits.
     pub(crate) fn special_wide(&mut self, operand: &Operand) -> Option<Value> {
-        let Operand::Special { row, .. } = operand else { return None };
+        let Operand::Special { row, component: None } = operand else { return None };
+        self.mark_read(operand);
         let words = &self.machine.launch;
         let name = match ptx::sreg::TABLE[usize::from(*row)].name {
             "%gridid" => return Some(self.bank0(2, None, words.gridid)),

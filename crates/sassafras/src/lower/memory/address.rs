@@ -6,6 +6,7 @@ use crate::lower::Lower;
 use crate::lower::build::{NOT_PT, PT, RZ};
 use crate::lower::instruction::Ins;
 use crate::lower::memory::variables::Place;
+use crate::lower::operand_use::VALUE;
 use ori::{Arg, File, Half, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -83,9 +84,14 @@ impl<'a> Lower<'_, 'a> {
         let Operand::Address(range) = operand else { return None };
         let (base, offset) = match self.body.list(*range) {
             [base] => (base, 0),
-            [base, Operand::Offset(n)] => (base, *n),
+            [base, offset @ Operand::Offset(n)] => {
+                self.mark_read(offset);
+                (base, *n)
+            }
             _ => return None,
         };
+        // A register, a variable or a number: none has more parts.
+        self.mark_parts(base, VALUE);
         let address = match base {
             Operand::Reg(reg) => {
                 let value = self.read(*reg);
@@ -255,10 +261,7 @@ impl<'a> Lower<'_, 'a> {
     fn cvta_source(&mut self, operand: &Operand, ty: Type) -> Option<[Arg; 2]> {
         let (symbol, offset) = match operand {
             Operand::Symbol(symbol) => (*symbol, 0),
-            Operand::Sum(range) => match self.body.list(*range) {
-                [Operand::Symbol(symbol), Operand::Offset(n)] => (*symbol, *n),
-                _ => return None,
-            },
+            Operand::Sum(_) => self.symbol_and_offset(operand)?,
             _ if ty.bits() == 32 => return Some([self.word(operand, ty)?, RZ]),
             _ => return self.words(operand, ty),
         };

@@ -126,6 +126,9 @@ impl<'a> Lower<'_, 'a> {
             0 => None,
             _ => Some(ins.get(0)?).filter(|to| self.is_read(to)),
         };
+        if first == 1 && result.is_none() {
+            self.mark_all(ins.get(0)?);
+        }
         // An acquire waits until its operation is done, which only one with a result tells.
         let acquires = matches!(order, Some("acquire" | "acq_rel"));
         if let Some("release" | "acq_rel") = order {

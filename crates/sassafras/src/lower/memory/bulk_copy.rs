@@ -18,6 +18,7 @@ use crate::lower::Lower;
 use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::Space;
+use crate::lower::operand_use::VALUE;
 use crate::lower::sync::waterfall::Turns;
 use ori::{Arg, File};
 use ptx::Type;
@@ -207,11 +208,13 @@ impl<'a> Lower<'_, 'a> {
     /// `[map, {coordinates}]`
     fn map_and_coordinates(&mut self, operand: &Operand) -> Option<(Vec<Arg>, Vec<Arg>)> {
         let Operand::Address(range) = operand else { return None };
-        let (base, offset, coordinates) = match self.body.list(*range) {
+        let place = self.body.list(*range);
+        let (base, offset, coordinates) = match place {
             [Operand::Reg(base), Operand::Vector(c)] => (*base, 0, *c),
             [Operand::Reg(base), Operand::Offset(n), Operand::Vector(c)] => (*base, *n, *c),
             _ => return None,
         };
+        place.iter().for_each(|part| self.mark_parts(part, VALUE));
         let map = self.read(base);
         if self.kernel.code.values[map].words != 2 {
             return None;

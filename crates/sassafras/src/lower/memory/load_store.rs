@@ -4,7 +4,7 @@
 //! register (with its sign if the type has one), a store puts the low parts of its registers together.
 
 use crate::lower::Lower;
-use crate::lower::build::{RZ, constant};
+use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::{Address, Space};
 use ori::{Arg, File, Value};
@@ -463,6 +463,7 @@ impl<'a> Lower<'_, 'a> {
         let pieces = self.whole_elements(raw, data);
         for (i, element) in elements.iter().enumerate() {
             if matches!(element, Operand::Sink) {
+                self.mark_read(element);
                 continue;
             }
             let value = match pieces.get(i) {
@@ -535,6 +536,7 @@ impl<'a> Lower<'_, 'a> {
         let elements = match from {
             Operand::Vector(range) => body.list(*range),
             Operand::Reg(reg) if data.count > 1 => {
+                self.mark_read(from);
                 let value = self.read(*reg);
                 return (self.kernel.code.values[value].words == data.words()).then_some(value);
             }
@@ -576,7 +578,7 @@ impl<'a> Lower<'_, 'a> {
             }
             _ if words == 1 => self.word(operand, ty),
             _ => {
-                let bits = constant(operand, ty)?;
+                let bits = self.constant(operand, ty)?;
                 // A constant has 64 bits; its sign goes on.
                 let word = |i: u8| match i {
                     0 => bits as u32,

@@ -135,9 +135,9 @@ impl<'a> Lower<'_, 'a> {
         lower: impl FnOnce(&mut Self, &Ins<'a>, Gathered) -> Option<()>,
     ) -> Option<()> {
         ins.flag("sync");
-        let mask = *ins.get(mask)?;
+        let mask = ins.get(mask)?;
         // Threads that the guard holds back must not be waited for.
-        self.under_branch(|l| l.with_mask(&mask, how, |l, gathered| lower(l, ins, gathered)))
+        self.under_branch(|l| l.with_mask(mask, how, |l, gathered| lower(l, ins, gathered)))
     }
 
     fn with_mask(
@@ -146,7 +146,7 @@ impl<'a> Lower<'_, 'a> {
         how: Together,
         lower: impl FnOnce(&mut Self, Gathered) -> Option<()>,
     ) -> Option<()> {
-        let everyone = self.constants.bits(mask, Type::U32).is_some_and(|m| m as u32 == u32::MAX);
+        let everyone = self.known_word(mask) == Some(u32::MAX);
         if everyone {
             self.wait_for_warp();
             return lower(self, Gathered::Here);
@@ -351,9 +351,9 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// An operand of which these bits matter: a constant, or a register.
-    fn low_bits(&mut self, operand: &Operand, mask: u64) -> Option<Arg> {
-        match self.constants.bits(operand, Type::U32) {
-            Some(bits) => Some(Arg::Imm((bits & mask) as i64)),
+    fn low_bits(&mut self, operand: &Operand, mask: u32) -> Option<Arg> {
+        match self.known_word(operand) {
+            Some(bits) => Some(Arg::Imm(i64::from(bits & mask))),
             None => self.word(operand, Type::U32),
         }
     }
@@ -361,10 +361,10 @@ impl<'a> Lower<'_, 'a> {
     /// `d|p`, or `d` alone.
     fn set_pair(&mut self, operand: &Operand, value: Value, predicate: Value) -> Option<()> {
         let Operand::Pair(range) = operand else { return self.set(operand, value) };
-        let [first, second] = self.body.list(*range) else { return None };
-        let (first, second) = (*first, *second);
-        self.set(&first, value)?;
-        self.set(&second, predicate)
+        let body = self.body;
+        let [first, second] = body.list(*range) else { return None };
+        self.set(first, value)?;
+        self.set(second, predicate)
     }
 
     fn vote(&mut self, ins: &Ins<'a>) -> Option<()> {

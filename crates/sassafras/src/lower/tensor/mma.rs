@@ -237,10 +237,10 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The fields of a selector in a word: byte and thread of A, byte and thread of B.
-    fn scale_selector(&mut self, fields: &[Operand]) -> Option<Arg> {
+    fn scale_selector(&mut self, fields: &[&Operand]) -> Option<Arg> {
         let (mut known, mut word) = (0, RZ);
         for (field, (shift, mask)) in fields.iter().zip([(0, 0x3), (2, 0x4), (3, 0x18), (5, 0x60)]) {
-            if let Some(value) = constant(field, Type::B16) {
+            if let Some(value) = self.constant(field, Type::B16) {
                 known |= (value as i64) << shift & mask;
                 continue;
             }

@@ -100,7 +100,10 @@ impl<'a> Lower<'_, 'a> {
         let Operand::Address(range) = operand else { return None };
         let (base, offset) = match self.body.list(*range) {
             [base] => (base, 0),
-            [base, Operand::Offset(n)] => (base, i64::from(*n as i32)),
+            [base, offset @ Operand::Offset(n)] => {
+                self.mark_read(offset);
+                (base, i64::from(*n as i32))
+            }
             _ => return None,
         };
         let base = self.word(base, Type::B32)?;

@@ -91,7 +91,10 @@ impl<'a> Lower<'_, 'a> {
         let mut params = Vec::new();
         for handle in handles {
             let value = match handle {
-                Operand::Symbol(symbol) => self.variable_address(*symbol, 0)?,
+                Operand::Symbol(symbol) => {
+                    self.mark_read(handle);
+                    self.variable_address(*symbol, 0)?
+                }
                 other => self.wide(other, Type::U64)?,
             };
             params.push((HANDLE, vec![Arg::word(value, 0), Arg::word(value, 1)]));

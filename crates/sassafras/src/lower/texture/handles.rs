@@ -9,6 +9,7 @@
 use crate::lower::Lower;
 use crate::lower::build::RZ;
 use crate::lower::memory::variables::Place;
+use crate::lower::operand_use::VALUE;
 use ori::{Arg, File, Value};
 use ptx::ast::Operand;
 use sass::{M, Op};
@@ -128,6 +129,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn image_source(&mut self, operand: &Operand) -> Option<Source> {
+        self.mark_parts(operand, VALUE);
         match operand {
             Operand::Symbol(symbol) => match self.place(*symbol)? {
                 Place::Image(name) => Some(Source::Variable(name)),
@@ -342,7 +344,8 @@ impl<'a> Lower<'_, 'a> {
         let elements = match operands {
             [Operand::Vector(range)] => body.list(*range),
             [lone] if count == 1 => std::slice::from_ref(lone),
-            [Operand::Reg(reg)] => {
+            [lone @ Operand::Reg(reg)] => {
+                self.mark_read(lone);
                 let value = self.read(*reg);
                 let words = self.kernel.code.values[value].words;
                 return (usize::from(words) >= count)
@@ -350,7 +353,9 @@ impl<'a> Lower<'_, 'a> {
             }
             _ => return None,
         };
-        elements.get(..count)?.iter().map(|e| self.word(e, ptx::Type::B32)).collect()
+        let (elements, others) = elements.split_at_checked(count)?;
+        others.iter().for_each(|other| self.mark_all(other));
+        elements.iter().map(|e| self.word(e, ptx::Type::B32)).collect()
     }
 
     /// Words side by side in registers, as one value.

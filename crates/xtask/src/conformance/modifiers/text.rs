@@ -114,6 +114,22 @@ const CHANGES: [Change; 56] = [
     change(64, "mov.b64 {TR0, TR1}, X; not.b32 TR0, TR0; mov.b64 X, {TR0, TR1};", ""),
 ];
 
+/// The word from which a change makes the mask of all lanes. There is none for floats, for which that mask is a NaN, nor
+/// for a change that leaves few bits.
+const MASKS: [(&str, u32); 7] = [
+    ("neg.s32 X, X;", 1),
+    ("abs.s32 X, X; neg.s32 X, X;", 1),
+    ("not.b32 X, X;", 0),
+    ("xor.b32 X, X, 0x80000000;", 0x7fff_ffff),
+    ("xor.b32 X, X, 0x80008000;", 0x7fff_7fff),
+    ("not.b32 X, X; neg.s32 X, X;", 0xffff_fffe),
+    ("", u32::MAX),
+];
+
+fn mask_before(change: &str) -> Option<u32> {
+    MASKS.iter().find(|(text, _)| *text == change).map(|(_, mask)| *mask)
+}
+
 /// Instructions that don't only compute, that end a kernel, or whose operands are addresses.
 const NOT_COMPUTING: [&str; 44] = [
     "ld",
@@ -262,6 +278,12 @@ fn is_open(opcode: &str) -> bool {
     small_floats || opcode.contains(".oob.") || opcode.starts_with("redux.") || opcode.starts_with("istypep.")
 }
 
+/// Is the last operand the mask of the lanes that take part? All of them do: a lane must be in its own mask.
+fn has_member_mask(opcode: &str) -> bool {
+    let mnemonic = opcode.split('.').next().unwrap_or(opcode);
+    ["shfl", "vote", "match"].contains(&mnemonic) && opcode.contains(".sync")
+}
+
 /// All cases of a form; none if it isn't one instruction on registers.
 pub fn cases(form: &str) -> Vec<Case> {
     let Some((opcode, operands)) = form.trim().trim_end_matches(';').split_once(' ') else {
@@ -280,10 +302,14 @@ pub fn cases(form: &str) -> Vec<Case> {
     let Some(named) = named.filter(|named| named.len() > 1) else { return Vec::new() };
     let mut cases = Vec::new();
     let mut at = 0;
-    for read in &named[1..] {
+    for (place, read) in named.iter().enumerate().skip(1) {
         // One register stands for all of a vector.
         let changed = read.first().and_then(|register| bits(register));
-        for change in CHANGES.iter().filter(|c| Some(c.bits) == changed) {
+        let is_mask = has_member_mask(opcode) && place + 1 == named.len();
+        let fits = |change: &&Change| {
+            Some(change.bits) == changed && (!is_mask || mask_before(change.text).is_some())
+        };
+        for change in CHANGES.iter().filter(fits) {
             cases.push(Case { opcode: opcode.to_string(), operands: operands.clone(), at, change });
         }
         at += read.len();
@@ -314,13 +340,18 @@ impl Case {
         let mut source = 0;
         let mut operands = vec![self.operands[0].clone()];
         // Vectors have more registers than there are inputs: these come again.
-        for operand in &self.operands[1..] {
+        for (place, operand) in self.operands.iter().enumerate().skip(1) {
+            let is_mask = has_member_mask(&self.opcode) && place + 1 == self.operands.len();
             let mut text = operand.clone();
             for register in registers(operand).unwrap_or_default() {
                 let letters = register.trim_end_matches(|c: char| c.is_ascii_digit());
                 let own = format!("{letters}{}", 40 + source);
-                load(&mut out, &own, (number * 3 + source * 5) % INPUTS);
-                if source == self.at {
+                let is_changed = source == self.at;
+                match is_mask {
+                    true => load_mask(&mut out, &own, if is_changed { self.change.text } else { "" }),
+                    false => load(&mut out, &own, (number * 3 + source * 5) % INPUTS),
+                }
+                if is_changed {
                     numeric(&mut out, &own, self.change.number);
                     let change =
                         self.change.text.replace("TH", "%th").replace("TR", "%tr").replace('X', &own);
@@ -407,6 +438,13 @@ fn load(out: &mut String, register: &str, input: usize) {
         _ => format!("mov.b64 {register}, %in{input};"),
     };
     writeln!(out, "{text}").ok();
+}
+
+/// A word from which a change makes the mask of all lanes, of which the compiler doesn't know that it is one.
+fn load_mask(out: &mut String, register: &str, change: &str) {
+    let mask = mask_before(change).unwrap_or(u32::MAX);
+    // The first of the edges is zero.
+    writeln!(out, "ld.const.b32 {register}, [edges]; or.b32 {register}, {register}, {mask:#x};").ok();
 }
 
 /// Another number in place of a NaN: one where the lowest bit of the exponent is not set.
@@ -596,6 +634,8 @@ mod tests {
         let of_words = CHANGES.iter().filter(|c| c.bits == 32).count();
         assert_eq!(all.len(), 2 * of_words);
         assert!(cases("ld.global.b32 %r1,[%rd1];").is_empty());
+        // The predicate, and the changes that make a mask.
+        assert_eq!(cases("vote.sync.all.pred %p1,%p2,%r1;").len(), 1 + MASKS.len() - 1);
         assert_eq!(replace_register("{%r1,%r12,%r1}", "%r1", "%r40"), "{%r40,%r12,%r40}");
     }
 }

@@ -160,7 +160,7 @@ impl<'w> Worker<'w> {
         let other = |failure: Failure| Trouble::new(failure.what);
         let source = generate::module(std::slice::from_ref(program));
         let module = parse(&source).map_err(other)?;
-        let subject = Subject { program, source: &source, module: &module };
+        let subject = Subject { program, source: &source, module: &module, weak: None };
         let expected = subject.interpret_plain().map_err(other)?;
         let got = match (WAYS.get(way), reference) {
             (Some(way), _) => {

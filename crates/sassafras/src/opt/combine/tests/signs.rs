@@ -74,23 +74,6 @@ impl Change {
     }
 }
 
-/// Modifiers of a form, one value of each kind.
-fn modifiers(form: &Form, random: &mut Random) -> Option<Vec<M>> {
-    let mut all = Vec::new();
-    for m in form.mods {
-        let name = match m {
-            Mod::Literal(name) => *name,
-            Mod::Field { values, slot: None, .. } => random.one(values).0,
-            _ => continue,
-        };
-        if name == M::Undefined {
-            return None;
-        }
-        all.extend((name != M::Empty).then_some(name));
-    }
-    Some(all)
-}
-
 /// The words of a register operand.
 fn words(form: &Form, slot: &Slot, modifiers: &[M]) -> Option<u8> {
     let by = slot.words.by.iter().all(|m| {
@@ -177,7 +160,7 @@ fn case(
     machine: &'static TargetMachine,
 ) -> Option<Case> {
     let mut program = Program::new(seed);
-    let modifiers = modifiers(form, &mut program.random)?;
+    let modifiers = form.choose_modifiers(|values| program.random.one(values).0)?;
     let mut args = operands(&mut program, form, &modifiers, at, change, signs)?;
     // Some have a meaning only where a predicate is true.
     let understood = |bits: u64| -> Vec<eval::Arg> {
