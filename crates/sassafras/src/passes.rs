@@ -2,8 +2,8 @@
 //!
 //! A row has the pass's name, the level of optimization from which on it runs, what it does in a line, and which
 //! properties of the code it needs, establishes and invalidates; a test follows them through the table, at every level
-//! and without each pass that may be left out. There is one signature for passes over Ori, and one for passes over
-//! machine code.
+//! and without each pass that may be left out. A pass takes the code of its level, Ori or machine code, and the context,
+//! and fails with a [`PassError`].
 //!
 //! After each pass the code can be written to the log (`--dump-ir`) and is verified (`--verify`); its time is counted
 //! (`--time-passes`). A pass of a level above 0 can be left out (`--disable-pass`). Rewrites that are not needed for
@@ -14,8 +14,8 @@ use crate::codegen::{
     yield_insertion,
 };
 use crate::context::target::TargetMachine;
-use crate::context::{Context, Failure, Fuel, Options, Times};
-use crate::mach::unit::{Stop, Unit};
+use crate::context::{Context, Fuel, Options, PassError, PassFailure, PassResult, Times};
+use crate::mach::unit::Unit;
 use crate::mach::{
     control_codes, dead_predicates, emit, layout, linearize, pipe_balance, reuse, text, wgmma_hazards,
 };
@@ -25,7 +25,6 @@ use crate::opt::{
 };
 use crate::regalloc;
 use ori::Function;
-use sass::Model;
 use std::fmt::Write;
 
 /// What holds for the code between two passes.
@@ -63,10 +62,44 @@ enum Property {
 
 use Property::*;
 
+/// The properties of Ori.
+const OF_ORI: [Property; 8] = [
+    Ssa,
+    ForwardProgress,
+    UniformOperands,
+    WgmmaTuples,
+    Convergence,
+    NoCriticalEdges,
+    Legal,
+    UniformLiveness,
+];
+
+impl Property {
+    /// In words, for errors.
+    fn about(self) -> &'static str {
+        match self {
+            Ssa => "Ori in SSA form",
+            ForwardProgress => "YIELD in loops that wait",
+            UniformOperands => "operands in uniform registers",
+            WgmmaTuples => "tuples of wgmma",
+            Convergence => "convergence barriers",
+            NoCriticalEdges => "split critical edges",
+            Legal => "legal operations",
+            UniformLiveness => "uniform values that divergent threads don't overwrite",
+            Allocated => "blocks with registers",
+            OriginsMatch => "instructions as they were allocated",
+            NoWgmmaHazards => "wgmma without hazards",
+            Linear => "linear code",
+            Timed => "control codes",
+            Encoded => "bytes",
+        }
+    }
+}
+
 /// One signature for each level of the code.
 enum Run {
-    Ori(fn(&mut Function, &mut Context) -> Result<(), String>),
-    Mach(fn(&mut Unit, &mut Context) -> Result<(), Stop>),
+    Ori(fn(&mut Function, &mut Context) -> PassResult),
+    Mach(fn(&mut Unit, &mut Context) -> PassResult),
 }
 
 enum Verifier {
@@ -102,7 +135,7 @@ const fn ori(
     name: &'static str,
     level: u8,
     about: &'static str,
-    run: fn(&mut Function, &mut Context) -> Result<(), String>,
+    run: fn(&mut Function, &mut Context) -> PassResult,
 ) -> Pass {
     let (needs, establishes) = (&[Ssa], &[]);
     let (run, verifier, invalidates) = (Run::Ori(run), Verifier::Ori, BY_CLEAN_UP);
@@ -114,7 +147,7 @@ const fn mach(
     name: &'static str,
     level: u8,
     about: &'static str,
-    run: fn(&mut Unit, &mut Context) -> Result<(), Stop>,
+    run: fn(&mut Unit, &mut Context) -> PassResult,
 ) -> Pass {
     let (needs, establishes, invalidates) = (&[Allocated], &[], &[]);
     let (run, verifier) = (Run::Mach(run), Verifier::None);
@@ -160,38 +193,38 @@ const PASSES: &[Pass] = &[
     ori("elide-waterfall", 1, "no waterfall loop where one thread asks", elide_waterfall::run)
         .invalidates(BY_NEW_EDGES),
     ori("licm", 1, "shuffles of loop invariants move to the preheader", licm::run),
-    ori("yield-insertion", 0, "YIELD in loops that wait for other threads of the warp", |f, c| {
-        yield_insertion::run(f, c.machine)
-    })
-    .establishes(&[ForwardProgress]),
+    ori("yield-insertion", 0, "YIELD in loops that wait for other threads of the warp", yield_insertion::run)
+        .establishes(&[ForwardProgress]),
     ori("uniform", 0, "descriptors and operands of tensor copies on the uniform datapath", uniform::run)
         .needs(&[Ssa, ForwardProgress])
         .establishes(&[UniformOperands]),
     ori("sink", 1, "values needed only after a loop are computed there", sink::run),
-    ori("wgmma-tuples", 0, "accumulators of wgmma become register tuples", |f, c| {
-        wgmma_tuples::run(f, c.machine)
-    })
-    .establishes(&[WgmmaTuples])
-    .invalidates(&[NoCriticalEdges, Legal]),
-    ori("convergence-barriers", 0, "BSSY and BSYNC around divergent regions", |f, c| {
-        convergence_barriers::run(f, c.machine)
-    })
-    .needs(&[Ssa, ForwardProgress])
-    .establishes(&[Convergence])
-    .invalidates(&[NoCriticalEdges, Legal, UniformLiveness]),
-    ori("critical-edges", 0, "splits edges, so that block arguments have a block to be moved in", |f, c| {
-        critical_edges::run(f, c.machine)
-    })
+    ori("wgmma-tuples", 0, "accumulators of wgmma become register tuples", wgmma_tuples::run)
+        .establishes(&[WgmmaTuples])
+        .invalidates(&[NoCriticalEdges, Legal]),
+    ori("convergence-barriers", 0, "BSSY and BSYNC around divergent regions", convergence_barriers::run)
+        .needs(&[Ssa, ForwardProgress])
+        .establishes(&[Convergence])
+        .invalidates(&[NoCriticalEdges, Legal, UniformLiveness]),
+    ori(
+        "critical-edges",
+        0,
+        "splits edges, so that block arguments have a block to be moved in",
+        critical_edges::run,
+    )
     .needs(&[Ssa, Convergence, WgmmaTuples])
     .establishes(&[NoCriticalEdges])
     .invalidates(&[]),
-    ori("legalize", 0, "every operation gets a form of the target", |f, c| legalize::run(f, c.machine))
+    ori("legalize", 0, "every operation gets a form of the target", legalize::run)
         .needs(&[Ssa, Convergence])
         .establishes(&[Legal])
         .invalidates(&[UniformLiveness]),
-    ori("remat-uniform", 0, "uniform values are rematerialized where divergent threads write", |f, _| {
-        remat_uniform::run(f)
-    })
+    ori(
+        "remat-uniform",
+        0,
+        "uniform values are rematerialized where divergent threads write",
+        remat_uniform::run,
+    )
     .needs(&[Ssa, Convergence, Legal, UniformOperands])
     .establishes(&[UniformLiveness])
     .invalidates(&[]),
@@ -203,67 +236,43 @@ const PASSES: &[Pass] = &[
     )
     .needs(&[Ssa, Legal, UniformLiveness])
     .invalidates(&[]),
-    mach("regalloc", 0, "registers, spills and parallel copies on SSA", allocate)
+    mach("regalloc", 0, "registers, spills and parallel copies on SSA", regalloc::run)
         .needs(&[Ssa, NoCriticalEdges, Legal, Convergence, UniformLiveness, WgmmaTuples])
         .establishes(&[Allocated, OriginsMatch])
         .invalidates(&[Ssa])
         .verified_by(Verifier::Allocation),
-    mach("wgmma-hazards", 0, "WARPGROUP.ARRIVE before wgmma whose registers were accessed", |u, c| {
-        wgmma_hazards::run(&u.kernel.code, &mut u.code, c.machine)
-    })
+    mach(
+        "wgmma-hazards",
+        0,
+        "WARPGROUP.ARRIVE before wgmma whose registers were accessed",
+        wgmma_hazards::run,
+    )
     .establishes(&[NoWgmmaHazards]),
-    mach("layout", 1, "latches are placed after the block that leads to them", |u, c| {
-        layout::run(&u.kernel.code, &mut u.code, &mut c.fuel);
-        Ok(())
-    }),
-    mach("dead-predicates", 1, "predicate results without a use become PT", |u, c| {
-        dead_predicates::run(&u.kernel.code, &mut u.code, c.machine, &mut c.fuel);
-        Ok(())
-    })
-    .needs(&[Allocated, OriginsMatch])
-    .invalidates(&[OriginsMatch]),
-    mach("pipe-balance", 1, "moves and sums go to the pipe that is free", |u, c| {
-        pipe_balance::run(&mut u.code, c.machine, &mut c.fuel);
-        Ok(())
-    })
-    .invalidates(&[OriginsMatch]),
-    mach("linearize", 0, "prologue, epilogues and branches; blocks become a list", |u, c| {
-        linearize::run(u, c.machine).map_err(Stop::Bug)
-    })
-    .needs(&[Allocated, NoWgmmaHazards])
-    .establishes(&[Linear]),
+    mach("layout", 1, "latches are placed after the block that leads to them", layout::run),
+    mach("dead-predicates", 1, "predicate results without a use become PT", dead_predicates::run)
+        .needs(&[Allocated, OriginsMatch])
+        .invalidates(&[OriginsMatch]),
+    mach("pipe-balance", 1, "moves and sums go to the pipe that is free", pipe_balance::run)
+        .invalidates(&[OriginsMatch]),
+    mach("linearize", 0, "prologue, epilogues and branches; blocks become a list", linearize::run)
+        .needs(&[Allocated, NoWgmmaHazards])
+        .establishes(&[Linear])
+        .invalidates(&[Allocated]),
     mach(
         "control-codes",
         0,
         "stalls and scoreboards: serial at -O0, else as early as the model allows",
-        |u, c| {
-            let (linear, model) = (&mut u.linear, Model::of(c.machine.isa));
-            linear.timed = match u.options.level {
-                0 => control_codes::serial(&linear.steps, model),
-                _ => control_codes::exact(&linear.steps, model),
-            };
-            Ok(())
-        },
+        control_codes::run,
     )
     .needs(&[Linear])
     .establishes(&[Timed]),
-    mach("reuse", 1, "operands that the next reader takes from the operand cache", |u, c| {
-        reuse::run(&u.linear.steps, &mut u.linear.timed, Model::of(c.machine.isa), &mut c.fuel);
-        Ok(())
-    })
-    .needs(&[Linear, Timed]),
-    mach("emit", 0, "branch distances, relocations, bytes", |u, c| {
-        emit::run(u, c.machine).map_err(Stop::Bug)
-    })
-    .needs(&[Linear, Timed])
-    .establishes(&[Encoded]),
+    mach("reuse", 1, "operands that the next reader takes from the operand cache", reuse::run)
+        .needs(&[Linear, Timed]),
+    mach("emit", 0, "branch distances, relocations, bytes", emit::run)
+        .needs(&[Linear, Timed])
+        .establishes(&[Encoded])
+        .invalidates(&[Linear, Timed]),
 ];
-
-fn allocate(unit: &mut Unit, context: &mut Context) -> Result<(), Stop> {
-    let limits = regalloc::Limits::registers(context.registers);
-    unit.code = regalloc::run(&mut unit.kernel.code, limits, context.register_goal)?;
-    Ok(())
-}
 
 /// Which pass must come before which, and why. A test holds the table to it.
 #[cfg(test)]
@@ -323,9 +332,12 @@ pub fn optional(name: &str) -> Result<&'static str, String> {
     }
 }
 
-/// Do two levels turn on the same passes?
-pub fn are_same(one: u8, other: u8) -> bool {
-    PASSES.iter().all(|pass| (pass.level <= one) == (pass.level <= other))
+impl Options {
+    /// Does another level generate the same code?
+    pub fn is_same_level(&self, level: u8) -> bool {
+        let is_same = |pass: &Pass| (pass.level <= self.level) == (pass.level <= level);
+        (self.level > 0) == (level > 0) && PASSES.iter().all(is_same)
+    }
 }
 
 impl Pass {
@@ -335,79 +347,96 @@ impl Pass {
             && !options.disabled_passes.contains(&self.name)
     }
 
-    fn apply(&self, unit: &mut Unit, context: &mut Context) -> Result<(), Stop> {
+    fn apply(&self, unit: &mut Unit, context: &mut Context) -> PassResult {
         match self.run {
-            Run::Ori(run) => run(&mut unit.kernel.code, context).map_err(Stop::Bug),
+            Run::Ori(run) => run(&mut unit.kernel.code, context),
             Run::Mach(run) => run(unit, context),
         }
     }
 
     /// What holds after it, if it finds what it needs.
-    fn follow(&self, holds: &mut Vec<Property>) -> Result<(), String> {
+    fn follow(&self, holds: &mut Vec<Property>) -> PassResult {
         if let Some(lacks) = self.needs.iter().find(|p| !holds.contains(p)) {
-            return Err(format!("it needs {lacks:?}"));
+            return Err(PassError::Needs(lacks.about()));
         }
         holds.retain(|p| !self.invalidates.contains(p));
         holds.extend(self.establishes);
         Ok(())
     }
 
-    fn verify(&self, unit: &Unit, context: &Context) -> Result<(), String> {
+    fn verify(&self, unit: &Unit, context: &Context) -> PassResult {
         let limits = regalloc::Limits::registers(context.registers);
         match self.verifier {
             Verifier::Ori => verify_ori(&unit.kernel.code),
             Verifier::Allocation => {
                 regalloc::check(&unit.kernel.code, &unit.code, &limits, context.machine.isa)
+                    .map_err(PassError::Verifier)
             }
             Verifier::None => Ok(()),
         }
     }
 
-    fn dump(&self, unit: &Unit, context: &Context, log: &mut String) {
+    /// The code at the level that the pass works on.
+    fn text(&self, unit: &Unit, context: &Context) -> String {
         match self.run {
-            Run::Ori(_) => dump_ori(self.name, &unit.kernel.code, log),
-            Run::Mach(_) => {
-                let text = text::text(unit, context.machine.isa);
-                let _ = writeln!(log, "; machine code after {}\n{text}", self.name);
-            }
+            Run::Ori(_) => unit.kernel.code.to_string(),
+            Run::Mach(_) => text::text(unit, context.machine.isa),
         }
     }
-}
 
-/// The names of the passes on Ori, in order.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    PASSES.iter().filter(|pass| matches!(pass.run, Run::Ori(_))).map(|pass| pass.name)
-}
-
-/// Runs passes on Ori in the order of their names here, whatever their level, and verifies the IR before the first and
-/// after each of them.
-pub fn run_named(function: &mut Function, names: &[&str], context: &mut Context) -> Result<(), Failure> {
-    let verified = |name: &str, function: &Function| {
-        verify_ori(function).map_err(|e| Failure::internal(name, &function.name, e))
-    };
-    verified("parse", function)?;
-    for pass in names.iter().filter_map(|name| PASSES.iter().find(|pass| pass.name == *name)) {
-        let Run::Ori(run) = pass.run else { continue };
-        run(function, context).map_err(|e| Failure::internal(pass.name, &function.name, e))?;
-        verified(pass.name, function)?;
+    fn dump(&self, unit: &Unit, context: &Context, log: &mut String) {
+        let level = if matches!(self.run, Run::Ori(_)) { "" } else { "machine code " };
+        let _ = writeln!(log, "; {level}after {}\n{}", self.name, self.text(unit, context));
     }
-    Ok(())
 }
 
-fn verify_ori(function: &Function) -> Result<(), String> {
-    ori::verify::verify(function).map_err(|e| e.to_string())
+/// The names of the passes, in order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PASSES.iter().map(|pass| pass.name)
+}
+
+/// Runs passes in the order of their names here, whatever their level, on a function in SSA form. Its author vouches for
+/// the other properties of Ori; those of machine code must be established by passes before. The code is verified before
+/// the first and after each pass. Returns its text.
+pub fn run_named(unit: &mut Unit, names: &[&str], context: &mut Context) -> Result<String, PassFailure> {
+    let named: Vec<&Pass> = PASSES.iter().filter(|pass| names.contains(&pass.name)).collect();
+    let named = names.iter().filter_map(|name| named.iter().find(|pass| pass.name == *name));
+    verify_ori(&unit.kernel.code).map_err(|e| failure("parse", unit, e))?;
+    let mut holds = OF_ORI.to_vec();
+    let mut text = unit.kernel.code.to_string();
+    for pass in named {
+        let mut step = || {
+            pass.follow(&mut holds)?;
+            pass.apply(unit, context)?;
+            pass.verify(unit, context)
+        };
+        step().map_err(|e| failure(pass.name, unit, e))?;
+        if matches!(pass.run, Run::Ori(_)) {
+            holds.extend(OF_ORI);
+        }
+        text = pass.text(unit, context);
+    }
+    Ok(text)
+}
+
+fn verify_ori(function: &Function) -> PassResult {
+    ori::verify::verify(function).map_err(PassError::Verifier)
+}
+
+fn failure(pass: &'static str, unit: &Unit, error: PassError) -> PassFailure {
+    PassFailure { pass, function: unit.kernel.code.name.clone(), error }
 }
 
 fn dump_ori(pass: &str, function: &Function, log: &mut String) {
     let _ = writeln!(log, "; after {pass}\n{function}");
 }
 
-/// Takes a function from lowered Ori to bytes. An error comes with the name of the pass.
+/// Takes a function from lowered Ori to bytes.
 pub fn run(
     unit: &mut Unit,
     machine: &'static TargetMachine,
     (times, log): (&mut Times, &mut String),
-) -> Result<(), (&'static str, Stop)> {
+) -> Result<(), PassFailure> {
     let options = unit.options;
     let mut context = Context {
         machine,
@@ -422,17 +451,18 @@ pub fn run(
         dump_ori(Times::LOWER, &unit.kernel.code, log);
     }
     if options.verify {
-        verify_ori(&unit.kernel.code).map_err(|e| (Times::LOWER, Stop::Bug(e)))?;
+        verify_ori(&unit.kernel.code).map_err(|e| failure(Times::LOWER, unit, e))?;
     }
     let mut holds = vec![Ssa];
     for pass in PASSES.iter().filter(|pass| pass.runs(options)) {
-        times.of(pass.name, || pass.apply(unit, &mut context)).map_err(|stop| (pass.name, stop))?;
+        let done = times.of(pass.name, || pass.apply(unit, &mut context));
+        done.map_err(|e| failure(pass.name, unit, e))?;
         if is_dumped(pass.name) {
             pass.dump(unit, &context, log);
         }
         if options.verify {
             let verified = pass.follow(&mut holds).and_then(|()| pass.verify(unit, &context));
-            verified.map_err(|e| (pass.name, Stop::Bug(e)))?;
+            verified.map_err(|e| failure(pass.name, unit, e))?;
         }
     }
     Ok(())

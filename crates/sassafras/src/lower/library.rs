@@ -119,6 +119,7 @@ impl Lower<'_, '_> {
                 steered,
                 withheld,
                 conventions,
+                tuning: self.tuning,
             };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });

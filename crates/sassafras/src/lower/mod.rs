@@ -32,8 +32,8 @@ pub use tensor::wgmma_stages::Reason;
 pub use texture::handles::ImageSlot;
 pub use texture::quad_gradient::withheld;
 
-use crate::context::Failure;
 use crate::context::target::TargetMachine;
+use crate::context::{Failure, Tuning};
 use crate::module::data::{self, Data};
 use crate::module::launch_bounds::{Bounds, Launch};
 use crate::module::pragmas::{self, Conventions};
@@ -136,6 +136,39 @@ pub struct KernelParam {
 }
 
 impl Kernel {
+    /// A global kernel of which nothing but its code is known.
+    pub fn new(code: Function) -> Kernel {
+        Kernel {
+            code,
+            entry: true,
+            binding: cubin::Binding::GLOBAL,
+            params: Vec::new(),
+            param_bytes: 0,
+            shared_bytes: 0,
+            shared_align: 1,
+            module_shared: false,
+            dynamic_shared: false,
+            images: Vec::new(),
+            barriers: 0,
+            uses: Uses::default(),
+            collectives: Vec::new(),
+            observers: Vec::new(),
+            launch: Launch::default(),
+            reconfiguration: Reconfiguration::default(),
+            calls: false,
+            callees: Vec::new(),
+            externs: Vec::new(),
+            pointer_calls: Vec::new(),
+            takes: Vec::new(),
+            linked: FxHashMap::default(),
+            linked_shared: Vec::new(),
+            advice: Vec::new(),
+            local: Vec::new(),
+            shared: Vec::new(),
+            bindings: Vec::new(),
+        }
+    }
+
     /// Where the handles of its images begin in bank 0.
     pub fn first_image(&self, machine: &TargetMachine) -> u32 {
         first_image(self.param_bytes, machine)
@@ -235,6 +268,7 @@ pub struct Env<'a> {
     pub withheld: &'a [(File, u8)],
     /// How functions are called.
     pub conventions: &'a Conventions,
+    pub tuning: &'a Tuning,
 }
 
 /// What the command line says of the caches, for loads and for stores.
@@ -254,37 +288,15 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     launch.limit(env.limits.get(&function.symbol).copied());
     let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
-        code: Function::new(&name),
         entry: function.entry,
         binding: match function.linkage {
             ast::Linkage { weak: true, .. } => cubin::Binding::WEAK,
             ast::Linkage { visible: false, .. } if !function.entry => cubin::Binding::LOCAL,
             _ => cubin::Binding::GLOBAL,
         },
-        params: Vec::new(),
-        param_bytes: 0,
-        shared_bytes: 0,
-        shared_align: 1,
-        module_shared: false,
-        dynamic_shared: false,
-        images: Vec::new(),
-        barriers: 0,
-        uses: Uses::default(),
-        collectives: Vec::new(),
-        observers: Vec::new(),
         launch,
         reconfiguration,
-        calls: false,
-        callees: Vec::new(),
-        externs: Vec::new(),
-        pointer_calls: Vec::new(),
-        takes: Vec::new(),
-        linked: FxHashMap::default(),
-        linked_shared: Vec::new(),
-        advice: Vec::new(),
-        local: Vec::new(),
-        shared: Vec::new(),
-        bindings: Vec::new(),
+        ..Kernel::new(Function::new(&name))
     };
     kernel.code.block();
     kernel.code.withheld = env.withheld.to_vec();
@@ -403,6 +415,7 @@ struct Lower<'k, 'a> {
     watched: Vec<ast::Reg>,
     caches: Caches,
     steered: bool,
+    tuning: &'a Tuning,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -450,6 +463,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             watched: Vec::new(),
             caches: env.caches,
             steered: env.steered,
+            tuning: env.tuning,
         }
     }
 

@@ -17,6 +17,9 @@
 
 mod dataflow;
 
+use crate::context::{Context, PassResult};
+use crate::mach::inst::{Step, Timed};
+use crate::mach::unit;
 use sass::model::{Model, Port, Signal, Touch, Unit, VISIBLE};
 use sass::{Class, Control, Inst, Kind, M, Op, Role};
 use smallvec::SmallVec;
@@ -63,19 +66,13 @@ fn ends_group(inst: &Inst) -> bool {
     matches!(inst.form().op, Op::LDGDEPBAR | Op::UTMACMDFLUSH)
 }
 
-/// An instruction that gets a control code.
-pub struct Step {
-    pub inst: Inst,
-    /// The step that a branch goes to.
-    pub target: Option<usize>,
-    /// The leader of a block: control can reach it from elsewhere than the step before.
-    pub is_leader: bool,
-}
-
-/// The control code of a step, and the stalls of the NOPs that go before it.
-pub struct Timed {
-    pub control: Control,
-    pub nops: SmallVec<[u8; 2]>,
+pub fn run(unit: &mut unit::Unit, context: &mut Context) -> PassResult {
+    let (linear, model) = (&mut unit.linear, Model::of(context.machine.isa));
+    linear.timed = match unit.options.level {
+        0 => serial(&linear.steps, model),
+        _ => exact(&linear.steps, model),
+    };
+    Ok(())
 }
 
 /// The recipe of `ptxas -O0`: stall 15, wait for scoreboards 0 and 1; a variable-latency result counts on 0,

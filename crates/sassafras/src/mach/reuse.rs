@@ -9,12 +9,19 @@
 //! backward walk, like next-use analysis: what is read next through each cache slot is known before the instruction that
 //! might keep it.
 
-use crate::context::Fuel;
-use crate::mach::control_codes::{Step, Timed};
+use crate::context::{Context, Fuel, PassResult};
+use crate::mach::inst::{Step, Timed};
+use crate::mach::unit::{LinearCode, Unit};
 use sass::model::cache::{self, Cached, PLACES};
 use sass::{Kind, Model, Role};
 
-pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel) {
+pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
+    let LinearCode { steps, timed, .. } = &mut unit.linear;
+    set_flags(steps, timed, Model::of(context.machine.isa), &mut context.fuel);
+    Ok(())
+}
+
+fn set_flags(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel) {
     let mut ahead = Ahead::default();
     // Nothing is known of the code after the last one.
     let mut is_boundary = true;
@@ -95,7 +102,7 @@ mod tests {
             (Step { inst, target: None, is_leader: false }, timed)
         };
         let (steps, mut timed): (Vec<Step>, Vec<Timed>) = text.iter().map(parsed).unzip();
-        run(&steps, &mut timed, Model::of(Isa::Sm90), &mut Fuel::new(None));
+        set_flags(&steps, &mut timed, Model::of(Isa::Sm90), &mut Fuel::new(None));
         timed.iter().map(|t| t.control.reuse).collect()
     }
 

@@ -1,4 +1,4 @@
-//! TargetMachine code as text, for `--dump-ir`: one instruction a line, as the disassembler prints it, blocks as labels.
+//! Machine code as text, for `--dump-ir`: one instruction a line, as the disassembler prints it, blocks as labels.
 //!
 //! ```text
 //! machine function f {
@@ -12,10 +12,9 @@
 //! block that a distance will lead to, or the symbol whose address comes later. From `control-codes` on each instruction
 //! has its control code before it, and after `emit` the bytes are disassembled.
 
-use crate::mach::emit::EncodedFunction;
 use crate::mach::inst::{Address, MachFunction, MachInst};
-use crate::mach::linearize::{LinearCode, selected};
-use crate::mach::unit::Unit;
+use crate::mach::linearize::selected;
+use crate::mach::unit::{EncodedFunction, LinearCode, Unit};
 use ori::entity::Entity;
 use ori::{Block, Function, Half, Terminator};
 use sass::{Control, Isa};

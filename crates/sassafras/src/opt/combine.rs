@@ -30,7 +30,7 @@ const ROUNDS: usize = 8;
 /// Values of more words are accumulators of products: each has registers of its own.
 const WIDEST_SHARED: u8 = 4;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     let cfg = Cfg::new(function);
     let mut combine = Combine::new(function, context, &cfg);
     for &block in &cfg.order {

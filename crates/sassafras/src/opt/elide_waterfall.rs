@@ -30,7 +30,7 @@ use ori::{
 use sass::{M, Op as Name};
 use smallvec::smallvec;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     let cfg = Cfg::new(function);
     let loops: Vec<Waterfall> = cfg.order.iter().filter_map(|b| Waterfall::at(function, &cfg, *b)).collect();
     if loops.is_empty() {

@@ -17,7 +17,7 @@ const DEAREST: usize = 16;
 /// Branches within branches: each round takes the innermost ones.
 const ROUNDS: usize = 4;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     let mut changed = false;
     for _ in 0..ROUNDS {
         let cfg = Cfg::new(function);

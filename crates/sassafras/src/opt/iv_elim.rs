@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 /// The variables that are eliminated: the one that each is computed from, and its distance from that.
 type Distances = FxHashMap<Value, (Value, u32)>;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     let cfg = Cfg::new(function);
     let definitions = function.definitions();
     let mut distances: Distances = FxHashMap::default();

@@ -10,7 +10,7 @@ use ori::divergence::Divergence;
 use ori::{Block, Cfg, Function, Inst, InstData, Value};
 use rustc_hash::FxHashSet;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     let is_shuffle = |data: &InstData| effects::is_shuffle(data) && data.guard.is_none();
     if !function.insts.keys().any(|i| is_shuffle(&function.insts[i])) {
         return Ok(());

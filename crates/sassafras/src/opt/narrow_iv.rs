@@ -21,7 +21,7 @@ use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Cursor, File, Function, InstData, Op, Part, Pseudo, Terminator, Value};
 use sass::M;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     let cfg = Cfg::new(function);
     if cfg.headers().next().is_none() {
         return Ok(());

@@ -30,7 +30,7 @@ use smallvec::{SmallVec, smallvec};
 /// Leaves of a truth table: it has one bit for each assignment.
 const LEAVES: usize = 6;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     walk(function, context, |logic, block| logic.cancel(block))?;
     walk(function, context, |logic, block| logic.absorb(block))?;
     walk(function, context, |logic, block| logic.merge(block))
@@ -41,7 +41,7 @@ fn walk(
     function: &mut Function,
     context: &mut Context,
     step: impl Fn(&mut Logic, Block),
-) -> Result<(), String> {
+) -> crate::context::PassResult {
     let is_logic = |i: &Inst| function.insts[*i].op == Op::Machine(sass::Op::PLOP3);
     let blocks: Vec<Block> =
         function.blocks.keys().filter(|b| function.blocks[*b].insts.iter().any(is_logic)).collect();
@@ -409,7 +409,7 @@ mod tests {
             let before = function.blocks[Function::ENTRY].insts.len();
             run(function, context)?;
             let after = function.blocks[Function::ENTRY].insts.len();
-            if after > before { Err(format!("{after} instructions of {before}")) } else { Ok(()) }
+            if after > before { Err(format!("{after} instructions of {before}").into()) } else { Ok(()) }
         };
         assert!(keep_meaning(1..3000, clean) > 2000);
     }

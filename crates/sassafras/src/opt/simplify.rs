@@ -9,7 +9,7 @@ use ori::entity::Entity;
 use ori::liveness::ValueSet;
 use ori::{Arg, Block, Cfg, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 
-pub fn run(function: &mut Function) -> Result<(), String> {
+pub fn run(function: &mut Function) -> crate::context::PassResult {
     let mut same = Same { to: function.values.keys().collect(), any: false };
     copies(function, &mut same);
     let order = Cfg::new(function).order;

@@ -26,7 +26,7 @@ const LOOPS: usize = 64;
 /// (behind `ENDCOLLECTIVE`): this counts more than any loop.
 const PARTED: u32 = 1 << 16;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     let cfg = Cfg::new(function);
     let loops: Vec<Loop> = cfg.headers().map(|b| Loop::of(&cfg, b)).take(LOOPS).collect();
     if loops.is_empty() {

@@ -90,7 +90,7 @@ fn uniform_value(function: &mut Function, value: Value) -> Value {
     }
 }
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     if !function.blocks.keys().any(|b| has_r2ur(function, b) || has_wgmma(function, b)) {
         return Ok(());
     }

@@ -48,7 +48,7 @@ const GROWTH: u32 = 6000;
 /// Nested loops that are unrolled within each other.
 const ROUNDS: usize = 3;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     let mut room = GROWTH;
     for _ in 0..ROUNDS {
         let plans = plans(function);

@@ -93,7 +93,7 @@ impl Allocator<'_> {
             return Ok(reg);
         }
         if self.next_use.is_none() {
-            self.next_use = Some(NextUse::new(self.function, self.cfg));
+            self.next_use = Some(NextUse::new(self.function, self.cfg, self.tuning));
         }
         if self.block_uses.is_empty() {
             self.block_uses = uses(self.function, self.block);

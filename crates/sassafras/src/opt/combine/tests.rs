@@ -479,7 +479,7 @@ const RZ: Arg = Arg::Zero(File::R);
 /// Random programs before and after a pass store the same. Says how many have fewer instructions.
 pub(crate) fn keep_meaning(
     seeds: std::ops::Range<u64>,
-    pass: impl Fn(&mut Function, &mut Context) -> Result<(), String>,
+    pass: impl Fn(&mut Function, &mut Context) -> crate::context::PassResult,
 ) -> usize {
     let machine = crate::context::target::TargetMachine::of(ptx::Target::find("sm_90").expect("a target"))
         .expect("a machine");
