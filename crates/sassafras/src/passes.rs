@@ -587,22 +587,51 @@ mod tests {
         assert!(help.contains("OriDoPredication"));
     }
 
-    #[test]
-    fn machine_passes_have_a_text_form() {
+    /// A kernel with a branch, and its compilation with all dumps.
+    fn compiled(disabled: &[&'static str]) -> (crate::Output, String) {
         let source = "{ .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %d; ld.param.u64 %d, [out]; \
                       ld.global.u32 %r1, [%d]; setp.eq.u32 %p, %r1, 0; @%p bra done; \
                       st.global.u32 [%d+4], %r1; done: ret; }";
         let source = format!(
             ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {source}\n"
         );
-        for pass in PASSES.iter().filter(|pass| matches!(pass.run, Run::Mach(_))) {
-            let text = code_after(pass.name, &source);
-            assert!(text.starts_with(&format!("; machine code after {}\n", pass.name)), "{text}");
-            assert!(text.contains("LDG.E"), "{}: {text}", pass.name);
+        let module = ptx::parse(&source, &ptx::Options::default()).module.expect("a module");
+        let mut options = options(3, false, disabled);
+        (options.dump, options.verify) = (Some("all".to_string()), true);
+        (crate::compile(&source, &module, &options), source)
+    }
+
+    fn header(pass: &Pass) -> String {
+        let level = if matches!(pass.run, Run::Ori(_)) { "" } else { "machine code " };
+        format!("; {level}after {}\n", pass.name)
+    }
+
+    #[test]
+    fn every_pass_is_dumped_and_timed() {
+        let (output, source) = compiled(&[]);
+        assert!(output.cubin.is_some(), "{:?}", output.diagnostics);
+        let times = output.times.to_string();
+        let mut rest = output.log.as_str();
+        for pass in PASSES {
+            let dump = code_after(pass.name, &source);
+            assert!(dump.starts_with(&header(pass)) && dump.contains("LDG.E"), "{}: {dump}", pass.name);
+            let at = rest.find(&dump).unwrap_or_else(|| panic!("{} is missing", pass.name));
+            rest = &rest[at + dump.len()..];
+            assert!(times.lines().any(|line| line.ends_with(&format!("%  {}", pass.name))), "{times}");
         }
         assert!(code_after("regalloc", &source).contains("b0:\n"));
         assert!(code_after("linearize", &source).contains("EXIT"));
         assert!(code_after("emit", &source).contains("/*0000*/"));
+    }
+
+    #[test]
+    fn disabled_passes_do_not_run() {
+        for pass in PASSES.iter().filter(|pass| pass.level > 0) {
+            let (output, _) = compiled(&[pass.name]);
+            assert!(output.cubin.is_some(), "without {}: {:?}", pass.name, output.diagnostics);
+            let ran = |p: &Pass| output.log.contains(&header(p));
+            assert!(PASSES.iter().all(|p| ran(p) != (p.name == pass.name)), "without {}", pass.name);
+        }
     }
 
     #[test]

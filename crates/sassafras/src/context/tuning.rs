@@ -104,6 +104,14 @@ tuning! {
     regalloc_targeted_attempts = 6, "attempts", "judgment: bounds the time";
     /// The next-use distance that leaving a loop adds: more than any block is long, so that uses in the loop are nearer.
     regalloc_loop_exit_distance = 100000, "instructions", "judgment; the rule is that of Braun & Hack, CC 2009";
+    /// The cost of an eviction, in moves of a word, however far the next use is.
+    regalloc_evict_cost = 100, "moves", "judgment: a value moves before another one is evicted";
+    /// The cost of a word that is stored now and reloaded by the next instruction; divided by the distance to the next use.
+    regalloc_spill_cost = 1073741824, "moves", "judgment: greater than the longest distance, so that the order of distances decides";
+    /// The same for a word that has been stored before.
+    regalloc_reload_cost = 805306368, "moves", "judgment: three quarters of a store and a reload";
+    /// The same for a word that is rematerialized.
+    regalloc_remat_cost = 1048576, "moves", "judgment: a thousandth of a store and a reload";
     /// Registers that the allocator leaves free in a loop that needs them all.
     regalloc_loop_reserve = 4, "registers", "judgment: tuples are contiguous and aligned";
     /// The first register that is tried for operands of wgmma; those below are for addresses and the like.

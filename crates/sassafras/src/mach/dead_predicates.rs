@@ -5,8 +5,8 @@
 //! IADD3 R4, P0, R2, R6, RZ          =>   IADD3 R4, R2, R6, RZ
 //! ```
 //!
-//! A shuffle always tells whether the source lane was active, hardly any code asks, and the predicate comes late. So it
-//! is with the carry of sums of 64 bits of which only the lower half has a use. Afterwards no predicate result without a
+//! A shuffle always says whether the source lane was active: hardly any code uses it, and the predicate comes late. The
+//! same holds for the carry of a 64-bit sum of which only the lower half has a use. Afterwards no predicate result without a
 //! use is written where the machine has a form without it. One walk over the function.
 
 use crate::context::target::TargetMachine;

@@ -1,5 +1,10 @@
 //! Emission: timed instructions to bytes, with branch distances, and relocations for what the loader fills in.
 //!
+//! ```text
+//! --:-:-:-:05  @P0 BRA b3              16 bytes, distance 0x50
+//! --:-:-:-:02  MOV R4, low word    =>  16 bytes, relocation ABS32_LO_32
+//! ```
+//!
 //! Afterwards the function is complete: NOPs are where an instruction must wait longer than a stall can say, the code
 //! ends in a branch to itself, and padding reaches as far as the machine prefetches. What the container tells the driver
 //! about single instructions (exits, collectives, frame changes) has its addresses. One walk over the code.
@@ -244,8 +249,8 @@ impl Emitter<'_> {
             Some(Address::Half { symbol, addend, half }) => {
                 (self.symbol_reloc(symbol, half), name(symbol), addend)
             }
-            Some(Address::Ahead { lines, half }) => {
-                let there = (self.positions[index + lines] * WORD) as i64;
+            Some(Address::Ahead { insts, half }) => {
+                let there = (self.positions[index + insts] * WORD) as i64;
                 (half_reloc(half), self.function.name.clone(), there)
             }
             Some(Address::Slot { symbol }) => (slot_reloc(inst.op), name(symbol), 0),

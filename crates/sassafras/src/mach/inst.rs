@@ -25,8 +25,8 @@ pub struct MachInst {
 pub enum Address {
     /// Half of the address of a symbol of the function's list, plus an addend.
     Half { symbol: u32, addend: i64, half: Half },
-    /// Half of the address of the instruction that is so many instructions further on.
-    Ahead { lines: usize, half: Half },
+    /// Half of the address of an instruction so far ahead.
+    Ahead { insts: usize, half: Half },
     /// The word of constant bank 0 that the linker gives to a symbol.
     Slot { symbol: u32 },
     /// The function that a call goes to.

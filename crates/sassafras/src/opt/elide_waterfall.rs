@@ -40,7 +40,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> crate::context::Pa
     let definitions = function.definitions();
     let depth = context.tuning.waterfall_conjunctions as usize;
     let is_elected = |l: &&Waterfall| holds_for_one(function, &definitions, l.asks, depth);
-    let elected: Vec<&Waterfall> = loops.iter().filter(is_elected).collect();
+    let elected: Vec<&Waterfall> = loops.iter().filter(is_elected).filter(|_| context.fuel.burn()).collect();
     if elected.is_empty() {
         return Ok(());
     }

@@ -22,7 +22,7 @@ pub struct NextUse {
 impl NextUse {
     pub fn new(function: &Function, cfg: &Cfg, tuning: &Tuning) -> NextUse {
         let depth = cfg.loop_depths();
-        let loop_exit = tuning.regalloc_loop_exit_distance.min(NEVER);
+        let loop_exit = tuning.regalloc_loop_exit_distance.min(NEVER / 2);
         let at_start = vec![FxHashMap::default(); function.blocks.len()];
         let mut all = NextUse { at_start, depth, loop_exit };
         let mut changed = true;
