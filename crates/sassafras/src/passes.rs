@@ -587,18 +587,24 @@ mod tests {
         assert!(help.contains("OriDoPredication"));
     }
 
-    /// A kernel with a branch, and its compilation with all dumps.
-    fn compiled(disabled: &[&'static str]) -> (crate::Output, String) {
-        let source = "{ .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %d; ld.param.u64 %d, [out]; \
-                      ld.global.u32 %r1, [%d]; setp.eq.u32 %p, %r1, 0; @%p bra done; \
-                      st.global.u32 [%d+4], %r1; done: ret; }";
-        let source = format!(
-            ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {source}\n"
-        );
-        let module = ptx::parse(&source, &ptx::Options::default()).module.expect("a module");
-        let mut options = options(3, false, disabled);
-        (options.dump, options.verify) = (Some("all".to_string()), true);
-        (crate::compile(&source, &module, &options), source)
+    /// A kernel with a branch.
+    fn kernel() -> String {
+        let body = "{ .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %d; ld.param.u64 %d, [out]; \
+                    ld.global.u32 %r1, [%d]; setp.eq.u32 %p, %r1, 0; @%p bra done; \
+                    st.global.u32 [%d+4], %r1; done: ret; }";
+        let head = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)";
+        format!("{head} {body}\n")
+    }
+
+    fn compile(source: &str, options: &Options) -> crate::Output {
+        let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
+        crate::compile(source, &module, options)
+    }
+
+    /// With all dumps.
+    fn dumped(source: &str, disabled: &[&'static str]) -> crate::Output {
+        let dump = Some("all".to_string());
+        compile(source, &Options { dump, verify: true, ..options(3, false, disabled) })
     }
 
     fn header(pass: &Pass) -> String {
@@ -608,7 +614,8 @@ mod tests {
 
     #[test]
     fn every_pass_is_dumped_and_timed() {
-        let (output, source) = compiled(&[]);
+        let source = kernel();
+        let output = dumped(&source, &[]);
         assert!(output.cubin.is_some(), "{:?}", output.diagnostics);
         let times = output.times.to_string();
         let mut rest = output.log.as_str();
@@ -624,10 +631,24 @@ mod tests {
         assert!(code_after("emit", &source).contains("/*0000*/"));
     }
 
+    /// However the scheduler and the allocator are tuned, they finish, and the code is right.
+    #[test]
+    fn extreme_tuning_compiles() {
+        let knobs = crate::Tuning::KNOBS.iter().map(|knob| knob.name);
+        for name in knobs.filter(|name| name.starts_with("sched_") || name.starts_with("regalloc_")) {
+            for value in [0, 1, u32::MAX] {
+                let mut options = Options { verify: true, ..options(3, false, &[]) };
+                assert!(options.tuning.set(name, value));
+                let output = compile(&kernel(), &options);
+                assert!(output.cubin.is_some(), "{name}={value}: {:?}", output.diagnostics);
+            }
+        }
+    }
+
     #[test]
     fn disabled_passes_do_not_run() {
         for pass in PASSES.iter().filter(|pass| pass.level > 0) {
-            let (output, _) = compiled(&[pass.name]);
+            let output = dumped(&kernel(), &[pass.name]);
             assert!(output.cubin.is_some(), "without {}: {:?}", pass.name, output.diagnostics);
             let ran = |p: &Pass| output.log.contains(&header(p));
             assert!(PASSES.iter().all(|p| ran(p) != (p.name == pass.name)), "without {}", pass.name);

@@ -115,7 +115,7 @@ tuning! {
     /// Registers that the allocator leaves free in a loop that needs them all.
     regalloc_loop_reserve = 4, "registers", "judgment: tuples are contiguous and aligned";
     /// The first register that is tried for operands of wgmma; those below are for addresses and the like.
-    regalloc_wgmma_first_register = 24, "register number", "ptxas 13.0.88 begins there, too";
+    regalloc_wgmma_first_register = 24, "register number", "ptxas begins at R24, too";
     /// How long a thread sleeps before it asks for columns of tensor memory again.
     tcgen05_alloc_backoff = 100, "nanoseconds", "judgment";
 }

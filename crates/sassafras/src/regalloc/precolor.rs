@@ -330,7 +330,7 @@ impl<'a> CongruenceClasses<'a> {
         (limits, tuning): (&Limits, &Tuning),
         regs: &mut [Option<u8>],
     ) {
-        let first = tuning.regalloc_wgmma_first_register as usize;
+        let first = tuning.regalloc_wgmma_first_register.min(u8::MAX.into()) as usize;
         let chosen: BTreeSet<usize> = seeds.iter().map(|v| self.of[v.index()].0).collect();
         let interfering_classes = self.interfering_classes(cfg, live, &chosen);
         let mut order: Vec<usize> = chosen.into_iter().collect();

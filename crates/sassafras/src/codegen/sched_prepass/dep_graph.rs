@@ -282,7 +282,7 @@ impl DepGraph {
         for (node, inst) in self.insts.iter().enumerate() {
             let decides = condition.is_some_and(|p| function.insts[*inst].results.contains(&p));
             self.height[node] = match self.pipe[node] {
-                _ if decides => latencies.tuning.sched_branch_latency,
+                _ if decides => latencies.tuning.sched_branch_latency.min(MAX_LATENCY),
                 // A wait follows, here or in the next iteration.
                 Some(Unit::Gmma) => latencies.expected(Unit::Gmma),
                 _ => self.busy[node],
@@ -408,6 +408,9 @@ impl WgmmaRegisters {
     }
 }
 
+/// Tuned latencies are at most this, so that the lengths of paths don't overflow.
+const MAX_LATENCY: u32 = u16::MAX as u32;
+
 /// The unit of an instruction.
 #[derive(Clone, Copy)]
 struct Issue {
@@ -485,7 +488,7 @@ impl LatencyTable {
     /// The expected latency of a unit whose latency varies. Correctness doesn't depend on it: scoreboards do the waiting.
     fn expected(&self, unit: Unit) -> u32 {
         let tuning = &self.tuning;
-        match unit {
+        let latency = match unit {
             Unit::Memory | Unit::Texture => tuning.sched_memory_latency,
             Unit::Shared => tuning.sched_shared_latency,
             Unit::Special | Unit::BarrierResult | Unit::MemoryBarrier => tuning.sched_special_latency,
@@ -493,6 +496,7 @@ impl LatencyTable {
             Unit::Fp64 => tuning.sched_fp64_latency,
             Unit::Gmma => tuning.sched_wgmma_latency,
             _ => tuning.sched_other_latency,
-        }
+        };
+        latency.min(MAX_LATENCY)
     }
 }
