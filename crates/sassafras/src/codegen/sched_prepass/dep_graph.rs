@@ -14,10 +14,9 @@
 
 use crate::analysis::effects::{Convergence, Effects, Motion};
 use crate::context::Tuning;
-use crate::mach::control_codes;
 use ori::{Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sass::model::{Model, Part, Port, Unit};
+use sass::model::{Model, Part, Port, Unit, issue};
 use sass::{Isa, M};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -363,7 +362,7 @@ fn is_arrival(data: &InstData) -> bool {
 }
 
 /// Cycles from an arrival to the first wgmma, and from a write of what wgmma read to the arrival.
-const ARRIVAL_LATENCY: u32 = control_codes::ARRIVAL as u32;
+const ARRIVAL_LATENCY: u32 = issue::WGMMA_ARRIVAL as u32;
 
 /// Does it exchange predicates among the active threads, and nothing else?
 fn is_vote(data: &InstData) -> bool {
@@ -453,7 +452,7 @@ impl LatencyTable {
         let made = sass::Inst::new(self.isa, op, &data.modifiers, &operands).ok();
         let unit = made.map(|inst| self.model.unit(&inst));
         let interval = match unit {
-            Some(Unit::Gmma) => control_codes::wgmma_interval(data.modifiers.iter().copied()),
+            Some(Unit::Gmma) => issue::wgmma_interval(data.modifiers.iter().copied()),
             _ => 0,
         };
         let busy = unit.map_or(1, |u| u32::from(self.model.interval(u).max(interval)));
