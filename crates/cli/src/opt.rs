@@ -3,14 +3,16 @@
 use sassafras::{Options, opt_text, pass_names, ptx};
 
 pub const USAGE: &str = "\
-usage: sassafras opt --pass PASS[,PASS...] [--arch sm_90] [--maxrregcount N] [--fuel N] FILE.ori
+usage: sassafras opt --pass PASS[,PASS...] [--arch sm_90] [--maxrregcount N] [--opt-level N] [--fuel N] FILE.ori
 
 Runs passes, in the order given, on functions in the text form of the IR (`--dump-ir` prints it), verifies the IR
-before the first pass and after each, and prints the result. FILE `-` is standard input.
+before the first pass and after each, and prints the result: machine code, if `regalloc` is among them. FILE `-` is
+standard input.
 
   --pass PASS,...   the passes; `--pass help` lists them in the order of the pipeline
   --arch TARGET     the target; sm_90 unless given
   --maxrregcount N  registers of a thread
+  --opt-level N     the level for passes that ask for it (`control-codes`); 3 unless given
   --fuel N          do no more than N optional rewrites in each function
 ";
 
@@ -52,6 +54,7 @@ fn parse(words: &[String]) -> Result<Request, String> {
                 request.options.target = target;
             }
             "--maxrregcount" => request.options.launch.max_registers = Some(number(operand()?)?),
+            "--opt-level" => request.options.level = number(operand()?)?.min(3) as u8,
             "--fuel" => request.options.fuel = Some(number(operand()?)?),
             "-" if request.file.is_empty() => request.file = word.clone(),
             _ if word.starts_with('-') => return Err(format!("unknown option {word}\n{USAGE}")),

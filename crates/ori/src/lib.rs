@@ -40,4 +40,4 @@ pub use entity::{Block, Inst, LoopId, Value};
 pub use function::{
     Arg, Edge, File, Fixed, Function, Guard, Half, InstData, Op, Part, Pseudo, Terminator, Use,
 };
-pub use loops::{Loop, LoopForest};
+pub use loops::{Cycle, Loop, LoopForest};

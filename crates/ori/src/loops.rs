@@ -138,6 +138,36 @@ impl LoopForest {
     }
 }
 
+/// The cycle that a retreating edge closes: the blocks that reach its source without passing its target.
+///
+/// Unlike a [`Loop`], there is one for each edge, even if several lead to the same header, and irreducible control flow
+/// has them, too; there the blocks may be more than those of one cycle.
+#[derive(Clone, Debug)]
+pub struct Cycle {
+    pub header: Block,
+    inside: Vec<bool>,
+}
+
+impl Cycle {
+    pub fn contains(&self, block: Block) -> bool {
+        self.inside[block.index()]
+    }
+}
+
+/// The cycles of all retreating edges: those that don't go forward in reverse post-order. In the order of their sources.
+pub fn cycles(cfg: &Cfg) -> Vec<Cycle> {
+    let mut rpo_index = vec![usize::MAX; cfg.succs.len()];
+    cfg.order.iter().enumerate().for_each(|(i, b)| rpo_index[b.index()] = i);
+    let mut cycles = Vec::new();
+    for &latch in &cfg.order {
+        let retreats = |h: &&Block| rpo_index[h.index()] <= rpo_index[latch.index()];
+        for &header in cfg.succs[latch.index()].iter().filter(retreats) {
+            cycles.push(Cycle { header, inside: cfg.leading_to(header, &[latch]) });
+        }
+    }
+    cycles
+}
+
 /// The block before a loop: the only predecessor of the header from outside, which has no other successor.
 pub fn preheader(cfg: &Cfg, header: Block) -> Option<Block> {
     let mut outside = cfg.preds[header.index()].iter().filter(|p| !cfg.dominates(header, **p));
@@ -199,6 +229,19 @@ mod tests {
         // 0 -> {1, 2}; 1 -> 2; 2 -> {1, 3}
         let (_, forest) = forest(&[&[1, 2], &[2], &[1, 3], &[]]);
         assert!(forest.is_empty());
+    }
+
+    #[test]
+    fn every_retreating_edge_closes_a_cycle() {
+        // 0 -> 1 -> {2, 3}; 2 -> 1; 3 -> {1, 4}
+        let (cfg, _) = forest(&[&[1], &[2, 3], &[1], &[1, 4], &[]]);
+        let mut bodies: Vec<Vec<u32>> =
+            cycles(&cfg).iter().map(|c| (0..5).filter(|b| c.contains(Block(*b))).collect()).collect();
+        bodies.sort();
+        assert_eq!(bodies, [[1, 2], [1, 3]]);
+        // Irreducible: 0 -> {1, 2}; 1 -> 2; 2 -> {1, 3}
+        let (cfg, _) = forest(&[&[1, 2], &[2], &[1, 3], &[]]);
+        assert_eq!(cycles(&cfg).len(), 1);
     }
 
     /// The forest agrees with the definition, block by block, on generated graphs.

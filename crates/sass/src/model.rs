@@ -18,6 +18,7 @@
 
 pub mod cache;
 mod distances;
+pub mod issue;
 mod unit;
 
 pub use unit::{Part, Port, Touch, Touches, Unit};

@@ -2,8 +2,9 @@
 //!
 //! A row has the pass's name, the level of optimization from which on it runs, what it does in a line, and which
 //! properties of the code it needs, establishes and invalidates; a test follows them through the table, at every level
-//! and without each pass that may be left out. There is one signature for passes over Ori, and one for passes over
-//! machine code. A pass over Ori returns what it changed, and the driver drops the analyses that this makes stale.
+//! and without each pass that may be left out. A pass takes the code of its level, Ori or machine code, and the context,
+//! and fails with a [`PassError`]. A pass over Ori returns what it changed, and the driver drops the analyses that this
+//! makes stale.
 //!
 //! No pass calls another. Clean-ups are rows of their own that run if the step before them changed something, and passes
 //! that find more to do after a clean-up are in a group with it that is repeated.
@@ -18,8 +19,8 @@ use crate::codegen::{
 };
 use crate::context::Tuning;
 use crate::context::target::TargetMachine;
-use crate::context::{Context, Failure, Fuel, Options, Times};
-use crate::mach::unit::{Stop, Unit};
+use crate::context::{Context, Fuel, Options, PassError, PassFailure, PassResult, Times};
+use crate::mach::unit::Unit;
 use crate::mach::{
     control_codes, dead_predicates, emit, layout, linearize, pipe_balance, reuse, text, wgmma_hazards,
 };
@@ -29,7 +30,6 @@ use crate::opt::{
 };
 use crate::regalloc;
 use ori::{Change, Function};
-use sass::Model;
 use std::fmt::Write;
 
 /// What holds for the code between two passes.
@@ -67,12 +67,46 @@ enum Property {
 
 use Property::*;
 
-type OriPass = fn(&mut Function, &mut Context) -> Result<Change, String>;
+/// The properties of Ori.
+const OF_ORI: [Property; 8] = [
+    Ssa,
+    ForwardProgress,
+    UniformOperands,
+    WgmmaTuples,
+    Convergence,
+    NoCriticalEdges,
+    Legal,
+    UniformLiveness,
+];
+
+impl Property {
+    /// In words, for errors.
+    fn about(self) -> &'static str {
+        match self {
+            Ssa => "Ori in SSA form",
+            ForwardProgress => "YIELD in loops that wait",
+            UniformOperands => "operands in uniform registers",
+            WgmmaTuples => "tuples of wgmma",
+            Convergence => "convergence barriers",
+            NoCriticalEdges => "split critical edges",
+            Legal => "legal operations",
+            UniformLiveness => "uniform values that divergent threads don't overwrite",
+            Allocated => "blocks with registers",
+            OriginsMatch => "instructions as they were allocated",
+            NoWgmmaHazards => "wgmma without hazards",
+            Linear => "linear code",
+            Timed => "control codes",
+            Encoded => "bytes",
+        }
+    }
+}
+
+type OriPass = fn(&mut Function, &mut Context) -> PassResult<Change>;
 
 /// One signature for each level of the code.
 enum Run {
     Ori(OriPass),
-    Mach(fn(&mut Unit, &mut Context) -> Result<(), Stop>),
+    Mach(fn(&mut Unit, &mut Context) -> PassResult),
 }
 
 enum Verifier {
@@ -115,7 +149,7 @@ const fn mach(
     name: &'static str,
     level: u8,
     about: &'static str,
-    run: fn(&mut Unit, &mut Context) -> Result<(), Stop>,
+    run: fn(&mut Unit, &mut Context) -> PassResult,
 ) -> Pass {
     let (needs, establishes, invalidates) = (&[Allocated], &[], &[]);
     let (run, verifier) = (Run::Mach(run), Verifier::None);
@@ -236,9 +270,12 @@ const PIPELINE: &[Step] = &[
     IfChanged(&[SIMPLIFY, DCE]),
     Once(ori("licm", 1, "shuffles of loop invariants move to the preheader", licm::run)),
     Once(
-        ori("yield-insertion", 0, "YIELD in loops that wait for other threads of the warp", |f, c| {
-            yield_insertion::run(f, c.machine).map(|()| Change::ControlFlow)
-        })
+        ori(
+            "yield-insertion",
+            0,
+            "YIELD in loops that wait for other threads of the warp",
+            yield_insertion::run,
+        )
         .establishes(&[ForwardProgress]),
     ),
     Once(
@@ -251,27 +288,23 @@ const PIPELINE: &[Step] = &[
     Once(ori("sink", 1, "values needed only after a loop are computed there", sink::run)),
     IfChanged(&[DCE]),
     Once(
-        ori("wgmma-tuples", 0, "accumulators of wgmma become register tuples", |f, c| {
-            wgmma_tuples::run(f, c.machine)
-        })
-        .establishes(&[WgmmaTuples])
-        .invalidates(&[NoCriticalEdges, Legal]),
+        ori("wgmma-tuples", 0, "accumulators of wgmma become register tuples", wgmma_tuples::run)
+            .establishes(&[WgmmaTuples])
+            .invalidates(&[NoCriticalEdges, Legal]),
     ),
     IfChanged(&[DCE.invalidates(&[])]),
     Once(
-        ori("convergence-barriers", 0, "BSSY and BSYNC around divergent regions", |f, c| {
-            convergence_barriers::run(f, c.machine).map(|()| Change::ControlFlow)
-        })
-        .needs(&[Ssa, ForwardProgress])
-        .establishes(&[Convergence])
-        .invalidates(&[NoCriticalEdges, Legal, UniformLiveness]),
+        ori("convergence-barriers", 0, "BSSY and BSYNC around divergent regions", convergence_barriers::run)
+            .needs(&[Ssa, ForwardProgress])
+            .establishes(&[Convergence])
+            .invalidates(&[NoCriticalEdges, Legal, UniformLiveness]),
     ),
     Once(
         ori(
             "critical-edges",
             0,
             "splits edges, so that block arguments have a block to be moved in",
-            |f, c| critical_edges::run(f, c.machine).map(|()| Change::ControlFlow),
+            critical_edges::run,
         )
         .needs(&[Ssa, Convergence, WgmmaTuples])
         .establishes(&[NoCriticalEdges])
@@ -288,105 +321,85 @@ const PIPELINE: &[Step] = &[
         .invalidates(&[Legal]),
     ),
     Once(
-        ori("legalize", 0, "every operation gets a form of the target", |f, c| {
-            legalize::run(f, c.machine).map(|()| Change::Instructions)
-        })
-        .needs(&[Ssa, Convergence])
-        .establishes(&[Legal])
-        .invalidates(&[UniformLiveness]),
+        ori("legalize", 0, "every operation gets a form of the target", legalize::run)
+            .needs(&[Ssa, Convergence])
+            .establishes(&[Legal])
+            .invalidates(&[UniformLiveness]),
     ),
     Once(
-        ori("remat-uniform", 0, "uniform values are rematerialized where divergent threads write", |f, _| {
-            remat_uniform::run(f).map(|()| Change::ControlFlow)
-        })
+        ori(
+            "remat-uniform",
+            0,
+            "uniform values are rematerialized where divergent threads write",
+            remat_uniform::run,
+        )
         .needs(&[Ssa, Convergence, Legal, UniformOperands])
         .establishes(&[UniformLiveness])
         .invalidates(&[]),
     ),
     Once(
-        ori("sched-prepass", 1, "list scheduling within blocks, bounded by register pressure", |f, c| {
-            sched_prepass::run(f, c).map(|()| Change::Instructions)
-        })
+        ori(
+            "sched-prepass",
+            1,
+            "list scheduling within blocks, bounded by register pressure",
+            sched_prepass::run,
+        )
         .needs(&[Ssa, Legal, UniformLiveness])
         .invalidates(&[]),
     ),
     Once(
-        mach("regalloc", 0, "registers, spills and parallel copies on SSA", allocate)
+        mach("regalloc", 0, "registers, spills and parallel copies on SSA", regalloc::run)
             .needs(&[Ssa, NoCriticalEdges, Legal, Convergence, UniformLiveness, WgmmaTuples])
             .establishes(&[Allocated, OriginsMatch])
             .invalidates(&[Ssa])
             .verified_by(Verifier::Allocation),
     ),
     Once(
-        mach("wgmma-hazards", 0, "WARPGROUP.ARRIVE before wgmma whose registers were accessed", |u, c| {
-            wgmma_hazards::run(&u.kernel.code, &mut u.code, c.machine)
-        })
+        mach(
+            "wgmma-hazards",
+            0,
+            "WARPGROUP.ARRIVE before wgmma whose registers were accessed",
+            wgmma_hazards::run,
+        )
         .establishes(&[NoWgmmaHazards]),
     ),
-    Once(mach("layout", 1, "latches are placed after the block that leads to them", |u, c| {
-        layout::run(&u.kernel.code, &mut u.code, &mut c.fuel);
-        Ok(())
-    })),
+    Once(mach("layout", 1, "latches are placed after the block that leads to them", layout::run)),
     Once(
-        mach("dead-predicates", 1, "predicate results without a use become PT", |u, c| {
-            dead_predicates::run(&u.kernel.code, &mut u.code, c.machine, &mut c.fuel);
-            Ok(())
-        })
-        .needs(&[Allocated, OriginsMatch])
-        .invalidates(&[OriginsMatch]),
+        mach("dead-predicates", 1, "predicate results without a use become PT", dead_predicates::run)
+            .needs(&[Allocated, OriginsMatch])
+            .invalidates(&[OriginsMatch]),
     ),
     Once(
-        mach("pipe-balance", 1, "moves and sums go to the pipe that is free", |u, c| {
-            pipe_balance::run(&mut u.code, c.machine, &mut c.fuel);
-            Ok(())
-        })
-        .invalidates(&[OriginsMatch]),
+        mach("pipe-balance", 1, "moves and sums go to the pipe that is free", pipe_balance::run)
+            .invalidates(&[OriginsMatch]),
     ),
     Once(
-        mach("linearize", 0, "prologue, epilogues and branches; blocks become a list", |u, c| {
-            linearize::run(u, c.machine).map_err(Stop::Bug)
-        })
-        .needs(&[Allocated, NoWgmmaHazards])
-        .establishes(&[Linear]),
+        mach("linearize", 0, "prologue, epilogues and branches; blocks become a list", linearize::run)
+            .needs(&[Allocated, NoWgmmaHazards])
+            .establishes(&[Linear])
+            .invalidates(&[Allocated]),
     ),
     Once(
         mach(
             "control-codes",
             0,
             "stalls and scoreboards: serial at -O0, else as early as the model allows",
-            |u, c| {
-                let (linear, model) = (&mut u.linear, Model::of(c.machine.isa));
-                linear.timed = match u.options.level {
-                    0 => control_codes::serial(&linear.steps, model),
-                    _ => control_codes::exact(&linear.steps, model),
-                };
-                Ok(())
-            },
+            control_codes::run,
         )
         .needs(&[Linear])
         .establishes(&[Timed]),
     ),
     Once(
-        mach("reuse", 1, "operands that the next reader takes from the operand cache", |u, c| {
-            reuse::run(&u.linear.steps, &mut u.linear.timed, Model::of(c.machine.isa), &mut c.fuel);
-            Ok(())
-        })
-        .needs(&[Linear, Timed]),
+        mach("reuse", 1, "operands that the next reader takes from the operand cache", reuse::run)
+            .needs(&[Linear, Timed]),
     ),
     Once(
-        mach("emit", 0, "branch distances, relocations, bytes", |u, c| {
-            emit::run(u, c.machine).map_err(Stop::Bug)
-        })
-        .needs(&[Linear, Timed])
-        .establishes(&[Encoded]),
+        mach("emit", 0, "branch distances, relocations, bytes", emit::run)
+            .needs(&[Linear, Timed])
+            .establishes(&[Encoded])
+            .invalidates(&[Linear, Timed]),
     ),
 ];
-
-fn allocate(unit: &mut Unit, context: &mut Context) -> Result<(), Stop> {
-    let limits = regalloc::Limits::registers(context.registers);
-    unit.code = regalloc::run(&mut unit.kernel.code, limits, context.register_goal)?;
-    Ok(())
-}
 
 /// Which pass must come before which, and why. A test holds the table to it.
 #[cfg(test)]
@@ -456,9 +469,12 @@ pub fn optional(name: &str) -> Result<&'static str, String> {
     }
 }
 
-/// Do two levels turn on the same passes?
-pub fn are_same(one: u8, other: u8) -> bool {
-    rows().all(|pass| (pass.level <= one) == (pass.level <= other))
+impl Options {
+    /// Does another level generate the same code?
+    pub fn is_same_level(&self, level: u8) -> bool {
+        let is_same = |pass: &Pass| (pass.level <= self.level) == (pass.level <= level);
+        (self.level > 0) == (level > 0) && rows().all(is_same)
+    }
 }
 
 impl Pass {
@@ -468,10 +484,10 @@ impl Pass {
             && !options.disabled_passes.contains(&self.name)
     }
 
-    fn apply(&self, unit: &mut Unit, context: &mut Context) -> Result<Change, Stop> {
+    fn apply(&self, unit: &mut Unit, context: &mut Context) -> PassResult<Change> {
         match self.run {
             Run::Ori(run) => {
-                let change = run(&mut unit.kernel.code, context).map_err(Stop::Bug)?;
+                let change = run(&mut unit.kernel.code, context)?;
                 context.analyses.invalidate(change);
                 Ok(change)
             }
@@ -480,16 +496,16 @@ impl Pass {
     }
 
     /// What holds after it, if it finds what it needs.
-    fn follow(&self, holds: &mut Vec<Property>) -> Result<(), String> {
+    fn follow(&self, holds: &mut Vec<Property>) -> PassResult {
         if let Some(lacks) = self.needs.iter().find(|p| !holds.contains(p)) {
-            return Err(format!("it needs {lacks:?}"));
+            return Err(PassError::Needs(lacks.about()));
         }
         holds.retain(|p| !self.invalidates.contains(p));
         holds.extend(self.establishes);
         Ok(())
     }
 
-    fn verify(&self, unit: &Unit, context: &Context) -> Result<(), String> {
+    fn verify(&self, unit: &Unit, context: &Context) -> PassResult {
         let limits = regalloc::Limits::registers(context.registers);
         match self.verifier {
             Verifier::Ori => {
@@ -498,59 +514,73 @@ impl Pass {
             }
             Verifier::Allocation => {
                 regalloc::check(&unit.kernel.code, &unit.code, &limits, context.machine.isa)
+                    .map_err(PassError::Verifier)
             }
             Verifier::None => Ok(()),
         }
     }
 
-    fn dump(&self, unit: &Unit, context: &Context, log: &mut String) {
+    /// The code at the level that the pass works on.
+    fn text(&self, unit: &Unit, context: &Context) -> String {
         match self.run {
-            Run::Ori(_) => dump_ori(self.name, &unit.kernel.code, log),
-            Run::Mach(_) => {
-                let text = text::text(unit, context.machine.isa);
-                let _ = writeln!(log, "; machine code after {}\n{text}", self.name);
-            }
+            Run::Ori(_) => unit.kernel.code.to_string(),
+            Run::Mach(_) => text::text(unit, context.machine.isa),
         }
     }
-}
 
-/// The names of the passes on Ori, in order.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    passes().filter(|pass| matches!(pass.run, Run::Ori(_))).map(|pass| pass.name)
-}
-
-/// Runs passes on Ori in the order of their names here, whatever their level, and verifies the IR before the first and
-/// after each of them.
-pub fn run_named(function: &mut Function, names: &[&str], context: &mut Context) -> Result<(), Failure> {
-    let verified = |name: &str, function: &Function| {
-        verify_ori(function).map_err(|e| Failure::internal(name, &function.name, e))
-    };
-    verified("parse", function)?;
-    for pass in names.iter().filter_map(|name| passes().find(|pass| pass.name == *name)) {
-        let Run::Ori(run) = pass.run else { continue };
-        let change = run(function, context).map_err(|e| Failure::internal(pass.name, &function.name, e))?;
-        context.analyses.invalidate(change);
-        let stale = context.analyses.verify(function);
-        stale.map_err(|e| Failure::internal(pass.name, &function.name, e))?;
-        verified(pass.name, function)?;
+    fn dump(&self, unit: &Unit, context: &Context, log: &mut String) {
+        let level = if matches!(self.run, Run::Ori(_)) { "" } else { "machine code " };
+        let _ = writeln!(log, "; {level}after {}\n{}", self.name, self.text(unit, context));
     }
-    Ok(())
 }
 
-fn verify_ori(function: &Function) -> Result<(), String> {
-    ori::verify::verify(function).map_err(|e| e.to_string())
+/// The names of the passes, in order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    passes().map(|pass| pass.name)
+}
+
+/// Runs passes in the order of their names here, whatever their level, on a function in SSA form. Its author vouches for
+/// the other properties of Ori; those of machine code must be established by passes before. The code is verified before
+/// the first and after each pass. Returns its text.
+pub fn run_named(unit: &mut Unit, names: &[&str], context: &mut Context) -> Result<String, PassFailure> {
+    let named: Vec<&Pass> = passes().filter(|pass| names.contains(&pass.name)).collect();
+    let named = names.iter().filter_map(|name| named.iter().find(|pass| pass.name == *name));
+    verify_ori(&unit.kernel.code).map_err(|e| failure("parse", unit, e))?;
+    let mut holds = OF_ORI.to_vec();
+    let mut text = unit.kernel.code.to_string();
+    for pass in named {
+        let mut step = || {
+            pass.follow(&mut holds)?;
+            pass.apply(unit, context)?;
+            pass.verify(unit, context)
+        };
+        step().map_err(|e| failure(pass.name, unit, e))?;
+        if matches!(pass.run, Run::Ori(_)) {
+            holds.extend(OF_ORI);
+        }
+        text = pass.text(unit, context);
+    }
+    Ok(text)
+}
+
+fn verify_ori(function: &Function) -> PassResult {
+    ori::verify::verify(function).map_err(PassError::Verifier)
+}
+
+fn failure(pass: &'static str, unit: &Unit, error: PassError) -> PassFailure {
+    PassFailure { pass, function: unit.kernel.code.name.clone(), error }
 }
 
 fn dump_ori(pass: &str, function: &Function, log: &mut String) {
     let _ = writeln!(log, "; after {pass}\n{function}");
 }
 
-/// Takes a function from lowered Ori to bytes. An error comes with the name of the pass.
+/// Takes a function from lowered Ori to bytes.
 pub fn run(
     unit: &mut Unit,
     machine: &'static TargetMachine,
     (times, log): (&mut Times, &mut String),
-) -> Result<(), PassError> {
+) -> Result<(), PassFailure> {
     let options = unit.options;
     let fuel = Fuel::new(options.fuel);
     let occupancy = unit.kernel.launch.occupancy(machine);
@@ -561,7 +591,7 @@ pub fn run(
         dump_ori(Times::LOWER, &driver.unit.kernel.code, driver.log);
     }
     if options.verify {
-        verify_ori(&driver.unit.kernel.code).map_err(|e| (Times::LOWER, Stop::Bug(e)))?;
+        verify_ori(&driver.unit.kernel.code).map_err(|e| failure(Times::LOWER, driver.unit, e))?;
     }
     let mut change = Change::Nothing;
     for step in PIPELINE {
@@ -569,8 +599,6 @@ pub fn run(
     }
     Ok(())
 }
-
-type PassError = (&'static str, Stop);
 
 /// One run of the pipeline.
 struct Driver<'a, 'u> {
@@ -585,7 +613,7 @@ struct Driver<'a, 'u> {
 
 impl Driver<'_, '_> {
     /// Runs a step, and returns what it changed; `before` is what the step before it changed.
-    fn step(&mut self, step: &'static Step, before: Change) -> Result<Change, PassError> {
+    fn step(&mut self, step: &'static Step, before: Change) -> Result<Change, PassFailure> {
         match step {
             Once(pass) => self.pass(pass),
             IfChanged(_) if before == Change::Nothing => Ok(before),
@@ -598,7 +626,7 @@ impl Driver<'_, '_> {
         }
     }
 
-    fn repeat(&mut self, limit: u32, passes: &'static [Pass]) -> Result<Change, PassError> {
+    fn repeat(&mut self, limit: u32, passes: &'static [Pass]) -> Result<Change, PassFailure> {
         let mut all = Change::Nothing;
         for _ in 0..limit {
             let [first, clean_ups @ ..] = passes else { break };
@@ -612,18 +640,18 @@ impl Driver<'_, '_> {
         Ok(all)
     }
 
-    fn pass(&mut self, pass: &'static Pass) -> Result<Change, PassError> {
+    fn pass(&mut self, pass: &'static Pass) -> Result<Change, PassFailure> {
         if !pass.runs(self.options) {
             return Ok(Change::Nothing);
         }
         let change = self.times.of(pass.name, || pass.apply(self.unit, &mut self.context));
-        let change = change.map_err(|stop| (pass.name, stop))?;
+        let change = change.map_err(|e| failure(pass.name, self.unit, e))?;
         if self.is_dumped(pass.name) {
             pass.dump(self.unit, &self.context, self.log);
         }
         if self.options.verify {
             let verified = pass.follow(&mut self.holds).and_then(|()| pass.verify(self.unit, &self.context));
-            verified.map_err(|e| (pass.name, Stop::Bug(e)))?;
+            verified.map_err(|e| failure(pass.name, self.unit, e))?;
         }
         Ok(change)
     }
@@ -769,22 +797,72 @@ mod tests {
         assert!(help.contains("OriDoPredication"));
     }
 
+    /// A kernel with a branch.
+    fn kernel() -> String {
+        let body = "{ .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %d; ld.param.u64 %d, [out]; \
+                    ld.global.u32 %r1, [%d]; setp.eq.u32 %p, %r1, 0; @%p bra done; \
+                    st.global.u32 [%d+4], %r1; done: ret; }";
+        let head = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)";
+        format!("{head} {body}\n")
+    }
+
+    fn compile(source: &str, options: &Options) -> crate::Output {
+        let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
+        crate::compile(source, &module, options)
+    }
+
+    /// With all dumps.
+    fn dumped(source: &str, disabled: &[&'static str]) -> crate::Output {
+        let dump = Some("all".to_string());
+        compile(source, &Options { dump, verify: true, ..options(3, false, disabled) })
+    }
+
+    fn header(pass: &Pass) -> String {
+        let level = if matches!(pass.run, Run::Ori(_)) { "" } else { "machine code " };
+        format!("; {level}after {}\n", pass.name)
+    }
+
     #[test]
-    fn machine_passes_have_a_text_form() {
-        let source = "{ .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %d; ld.param.u64 %d, [out]; \
-                      ld.global.u32 %r1, [%d]; setp.eq.u32 %p, %r1, 0; @%p bra done; \
-                      st.global.u32 [%d+4], %r1; done: ret; }";
-        let source = format!(
-            ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {source}\n"
-        );
-        for pass in passes().filter(|pass| matches!(pass.run, Run::Mach(_))) {
-            let text = code_after(pass.name, &source);
-            assert!(text.starts_with(&format!("; after {}\n", pass.name)), "{text}");
-            assert!(text.contains("LDG.E"), "{}: {text}", pass.name);
+    fn every_pass_is_dumped_and_timed() {
+        let source = kernel();
+        let output = dumped(&source, &[]);
+        assert!(output.cubin.is_some(), "{:?}", output.diagnostics);
+        let times = output.times.to_string();
+        let mut rest = output.log.as_str();
+        for pass in passes() {
+            let dump = code_after(pass.name, &source);
+            assert!(dump.starts_with(&header(pass)) && dump.contains("LDG.E"), "{}: {dump}", pass.name);
+            let at = rest.find(&header(pass)).unwrap_or_else(|| panic!("{} is missing", pass.name));
+            rest = &rest[at..];
+            assert!(times.lines().any(|line| line.ends_with(&format!("%  {}", pass.name))), "{times}");
         }
         assert!(code_after("regalloc", &source).contains("b0:\n"));
         assert!(code_after("linearize", &source).contains("EXIT"));
         assert!(code_after("emit", &source).contains("/*0000*/"));
+    }
+
+    /// However the scheduler and the allocator are tuned, they finish, and the code is right.
+    #[test]
+    fn extreme_tuning_compiles() {
+        let knobs = crate::Tuning::KNOBS.iter().map(|knob| knob.name);
+        for name in knobs.filter(|name| name.starts_with("sched_") || name.starts_with("regalloc_")) {
+            for value in [0, 1, u32::MAX] {
+                let mut options = Options { verify: true, ..options(3, false, &[]) };
+                assert!(options.tuning.set(name, value));
+                let output = compile(&kernel(), &options);
+                assert!(output.cubin.is_some(), "{name}={value}: {:?}", output.diagnostics);
+            }
+        }
+    }
+
+    #[test]
+    fn disabled_passes_do_not_run() {
+        for pass in passes().filter(|pass| pass.level > 0) {
+            let output = dumped(&kernel(), &[pass.name]);
+            assert!(output.cubin.is_some(), "without {}: {:?}", pass.name, output.diagnostics);
+            let ran = |p: &Pass| output.log.contains(&header(p));
+            assert!(passes().all(|p| ran(p) != (p.name == pass.name)), "without {}", pass.name);
+        }
     }
 
     #[test]

@@ -14,13 +14,20 @@
 //! ```
 //!
 //! * `; test: PASS[,PASS]` names the passes, in order; the folder's is among them.
-//! * `; target: TARGET` and `; registers: N` are options; without them the target is sm_90 and registers are unlimited.
+//! * A machine pass (`regalloc` and those after it) runs on what the passes before it in the list make of the input, which
+//!   is Ori all the same: `; test: regalloc, layout`. Its output is machine code (`--dump-ir` has the same form): blocks of
+//!   instructions after `regalloc`, one list after `linearize`, with control codes after `control-codes`, addresses after
+//!   `emit`. A list that leaves out a pass that another one needs fails. The Ori must be as the passes before `regalloc`
+//!   leave it: legal, without critical edges, with convergence barriers around divergent branches.
+//! * `; target: TARGET`, `; registers: N` and `; level: N` are options; without them the target is sm_90, registers are
+//!   unlimited, and the level is 3. It only counts for passes that ask for it; those in the list always run.
 //! * After `; expect:` comes the whole output, each line a comment. `UPDATE_EXPECT=1 cargo test -p sassafras --test
 //!   ir_files` rewrites it; read the difference before it is committed.
 //! * In place of it, `; check: TEXT` lines name texts that are found in lines of the output in this order, each in a
 //!   line after the one before, and `; check-not: TEXT` texts that are found in no line. `; count N: TEXT`: N lines
 //!   have the text.
 //! * `; same` expects the input as it is: the pass has no reason to change it, or must not.
+//! * `; error: TEXT` expects a pass to fail with a message that has the text.
 //!
 //! `sassafras opt --pass PASS FILE` runs a file by hand.
 
@@ -48,6 +55,8 @@ enum Check {
     NotFound(String),
     Count(usize, String),
     Same,
+    /// A pass fails.
+    Error(String),
     /// The whole output.
     All(String),
 }
@@ -57,13 +66,14 @@ struct Case {
     passes: Vec<String>,
     target: String,
     registers: Option<u32>,
+    level: u8,
     checks: Vec<Check>,
 }
 
 impl Case {
     fn parse(text: &str) -> Result<Case, String> {
-        let mut case =
-            Case { passes: Vec::new(), target: "sm_90".into(), registers: None, checks: Vec::new() };
+        let (target, checks) = ("sm_90".into(), Vec::new());
+        let mut case = Case { passes: Vec::new(), target, registers: None, level: 3, checks };
         let (code, expected) = split(text);
         for line in code.lines().filter_map(|line| line.trim().strip_prefix("; ")) {
             case.directive(line)?;
@@ -87,6 +97,8 @@ impl Case {
             "test" => self.passes = rest.split(',').map(|name| name.trim().to_string()).collect(),
             "target" => self.target = rest,
             "registers" => self.registers = Some(rest.parse().map_err(|_| format!("registers: {rest}"))?),
+            "level" => self.level = rest.parse().map_err(|_| format!("level: {rest}"))?,
+            "error" => self.checks.push(Check::Error(rest)),
             "check" => self.checks.push(Check::Found(rest)),
             "check-not" => self.checks.push(Check::NotFound(rest)),
             _ => {
@@ -99,11 +111,30 @@ impl Case {
         Ok(())
     }
 
+    fn expects_error(&self) -> bool {
+        self.checks.iter().any(|check| matches!(check, Check::Error(_)))
+    }
+
+    /// What the passes make of a text; the message, if they are expected to fail.
     fn run(&self, text: &str) -> Result<String, String> {
+        match (self.run_passes(text, self.passes.len(), None), self.expects_error()) {
+            (Err(message), true) => Ok(message),
+            (Ok(output), true) => Err(format!("no pass fails:\n{output}")),
+            (outcome, false) => outcome,
+        }
+    }
+
+    fn options(&self) -> Result<sassafras::Options, String> {
         let target = ptx::Target::find(&self.target).ok_or_else(|| format!("no target {}", self.target))?;
-        let mut options = sassafras::Options::new(target);
+        let mut options = sassafras::Options { level: self.level, ..sassafras::Options::new(target) };
         options.launch.max_registers = self.registers;
-        let passes: Vec<&str> = self.passes.iter().map(String::as_str).collect();
+        Ok(options)
+    }
+
+    /// Runs the first passes of the list.
+    fn run_passes(&self, text: &str, count: usize, fuel: Option<u32>) -> Result<String, String> {
+        let options = sassafras::Options { fuel, ..self.options()? };
+        let passes: Vec<&str> = self.passes[..count].iter().map(String::as_str).collect();
         sassafras::opt_text(text, &passes, &options).map_err(|e| e.to_string())
     }
 
@@ -117,6 +148,7 @@ impl Case {
                 Check::NotFound(text) => lines(text) == 0,
                 Check::Count(count, text) => lines(text) == *count,
                 Check::Same => printed(text)? == output,
+                Check::Error(text) => lines(text) == 1,
                 Check::All(expected) => expected.trim() == output.trim(),
             };
             if !met {
@@ -205,6 +237,35 @@ fn every_pass_has_files() {
     }
 }
 
+/// Without fuel, an optional pass leaves the code as the passes before it made it, but for dead code.
+#[test]
+fn optional_passes_take_fuel() {
+    let (mut tried, mut changed) = (0, Vec::new());
+    for pass in sassafras::pass_names().filter(|pass| sassafras::optional_pass(pass).is_ok()) {
+        for path in entries(&root().join(pass)) {
+            let text = std::fs::read_to_string(&path).expect("a file");
+            let case = Case::parse(&text).expect("a test");
+            let last = case.passes.len();
+            if case.passes.last().is_none_or(|name| name != pass) || case.expects_error() {
+                continue;
+            }
+            let before = case.run_passes(&text, last - 1, Some(0)).expect("passes before it");
+            let after = case.run_passes(&text, last, Some(0)).expect("the pass");
+            let clean = match before.starts_with("machine") {
+                true => before.clone(),
+                false => sassafras::opt_text(&before, &["simplify"], &case.options().expect("options"))
+                    .expect("simplify"),
+            };
+            if after != before && after != clean {
+                changed.push(format!("{}:\n{before}\n{after}", path.display()));
+            }
+            tried += 1;
+        }
+    }
+    assert!(changed.is_empty(), "{} of {tried} files:\n{}", changed.len(), changed.join("\n"));
+    assert!(tried >= 3 * FILES_PER_PASS, "{tried}");
+}
+
 #[test]
 fn expectations_that_are_not_met_fail() {
     let code = "function f {\nb0:\n    v0:R = MOV 0x1\n    exit\n}\n";
@@ -214,11 +275,17 @@ fn expectations_that_are_not_met_fail() {
         case.check(&text, &case.run(&text)?)
     };
     assert_eq!(outcome("; check: b0\n; check: exit\n; check-not: MOV\n; count 1: exit"), Ok(()));
-    for wrong in
-        ["; check: MOV", "; check: exit\n; check: b0", "; check-not: exit", "; count 2: exit", "; same"]
-    {
+    let wrong = ["; check: MOV", "; check: exit\n; check: b0", "; check-not: exit", "; count 2: exit"];
+    for wrong in wrong.into_iter().chain(["; same", "; error: it needs"]) {
         assert!(outcome(wrong).is_err(), "{wrong}");
     }
+    let error = |message: &str| {
+        let text = format!("; test: emit\n; error: {message}\n{code}");
+        let case = Case::parse(&text)?;
+        case.check(&text, &case.run(&text)?)
+    };
+    assert_eq!(error("it needs linear code"), Ok(()));
+    assert!(error("another message").is_err());
     let text = format!("; test: dce\n{code}");
     assert!(Case::parse(&text).is_err(), "a test without an expectation");
     let updated = rewritten(&text, "function f {\n}\n");

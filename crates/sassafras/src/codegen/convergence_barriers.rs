@@ -18,12 +18,12 @@
 //!
 //! Afterwards a region is entered once and left by every thread that entered. One search of the graph per region.
 
-use crate::context::target::TargetMachine;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
+use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
 use sass::{M, Op as Name};
 
-pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), String> {
+pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
     let divergence = Divergence::new(function, &cfg);
     let is_trap = |inst: &Inst| function.insts[*inst].op == Op::Machine(Name::BPT);
@@ -43,7 +43,7 @@ pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), Str
     for (from, to) in regions {
         insert_region(function, from, to);
     }
-    Ok(())
+    Ok(Change::ControlFlow)
 }
 
 /// Does it wait for all threads of the warp, and nothing else?

@@ -8,11 +8,11 @@
 //! Afterwards an edge that has arguments, or whose target has several predecessors, is the only edge out of its block,
 //! so that moves of the edge can be placed at the end of that block. Linear in the edges.
 
-use crate::context::target::TargetMachine;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
-use ori::{Cfg, Edge, Function, Terminator};
+use ori::{Cfg, Change, Edge, Function, Terminator};
 
-pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), String> {
+pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
     for block in function.blocks.keys() {
         let data = &mut function.blocks[block];
@@ -29,5 +29,5 @@ pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), Str
         }
         function.blocks[block].end = end;
     }
-    Ok(())
+    Ok(Change::ControlFlow)
 }

@@ -1,14 +1,28 @@
-//! Legalization: every machine operation has a form on the target for the kinds of its operands.
+//! Legalization: every machine operation gets a form of the target for the kinds of its operands.
 //!
-//! The machine is asked (`sass::legal`); a constant that may not stand where it stands moves to a register. Words of
-//! constant banks are loaded where arithmetic can't have them.
+//! `sass::legal` decides. A constant that no form takes as this operand is materialized in a register: as few of them as
+//! possible. On targets whose arithmetic takes no operand from a constant bank, these are loaded.
+//!
+//! ```text
+//! v2 = IADD3 4, 5, v1             v3 = MOV 4
+//!                          ==>    v2 = IADD3 v3, 5, v1
+//! ```
+//!
+//! Afterwards `sass::legal` holds for every instruction. Linear in the code; at most 2^8 sets of constants are tried for
+//! an instruction.
 
 use crate::context::target::TargetMachine;
-use ori::{Arg, File, Function, Inst, InstData, Op, Pseudo, Value};
-use sass::operands as machine;
+use crate::context::{Context, PassError, PassResult};
+use ori::{Arg, Change, File, Function, Inst, InstData, Op, Pseudo, Value};
+use sass::{SelectError, operands as machine};
 use smallvec::smallvec;
 
-pub fn run(function: &mut Function, target: &'static TargetMachine) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
+    legalize(function, context.machine)?;
+    Ok(Change::Instructions)
+}
+
+fn legalize(function: &mut Function, target: &TargetMachine) -> PassResult {
     for block in function.blocks.keys() {
         let mut legal = Vec::new();
         for inst in std::mem::take(&mut function.blocks[block].insts) {
@@ -17,10 +31,10 @@ pub fn run(function: &mut Function, target: &'static TargetMachine) -> Result<()
             if !target.constant_operands {
                 load_constants(function, target, &mut data, &mut legal);
             }
-            for at in to_move(function, target, &data)? {
+            for at in constants_to_move(function, target, &data)? {
                 let wide = is_double(&data);
                 let constant = data.args[at];
-                let value = in_registers(function, constant, wide, data.at, &mut legal);
+                let value = materialize(function, constant, wide, data.at, &mut legal);
                 data.args[at] = value.into();
             }
             function.insts[inst] = data;
@@ -31,7 +45,7 @@ pub fn run(function: &mut Function, target: &'static TargetMachine) -> Result<()
     Ok(())
 }
 
-/// Of the two that one is taken of, the machine can only have a constant for the second.
+/// A select takes a constant as the second operand only.
 pub fn constant_second(data: &mut InstData) {
     use sass::Op::{FSEL, SEL, USEL};
     let is_constant = |arg: &Arg| matches!(arg, Arg::Imm(_) | Arg::Const { .. });
@@ -45,7 +59,7 @@ pub fn constant_second(data: &mut InstData) {
     }
 }
 
-/// Loads the words of constant banks that are operands.
+/// Loads operands in constant banks to registers.
 fn load_constants(function: &mut Function, target: &TargetMachine, data: &mut InstData, out: &mut Vec<Inst>) {
     use sass::Op::{LDC, MOV};
     let Op::Machine(op) = data.op else { return };
@@ -94,8 +108,8 @@ fn is_double(data: &InstData) -> bool {
     matches!(data.op, Op::Machine(DADD | DMUL | DFMA | DSETP))
 }
 
-/// The value of a constant: one word, or the two of a double.
-fn in_registers(function: &mut Function, constant: Arg, wide: bool, at: u32, out: &mut Vec<Inst>) -> Value {
+/// Materializes a constant: one word, or the two of a double.
+fn materialize(function: &mut Function, constant: Arg, wide: bool, at: u32, out: &mut Vec<Inst>) -> Value {
     let mut add = |op: Op, words: u8, args: &[Arg]| {
         let value = function.value(File::R, words);
         let (results, args) = (smallvec![value], args.into());
@@ -118,9 +132,13 @@ fn in_registers(function: &mut Function, constant: Arg, wide: bool, at: u32, out
     }
 }
 
-/// Which constants must move for the operation to have a form: as few as will do, and the last ones if there is a
-/// choice.
-fn to_move(function: &mut Function, target: &TargetMachine, data: &InstData) -> Result<Vec<usize>, String> {
+/// The constants that must be in registers for the operation to have a form: a smallest set, of the last operands if
+/// there is a choice.
+fn constants_to_move(
+    function: &mut Function,
+    target: &TargetMachine,
+    data: &InstData,
+) -> Result<Vec<usize>, PassError> {
     if is_legal(function, target, data) {
         return Ok(Vec::new());
     }
@@ -138,7 +156,10 @@ fn to_move(function: &mut Function, target: &TargetMachine, data: &InstData) -> 
             return Ok(moved);
         }
     }
-    Err(format!("no form of {:?} takes these operands", data.op))
+    match data.op {
+        Op::Machine(op) => Err(SelectError::Operands(op).into()),
+        Op::Pseudo(op) => Err(format!("{op:?} is illegal").into()),
+    }
 }
 
 /// Does the target have a form of an operation for operands of these kinds?
@@ -186,18 +207,18 @@ pub fn operands<'a>(
 ) -> impl Iterator<Item = sass::Operand> + 'a {
     let results = data.results.iter().map(|v| (*v, None)).collect::<Vec<_>>();
     let register = std::cell::RefCell::new(register);
-    let place = move |value: Value, word: Option<u8>| {
+    let operand_of = move |value: Value, word: Option<u8>| {
         let number = register.borrow_mut()(value, word.unwrap_or(0));
         register_of(function.values[value].file, number)
     };
     let count = results.len();
     (0..count + data.args.len()).map(move |i| {
         if i < count {
-            return place(results[i].0, results[i].1);
+            return operand_of(results[i].0, results[i].1);
         }
         match &data.args[i - count] {
             Arg::Use(u) => {
-                let mut operand = place(u.value, u.part.map(|p| p.first));
+                let mut operand = operand_of(u.value, u.part.map(|p| p.first));
                 let predicate = matches!(function.values[u.value].file, File::P | File::UP);
                 if u.absolute {
                     operand = operand.abs();
@@ -220,7 +241,7 @@ pub fn operands<'a>(
             },
             Arg::Bank { bank, index: None, offset } => machine::c_r(*bank, sass::RZ, i64::from(*offset)),
             Arg::Bank { bank, index: Some(index), offset } => {
-                let at = place(*index, None);
+                let at = operand_of(*index, None);
                 match at.kind {
                     sass::Kind::U => machine::c_ur(*bank, at.value as u8, i64::from(*offset)),
                     _ => machine::c_r(*bank, at.value as u8, i64::from(*offset)),
@@ -264,8 +285,8 @@ mod tests {
     use sass::M;
     use sass::Op::*;
 
-    /// Operations with constants in any of their places: `w` a word, `d` a double, `p` a predicate, `t` PT, `f` !PT, `z`
-    /// zero, `l` a table of logic, `n` a number of bits.
+    /// Operations with constants for any of their operands: `w` a word, `d` a double, `p` a predicate, `t` PT, `f` !PT,
+    /// `z` zero, `l` a truth table, `n` a number of bits.
     const OPERATIONS: [(sass::Op, &[M], &str); 19] = [
         (IADD3, &[], "wwz"),
         (IADD3, &[], "www"),
@@ -347,22 +368,21 @@ mod tests {
         f
     }
 
-    /// Each operation, with constants anywhere, has a form on each target, and computes the same.
     #[test]
-    fn operations_get_forms_and_keep_their_meaning() {
+    fn operations_become_legal_and_keep_their_meaning() {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let mut moved = 0;
         for target in targets::Target::ALL.iter().map(|t| t.name) {
             let machine = TargetMachine::of(ptx::Target::find(target).expect("a target")).expect("a machine");
             for operation in OPERATIONS {
-                for round in 0..60 {
+                for seed in 0..60 {
                     let before = program(&mut random, operation);
                     let mut after = before.clone();
-                    // Lowering gives stores the descriptor of global memory: here they are put aside.
+                    // Lowering gives stores the descriptor of global memory: here they are set aside.
                     let all = &mut after.blocks[Function::ENTRY].insts;
                     let is_store = |i: &Inst| before.insts[*i].op == Op::Machine(STG);
                     let stores: Vec<Inst> = all.extract_if(.., |i| is_store(i)).collect();
-                    run(&mut after, machine).unwrap_or_else(|e| panic!("{target}: {e}\n{before}"));
+                    legalize(&mut after, machine).unwrap_or_else(|e| panic!("{target}: {e}\n{before}"));
                     for inst in &after.blocks[Function::ENTRY].insts {
                         let data = &after.insts[*inst];
                         assert!(is_legal(&after, machine, data), "{target}: {data:?}");
@@ -370,7 +390,7 @@ mod tests {
                     after.blocks[Function::ENTRY].insts.extend(stores);
                     ori::verify::verify(&after).unwrap_or_else(|e| panic!("{target}: {e}\n{after}"));
                     let insts = &after.blocks[Function::ENTRY].insts;
-                    let (was, is) = (Interpreter::run(&before, round), Interpreter::run(&after, round));
+                    let (was, is) = (Interpreter::run(&before, seed), Interpreter::run(&after, seed));
                     assert_eq!(was, is, "{target}\n{before}\n{after}");
                     moved += insts.len() - before.blocks[Function::ENTRY].insts.len();
                 }
@@ -379,16 +399,16 @@ mod tests {
         assert!(moved > 5000, "{moved}");
     }
 
-    /// Of two constants as many move as must: the machine has one of them in the instruction.
+    /// A form takes one constant: of several, all but one move.
     #[test]
-    fn as_few_constants_move_as_will_do() {
+    fn a_minimal_set_of_constants_moves() {
         let machine = TargetMachine::of(ptx::Target::find("sm_90").expect("a target")).expect("a machine");
         let count = |args: &[Arg]| {
             let mut f = Function::new("t");
             let block = f.block();
             let result = f.value(File::R, 1);
             f.append(block, InstData::new(Op::Machine(IADD3), &[result], args));
-            run(&mut f, machine).expect("a form");
+            legalize(&mut f, machine).expect("a form");
             f.blocks[block].insts.len() - 1
         };
         let (zero, number) = (Arg::Zero(File::R), Arg::Imm(5));

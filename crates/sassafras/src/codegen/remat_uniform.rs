@@ -17,16 +17,19 @@
 //! loop only. Dead originals are removed. Linear in the code, but for divergence and convergent loops.
 
 use crate::analysis::convergent_loops;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Divergence, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
+use ori::{
+    Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value,
+};
 use rustc_hash::FxHashMap;
 use sass::{M, Op as Name};
 
-pub fn run(function: &mut Function) -> Result<(), String> {
+pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let mut cfg = Cfg::new(function);
     let mut divergence = Divergence::new(function, &cfg);
     if !may_be_clobbered(function, &cfg, &divergence) {
-        return Ok(());
+        return Ok(Change::Nothing);
     }
     if split_at_waits(function, &cfg, &divergence) {
         cfg = Cfg::new(function);
@@ -46,7 +49,7 @@ pub fn run(function: &mut Function) -> Result<(), String> {
         rematerialize(function, &definitions, &persistence, block);
     }
     remove_dead(function, &cfg);
-    Ok(())
+    Ok(Change::ControlFlow)
 }
 
 /// Which uniform values persist from one block to another.

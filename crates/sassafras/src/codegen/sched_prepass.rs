@@ -1,67 +1,78 @@
-//! The order of instructions within a block: long latencies early, so that they pass while others work.
+//! Prepass scheduling: list scheduling within blocks before register allocation (Cooper & Torczon, *Engineering a
+//! Compiler*, section 12.3; priority is the height in the dependence graph), bounded by register pressure as in
+//! Goodman & Hsu, "Code Scheduling and Register Allocation in Large Basic Blocks" (ICS 1988).
 //!
-//! A list scheduler before register allocation. What must stay in order is said by `codegen/sched_prepass/dep_graph.rs`; among what may
-//! come next, the one goes first from which the longest way leads to the end of the block, unless it can't issue yet or
-//! would make too many values alive. More registers than [`BUDGET`] gives are only taken where the code as it came took
-//! them, too; and not even these where more blocks of threads run at once with fewer ([`enough`], `codegen/sched_prepass/liveness_ahead.rs`).
-//! Blocks are cut into windows, so that the time is linear in the size of the code.
+//! ```text
+//! v1 = LDG [v0]                   v1 = LDG [v0]
+//! v2 = IADD3 v1, 1, RZ     ==>    v3 = LDG [v0 + 4]
+//! v3 = LDG [v0 + 4]               v2 = IADD3 v1, 1, RZ
+//! v4 = IADD3 v3, 1, RZ            v4 = IADD3 v3, 1, RZ
+//! ```
+//!
+//! Of the ready instructions the one with the greatest height is next, unless it cannot issue yet or exceeds the
+//! pressure limits. Pressure beyond the budget is accepted only where the original order has it, too; a block that
+//! exceeds its registers is first reordered for low pressure ([`min_pressure`]). Where fewer registers let more thread
+//! blocks run at once ([`register_goal`]), the schedule stays within them everywhere ([`pressure_profile`]).
+//!
+//! Afterwards the order respects [`dep_graph`], and within a goal no point has more pressure than the original order
+//! or the goal. The register goal goes to the allocator. Blocks are cut into windows, so the cost is linear in the
+//! code; in a window, dependences of effects and the choice from the ready list are quadratic at worst.
 
 mod dep_graph;
 mod live_through;
-mod liveness_ahead;
 mod min_pressure;
+mod pressure_profile;
 
-use crate::context::Context;
+use crate::context::{Context, PassResult, Tuning};
 use crate::module::launch_bounds::Occupancy;
 use crate::regalloc::{self, BlockLimits, Limits};
-use dep_graph::{Graph, Latencies};
-use liveness_ahead::Ahead;
+use dep_graph::{DepGraph, LatencyTable};
+use min_pressure::Anchors;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
-use ori::{Block, Cfg, Divergence, File, Function, Inst, Op, Pseudo, Value};
+use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, Op, Pseudo, Value};
+use pressure_profile::PressureProfile;
 use sass::model::Unit;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Instructions that are looked at together.
-const WINDOW: usize = 1024;
-
-pub fn run(function: &mut Function, context: &mut Context) -> Result<(), String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
     let live = Liveness::new(function, &cfg);
-    let mut latencies = Latencies::new(context.machine.isa);
-    let mut pressure = Pressure::new(function, &cfg, context.occupancy);
+    let mut latencies = LatencyTable::new(context.machine.isa, &context.tuning);
+    let mut pressure = PressureTracker::new(function, &cfg, context);
     let limits = Limits::registers(context.registers);
     let block_limits = BlockLimits::new(function, &cfg, &limits);
-    let through = live_through::words(function, &cfg, &live);
+    let live_through = live_through::words(function, &cfg, &live);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     if !calls {
-        context.register_goal = enough(function, (&cfg, &live), &mut pressure, context);
-        pressure.aim_at(context.register_goal);
+        context.register_goal = register_goal(function, (&cfg, &live), &mut pressure, context);
+        pressure.set_goal(context.register_goal);
     }
-    let together = together(function, &cfg);
+    let convergent = convergent_blocks(function, &cfg);
+    let window_size = context.tuning.sched_window.max(1) as usize;
     for &block in &cfg.order {
-        let fixed = calls && makes_uniform(function, block);
+        let fixed = calls && defines_uniform(function, block);
         if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
             continue;
         }
         let registers = i32::from(limits.usable(block_limits.min(block)));
-        pressure.begin(function, &live, block);
+        pressure.begin_block(function, &live, block);
         let insts = std::mem::take(&mut function.blocks[block].insts);
-        let insts = pressure.limit(function, insts, registers, through[block.index()]);
-        let mut ordered = Vec::with_capacity(insts.len());
-        for window in dep_graph::windows(function, &insts, WINDOW) {
-            let graph = Graph::new(function, (block, together[block.index()]), window, &mut latencies);
-            let first = ordered.len();
-            List::new(function, &graph, &mut pressure, first).run(&mut ordered);
+        let insts = pressure.set_limits(function, insts, registers, live_through[block.index()]);
+        let mut schedule = Vec::with_capacity(insts.len());
+        for window in dep_graph::windows(function, &insts, window_size) {
+            let graph = DepGraph::new(function, (block, convergent[block.index()]), window, &mut latencies);
+            let start = schedule.len();
+            ListScheduler::new(function, &graph, &mut pressure, start).run(&mut schedule);
         }
-        function.blocks[block].insts = ordered;
+        function.blocks[block].insts = schedule;
     }
-    Ok(())
+    Ok(Change::Instructions)
 }
 
-/// By block: does the whole warp run it at once? Asked where someone is elected, and else said of none.
-fn together(function: &Function, cfg: &Cfg) -> Vec<bool> {
+/// By block: does the warp run it convergently? Computed only where a function has `ELECT`; else none is said to.
+fn convergent_blocks(function: &Function, cfg: &Cfg) -> Vec<bool> {
     let elects = |i: Inst| function.insts[i].op == Op::Machine(sass::Op::ELECT);
     if !function.insts.keys().any(elects) {
         return vec![false; function.blocks.len()];
@@ -70,471 +81,509 @@ fn together(function: &Function, cfg: &Cfg) -> Vec<bool> {
     function.blocks.keys().map(|b| !divergence.is_divergent(b)).collect()
 }
 
-/// The registers to stay with, so that as many blocks of threads run at once as the code allows: `None` if it needs more
-/// than the budget, wherever its instructions stand.
-fn enough(
+/// The register count of the highest occupancy that some order of the code allows; `None` if every order exceeds the
+/// register budget.
+fn register_goal(
     function: &Function,
     (cfg, live): (&Cfg, &Liveness),
-    pressure: &mut Pressure,
+    pressure: &mut PressureTracker,
     context: &Context,
 ) -> Option<u32> {
     let occupancy = context
         .occupancy
         .unwrap_or_else(|| Occupancy::new(context.tuning.usual_block_threads, context.machine));
-    let mut needed = occupancy.step(1) as i32 - BESIDE;
+    let overhead = pressure.params.goal_overhead;
+    let mut needed = occupancy.step(1) as i32 - overhead;
     for &block in &cfg.order {
-        pressure.begin(function, live, block);
-        needed = needed.max(pressure.least(function, &function.blocks[block].insts, needed));
-        if needed > BUDGET[0] {
+        pressure.begin_block(function, live, block);
+        needed = needed.max(pressure.min_pressure(function, &function.blocks[block].insts, needed));
+        if needed > pressure.params.budget[R] {
             return None;
         }
     }
-    Some(occupancy.step((needed + BESIDE) as u32).min(context.registers))
+    Some(occupancy.step((needed + overhead) as u32).min(context.registers))
 }
 
-/// Does a block compute uniform values? Around calls these are computed again where they are needed, and come back to
-/// the same registers only if they are made in the order in which lowering made them.
-fn makes_uniform(function: &Function, block: Block) -> bool {
+/// Does a block compute uniform values? Around calls these are rematerialized, and get the same registers again only if
+/// they are defined in the order in which lowering made them.
+fn defines_uniform(function: &Function, block: Block) -> bool {
     let uniform = |v: &Value| function.values[*v].file == File::UR;
     let constant = |op: Op| matches!(op, Op::Machine(sass::Op::ULDC | sass::Op::LDCU));
     let insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
     insts.filter(|data| !constant(data.op)).any(|data| data.results.iter().any(uniform))
 }
 
-/// Files whose registers are counted: R, P, and the uniform ones.
+/// The files whose pressure is tracked, as indices of [`Counts`].
+const R: usize = 0;
+const P: usize = 1;
+const UR: usize = 2;
 const FILES: usize = 3;
+
+/// Registers of each tracked file.
 type Counts = [i32; FILES];
 
-fn counted(file: File) -> Option<usize> {
+fn tracked(file: File) -> Option<usize> {
     match file {
-        File::R => Some(0),
-        File::P => Some(1),
-        File::UR => Some(2),
+        File::R => Some(R),
+        File::P => Some(P),
+        File::UR => Some(UR),
         File::UP | File::B => None,
     }
 }
 
-/// Words that may be alive in any code: more only where the code as it came has more.
-const BUDGET: Counts = [56, 4, 24];
-/// But never more predicates than this: there are seven, and one that has to wait elsewhere takes long to come back.
-const PREDICATES: i32 = 6;
-/// Nor more uniform registers: there are twice as many, but products take them in fours.
-const UNIFORM: i32 = 32;
-/// Where there are few registers: those that stay free for values side by side, and for moves.
-const RESERVE: i32 = 6;
-/// Of those that are enough: those that the system has, and those that stay free.
-const BESIDE: i32 = Limits::SYSTEM as i32 + 2;
-/// And those that the order leaves free besides, for values side by side: where these find no place, all is allocated
-/// once more without a goal.
-const APART: i32 = 2;
-
-/// Where more of them don't matter: how many are taken, and how many stay free, because not every value finds a place.
-const SLACK: i32 = 16;
-const SPARE: i32 = 16;
-
-/// How many are tried before the first one goes.
-const TRIES: usize = 16;
-
-/// The values that each instruction reads: each once, with how often.
-struct Reads {
-    all: Vec<(Value, u32)>,
-    /// The place of each instruction's among them.
-    of: Vec<Range<u32>>,
+/// The tuning of the pass, as it computes with it.
+#[derive(Clone, Copy)]
+struct Params {
+    budget: Counts,
+    predicate_limit: i32,
+    uniform_limit: i32,
+    register_reserve: i32,
+    /// Registers of a goal that values don't get: those of the system, and a margin.
+    goal_overhead: i32,
+    goal_fragmentation: i32,
+    occupancy_slack: i32,
+    occupancy_margin: i32,
+    candidates: usize,
 }
 
-impl Reads {
-    fn new(function: &Function, cfg: &Cfg) -> Reads {
-        let mut reads = Reads { all: Vec::new(), of: vec![0..0; function.insts.len()] };
-        // Where each value was read last.
-        let mut places = vec![0; function.values.len()];
-        for &inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts) {
-            let first = reads.all.len();
-            function.insts[inst].uses().for_each(|value| reads.add(value, first, &mut places));
-            reads.of[inst.index()] = first as u32..reads.all.len() as u32;
+impl Params {
+    fn new(tuning: &Tuning) -> Params {
+        let count = |value: u32| value.min(u16::MAX.into()) as i32;
+        Params {
+            budget: [
+                count(tuning.sched_register_budget),
+                count(tuning.sched_predicate_budget),
+                count(tuning.sched_uniform_budget),
+            ],
+            predicate_limit: count(tuning.sched_predicate_limit),
+            uniform_limit: count(tuning.sched_uniform_limit),
+            register_reserve: count(tuning.sched_register_reserve),
+            goal_overhead: Limits::SYSTEM as i32 + count(tuning.sched_goal_margin),
+            goal_fragmentation: count(tuning.sched_goal_fragmentation),
+            occupancy_slack: count(tuning.sched_occupancy_slack),
+            occupancy_margin: count(tuning.sched_occupancy_margin),
+            candidates: tuning.sched_candidates as usize,
         }
-        reads
+    }
+}
+
+/// The values that each instruction reads, with the number of operands that read them.
+struct Uses {
+    all: Vec<(Value, u32)>,
+    /// The range of each instruction in `all`.
+    ranges: Vec<Range<u32>>,
+}
+
+impl Uses {
+    fn new(function: &Function, cfg: &Cfg) -> Uses {
+        let mut uses = Uses { all: Vec::new(), ranges: vec![0..0; function.insts.len()] };
+        // The index in `all` of the latest use of each value.
+        let mut latest = vec![0; function.values.len()];
+        for &inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts) {
+            let first = uses.all.len();
+            function.insts[inst].uses().for_each(|value| uses.add(value, first, &mut latest));
+            uses.ranges[inst.index()] = first as u32..uses.all.len() as u32;
+        }
+        uses
     }
 
-    fn add(&mut self, value: Value, first: usize, places: &mut [usize]) {
-        let place = &mut places[value.index()];
-        match self.all.get_mut(*place) {
-            Some((same, times)) if *place >= first && *same == value => *times += 1,
+    fn add(&mut self, value: Value, first: usize, latest: &mut [usize]) {
+        let index = &mut latest[value.index()];
+        match self.all.get_mut(*index) {
+            Some((same, count)) if *index >= first && *same == value => *count += 1,
             _ => {
-                *place = self.all.len();
+                *index = self.all.len();
                 self.all.push((value, 1));
             }
         }
     }
 
     fn of(&self, inst: Inst) -> &[(Value, u32)] {
-        let Range { start, end } = self.of[inst.index()];
+        let Range { start, end } = self.ranges[inst.index()];
         &self.all[start as usize..end as usize]
     }
 }
 
-/// Which values are alive, and how many words that is.
-struct Pressure {
-    reads: Reads,
-    /// The file of each value and its words there: none of one without bits, which gets no register, or in a file that
-    /// isn't counted.
+/// Register pressure at the point that scheduling of a block has reached, and its limits.
+struct PressureTracker {
+    params: Params,
+    uses: Uses,
+    /// The file of each value and its words there: 0 for an undefined value, which gets no register, and for files that
+    /// are not tracked.
     weights: Vec<(usize, i32)>,
-    /// How often each value is still used in the block; once more if it is alive at its end.
-    left: Vec<u32>,
-    alive: ValueSet,
-    now: Counts,
-    most: Counts,
+    /// Uses of each value that are still to be scheduled in the block; one more if it is live out.
+    remaining_uses: Vec<u32>,
+    live: ValueSet,
+    current: Counts,
+    limit: Counts,
     budget: Counts,
-    /// How many words are alive before each instruction of the block in the order as it is, and how many more don't
-    /// matter, because as many blocks of threads run at once.
-    curve: Vec<i32>,
+    /// The pressure in R before each instruction in the original order, and how much more costs no occupancy.
+    original: Vec<i32>,
     slack: i32,
     occupancy: Option<Occupancy>,
-    /// The words of general registers that are to be enough, where more would let fewer threads run.
+    /// The pressure limit in R where more would lower the occupancy.
     goal: Option<i32>,
-    /// There are fewer registers than the code could use.
-    tight: bool,
-    /// The order as it is was made to take few of them.
-    late: bool,
+    /// The order exceeds the registers of the block: some values will be spilled.
+    spills: bool,
+    /// The original order was replaced by one of lower pressure.
+    reordered: bool,
 }
 
-impl Pressure {
-    fn new(function: &Function, cfg: &Cfg, occupancy: Option<Occupancy>) -> Pressure {
+impl PressureTracker {
+    fn new(function: &Function, cfg: &Cfg, context: &Context) -> PressureTracker {
+        let params = Params::new(&context.tuning);
         let values = function.values.len();
         let undefined = regalloc::undefined(function, cfg);
-        let weight = |v: Value| match counted(function.values[v].file) {
+        let weight = |v: Value| match tracked(function.values[v].file) {
             Some(file) if !undefined.contains(v) => (file, function.values[v].words.into()),
-            _ => (0, 0),
+            _ => (R, 0),
         };
-        Pressure {
-            reads: Reads::new(function, cfg),
+        PressureTracker {
+            params,
+            uses: Uses::new(function, cfg),
             weights: function.values.keys().map(weight).collect(),
-            left: vec![0; values],
-            alive: ValueSet::new(values),
-            now: [0; FILES],
-            most: BUDGET,
-            budget: BUDGET,
-            curve: Vec::new(),
+            remaining_uses: vec![0; values],
+            live: ValueSet::new(values),
+            current: [0; FILES],
+            limit: params.budget,
+            budget: params.budget,
+            original: Vec::new(),
             slack: 0,
-            occupancy,
+            occupancy: context.occupancy,
             goal: None,
-            tight: false,
-            late: false,
+            spills: false,
+            reordered: false,
         }
     }
 
-    fn aim_at(&mut self, enough: Option<u32>) {
-        self.goal = enough.map(|registers| (registers as i32 - BESIDE - APART).min(BUDGET[0]));
-        self.budget[0] = self.goal.unwrap_or(BUDGET[0]);
+    fn set_goal(&mut self, registers: Option<u32>) {
+        let Params { budget, goal_overhead, goal_fragmentation, .. } = self.params;
+        let words = |registers: u32| registers as i32 - goal_overhead - goal_fragmentation;
+        self.goal = registers.map(|registers| words(registers).min(budget[R]));
+        self.budget[R] = self.goal.unwrap_or(budget[R]);
     }
 
-    /// Starts at the beginning of a block.
-    fn begin(&mut self, function: &Function, live: &Liveness, block: Block) {
+    fn begin_block(&mut self, function: &Function, live: &Liveness, block: Block) {
         let data = &function.blocks[block];
-        self.alive = live.live_in[block.index()].clone();
+        self.live = live.live_in[block.index()].clone();
         let ends = || live.live_out[block.index()].iter().chain(data.end.uses());
-        let inner = || data.insts.iter().flat_map(|i| self.reads.of(*i));
-        ends().chain(inner().map(|(v, _)| *v)).for_each(|v| self.left[v.index()] = 0);
-        ends().for_each(|v| self.left[v.index()] += 1);
-        inner().for_each(|(v, times)| self.left[v.index()] += times);
-        data.params.iter().for_each(|p| self.alive.insert(*p));
-        let mut now = [0; FILES];
-        self.alive.iter().for_each(|value| self.add(&mut now, value, 1));
-        self.now = now;
+        let inner = || data.insts.iter().flat_map(|i| self.uses.of(*i));
+        ends().chain(inner().map(|(v, _)| *v)).for_each(|v| self.remaining_uses[v.index()] = 0);
+        ends().for_each(|v| self.remaining_uses[v.index()] += 1);
+        inner().for_each(|(v, count)| self.remaining_uses[v.index()] += count);
+        data.params.iter().for_each(|p| self.live.insert(*p));
+        let mut current = [0; FILES];
+        self.live.iter().for_each(|value| self.add(&mut current, value, 1));
+        self.current = current;
     }
 
-    /// Says how many registers there are for a block; so many of them have values that can wait in memory. If its
-    /// instructions need more in the order in which they came, and fewer in another, they get that.
-    fn limit(&mut self, function: &Function, insts: Vec<Inst>, registers: i32, waiting: i32) -> Vec<Inst> {
-        self.budget[0] = self.goal.unwrap_or(BUDGET[0]);
-        let words = self.goal.into_iter().chain([registers - RESERVE]).min();
-        let mut room = [words.unwrap_or(0), PREDICATES, UNIFORM];
-        let highest = self.at_least_budget(function, &insts);
-        if highest[0] > room[0] {
-            room[0] += waiting;
+    /// Sets the pressure limits of a block with so many registers, of which `live_through` words can be spilled across
+    /// its loop. Returns the order to start from: one of lower pressure, if the original one exceeds the limits.
+    fn set_limits(
+        &mut self,
+        function: &Function,
+        insts: Vec<Inst>,
+        registers: i32,
+        live_through: i32,
+    ) -> Vec<Inst> {
+        self.budget[R] = self.goal.unwrap_or(self.params.budget[R]);
+        let words = self.goal.into_iter().chain([registers - self.params.register_reserve]).min();
+        let mut limit = [words.unwrap_or(0), self.params.predicate_limit, self.params.uniform_limit];
+        let original = self.max_pressure_or_budget(function, &insts);
+        if original[R] > limit[R] {
+            limit[R] += live_through;
         }
-        let short = |most: &Counts| (most[0] - room[0]).max(0) + (most[1] - room[1]).max(0);
-        let mut best = (highest, insts);
-        if short(&highest) > 0 {
-            for kept in [min_pressure::Kept::Reductions, min_pressure::Kept::Nothing] {
-                let late = min_pressure::late(function, &best.1, &self.left, kept);
-                let lower = self.at_least_budget(function, &late);
-                if short(&lower) < short(&best.0) {
-                    best = (lower, late);
+        let excess = |max: &Counts| (max[R] - limit[R]).max(0) + (max[P] - limit[P]).max(0);
+        let mut best = (original, insts);
+        if excess(&original) > 0 {
+            for anchors in Anchors::ALL {
+                let order = min_pressure::order(function, &best.1, &self.remaining_uses, anchors);
+                let pressure = self.max_pressure_or_budget(function, &order);
+                if excess(&pressure) < excess(&best.0) {
+                    best = (pressure, order);
                 }
             }
         }
-        // What the order takes beyond that goes to memory.
-        self.tight = best.0[0] > room[0];
-        self.late = short(&best.0) < short(&highest);
-        self.most = std::array::from_fn(|i| best.0[i].min(room[i]));
-        if self.late {
-            // Predicates that this order leaves free may fill gaps.
-            self.most[1] = room[1];
+        self.spills = best.0[R] > limit[R];
+        self.reordered = excess(&best.0) < excess(&original);
+        self.limit = std::array::from_fn(|i| best.0[i].min(limit[i]));
+        if self.reordered {
+            // Predicates that this order doesn't need may fill gaps.
+            self.limit[P] = limit[P];
         }
-        self.take_slack(function, &best.1, registers);
+        self.set_slack(function, &best.1, registers);
         best.1
     }
 
-    /// Registers that cost no block of threads may be taken, where there are many anyway.
-    fn take_slack(&mut self, function: &Function, insts: &[Inst], registers: i32) {
+    /// Raises the limit by registers that cost no occupancy.
+    fn set_slack(&mut self, function: &Function, insts: &[Inst], registers: i32) {
         self.slack = 0;
-        if let (Some(occupancy), None, false) = (self.occupancy, self.goal, self.tight) {
-            let step = occupancy.step((self.most[0] + RESERVE) as u32);
-            self.slack = ((step as i32).min(registers) - SPARE - self.most[0]).clamp(0, SLACK);
+        let Params { register_reserve, occupancy_slack, occupancy_margin, .. } = self.params;
+        if let (Some(occupancy), None, false) = (self.occupancy, self.goal, self.spills) {
+            let step = occupancy.step((self.limit[R] + register_reserve) as u32);
+            let free = (step as i32).min(registers) - occupancy_margin - self.limit[R];
+            self.slack = free.clamp(0, occupancy_slack);
         }
         if self.slack > 0 {
-            self.most[0] += self.slack;
-            self.curve = self.behind(function, insts).iter().map(|counts| counts[0]).collect();
-            self.curve.insert(0, self.now[0]);
+            self.limit[R] += self.slack;
+            self.original =
+                self.pressure_after_each(function, insts).iter().map(|counts| counts[R]).collect();
+            self.original.insert(0, self.current[R]);
         }
     }
 
-    /// All instructions of the block before this one have been given a place.
-    fn all_before(&mut self, front: usize) {
+    /// All instructions of the block before position `front` are scheduled.
+    fn set_front(&mut self, front: usize) {
         if self.slack > 0 {
-            let now = self.curve.get(front).copied().unwrap_or(0);
-            self.budget[0] = BUDGET[0].max(now + self.slack);
+            let original = self.original.get(front).copied().unwrap_or(0);
+            self.budget[R] = self.params.budget[R].max(original + self.slack);
         }
     }
 
-    /// The fewest words of general registers that instructions need in some order; or any number up to `enough`.
-    fn least(&mut self, function: &Function, insts: &[Inst], enough: i32) -> i32 {
-        let mut least = self.highest(function, insts)[0];
-        for kept in [min_pressure::Kept::Reductions, min_pressure::Kept::Nothing] {
+    /// The least pressure in R over some orders; the search ends at `enough`.
+    fn min_pressure(&mut self, function: &Function, insts: &[Inst], enough: i32) -> i32 {
+        let mut least = self.max_pressure(function, insts)[R];
+        for anchors in Anchors::ALL {
             if least > enough {
-                let late = min_pressure::late(function, insts, &self.left, kept);
-                least = least.min(self.highest(function, &late)[0]);
+                let order = min_pressure::order(function, insts, &self.remaining_uses, anchors);
+                least = least.min(self.max_pressure(function, &order)[R]);
             }
         }
         least
     }
 
-    /// The most words of each file that an order may take: what it takes as it is, or the budget.
-    fn at_least_budget(&mut self, function: &Function, insts: &[Inst]) -> Counts {
-        let highest = self.highest(function, insts);
-        std::array::from_fn(|i| highest[i].max(self.budget[i]))
+    /// The maximal pressure of an order, or the budget if that is more.
+    fn max_pressure_or_budget(&mut self, function: &Function, insts: &[Inst]) -> Counts {
+        let max = self.max_pressure(function, insts);
+        std::array::from_fn(|i| max[i].max(self.budget[i]))
     }
 
-    /// The most words that are alive at once in the order as it is.
-    fn highest(&mut self, function: &Function, insts: &[Inst]) -> Counts {
-        let now = self.now;
-        let behind = self.behind(function, insts);
-        behind.iter().fold(now, |most, counts| std::array::from_fn(|i| most[i].max(counts[i])))
+    fn max_pressure(&mut self, function: &Function, insts: &[Inst]) -> Counts {
+        let current = self.current;
+        let after = self.pressure_after_each(function, insts);
+        after.iter().fold(current, |max, counts| std::array::from_fn(|i| max[i].max(counts[i])))
     }
 
-    /// What is alive behind each instruction in the order as it is.
-    fn behind(&mut self, function: &Function, insts: &[Inst]) -> Vec<Counts> {
-        let now = self.now;
+    /// The pressure after each instruction of an order, from the current point on.
+    fn pressure_after_each(&mut self, function: &Function, insts: &[Inst]) -> Vec<Counts> {
+        let current = self.current;
         let mut all = Vec::with_capacity(insts.len());
         for inst in insts {
             self.issue(function, *inst);
-            all.push(self.now);
+            all.push(self.current);
         }
-        // They are all still to come.
-        self.now = now;
-        let reads = insts.iter().flat_map(|i| self.reads.of(*i));
-        reads.for_each(|(v, times)| self.left[v.index()] += times);
+        // None of them is scheduled yet.
+        self.current = current;
+        let uses = insts.iter().flat_map(|i| self.uses.of(*i));
+        uses.for_each(|(v, count)| self.remaining_uses[v.index()] += count);
         all
     }
 
-    /// What an instruction adds.
-    fn change(&self, function: &Function, inst: Inst) -> Counts {
-        let mut change = [0; FILES];
-        for (value, times) in self.reads.of(inst) {
-            if self.left[value.index()] == *times {
-                self.add(&mut change, *value, -1);
+    /// The change in pressure by an instruction.
+    fn delta(&self, function: &Function, inst: Inst) -> Counts {
+        let mut delta = [0; FILES];
+        for (value, count) in self.uses.of(inst) {
+            if self.remaining_uses[value.index()] == *count {
+                self.add(&mut delta, *value, -1);
             }
         }
-        for value in function.insts[inst].results.iter().filter(|v| self.left[v.index()] > 0) {
-            self.add(&mut change, *value, 1);
+        for value in function.insts[inst].results.iter().filter(|v| self.remaining_uses[v.index()] > 0) {
+            self.add(&mut delta, *value, 1);
         }
-        change
+        delta
     }
 
     fn issue(&mut self, function: &Function, inst: Inst) {
-        let change = self.change(function, inst);
-        self.now.iter_mut().zip(change).for_each(|(n, c)| *n += c);
-        self.reads.of(inst).iter().for_each(|(v, times)| self.left[v.index()] -= times);
+        let delta = self.delta(function, inst);
+        self.current.iter_mut().zip(delta).for_each(|(n, c)| *n += c);
+        self.uses.of(inst).iter().for_each(|(v, count)| self.remaining_uses[v.index()] -= count);
     }
 
-    /// Is there room enough, whatever ends with an instruction?
-    fn has_room(&self, function: &Function, inst: Inst) -> bool {
-        let mut added = self.now;
-        function.insts[inst].results.iter().for_each(|v| self.add(&mut added, *v, 1));
-        let few = self.now[0] < self.budget[0] || added[0] == self.now[0];
-        few && (0..FILES).all(|i| added[i] <= self.most[i] || added[i] == self.now[i])
+    /// Do the results of an instruction fit, even if it kills no operand?
+    fn fits(&self, function: &Function, inst: Inst) -> bool {
+        let mut with_results = self.current;
+        function.insts[inst].results.iter().for_each(|v| self.add(&mut with_results, *v, 1));
+        let in_budget = self.current[R] < self.budget[R] || with_results[R] == self.current[R];
+        let in_limit = |i: usize| with_results[i] <= self.limit[i] || with_results[i] == self.current[i];
+        in_budget && (0..FILES).all(in_limit)
     }
 
-    /// Does an instruction take registers where many are taken?
-    fn is_tight(&self, change: &Counts) -> bool {
-        self.now[0] >= self.budget[0] && change[0] > 0
+    /// Does an instruction raise the pressure in R where the budget is used up?
+    fn exceeds_budget(&self, delta: &Counts) -> bool {
+        self.current[R] >= self.budget[R] && delta[R] > 0
     }
 
-    /// Where registers are tight, what takes more of them comes in the order as it was: whoever made that had an end in
-    /// mind for each beginning.
-    fn must_wait(&self, change: &Counts) -> bool {
-        let short = self.tight && change[0] > 0 && self.now[0] + change[0] > self.most[0];
-        short || self.late && self.excess(change) > 0
+    /// Where values will be spilled, instructions that raise the pressure further keep the original order: it had a last
+    /// use in mind for each definition.
+    fn must_keep_order(&self, delta: &Counts) -> bool {
+        let over = self.spills && delta[R] > 0 && self.current[R] + delta[R] > self.limit[R];
+        over || self.reordered && self.excess(delta) > 0
     }
 
-    /// Does an instruction give back a predicate where they are short? A carry is soon used, whatever that takes.
-    fn frees_predicate(&self, change: &Counts) -> bool {
-        change[1] < 0 && self.now[1] >= self.budget[1]
+    /// Does an instruction kill a predicate where they are short? A carry should be used soon, whatever that takes.
+    fn frees_predicate(&self, delta: &Counts) -> bool {
+        delta[P] < 0 && self.current[P] >= self.budget[P]
     }
 
-    /// By how much an instruction goes over what there may be.
-    fn excess(&self, change: &Counts) -> i32 {
-        let over = |i: usize| if change[i] > 0 { (self.now[i] + change[i] - self.most[i]).max(0) } else { 0 };
-        // Of uniform registers there are more than the budget, but what is put together of them must come to an end.
-        over(0) + over(1) + over(2).min(1)
+    /// By how many registers an instruction exceeds the limits.
+    fn excess(&self, delta: &Counts) -> i32 {
+        let over =
+            |i: usize| if delta[i] > 0 { (self.current[i] + delta[i] - self.limit[i]).max(0) } else { 0 };
+        // There are more uniform registers than the limit, but a tuple of them that was begun must be finished.
+        over(R) + over(P) + over(UR).min(1)
     }
 
-    fn add(&self, counts: &mut Counts, value: Value, times: i32) {
+    fn add(&self, counts: &mut Counts, value: Value, sign: i32) {
         let (file, words) = self.weights[value.index()];
-        counts[file] += times * words;
+        counts[file] += sign * words;
     }
 }
 
-/// A list of what may come next.
-struct List<'a> {
+/// A list scheduler for one window.
+struct ListScheduler<'a> {
     function: &'a Function,
-    graph: &'a Graph,
-    pressure: &'a mut Pressure,
-    /// How many others each has still to wait for, and when it may issue.
-    waits: Vec<u32>,
+    graph: &'a DepGraph,
+    pressure: &'a mut PressureTracker,
+    /// By node: predecessors that are not scheduled, and the cycle from which on it may issue.
+    unscheduled_preds: Vec<u32>,
     earliest: Vec<u32>,
-    /// When each unit can begin with the next one.
-    free: [u32; Unit::COUNT],
+    /// The cycle from which on each unit accepts an instruction.
+    unit_free: [u32; Unit::COUNT],
     ready: Vec<usize>,
-    time: u32,
-    /// Instructions still to come.
-    left: u32,
-    /// How often products have been waited for.
-    waited: u32,
-    /// The place of the window in the block, and the first of its instructions that is still to come.
-    first: usize,
+    cycle: u32,
+    /// Machine instructions that are not scheduled.
+    remaining: u32,
+    /// Waits for wgmma that are scheduled.
+    waits_done: u32,
+    /// The position of the window in the block, and the first node that is not scheduled.
+    window_start: usize,
     front: usize,
-    issued: Vec<bool>,
-    /// Who may go before others.
-    ahead: Option<Ahead>,
+    scheduled: Vec<bool>,
+    /// With a register goal: the pressure of the rest in the original order.
+    profile: Option<PressureProfile>,
 }
 
-impl<'a> List<'a> {
-    fn new(function: &'a Function, graph: &'a Graph, pressure: &'a mut Pressure, first: usize) -> List<'a> {
-        let waits = graph.waits();
-        let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
-        let (earliest, free) = (vec![0; waits.len()], [0; Unit::COUNT]);
-        let left = graph.pipe.iter().flatten().count() as u32;
-        let ahead = pressure.goal.map(|_| Ahead::new(function, &graph.insts, pressure));
-        List {
+impl<'a> ListScheduler<'a> {
+    fn new(
+        function: &'a Function,
+        graph: &'a DepGraph,
+        pressure: &'a mut PressureTracker,
+        window_start: usize,
+    ) -> ListScheduler<'a> {
+        let unscheduled_preds = graph.pred_counts();
+        let nodes = unscheduled_preds.len();
+        let profile = pressure.goal.map(|_| PressureProfile::new(function, &graph.insts, pressure));
+        ListScheduler {
             function,
             graph,
             pressure,
-            waits,
-            earliest,
-            free,
-            ready,
-            time: 0,
-            left,
-            waited: 0,
-            first,
+            ready: (0..nodes).filter(|n| unscheduled_preds[*n] == 0).collect(),
+            unscheduled_preds,
+            earliest: vec![0; nodes],
+            unit_free: [0; Unit::COUNT],
+            cycle: 0,
+            remaining: graph.pipe.iter().flatten().count() as u32,
+            waits_done: 0,
+            window_start,
             front: 0,
-            issued: vec![false; graph.insts.len()],
-            ahead,
+            scheduled: vec![false; nodes],
+            profile,
         }
     }
 
-    fn run(mut self, out: &mut Vec<Inst>) {
-        self.pressure.all_before(self.first);
-        while let Some(place) = self.next() {
-            let node = self.ready.swap_remove(place);
+    fn run(mut self, schedule: &mut Vec<Inst>) {
+        self.pressure.set_front(self.window_start);
+        while let Some(index) = self.pick() {
+            let node = self.ready.swap_remove(index);
             let inst = self.graph.insts[node];
-            self.waited += u32::from(self.graph.is_wait[node]);
-            self.time = self.time.max(self.begins(node));
-            if let Some(ahead) = &mut self.ahead {
-                ahead.issue(self.front, node, &self.pressure.change(self.function, inst));
+            self.waits_done += u32::from(self.graph.is_wait[node]);
+            self.cycle = self.cycle.max(self.issue_cycle(node));
+            if let Some(profile) = &mut self.profile {
+                profile.issue(self.front, node, &self.pressure.delta(self.function, inst));
             }
             self.pressure.issue(self.function, inst);
-            self.issued[node] = true;
-            self.front += self.issued[self.front..].iter().take_while(|issued| **issued).count();
-            self.pressure.all_before(self.first + self.front);
-            for &(to, cycles) in self.graph.after(node) {
-                self.earliest[to] = self.earliest[to].max(self.time + cycles);
-                self.waits[to] -= 1;
-                if self.waits[to] == 0 {
-                    self.ready.push(to);
+            self.scheduled[node] = true;
+            self.front += self.scheduled[self.front..].iter().take_while(|done| **done).count();
+            self.pressure.set_front(self.window_start + self.front);
+            for &(succ, latency) in self.graph.succs(node) {
+                self.earliest[succ] = self.earliest[succ].max(self.cycle + latency);
+                self.unscheduled_preds[succ] -= 1;
+                if self.unscheduled_preds[succ] == 0 {
+                    self.ready.push(succ);
                 }
             }
             if let Some(pipe) = self.graph.pipe[node] {
-                self.free[pipe as usize] = self.time + self.graph.busy[node];
-                self.time += 1;
-                self.left -= 1;
+                self.unit_free[pipe as usize] = self.cycle + self.graph.busy[node];
+                self.cycle += 1;
+                self.remaining -= 1;
             }
-            out.push(inst);
+            schedule.push(inst);
         }
     }
 
-    /// When an instruction can begin: what it needs is there, and so is what runs it.
-    fn begins(&self, node: usize) -> u32 {
-        self.earliest[node].max(self.graph.pipe[node].map_or(0, |pipe| self.free[pipe as usize]))
+    /// The cycle in which an instruction can issue: its operands are available, and its unit is free.
+    fn issue_cycle(&self, node: usize) -> u32 {
+        self.earliest[node].max(self.graph.pipe[node].map_or(0, |pipe| self.unit_free[pipe as usize]))
     }
 
-    /// The place in the list of the one that comes next: what fits into the registers before what doesn't, what can
-    /// issue at once before what can't, the most urgent first, and else the order as it was.
-    fn next(&self) -> Option<usize> {
-        if let Some(ahead) = &self.ahead {
-            return self.next_with_room(ahead);
+    /// The index in the ready list of the next instruction. In this order: least excess over the pressure limits,
+    /// shortest stall, greatest height, original order.
+    fn pick(&self) -> Option<usize> {
+        if let Some(profile) = &self.profile {
+            return self.pick_within_goal(profile);
         }
-        let longest = self.ready.iter().map(|n| self.graph.height[*n]).max()?;
-        let left = longest.max(self.left);
+        let highest = self.ready.iter().map(|n| self.graph.height[*n]).max()?;
+        let remaining = highest.max(self.remaining);
         let rank = |node: usize| {
             let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
-            let late = self.begins(node).saturating_sub(self.time);
-            if self.pressure.has_room(self.function, inst) {
-                return (0, false, late, Reverse(height), node);
+            let stall = self.issue_cycle(node).saturating_sub(self.cycle);
+            if self.pressure.fits(self.function, inst) {
+                return (0, false, stall, Reverse(height), node);
             }
-            let change = self.pressure.change(self.function, inst);
-            if self.pressure.frees_predicate(&change) {
-                return (0, false, late, Reverse(height), node);
+            let delta = self.pressure.delta(self.function, inst);
+            if self.pressure.frees_predicate(&delta) {
+                return (0, false, stall, Reverse(height), node);
             }
-            let fence = self.graph.fence[node];
-            if !fence && self.pressure.must_wait(&change) {
+            let is_fence = self.graph.is_fence[node];
+            if !is_fence && self.pressure.must_keep_order(&delta) {
                 return (1, false, 0, Reverse(0), node);
             }
-            let excess = if fence { 0 } else { self.pressure.excess(&change) };
-            // Registers that are needed much later are not taken to fill gaps.
-            let useless = self.pressure.tight && self.graph.waits_first[node] > self.waited;
-            let early = (2 * height < left || useless) && self.pressure.is_tight(&change);
+            let excess = if is_fence { 0 } else { self.pressure.excess(&delta) };
+            // A long live range is not begun only to fill a gap.
+            let used_late = self.pressure.spills && self.graph.waits_before_use[node] > self.waits_done;
+            let early = (2 * height < remaining || used_late) && self.pressure.exceeds_budget(&delta);
             let excess = if early { excess.max(1) } else { excess };
-            // Where registers are short, the most urgent one gets them, even if it has to be waited for.
-            let late = if excess > 0 { 0 } else { late };
-            (excess, early, late, Reverse(height), node)
+            // Where registers are short, the most urgent instruction gets them, even if it stalls.
+            let stall = if excess > 0 { 0 } else { stall };
+            (excess, early, stall, Reverse(height), node)
         };
-        (0..self.ready.len()).min_by_key(|place| rank(self.ready[*place]))
+        (0..self.ready.len()).min_by_key(|index| rank(self.ready[*index]))
     }
 
-    /// The same, where there must be room before all that came first: of the best ones, or else the first.
-    fn next_with_room(&self, ahead: &Ahead) -> Option<usize> {
-        let rank = |place: usize| {
-            let node = self.ready[place];
-            (self.begins(node).saturating_sub(self.time), Reverse(self.graph.height[node]), node)
+    /// The same with a register goal: the best of some candidates that fit before all instructions that they pass, or
+    /// else the first in the original order, which always fits.
+    fn pick_within_goal(&self, profile: &PressureProfile) -> Option<usize> {
+        let rank = |index: usize| {
+            let node = self.ready[index];
+            (self.issue_cycle(node).saturating_sub(self.cycle), Reverse(self.graph.height[node]), node)
         };
-        let fits = |place: &usize| {
-            let node = self.ready[*place];
-            let change = self.pressure.change(self.function, self.graph.insts[node]);
-            ahead.has_room(self.front, node, &change)
+        let fits = |index: &usize| {
+            let node = self.ready[*index];
+            let delta = self.pressure.delta(self.function, self.graph.insts[node]);
+            profile.fits(self.front, node, &delta)
         };
-        let best = (0..self.ready.len()).min_by_key(|place| rank(*place))?;
+        let best = (0..self.ready.len()).min_by_key(|index| rank(*index))?;
         if fits(&best) {
             return Some(best);
         }
-        let mut tries: Vec<usize> = (0..self.ready.len()).collect();
-        if tries.len() > TRIES {
-            tries.select_nth_unstable_by_key(TRIES, |place| rank(*place));
-            tries.truncate(TRIES);
+        let most = self.pressure.params.candidates;
+        let mut candidates: Vec<usize> = (0..self.ready.len()).collect();
+        if candidates.len() > most {
+            candidates.select_nth_unstable_by_key(most, |index| rank(*index));
+            candidates.truncate(most);
         }
-        tries.sort_unstable_by_key(|place| rank(*place));
+        candidates.sort_unstable_by_key(|index| rank(*index));
         let first = || self.ready.iter().position(|node| *node == self.front);
-        tries.into_iter().skip(1).find(fits).or_else(first)
+        candidates.into_iter().skip(1).find(fits).or_else(first)
     }
 }

@@ -15,7 +15,7 @@
 //! Not in functions that call or are called: the convention preserves no uniform registers. Linear in the code.
 
 use crate::codegen::legalize;
-use crate::context::Context;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::{Arg, Cfg, Change, File, Function, Op, Pseudo};
 use std::cmp::Reverse;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 /// A loop is taken to run so many times.
 const ITERATIONS: u64 = 8;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let target = context.machine;
     let calls = |op: Op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
     let mut insts = function.insts.keys().map(|i| &function.insts[i]);

@@ -14,12 +14,12 @@
 //! way. Functions without wgmma are unchanged. Each iteration is linear, but for widening, which restarts after each
 //! tuple of parameters; a parameter is widened once.
 
-use crate::context::target::TargetMachine;
+use crate::context::{Context, PassResult};
 use ori::{Arg, Block, Cfg, Change, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<Change, String> {
+pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let tied = |function: &Function, i: &Inst| function.tied(&function.insts[*i]);
     let accumulators = |function: &Function| {
         let blocks = function.blocks.keys().flat_map(|b| function.blocks[b].insts.iter());

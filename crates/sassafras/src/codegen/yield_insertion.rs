@@ -6,6 +6,9 @@
 //! `mbarrier`, in global or shared memory. Counted loops and loops that all threads leave at once get none. A device
 //! function begins with one if it has any strong read: its caller may call it in a loop.
 //!
+//! A loop is the cycle of one retreating edge, not a natural loop: threads that `continue` because of a strong read wait
+//! for others though no edge leaves the natural loop there, and irreducible loops spin, too.
+//!
 //! ```text
 //! loop: v1 = LDG.STRONG [v0]      loop: YIELD
 //!       p1 = ISETP v1, …     ==>        v1 = LDG.STRONG [v0]; p1 = ISETP v1, …
@@ -15,13 +18,14 @@
 //! Afterwards every such loop yields. Repeated while a new `YIELD` makes other loops divergent; one backward slice per
 //! loop and repetition.
 
-use crate::context::target::TargetMachine;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Divergence, Function, InstData, Op, Pseudo, Terminator, Value};
+use ori::loops::cycles;
+use ori::{Arg, Block, Cfg, Change, Cycle, Divergence, Function, InstData, Op, Pseudo, Terminator, Value};
 
-pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), String> {
+pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
-    let loops = loops(&cfg);
+    let loops = cycles(&cfg);
     let mut done = vec![false; function.blocks.len()];
     if is_device_function(function) && has_strong_reads(function) {
         done[Function::ENTRY.index()] = true;
@@ -30,10 +34,11 @@ pub fn run(function: &mut Function, _: &'static TargetMachine) -> Result<(), Str
     // After a loop that yields, threads arrive one by one: that may make other loops divergent.
     loop {
         let divergence = Divergence::new(function, &cfg);
-        let is_spin_loop = |l: &Loop| !done[l.header.index()] && is_spin_loop(function, &cfg, &divergence, l);
+        let is_spin_loop =
+            |l: &Cycle| !done[l.header.index()] && is_spin_loop(function, &cfg, &divergence, l);
         let headers: Vec<Block> = loops.iter().filter(|l| is_spin_loop(l)).map(|l| l.header).collect();
         if headers.is_empty() {
-            return Ok(());
+            return Ok(Change::ControlFlow);
         }
         for header in headers {
             if !std::mem::replace(&mut done[header.index()], true) {
@@ -57,31 +62,9 @@ fn has_strong_reads(function: &Function) -> bool {
     })
 }
 
-struct Loop {
-    header: Block,
-    /// By block: is it in the loop?
-    body: Vec<bool>,
-}
-
-/// A loop for each retreating edge.
-fn loops(cfg: &Cfg) -> Vec<Loop> {
-    let mut rpo_index = vec![usize::MAX; cfg.succs.len()];
-    cfg.order.iter().enumerate().for_each(|(i, b)| rpo_index[b.index()] = i);
-    let mut loops = Vec::new();
-    for &latch in &cfg.order {
-        for &header in
-            cfg.succs[latch.index()].iter().filter(|h| rpo_index[h.index()] <= rpo_index[latch.index()])
-        {
-            // In an irreducible graph this may find too many blocks, which does no harm.
-            loops.push(Loop { header, body: cfg.leading_to(header, &[latch]) });
-        }
-    }
-    loops
-}
-
 /// Does a divergent exit of the loop depend on a strong read in it?
-fn is_spin_loop(function: &Function, cfg: &Cfg, divergence: &Divergence, l: &Loop) -> bool {
-    let inside = |b: &Block| l.body[b.index()];
+fn is_spin_loop(function: &Function, cfg: &Cfg, divergence: &Divergence, l: &Cycle) -> bool {
+    let inside = |b: &Block| l.contains(*b);
     let exits = cfg.order.iter().filter(|b| inside(b)).filter_map(|b| match function.blocks[*b].end {
         Terminator::Branch { predicate, uniform: false, .. }
             if divergence.varies(predicate) && !cfg.succs[b.index()].iter().all(inside) =>
@@ -95,10 +78,10 @@ fn is_spin_loop(function: &Function, cfg: &Cfg, divergence: &Divergence, l: &Loo
 }
 
 /// Backward slice over definitions, parameters, and the branches that decide between the arguments of parameters.
-fn depends_on_strong_read(function: &Function, cfg: &Cfg, l: &Loop, mut worklist: Vec<Value>) -> bool {
+fn depends_on_strong_read(function: &Function, cfg: &Cfg, l: &Cycle, mut worklist: Vec<Value>) -> bool {
     let mut definition = vec![None; function.values.len()];
     let mut parameter = vec![None; function.values.len()];
-    for &block in cfg.order.iter().filter(|b| l.body[b.index()]) {
+    for &block in cfg.order.iter().filter(|b| l.contains(**b)) {
         let data = &function.blocks[block];
         for inst in &data.insts {
             function.insts[*inst].results.iter().for_each(|r| definition[r.index()] = Some(*inst));
@@ -118,12 +101,12 @@ fn depends_on_strong_read(function: &Function, cfg: &Cfg, l: &Loop, mut worklist
             worklist.extend(data.uses());
         }
         if let Some((block, index)) = parameter[value.index()] {
-            for pred in cfg.preds[block.index()].iter().filter(|p| l.body[p.index()]) {
+            for pred in cfg.preds[block.index()].iter().filter(|p| l.contains(**p)) {
                 let edges = function.blocks[*pred].end.edges();
                 worklist.extend(edges.iter().filter(|e| e.to == block).map(|e| e.args[index]));
             }
             // The branch that decides which edge to a join inside of the loop is taken.
-            let decides = cfg.idom(block).filter(|b| l.body[b.index()] && block != l.header);
+            let decides = cfg.idom(block).filter(|b| l.contains(*b) && block != l.header);
             if let Some(Terminator::Branch { predicate, .. }) = decides.map(|b| &function.blocks[b].end) {
                 worklist.push(*predicate);
             }

@@ -3,12 +3,14 @@
 mod failure;
 mod options;
 pub mod parallel;
+mod pass_error;
 pub mod target;
 mod times;
 mod tuning;
 
 pub use failure::Failure;
 pub use options::{DebugInfo, Options};
+pub use pass_error::{PassError, PassFailure, PassResult};
 pub use times::Times;
 pub use tuning::{Knob, Tuning};
 

@@ -3,7 +3,6 @@
 use crate::context::Tuning;
 use crate::lower::CacheRule;
 use crate::module::launch_bounds::Bounds;
-use crate::passes;
 
 /// The target of a compilation, and how to compile.
 #[derive(Clone, Debug)]
@@ -63,11 +62,6 @@ impl Options {
     /// May code outside of the module call its functions?
     pub(crate) fn is_called(&self) -> bool {
         self.relocatable || self.tools_patch
-    }
-
-    /// Does another level generate the same code?
-    pub fn is_same_level(&self, level: u8) -> bool {
-        (self.level > 0) == (level > 0) && passes::are_same(self.level, level)
     }
 
     /// The default: best code for a target.

@@ -1,14 +1,17 @@
 //! Passes on IR text: the library side of `sassafras opt` and of the IR file tests (`tests/ir`).
 //!
-//! Reads functions in the text form of `ori`, runs the named passes on each, and prints them. The verifier runs on the
-//! input and after every pass. Passes see the same context as in a compilation, with the limits that the options give;
+//! Reads functions in the text form of `ori`, runs the named passes on each, and prints them: as Ori, or after the first
+//! machine pass, `regalloc`, as machine code (`mach/text.rs`). The verifier runs on the input and after every pass. Passes see the same context as in a compilation, with the limits that the options give;
 //! the text has no launch bounds of its own. Linear in the text, beside the passes.
 
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel, Options};
+use crate::lower::Kernel;
+use crate::mach::unit::Unit;
 use crate::module::launch_bounds;
 use crate::passes;
 use ori::parse::ParseError;
+use ori::{Function, Op, Pseudo};
 use std::fmt;
 
 /// Why passes on IR text gave no result.
@@ -39,7 +42,7 @@ impl std::error::Error for OptError {}
 
 /// Runs passes, in the order given, on the functions of an IR text, and prints the result.
 ///
-/// Of the options, the target, the fuel and the limit on registers count.
+/// Of the options, the target, the level, the fuel, the tuning and the limit on registers count.
 ///
 /// ```
 /// use sassafras::{Options, opt_text, ptx};
@@ -55,15 +58,24 @@ pub fn opt_text(source: &str, passes: &[&str], options: &Options) -> Result<Stri
     }
     let machine = TargetMachine::of(options.target).ok_or(OptError::UnknownTarget(options.target.name()))?;
     let registers = options.launch.max_registers.unwrap_or(launch_bounds::MOST);
-    let mut functions = ori::parse::parse(source).map_err(OptError::Parse)?;
-    for function in &mut functions {
+    let mut texts = Vec::new();
+    for function in ori::parse::parse(source).map_err(OptError::Parse)? {
         let mut context = Context::new(machine, registers, options.tuning, Fuel::new(options.fuel));
-        passes::run_named(function, passes, &mut context).map_err(|e| OptError::Pass(e.message))?;
+        let mut unit = Unit::new(kernel(function), options);
+        let text = passes::run_named(&mut unit, passes, &mut context);
+        texts.push(text.map_err(|e| OptError::Pass(e.to_string()))?);
     }
-    Ok(functions.iter().map(|f| f.to_string()).collect::<Vec<_>>().join("\n"))
+    Ok(texts.join("\n"))
 }
 
-/// The names of the passes before register allocation, in the order in which they run.
+/// The names of the passes, in the order in which they run.
 pub fn pass_names() -> impl Iterator<Item = &'static str> {
     passes::names()
+}
+
+/// The kernel or device function of an IR text, with nothing that only its container would know.
+fn kernel(code: Function) -> Kernel {
+    let has = |op: Pseudo| code.insts.keys().any(|inst| code.insts[inst].op == Op::Pseudo(op));
+    let (entry, calls) = (!has(Pseudo::Entry), has(Pseudo::Call));
+    Kernel { entry, calls, ..Kernel::new(code) }
 }

@@ -2,8 +2,8 @@
 
 pub mod ir_text;
 
-use crate::context::{Failure, Options, Times, parallel, target};
-use crate::mach::unit::{Stop, Unit};
+use crate::context::{Failure, Options, PassError, Times, parallel, target};
+use crate::mach::unit::Unit;
 use crate::module::launch_bounds::Bounds;
 use crate::module::setmaxnreg::Reconfiguration;
 use crate::module::{abi_preserve, call_graph, data, launch_bounds, limits, pragmas, tools_patch};
@@ -187,15 +187,14 @@ fn pipeline<'o>(
         tools_patch::check_uniform(&kernel.code, env.lines)?;
     }
     let mut unit = Unit::new(kernel, options);
-    let Err((pass, stop)) = passes::run(&mut unit, env.machine, (times, log)) else { return Ok(Some(unit)) };
-    let name = &unit.kernel.code.name;
-    match stop {
-        Stop::WgmmaHazard => Ok(None),
-        Stop::Bug(what) => Err(Failure::internal(pass, name, what)),
-        Stop::TooFewRegisters { at, registers } => {
+    let Err(failure) = passes::run(&mut unit, env.machine, (times, log)) else { return Ok(Some(unit)) };
+    match failure.error {
+        PassError::WgmmaHazard => Ok(None),
+        PassError::TooFewRegisters { at, registers } => {
             let (line, limit) = (env.lines.line(at), unit.kernel.registers());
-            Err(Failure::of_module(limits::too_few_registers(name, line, limit, registers)))
+            Err(Failure::of_module(limits::too_few_registers(&failure.function, line, limit, registers)))
         }
+        _ => Err(Failure::of_module(failure.to_string())),
     }
 }
 

@@ -117,9 +117,9 @@ impl Lower<'_, '_> {
                 watched,
                 caches,
                 steered,
-                tuning: self.tuning,
                 withheld,
                 conventions,
+                tuning: self.tuning,
             };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });

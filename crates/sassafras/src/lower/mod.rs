@@ -139,6 +139,39 @@ pub struct KernelParam {
 }
 
 impl Kernel {
+    /// A global kernel of which nothing but its code is known.
+    pub fn new(code: Function) -> Kernel {
+        Kernel {
+            code,
+            entry: true,
+            binding: cubin::Binding::GLOBAL,
+            params: Vec::new(),
+            param_bytes: 0,
+            shared_bytes: 0,
+            shared_align: 1,
+            module_shared: false,
+            dynamic_shared: false,
+            images: Vec::new(),
+            barriers: 0,
+            uses: Uses::default(),
+            collectives: Vec::new(),
+            observers: Vec::new(),
+            launch: Launch::default(),
+            reconfiguration: Reconfiguration::default(),
+            calls: false,
+            callees: Vec::new(),
+            externs: Vec::new(),
+            pointer_calls: Vec::new(),
+            takes: Vec::new(),
+            linked: FxHashMap::default(),
+            linked_shared: Vec::new(),
+            advice: Vec::new(),
+            local: Vec::new(),
+            shared: Vec::new(),
+            bindings: Vec::new(),
+        }
+    }
+
     /// Where the handles of its images begin in bank 0.
     pub fn first_image(&self, machine: &TargetMachine) -> u32 {
         first_image(self.param_bytes, machine)
@@ -258,37 +291,15 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     launch.limit(env.limits.get(&function.symbol).copied());
     let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
     let mut kernel = Kernel {
-        code: Function::new(&name),
         entry: function.entry,
         binding: match function.linkage {
             ast::Linkage { weak: true, .. } => cubin::Binding::WEAK,
             ast::Linkage { visible: false, .. } if !function.entry => cubin::Binding::LOCAL,
             _ => cubin::Binding::GLOBAL,
         },
-        params: Vec::new(),
-        param_bytes: 0,
-        shared_bytes: 0,
-        shared_align: 1,
-        module_shared: false,
-        dynamic_shared: false,
-        images: Vec::new(),
-        barriers: 0,
-        uses: Uses::default(),
-        collectives: Vec::new(),
-        observers: Vec::new(),
         launch,
         reconfiguration,
-        calls: false,
-        callees: Vec::new(),
-        externs: Vec::new(),
-        pointer_calls: Vec::new(),
-        takes: Vec::new(),
-        linked: FxHashMap::default(),
-        linked_shared: Vec::new(),
-        advice: Vec::new(),
-        local: Vec::new(),
-        shared: Vec::new(),
-        bindings: Vec::new(),
+        ..Kernel::new(Function::new(&name))
     };
     kernel.code.block();
     kernel.code.withheld = env.withheld.to_vec();

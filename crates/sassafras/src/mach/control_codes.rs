@@ -17,14 +17,16 @@
 
 mod dataflow;
 
+use crate::context::{Context, PassResult};
+use crate::mach::inst::{Step, Timed};
+use crate::mach::unit;
+use sass::model::issue::{
+    LONGEST_STALL, LONGEST_WITHOUT_YIELD, WGMMA_ARRIVAL, is_arrival, min_stall, wgmma_interval,
+};
 use sass::model::{Model, Port, Signal, Touch, Unit, VISIBLE};
 use sass::{Class, Control, Inst, Kind, M, Op, Role};
 use smallvec::SmallVec;
 
-/// The longest stall that a control code can say.
-const LONGEST_STALL: u16 = 15;
-/// Without yielding, no more than this.
-const LONGEST_WITHOUT_YIELD: u8 = 11;
 /// Scoreboards of results (RAW, WAW), and of sources that are read late (WAR).
 const RESULT_SCOREBOARDS: std::ops::Range<u8> = 0..4;
 const SOURCE_SCOREBOARDS: std::ops::Range<u8> = 4..6;
@@ -63,19 +65,13 @@ fn ends_group(inst: &Inst) -> bool {
     matches!(inst.form().op, Op::LDGDEPBAR | Op::UTMACMDFLUSH)
 }
 
-/// An instruction that gets a control code.
-pub struct Step {
-    pub inst: Inst,
-    /// The step that a branch goes to.
-    pub target: Option<usize>,
-    /// The leader of a block: control can reach it from elsewhere than the step before.
-    pub is_leader: bool,
-}
-
-/// The control code of a step, and the stalls of the NOPs that go before it.
-pub struct Timed {
-    pub control: Control,
-    pub nops: SmallVec<[u8; 2]>,
+pub fn run(unit: &mut unit::Unit, context: &mut Context) -> PassResult {
+    let (linear, model) = (&mut unit.linear, Model::of(context.machine.isa));
+    linear.timed = match unit.options.level {
+        0 => serial(&linear.steps, model),
+        _ => exact(&linear.steps, model),
+    };
+    Ok(())
 }
 
 /// The recipe of `ptxas -O0`: stall 15, wait for scoreboards 0 and 1; a variable-latency result counts on 0,
@@ -201,42 +197,10 @@ fn waits_for_groups(inst: &Inst) -> bool {
     inst.form().op == Op::DEPBAR && inst.has(M::LE) && inst.name(0) == M::SB0
 }
 
-/// Cycles that must pass after an instruction, whatever follows: seen after every one of them in ptxas's code.
-fn min_stall(inst: &Inst) -> u16 {
-    match inst.form().op {
-        Op::BRA | Op::EXIT | Op::BSYNC | Op::WARPSYNC | Op::CALL => 5,
-        Op::RET | Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => 6,
-        Op::CCTL | Op::DEPBAR => 4,
-        // Sooner after the last wgmma of a group, the wait for the group finds nothing (an H200 shows it).
-        _ if inst.op().is_wgmma() => 3,
-        Op::WARPGROUP if !is_arrival(inst) => 2,
-        // It changes which threads are active.
-        Op::BMOV if inst.name(0) == M::MACTIVE => 2,
-        _ => 1,
-    }
-}
-
-/// Cycles from an arrival to the first wgmma, and to an arrival from what writes the registers of wgmma: the least
-/// that ptxas's code has, in all 92 places of Triton's attention kernels.
-pub const ARRIVAL: u16 = 6;
-
-/// `WARPGROUP.ARRIVE`
-fn is_arrival(inst: &Inst) -> bool {
-    inst.form().op == Op::WARPGROUP && inst.has(M::ARRIVE)
-}
-
 /// Does a scoreboard tell when its results are there? For some MMA that depends on the machine.
 fn is_counted(inst: &Inst, model: &Model) -> bool {
     let class = inst.form().class;
     class.scoreboards().write || class == Class::Tensor && model.unit(inst).writes_late()
-}
-
-/// Cycles from a wgmma to the next one, by the columns of its result, 128 of `64x128x16`: ptxas keeps those of more than
-/// 64 an eighth of them, less four, of cycles apart, up to the longest stall (seen for every number of columns).
-pub fn wgmma_interval(modifiers: impl Iterator<Item = M>) -> u16 {
-    let columns = |m: M| m.name().strip_prefix("64x")?.split('x').next()?.parse::<u16>().ok();
-    let eighth = modifiers.filter_map(columns).next().unwrap_or(0) / 8;
-    eighth.saturating_sub(4).min(LONGEST_STALL)
 }
 
 /// Does it order earlier memory accesses? Then they must be done: ptxas waits for the load of an acquire before it
@@ -426,11 +390,11 @@ impl<'a> Segment<'a> {
         for (i, (step, touches)) in steps.iter().zip(&all_touches).enumerate() {
             let unit = self.model.unit(&step.inst);
             let (mut time, mut wait) = match is_arrival(&step.inst) {
-                true => self.earliest(i, &wgmma_registers(&steps[i + 1..], self.model), ARRIVAL),
+                true => self.earliest(i, &wgmma_registers(&steps[i + 1..], self.model), WGMMA_ARRIVAL),
                 false => self.earliest(i, touches, 0),
             };
             if let Some(arrived) = self.arrived.take_if(|_| step.inst.op().is_wgmma()) {
-                time = time.max(arrived + u32::from(ARRIVAL));
+                time = time.max(arrived + u32::from(WGMMA_ARRIVAL));
             }
             if waits_for_groups(&step.inst) {
                 wait |= self.in_use() & self.result_scoreboards();
@@ -631,7 +595,7 @@ impl<'a> Segment<'a> {
     fn finish(&mut self, steps: &[Step], all: &mut [Timed]) {
         let last = steps.len() - 1;
         let issued = self.issued[last].time;
-        let arrived = self.arrived.map_or(0, |time| (time + u32::from(ARRIVAL)).saturating_sub(issued));
+        let arrived = self.arrived.map_or(0, |time| (time + u32::from(WGMMA_ARRIVAL)).saturating_sub(issued));
         let least = u32::from(min_stall(&steps[last].inst)).max(arrived);
         let cycles = match self.drains {
             true => self.settled.saturating_sub(issued).max(least),

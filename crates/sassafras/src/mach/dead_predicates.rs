@@ -5,18 +5,20 @@
 //! IADD3 R4, P0, R2, R6, RZ          =>   IADD3 R4, R2, R6, RZ
 //! ```
 //!
-//! A shuffle always tells whether the source lane was active, hardly any code asks, and the predicate comes late. So it
-//! is with the carry of sums of 64 bits of which only the lower half has a use. Afterwards no predicate result without a
+//! A shuffle always says whether the source lane was active: hardly any code uses it, and the predicate comes late. The
+//! same holds for the carry of a 64-bit sum of which only the lower half has a use. Afterwards no predicate result without a
 //! use is written where the machine has a form without it. One walk over the function.
 
-use crate::context::Fuel;
 use crate::context::target::TargetMachine;
-use crate::mach::inst::{MachFunction, MachInst, Origin};
+use crate::context::{Context, Fuel, PassResult};
+use crate::mach::inst::{MachInst, Origin};
+use crate::mach::unit::Unit;
 use ori::liveness::ValueSet;
 use ori::{File, Function, Value};
 use sass::Op;
 
-pub fn run(function: &Function, code: &mut MachFunction, machine: &TargetMachine, fuel: &mut Fuel) {
+pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
+    let (function, code) = (&unit.kernel.code, &mut unit.code);
     let used = used(function);
     for inst in code.blocks.iter_mut().flatten() {
         let Origin::Inst(origin) = inst.origin else { continue };
@@ -24,9 +26,10 @@ pub fn run(function: &Function, code: &mut MachFunction, machine: &TargetMachine
         let is_dead =
             |v: &Value| matches!(function.values[*v].file, File::P | File::UP) && !used.contains(*v);
         for (at, _) in results.iter().enumerate().rev().filter(|(_, v)| is_dead(v)) {
-            discard(inst, at, machine, fuel);
+            discard(inst, at, context.machine, &mut context.fuel);
         }
     }
+    Ok(())
 }
 
 /// Removes a result from an instruction, if a form has none.

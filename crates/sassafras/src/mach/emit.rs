@@ -1,16 +1,21 @@
 //! Emission: timed instructions to bytes, with branch distances, and relocations for what the loader fills in.
 //!
+//! ```text
+//! --:-:-:-:05  @P0 BRA b3              16 bytes, distance 0x50
+//! --:-:-:-:02  MOV R4, low word    =>  16 bytes, relocation ABS32_LO_32
+//! ```
+//!
 //! Afterwards the function is complete: NOPs are where an instruction must wait longer than a stall can say, the code
 //! ends in a branch to itself, and padding reaches as far as the machine prefetches. What the container tells the driver
 //! about single instructions (exits, collectives, frame changes) has its addresses. One walk over the code.
 
-use crate::context::Options;
 use crate::context::target::TargetMachine;
+use crate::context::{Context, Options, PassError, PassResult};
 use crate::lower::{Kernel, Linked};
-use crate::mach::control_codes::{self, Step, Timed};
-use crate::mach::inst::{Address, MachInst, Origin};
-use crate::mach::linearize::{LinearCode, selected};
-use crate::mach::unit::Unit;
+use crate::mach::control_codes;
+use crate::mach::inst::{Address, MachInst, Origin, Step, Timed};
+use crate::mach::linearize::selected;
+use crate::mach::unit::{EncodedFunction, LinearCode, Unit};
 use cubin::RelocType;
 use cubin::module::{FrameStep, SymbolicReloc};
 use ori::entity::Entity;
@@ -44,50 +49,16 @@ fn address(position: usize) -> u32 {
     (position * WORD) as u32
 }
 
-/// A function as the container takes it.
-#[derive(Debug, Default)]
-pub struct EncodedFunction {
-    pub bytes: Vec<u8>,
-    /// Offsets of `EXIT`.
-    pub exits: Vec<u32>,
-    /// Offsets of warp collectives that the source asks for, with the register of the mask; and of those that are the
-    /// compiler's own.
-    pub collectives: Vec<(u32, Option<u8>)>,
-    pub warp_wide: Vec<u32>,
-    /// The least class of machines that has all the operations, as `.nv.compat` counts them; and whether an MMA takes a
-    /// sparse matrix.
-    pub isa_class: u8,
-    pub sparse: bool,
-    /// Is the block's third coordinate asked for?
-    pub reads_ctaid_z: bool,
-    pub relocs: Vec<SymbolicReloc>,
-    /// Bytes of the frame, saved registers included.
-    pub frame: u32,
-    /// Bytes that are saved for the caller, and restored, over all epilogues.
-    pub saves: u32,
-    pub restores: u32,
-    /// The highest R that is named, plus one.
-    pub registers: u32,
-    /// Where the stack pointer has moved.
-    pub frame_ready: u32,
-    /// What becomes of the frame after that, and where.
-    pub frame_steps: Vec<(u32, FrameStep)>,
-    /// By block, the addresses of its instructions; only for a debugger.
-    pub of_block: Vec<Vec<u32>>,
-    /// For each word, the byte of the PTX text at which the instruction begins that it is for, 0 where there is none.
-    pub at: Vec<u32>,
-}
-
 impl EncodedFunction {
-    fn push(&mut self, inst: &Inst, at: u32) -> Result<(), String> {
-        let word = sass::encode(inst).map_err(|e| format!("{inst}: {e}"))?;
+    fn push(&mut self, inst: &Inst, at: u32) -> PassResult {
+        let word = sass::encode(inst).map_err(|e| PassError::NoEncoding(inst.to_string(), e))?;
         self.bytes.extend(word.to_le_bytes());
         self.at.push(at);
         Ok(())
     }
 }
 
-pub fn run(unit: &mut Unit, machine: &'static TargetMachine) -> Result<(), String> {
+pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let mut linear = std::mem::take(&mut unit.linear);
     let (steps, timed) = (std::mem::take(&mut linear.steps), std::mem::take(&mut linear.timed));
     let Unit { kernel, code, options, .. } = &*unit;
@@ -96,7 +67,7 @@ pub fn run(unit: &mut Unit, machine: &'static TargetMachine) -> Result<(), Strin
         function: &kernel.code,
         linear: &linear,
         positions: positions(&timed),
-        target: machine,
+        target: context.machine,
         options,
     };
     unit.encoded = emitter.encode(steps.into_iter().zip(timed), code.registers)?;
@@ -147,7 +118,7 @@ impl Emitter<'_> {
         &self,
         steps: impl Iterator<Item = (Step, Timed)>,
         registers: u32,
-    ) -> Result<EncodedFunction, String> {
+    ) -> Result<EncodedFunction, PassError> {
         let mut encoded = self.frame_facts(registers);
         let nop = selected(&MachInst::new(sass::Op::NOP, &[], &[], Origin::Frame), self.target.isa)?;
         let mut mask = None;
@@ -174,7 +145,7 @@ impl Emitter<'_> {
     }
 
     /// A branch to itself, then NOPs for the prefetcher.
-    fn padding(&self, nop: &Inst, encoded: &mut EncodedFunction) -> Result<(), String> {
+    fn padding(&self, nop: &Inst, encoded: &mut EncodedFunction) -> PassResult {
         let to_itself = [machine::relative(-(WORD as i64))];
         let branch = MachInst::new(sass::Op::BRA, &[], &to_itself, Origin::Frame);
         let branch = selected(&branch, self.target.isa)?;
@@ -278,8 +249,8 @@ impl Emitter<'_> {
             Some(Address::Half { symbol, addend, half }) => {
                 (self.symbol_reloc(symbol, half), name(symbol), addend)
             }
-            Some(Address::Ahead { lines, half }) => {
-                let there = (self.positions[index + lines] * WORD) as i64;
+            Some(Address::Ahead { insts, half }) => {
+                let there = (self.positions[index + insts] * WORD) as i64;
                 (half_reloc(half), self.function.name.clone(), there)
             }
             Some(Address::Slot { symbol }) => (slot_reloc(inst.op), name(symbol), 0),

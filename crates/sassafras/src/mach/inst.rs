@@ -1,8 +1,7 @@
-//! TargetMachine code after register allocation: blocks of machine instructions with registers.
+//! Machine code after register allocation: blocks of machine instructions with registers.
 
-use crate::regalloc::Claims;
-use ori::{Block, File, Half};
-use sass::{Guard, M, Operand};
+use ori::{Block, File, Half, Value};
+use sass::{Control, Guard, Inst, M, Operand};
 use smallvec::SmallVec;
 
 /// A machine instruction whose branch distance and control code are not known yet.
@@ -26,8 +25,8 @@ pub struct MachInst {
 pub enum Address {
     /// Half of the address of a symbol of the function's list, plus an addend.
     Half { symbol: u32, addend: i64, half: Half },
-    /// Half of the address of the instruction that is so many instructions further on.
-    Ahead { lines: usize, half: Half },
+    /// Half of the address of an instruction so far ahead.
+    Ahead { insts: usize, half: Half },
     /// The word of constant bank 0 that the linker gives to a symbol.
     Slot { symbol: u32 },
     /// The function that a call goes to.
@@ -49,9 +48,9 @@ pub enum Origin {
     Spill(u32),
     Reload(u32),
     /// A load of a value to registers, from this word on.
-    Bring(ori::Value, u8),
+    Load(ori::Value, u8),
     /// A rematerialized value.
-    Again(ori::Value),
+    Remat(ori::Value),
     /// A terminator, or part of the prologue or epilogue.
     Frame,
 }
@@ -107,4 +106,30 @@ impl MachFunction {
             _ => {}
         }
     }
+}
+
+/// What the allocator claims; `regalloc::check` proves it.
+#[derive(Debug, Default)]
+pub struct Claims {
+    /// The registers of the values at the entry of each block.
+    pub entry_regs: Vec<Vec<(Value, u8)>>,
+    /// The spill slot of each value.
+    pub slots: Vec<Option<u32>>,
+    /// Block parameters that are passed in their slots.
+    pub spilled_params: Vec<Value>,
+}
+
+/// An instruction that gets a control code.
+pub struct Step {
+    pub inst: Inst,
+    /// The step that a branch goes to.
+    pub target: Option<usize>,
+    /// The leader of a block: control can reach it from elsewhere than the step before.
+    pub is_leader: bool,
+}
+
+/// The control code of a step, and the stalls of the NOPs that go before it.
+pub struct Timed {
+    pub control: Control,
+    pub nops: SmallVec<[u8; 2]>,
 }

@@ -7,12 +7,19 @@
 //!
 //! Only `order` of the function changes, and the entry stays first. Linear in the blocks and edges.
 
-use crate::context::Fuel;
+use crate::context::{Context, Fuel, PassResult};
 use crate::mach::inst::MachFunction;
+use crate::mach::unit::Unit;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function, Terminator};
 
-pub fn run(function: &Function, code: &mut MachFunction, fuel: &mut Fuel) {
+pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
+    let Unit { kernel, code, .. } = unit;
+    code.order = order(&kernel.code, code, &mut context.fuel);
+    Ok(())
+}
+
+fn order(function: &Function, code: &MachFunction, fuel: &mut Fuel) -> Vec<Block> {
     let cfg = Cfg::new(function);
     let mut placed = vec![false; code.blocks.len()];
     let mut order = Vec::with_capacity(code.order.len());
@@ -26,7 +33,7 @@ pub fn run(function: &Function, code: &mut MachFunction, fuel: &mut Fuel) {
             next = latch.filter(|_| fuel.burn());
         }
     }
-    code.order = order;
+    order
 }
 
 /// Does it only jump back to a block that has been placed?

@@ -11,50 +11,28 @@
 //! one that only exits is a guarded `EXIT` in each of them, and no branch goes to the instruction after it. Branch distances, addresses and control codes are still missing.
 //! Linear in the size of the code, but for branches over runs of empty blocks.
 
-use crate::context::Options;
 use crate::context::target::TargetMachine;
+use crate::context::{Context, Options, PassResult};
 use crate::lower::Kernel;
 use crate::mach::abi::Convention;
-use crate::mach::control_codes::{Step, Timed};
-use crate::mach::inst::{MachFunction, MachInst, Origin};
-use crate::mach::unit::Unit;
+use crate::mach::inst::{MachFunction, MachInst, Origin, Step};
+use crate::mach::unit::{LinearCode, Unit};
 use cubin::module::FrameStep;
 use ori::entity::Entity;
 use ori::{Block, Function, Terminator};
-use sass::{Guard, Inst, M, operands as machine};
+use sass::{Guard, Inst, M, SelectError, operands as machine};
 
 /// Neither a parameter nor a result, and caller-saved: free in prologue and epilogue.
 const SCRATCH: u8 = 0;
 
-/// The instructions of a function in the order in which they are encoded.
-#[derive(Default)]
-pub struct LinearCode {
-    pub insts: Vec<MachInst>,
-    /// The same for the machine model: distances and addresses are still zero.
-    pub steps: Vec<Step>,
-    /// Their control codes: from `control-codes` on.
-    pub timed: Vec<Timed>,
-    /// The first instruction of each block, by its number.
-    pub starts: Vec<usize>,
-    /// The instructions of each block but for its terminator; only for a debugger.
-    pub of_block: Vec<Vec<usize>>,
-    /// The instruction before which the stack pointer has moved.
-    pub frame_ready: usize,
-    /// What becomes of the frame, each after an instruction.
-    pub frame_steps: Vec<(usize, FrameStep)>,
-    /// Bytes of registers saved for the caller.
-    pub saved_bytes: u32,
-    /// Bytes of the frame, saved registers included.
-    pub frame: u32,
-}
-
 /// The encoder's form of an instruction; distances and addresses are as they are in the operands.
-pub fn selected(inst: &MachInst, isa: sass::Isa) -> Result<Inst, String> {
-    let selected = Inst::new(isa, inst.op, &inst.modifiers, &inst.operands).map_err(|e| e.to_string())?;
+pub fn selected(inst: &MachInst, isa: sass::Isa) -> Result<Inst, SelectError> {
+    let selected = Inst::new(isa, inst.op, &inst.modifiers, &inst.operands)?;
     Ok(selected.guarded(inst.guard))
 }
 
-pub fn run(unit: &mut Unit, machine: &'static TargetMachine) -> Result<(), String> {
+pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
+    let machine = context.machine;
     let Unit { kernel, code, options, .. } = &*unit;
     let blocks = kernel.code.blocks.len();
     let saved = callee_saved(kernel, code);
@@ -83,7 +61,7 @@ pub fn run(unit: &mut Unit, machine: &'static TargetMachine) -> Result<(), Strin
     Ok(())
 }
 
-fn steps(linear: &LinearCode, machine: &TargetMachine) -> Result<Vec<Step>, String> {
+fn steps(linear: &LinearCode, machine: &TargetMachine) -> Result<Vec<Step>, SelectError> {
     let start = |block: Block| linear.starts[block.index()];
     let mut steps = Vec::with_capacity(linear.insts.len());
     for inst in &linear.insts {

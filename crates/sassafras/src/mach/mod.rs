@@ -1,4 +1,4 @@
-//! TargetMachine instructions with registers: ABI, hazards, block layout, control codes, emission.
+//! Machine instructions with registers: ABI, hazards, block layout, control codes, emission.
 
 pub mod abi;
 pub mod control_codes;

@@ -9,22 +9,24 @@
 //! multiplication by zero or one that computes the same, if there is one; so does ptxas. Afterwards every instruction
 //! computes what it did before. One walk over the function.
 
-use crate::context::Fuel;
 use crate::context::target::TargetMachine;
-use crate::mach::inst::{MachFunction, MachInst};
+use crate::context::{Context, Fuel, PassResult};
+use crate::mach::inst::MachInst;
+use crate::mach::unit::Unit;
 use sass::{Class, Kind, M, Op, Operand, operands};
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(code: &mut MachFunction, machine: &TargetMachine, fuel: &mut Fuel) {
-    for insts in &mut code.blocks {
+pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
+    for insts in &mut unit.code.blocks {
         let mut busy = false;
         for inst in insts {
             if busy && inst.address.is_none() {
-                replace(inst, machine, fuel);
+                replace(inst, context.machine, &mut context.fuel);
             }
             busy = is_alu(inst.op);
         }
     }
+    Ok(())
 }
 
 /// Does it run on the ALU pipe?

@@ -9,12 +9,19 @@
 //! backward walk, like next-use analysis: what is read next through each cache slot is known before the instruction that
 //! might keep it.
 
-use crate::context::Fuel;
-use crate::mach::control_codes::{Step, Timed};
-use sass::model::cache::{self, Cached, PLACES};
+use crate::context::{Context, Fuel, PassResult};
+use crate::mach::inst::{Step, Timed};
+use crate::mach::unit::{LinearCode, Unit};
+use sass::model::cache::{self, Cached, SLOTS};
 use sass::{Kind, Model, Role};
 
-pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel) {
+pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
+    let LinearCode { steps, timed, .. } = &mut unit.linear;
+    set_flags(steps, timed, Model::of(context.machine.isa), &mut context.fuel);
+    Ok(())
+}
+
+fn set_flags(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel) {
     let mut ahead = Ahead::default();
     // Nothing is known of the code after the last one.
     let mut is_boundary = true;
@@ -29,7 +36,7 @@ pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel) 
         let reuse = ahead.reusable(inst, model);
         timed.control.reuse = if reuse != 0 && fuel.burn() { reuse } else { 0 };
         for read in model.cached(inst) {
-            ahead.next[read.place] = Some(Next { read, neighbour_changes: false });
+            ahead.next[read.slot] = Some(Next { read, neighbour_changes: false });
         }
         is_boundary = step.is_leader || !timed.nops.is_empty();
     }
@@ -37,7 +44,7 @@ pub fn run(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel) 
 
 /// What is read next through each cache slot, as long as the registers keep their values until then.
 struct Ahead {
-    next: [Option<Next>; PLACES],
+    next: [Option<Next>; SLOTS],
 }
 
 #[derive(Clone, Copy)]
@@ -49,7 +56,7 @@ struct Next {
 
 impl Default for Ahead {
     fn default() -> Ahead {
-        Ahead { next: [None; PLACES] }
+        Ahead { next: [None; SLOTS] }
     }
 }
 
@@ -73,7 +80,7 @@ impl Ahead {
         for read in model.cached(inst) {
             let is_pair = read.registers().len() > 1;
             let lasts = |next: Next| next.read.finds(&read) && !(is_pair && next.neighbour_changes);
-            match self.next[read.place].is_some_and(lasts) {
+            match self.next[read.slot].is_some_and(lasts) {
                 true => found |= 1 << read.lane,
                 false => missed |= 1 << read.lane,
             }
@@ -95,7 +102,7 @@ mod tests {
             (Step { inst, target: None, is_leader: false }, timed)
         };
         let (steps, mut timed): (Vec<Step>, Vec<Timed>) = text.iter().map(parsed).unzip();
-        run(&steps, &mut timed, Model::of(Isa::Sm90), &mut Fuel::new(None));
+        set_flags(&steps, &mut timed, Model::of(Isa::Sm90), &mut Fuel::new(None));
         timed.iter().map(|t| t.control.reuse).collect()
     }
 

@@ -1,4 +1,4 @@
-//! TargetMachine code as text, for `--dump-ir`: one instruction a line, as the disassembler prints it, blocks as labels.
+//! Machine code as text, for `--dump-ir`: one instruction a line, as the disassembler prints it, blocks as labels.
 //!
 //! ```text
 //! machine function f {
@@ -10,12 +10,12 @@
 //!
 //! Before linearization the terminators are those of Ori, with the predicate register of a branch. A comment names the
 //! block that a distance will lead to, or the symbol whose address comes later. From `control-codes` on each instruction
-//! has its control code before it, and after `emit` the bytes are disassembled.
+//! has its control code before it, and after `emit` the bytes are disassembled, with
+//! relocations as comments.
 
-use crate::mach::emit::EncodedFunction;
 use crate::mach::inst::{Address, MachFunction, MachInst};
-use crate::mach::linearize::{LinearCode, selected};
-use crate::mach::unit::Unit;
+use crate::mach::linearize::selected;
+use crate::mach::unit::{EncodedFunction, LinearCode, Unit};
 use ori::entity::Entity;
 use ori::{Block, Function, Half, Terminator};
 use sass::{Control, Isa};
@@ -79,7 +79,13 @@ fn encoded_text(encoded: &EncodedFunction, isa: Isa, out: &mut String) {
     for (i, word) in words.enumerate() {
         let word = word.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte));
         let (inst, address) = (sass::decode(isa, word), i as u64 * sass::WORD_BYTES);
-        let _ = writeln!(out, "    /*{address:04x}*/ {}  {}", inst.control, inst.at(address));
+        let text = format!("    /*{address:04x}*/ {}  {}", inst.control, inst.at(address));
+        let _ = match encoded.relocs.iter().find(|reloc| reloc.offset / sass::WORD_BYTES == i as u64) {
+            Some(reloc) => {
+                writeln!(out, "{text:<48} ; {:?} {}{:+}", reloc.kind, reloc.symbol, reloc.addend)
+            }
+            None => writeln!(out, "{text}"),
+        };
     }
 }
 
@@ -104,8 +110,8 @@ fn note(inst: &MachInst, function: &Function) -> Option<String> {
         Some(Address::Half { symbol, addend, half }) => {
             Some(format!("{} word of {}{addend:+}", word(half), name(symbol)))
         }
-        Some(Address::Ahead { lines, half }) => {
-            Some(format!("{} word of the address {lines} instructions further on", word(half)))
+        Some(Address::Ahead { insts, half }) => {
+            Some(format!("{} word of the address {insts} instructions further on", word(half)))
         }
         Some(Address::Slot { symbol }) => Some(format!("constant slot of {}", name(symbol))),
         Some(Address::Call { symbol }) => Some(name(symbol).to_string()),

@@ -1,11 +1,9 @@
-//! What passes over machine code work on: one function from register allocation to its bytes.
+//! One function from register allocation to its bytes: what passes over machine code work on.
 
 use crate::context::Options;
 use crate::lower::Kernel;
-use crate::mach::emit::EncodedFunction;
-use crate::mach::inst::MachFunction;
-use crate::mach::linearize::LinearCode;
-use crate::regalloc::Error;
+use crate::mach::inst::{MachFunction, MachInst, Step, Timed};
+use cubin::module::{FrameStep, SymbolicReloc};
 
 /// A function in the three forms that machine passes give it. A form is empty until its pass has run.
 pub struct Unit<'a> {
@@ -32,27 +30,58 @@ impl Unit<'_> {
     }
 }
 
-/// Why a pass over machine code did not finish.
-pub enum Stop {
-    /// An error in the compiler.
-    Bug(String),
-    /// The instruction at this byte of the PTX text needs so many registers, and the function may not have them.
-    TooFewRegisters { at: u32, registers: u32 },
-    /// A register of an outstanding wgmma is accessed: the function must be compiled with serialized wgmma.
-    WgmmaHazard,
+/// The instructions of a function in the order in which they are encoded.
+#[derive(Default)]
+pub struct LinearCode {
+    pub insts: Vec<MachInst>,
+    /// The same for the machine model: distances and addresses are still zero.
+    pub steps: Vec<Step>,
+    /// Their control codes: from `control-codes` on.
+    pub timed: Vec<Timed>,
+    /// The first instruction of each block, by its number.
+    pub starts: Vec<usize>,
+    /// The instructions of each block but for its terminator; only for a debugger.
+    pub of_block: Vec<Vec<usize>>,
+    /// The instruction before which the stack pointer has moved.
+    pub frame_ready: usize,
+    /// What becomes of the frame, each after an instruction.
+    pub frame_steps: Vec<(usize, FrameStep)>,
+    /// Bytes of registers saved for the caller.
+    pub saved_bytes: u32,
+    /// Bytes of the frame, saved registers included.
+    pub frame: u32,
 }
 
-impl From<String> for Stop {
-    fn from(what: String) -> Stop {
-        Stop::Bug(what)
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        match error {
-            Error::TooFewRegisters { at, registers } => Stop::TooFewRegisters { at, registers },
-            Error::Internal(what) => Stop::Bug(what),
-        }
-    }
+/// A function as the container takes it.
+#[derive(Debug, Default)]
+pub struct EncodedFunction {
+    pub bytes: Vec<u8>,
+    /// Offsets of `EXIT`.
+    pub exits: Vec<u32>,
+    /// Offsets of warp collectives that the source asks for, with the register of the mask; and of those that are the
+    /// compiler's own.
+    pub collectives: Vec<(u32, Option<u8>)>,
+    pub warp_wide: Vec<u32>,
+    /// The least class of machines that has all the operations, as `.nv.compat` counts them; and whether an MMA takes a
+    /// sparse matrix.
+    pub isa_class: u8,
+    pub sparse: bool,
+    /// Is the block's third coordinate asked for?
+    pub reads_ctaid_z: bool,
+    pub relocs: Vec<SymbolicReloc>,
+    /// Bytes of the frame, saved registers included.
+    pub frame: u32,
+    /// Bytes that are saved for the caller, and restored, over all epilogues.
+    pub saves: u32,
+    pub restores: u32,
+    /// The highest R that is named, plus one.
+    pub registers: u32,
+    /// Where the stack pointer has moved.
+    pub frame_ready: u32,
+    /// What becomes of the frame after that, and where.
+    pub frame_steps: Vec<(u32, FrameStep)>,
+    /// By block, the addresses of its instructions; only for a debugger.
+    pub of_block: Vec<Vec<u32>>,
+    /// For each word, the byte of the PTX text at which the instruction begins that it is for, 0 where there is none.
+    pub at: Vec<u32>,
 }

@@ -22,12 +22,13 @@
 //! C7511). Cost: the code times the iterations to the fixpoint; functions without wgmma are only searched for waits.
 
 use crate::context::target::TargetMachine;
+use crate::context::{Context, PassError, PassResult};
 use crate::mach::inst::{MachFunction, MachInst, Origin};
-use crate::mach::unit::Stop;
+use crate::mach::unit::Unit;
 use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function};
-use sass::{Inst, Kind, M, Op, Role};
+use sass::{Inst, Kind, M, Op, Role, SelectError};
 
 /// More groups than a wait can tell apart.
 const GROUPS: usize = 8;
@@ -124,7 +125,8 @@ impl State {
 /// A register of an outstanding wgmma is accessed.
 struct Hazard;
 
-pub fn run(function: &Function, code: &mut MachFunction, machine: &TargetMachine) -> Result<(), Stop> {
+pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
+    let (function, code, machine) = (&unit.kernel.code, &mut unit.code, context.machine);
     code.blocks.iter_mut().for_each(nops_before_waits);
     if !code.blocks.iter().flatten().any(|inst| inst.op.is_wgmma()) {
         return Ok(());
@@ -133,16 +135,15 @@ pub fn run(function: &Function, code: &mut MachFunction, machine: &TargetMachine
     for insts in &code.blocks {
         accesses.push(insts.iter().map(|inst| access(inst, machine)).collect::<Result<Vec<_>, _>>()?);
     }
-    let Some(starts) = starts(function, code, &accesses) else { return Err(Stop::WgmmaHazard) };
+    let Some(starts) = starts(function, code, &accesses) else { return Err(PassError::WgmmaHazard) };
     for &block in &code.order {
         arrivals(&mut code.blocks[block.index()], &accesses[block.index()], starts[block.index()].clone());
     }
     Ok(())
 }
 
-fn access(inst: &MachInst, machine: &TargetMachine) -> Result<Access, String> {
-    let selected =
-        Inst::new(machine.isa, inst.op, &inst.modifiers, &inst.operands).map_err(|e| e.to_string())?;
+fn access(inst: &MachInst, machine: &TargetMachine) -> Result<Access, SelectError> {
+    let selected = Inst::new(machine.isa, inst.op, &inst.modifiers, &inst.operands)?;
     let (read, written): (Vec<_>, Vec<_>) =
         selected.registers().filter(|r| r.file == Kind::R).partition(|r| r.role == Role::Use);
     let same = |a: &sass::Access, b: &sass::Access| (a.first, a.count) == (b.first, b.count);

@@ -8,7 +8,7 @@ use crate::context::{DebugInfo, Failure, Options, Times};
 use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
 use crate::mach::abi;
 use crate::mach::abi::Convention;
-use crate::mach::emit::EncodedFunction;
+use crate::mach::unit::EncodedFunction;
 use crate::module::call_graph::{self, CallGraph};
 use crate::module::data::Data;
 use crate::module::setmaxnreg::Reconfiguration;

@@ -6,8 +6,8 @@
 //! dataflow over blocks, then one walk.
 
 use crate::lower::{Binding, Kernel};
-use crate::mach::emit::EncodedFunction;
 use crate::mach::inst::{MachFunction, MachInst};
+use crate::mach::unit::EncodedFunction;
 use crate::regalloc::Checker;
 use ori::entity::Entity;
 use ori::{Block, Cfg, File, Value};

@@ -8,8 +8,8 @@ pub mod resource_usage;
 
 use crate::context::Times;
 use crate::lower::{self, Kernel};
-use crate::mach::emit::EncodedFunction;
 use crate::mach::inst::MachFunction;
+use crate::mach::unit::EncodedFunction;
 use crate::module::pragmas;
 use std::time::{Duration, Instant};
 

@@ -28,7 +28,7 @@ use crate::analysis::effects::is_function;
 use crate::analysis::known_bits;
 use crate::codegen::legalize;
 use crate::context::target::TargetMachine;
-use crate::context::{Context, Fuel, Tuning};
+use crate::context::{Context, Fuel, PassResult, Tuning};
 use ori::entity::Entity;
 use ori::{
     Arg, Block, Cfg, Change, File, Function, Guard, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value,
@@ -37,7 +37,7 @@ use rustc_hash::FxHashMap;
 use sass::M;
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = context.analyses.cfg(function);
     let rewrites = context.fuel.used();
     let mut combine = Combine::new(function, context, &cfg);

@@ -14,12 +14,12 @@
 //! Afterwards every value has a use that matters. Cost: linear.
 
 use crate::analysis::effects::is_removable;
-use crate::context::Context;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
 use ori::{Change, Function, Inst, InstData, Terminator, Value};
 
-pub fn run(function: &mut Function, _: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let live = live_values(function);
     let mut removed = false;
     for block in function.blocks.keys() {

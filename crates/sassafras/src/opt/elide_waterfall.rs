@@ -20,7 +20,7 @@
 //! at once. Cost: linear, plus a divergence analysis where a waterfall loop is found.
 
 use crate::codegen::convergence_barriers;
-use crate::context::Context;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::{
     Arg, Block, Cfg, Change, Cursor, Divergence, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo,
@@ -29,7 +29,7 @@ use ori::{
 use sass::{M, Op as Name};
 use smallvec::smallvec;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = context.analyses.cfg(function);
     let loops: Vec<Waterfall> = cfg.order.iter().filter_map(|b| Waterfall::at(function, &cfg, *b)).collect();
     if loops.is_empty() {
@@ -39,7 +39,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, Str
     let definitions = context.analyses.definitions(function);
     let depth = context.tuning.waterfall_conjunctions as usize;
     let is_elected = |l: &&Waterfall| holds_for_one(function, &definitions, l.asks, depth);
-    let elected: Vec<&Waterfall> = loops.iter().filter(is_elected).collect();
+    let elected: Vec<&Waterfall> = loops.iter().filter(is_elected).filter(|_| context.fuel.burn()).collect();
     for waterfall in &elected {
         match waterfall.is_guardable(function) {
             true => waterfall.guard(function, &divergence),

@@ -17,13 +17,13 @@
 //! (`if_convert_max_cost`). Cost: linear.
 
 use crate::analysis::effects;
-use crate::context::{Context, Tuning};
+use crate::context::{Context, PassResult, Tuning};
 use ori::entity::Entity;
 use ori::{Arg, Block, Change, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator, Value};
 use sass::M;
 use smallvec::{SmallVec, smallvec};
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = context.analyses.cfg(function);
     let mut pred_counts: Vec<usize> = cfg.preds.iter().map(|preds| preds.len()).collect();
     let mut converted = false;

@@ -16,7 +16,7 @@
 //! header, else linear.
 
 use crate::analysis::known_bits::{self, Definitions};
-use crate::context::Context;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Cursor, File, Function, Op, Terminator, Value};
 use rustc_hash::FxHashMap;
@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 /// The variables that are eliminated: the one that each is computed from, and its distance from that.
 type Distances = FxHashMap<Value, (Value, u32)>;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = context.analyses.cfg(function);
     let definitions = context.analyses.definitions(function);
     let mut distances: Distances = FxHashMap::default();

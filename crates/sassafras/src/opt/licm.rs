@@ -14,11 +14,11 @@
 //! outside of the loop. Cost: linear in the blocks of each loop, plus a divergence analysis if there are shuffles.
 
 use crate::analysis::effects;
-use crate::context::Context;
+use crate::context::{Context, PassResult};
 use ori::{Block, Change, Function, Inst, InstData, Value};
 use rustc_hash::FxHashSet;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let is_shuffle = |data: &InstData| effects::is_shuffle(data) && data.guard.is_none();
     if !function.insts.keys().any(|i| is_shuffle(&function.insts[i])) {
         return Ok(Change::Nothing);

@@ -15,12 +15,12 @@
 //! parameters of loop headers.
 
 use crate::analysis::known_bits::{self, Definitions};
-use crate::context::Context;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Cursor, File, Function, InstData, Op, Part, Pseudo, Terminator, Value};
 use sass::M;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = context.analyses.cfg(function);
     if cfg.headers().next().is_none() {
         return Ok(Change::Nothing);

@@ -19,7 +19,7 @@
 
 use crate::codegen::legalize;
 use crate::context::target::TargetMachine;
-use crate::context::{Context, Fuel};
+use crate::context::{Context, Fuel, PassResult};
 use ori::entity::Entity;
 use ori::{Arg, Block, Change, File, Function, Inst, InstData, Op, Use, Value};
 use rustc_hash::FxHashMap;
@@ -30,17 +30,17 @@ use smallvec::{SmallVec, smallvec};
 const LEAVES: usize = 6;
 
 /// `predicate-reduce`
-pub fn reduce(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn reduce(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     walk(function, context, |logic, block| logic.reduce(block))
 }
 
 /// `predicate-fold`
-pub fn fold(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn fold(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     walk(function, context, |logic, block| logic.fold(block))
 }
 
 /// `predicate-merge`
-pub fn merge(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn merge(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     walk(function, context, |logic, block| logic.merge(block))
 }
 
@@ -49,7 +49,7 @@ fn walk(
     function: &mut Function,
     context: &mut Context,
     pass: impl Fn(&mut Logic, Block),
-) -> Result<Change, String> {
+) -> PassResult<Change> {
     let is_logic = |i: &Inst| function.insts[*i].op == Op::Machine(sass::Op::PLOP3);
     let blocks: Vec<Block> =
         function.blocks.keys().filter(|b| function.blocks[*b].insts.iter().any(is_logic)).collect();
@@ -418,7 +418,7 @@ mod tests {
             let clean_up = |function: &mut Function, context: &mut Context| {
                 let change = simplify::run(function, context)?.max(dce::run(function, context)?);
                 context.analyses.invalidate(change);
-                Ok::<(), String>(())
+                Ok::<(), crate::context::PassError>(())
             };
             clean_up(function, context)?;
             let before = function.blocks[Function::ENTRY].insts.len();
@@ -427,7 +427,7 @@ mod tests {
                 clean_up(function, context)?;
             }
             let after = function.blocks[Function::ENTRY].insts.len();
-            if after > before { Err(format!("{after} instructions of {before}")) } else { Ok(()) }
+            if after > before { Err(format!("{after} instructions of {before}").into()) } else { Ok(()) }
         };
         assert!(keep_meaning(1..3000, clean) > 2000);
     }

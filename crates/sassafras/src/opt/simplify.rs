@@ -16,11 +16,11 @@
 //! Afterwards no plain `Copy` is left, no parameter is trivial, and no block can be merged without arguments on the
 //! edge. Dead definitions stay for `dce`. Cost: linear, times the length of the longest chain of trivial parameters.
 
-use crate::context::Context;
+use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Function, Op, Pseudo, Terminator, Value};
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let mut equal = Equalities { to: function.values.keys().collect(), any: false };
     find_copies(function, &mut equal);
     let cfg = context.analyses.cfg(function);

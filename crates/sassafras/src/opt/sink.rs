@@ -15,14 +15,14 @@
 //! `sink_max_loops` bounds, and the walk up the operands (`sink_depth`).
 
 use crate::analysis::effects;
-use crate::context::{Context, Tuning};
+use crate::context::{Context, PassResult, Tuning};
 use ori::entity::Entity;
 use ori::liveness::Liveness;
 use ori::{Block, Cfg, Change, Definitions, File, Function, Inst, InstData, Loop, Op, Pseudo, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let forest = context.analyses.loops(function);
     if forest.is_empty() {
         return Ok(Change::Nothing);

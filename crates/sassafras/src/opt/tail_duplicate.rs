@@ -12,10 +12,10 @@
 //!
 //! Afterwards an empty exit block has one predecessor. Linear in blocks and edges.
 
-use crate::context::Context;
+use crate::context::{Context, PassResult};
 use ori::{Arg, Block, Change, Function, Terminator, entity::Entity};
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let is_target = barrier_targets(function);
     let is_empty_exit = |f: &Function, b: Block| {
         let block = &f.blocks[b];

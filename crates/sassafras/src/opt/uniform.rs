@@ -28,8 +28,8 @@ mod factors;
 use crate::analysis::convergent_loops;
 use crate::analysis::known_bits::Definitions;
 use crate::codegen::legalize;
-use crate::context::Context;
 use crate::context::target::TargetMachine;
+use crate::context::{Context, PassResult};
 use carried::{LoopUniforms, base_of_sum};
 use ori::entity::Entity;
 use ori::{Arg, Block, Change, File, Function, Inst, InstData, Op, Pseudo, Value, eval};
@@ -86,7 +86,7 @@ fn uniform_value(function: &mut Function, value: Value) -> Value {
     }
 }
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     if !function.blocks.keys().any(|b| has_r2ur(function, b) || has_wgmma(function, b)) {
         return Ok(Change::Nothing);
     }
@@ -122,7 +122,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, Str
 }
 
 /// `hoist-above-wait`
-pub fn hoist_above_wait(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn hoist_above_wait(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     if !function.blocks.keys().any(|b| has_wgmma(function, b)) {
         return Ok(Change::Nothing);
     }

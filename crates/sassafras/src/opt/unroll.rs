@@ -29,7 +29,7 @@
 
 use crate::analysis::constant_eval::Constants;
 use crate::analysis::effects;
-use crate::context::{Context, Tuning};
+use crate::context::{Context, PassResult, Tuning};
 use ori::entity::Entity;
 use ori::{
     Arg, Block, Cfg, Change, Definitions, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value,
@@ -38,7 +38,7 @@ use rustc_hash::FxHashMap;
 use sass::{Class, M};
 use std::ops::Range;
 
-pub fn run(function: &mut Function, context: &mut Context) -> Result<Change, String> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let mut unrolled = false;
     for (candidate, plan) in plans(function, context) {
         let growth = plan.growth(&candidate);

@@ -9,12 +9,9 @@
 //! Afterwards `entry_regs` is what the code of the block assumes; [`super::edge_moves`] establishes it on every edge.
 //! Linear in the live-in values, times their logarithm where they are sorted.
 
-use super::{Allocator, AttemptError, NextUse, RegFile, Snapshot, calls, hints, next_use};
+use super::{Allocator, AttemptError, NextUse, RegFile, Snapshot, calls, hints};
 use ori::entity::Entity;
 use ori::{Block, File, Value};
-
-/// Registers that are left free in a full loop: tuples need contiguous ones.
-const SLACK: i32 = 4;
 
 impl Allocator<'_> {
     /// Fixes the registers at the entry of a block.
@@ -114,7 +111,7 @@ impl Allocator<'_> {
         };
         let live = self.live.live_in[header.index()].iter().filter(is_spilled);
         let mut wanted: Vec<(u32, Value)> = live.map(|v| (far.at_start(header, v), v)).collect();
-        wanted.retain(|(distance, _)| *distance < next_use::LOOP_EXIT);
+        wanted.retain(|(distance, _)| !far.is_after_loop(*distance));
         wanted.sort();
         let mut free = free;
         for (_, value) in wanted {
@@ -135,10 +132,10 @@ impl Allocator<'_> {
         if excess <= 0 {
             return;
         }
-        let far = self.next_use.get_or_insert_with(|| NextUse::new(self.function, self.cfg));
+        let far = self.next_use.get_or_insert_with(|| NextUse::new(self.function, self.cfg, self.tuning));
         let words = |v: Value| i32::from(self.function.values[v].words);
         before.sort_by_key(|(v, _)| (far.at_start(header, *v), *v));
-        let is_outside = |v: Value| far.at_start(header, v) >= next_use::LOOP_EXIT;
+        let is_outside = |v: Value| far.is_after_loop(far.at_start(header, v));
         let movable = |v: Value| self.function.values[v].file == File::R && self.precolored.reg(v).is_none();
         let mut spilled = Vec::new();
         for (value, _) in before.iter().rev().filter(|(v, _)| movable(*v) && is_outside(*v)) {
@@ -170,7 +167,9 @@ impl Allocator<'_> {
         let mut unavailable = calls::reserved(function);
         params.iter().filter(|p| general(p)).for_each(|p| unavailable.add(self.precolored.conflicts(*p)));
         let available = usable - unavailable.iter().filter(|r| i32::from(*r) < usable).count() as i32;
-        (most as i32 - spilled - usable).max(words - available) + SLACK
+        // Tuples need contiguous registers.
+        let reserve = self.tuning.regalloc_loop_reserve.min(u16::MAX.into()) as i32;
+        (most as i32 - spilled - usable).max(words - available) + reserve
     }
 
     pub(super) fn assign_param(&mut self, param: Value, preferred: Option<u8>) -> Result<(), AttemptError> {

@@ -172,12 +172,12 @@ impl Allocator<'_> {
             convention.endangers(own).for_each(|register| self.code.touch(File::R, register));
             convention.endangered_barriers(own).for_each(|barrier| self.code.touch(File::B, barrier));
         }
-        for (lines, half) in [(3, Half::Low), (2, Half::High)] {
+        for (insts, half) in [(3, Half::Low), (2, Half::High)] {
             let register = convention.return_address() + u8::from(half == Half::High);
             self.code.touch(File::R, register);
             let mut mach_inst =
                 MachInst::new(sass::Op::MOV, &[], &[machine::r(register), machine::imm(0)], Origin::Frame);
-            mach_inst.address = Some(Address::Ahead { lines, half });
+            mach_inst.address = Some(Address::Ahead { insts, half });
             mach_inst.at = data.at;
             self.emitted.push(mach_inst);
         }

@@ -22,17 +22,6 @@ use sass::{Kind, Operand};
 /// A word of a value that is not a copy of another.
 pub type Root = (Value, u8);
 
-/// What the allocator claims.
-#[derive(Debug, Default)]
-pub struct Claims {
-    /// The registers of the values at the entry of each block.
-    pub entry_regs: Vec<Vec<(Value, u8)>>,
-    /// The spill slot of each value.
-    pub slots: Vec<Option<u32>>,
-    /// Block parameters that are passed in their slots.
-    pub spilled_params: Vec<Value>,
-}
-
 pub fn check(
     function: &Function,
     code: &MachFunction,
@@ -284,13 +273,13 @@ impl Checker<'_> {
                     let at = slot + 4 * u32::from(word);
                     match state.slots.get(&at).copied() {
                         Some(root) => state.registers.insert((file, first + word), root),
-                        // Unknown contents: `Origin::Bring` names the value that is expected.
+                        // Unknown contents: `Origin::Load` names the value that is expected.
                         None => state.registers.remove(&(file, first + word)),
                     };
                 }
                 Ok(())
             }
-            Origin::Bring(value, from) => {
+            Origin::Load(value, from) => {
                 let (file, first) = register(&mach_inst.operands[0])?;
                 let slot =
                     self.code.claims.slots[value.index()].ok_or("a reload of a value that has no slot")?;
@@ -302,7 +291,7 @@ impl Checker<'_> {
                 }
                 if found { Ok(()) } else { Err(format!("the slot of {value} does not hold it")) }
             }
-            Origin::Again(value) => {
+            Origin::Remat(value) => {
                 let (_, first) = register(&mach_inst.operands[0])?;
                 self.assign(state, value, first);
                 Ok(())

@@ -190,7 +190,7 @@ impl Allocator<'_> {
                 (*at..at + 4 * words).contains(&from)
             });
             if let Some((_, at, value)) = own {
-                load[0].origin = Origin::Bring(*value, ((from - at) / 4) as u8);
+                load[0].origin = Origin::Load(*value, ((from - at) / 4) as u8);
             }
             mach_insts.extend(load);
             mach_insts.extend(self.frame_access(sass::Op::STL, to, scratch, 1));

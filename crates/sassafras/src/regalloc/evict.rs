@@ -93,7 +93,7 @@ impl Allocator<'_> {
             return Ok(reg);
         }
         if self.next_use.is_none() {
-            self.next_use = Some(NextUse::new(self.function, self.cfg));
+            self.next_use = Some(NextUse::new(self.function, self.cfg, self.tuning));
         }
         if self.block_uses.is_empty() {
             self.block_uses = uses(self.function, self.block);
@@ -141,12 +141,14 @@ impl Allocator<'_> {
     /// The cost per word of a reload at the next use: less, the further that is. A value that has a slot needs no
     /// store.
     fn spill_cost(&self, value: Value) -> u64 {
-        let base: u64 = match self.slots[value.index()] {
-            _ if self.remat_def(value).is_some() => 1 << 20,
-            Some(_) => 3 << 28,
-            None => 1 << 30,
+        let tuning = self.tuning;
+        let at_once = match self.slots[value.index()] {
+            _ if self.remat_def(value).is_some() => tuning.regalloc_remat_cost,
+            Some(_) => tuning.regalloc_reload_cost,
+            None => tuning.regalloc_spill_cost,
         };
-        100 + base / u64::from(self.next_use_distance(value) + 1)
+        u64::from(tuning.regalloc_evict_cost)
+            + u64::from(at_once) / (u64::from(self.next_use_distance(value)) + 1)
     }
 
     /// A free register outside of a window, with no pending read.

@@ -25,11 +25,11 @@
 //! * An instruction whose operands find no registers reloads all of them ([`reload_all`]), with every other value
 //!   evicted. A block parameter that finds none starts in its spill slot.
 //! * Unassigned values of other files become words, with live ranges of one instruction from then on. After
-//!   [`TARGETED_ATTEMPTS`] all values of such a file do, and what one instruction names of a file fits into it.
+//!   `regalloc_targeted_attempts` all values of such a file do, and what one instruction names of a file fits into it.
 //! * A cycle of moves, or a copy from slot to slot, reserves one scratch register from then on: one is enough.
 //! * Precolored values may leave too few registers; then nothing is precolored.
 //!
-//! Each happens a bounded number of times. Operands that don't fit are refused ([`Error::TooFewRegisters`]); ptxas
+//! Each happens a bounded number of times. Operands that don't fit are refused ([`PassError::TooFewRegisters`]); ptxas
 //! refuses them, too, and some that would fit.
 //!
 //! | question | file |
@@ -71,9 +71,11 @@ mod reload_all;
 mod spill_slots;
 mod spill_via_r;
 
+use crate::context::{Context, PassError, PassResult, Tuning};
 use crate::mach::abi::Convention;
-use crate::mach::inst::{Address, MachFunction, MachInst, Origin};
-pub use check::{Checker, Claims, check};
+use crate::mach::inst::{Address, Claims, MachFunction, MachInst, Origin};
+use crate::mach::unit::Unit;
+pub use check::{Checker, check};
 pub use facts::undefined;
 use facts::{def_blocks, fixed_reg_beyond, fixed_registers, is_early_clobber, last_uses, rpo_indices, uses};
 use hints::Hints;
@@ -88,32 +90,41 @@ pub use reg_limits::BlockLimits;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, operands as machine};
 
-/// Attempts in which only the unassigned values of P, UP, UR and B are spilled through R; then all of their file are.
-const TARGETED_ATTEMPTS: usize = 6;
 /// How many registers ptxas advises to have besides those of the widest operand, for wgmma of all sizes.
 const EXTRA_REGISTERS: u32 = 26;
 
+pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
+    let limits = Limits::registers(context.registers);
+    unit.code = allocate(&mut unit.kernel.code, limits, context.register_goal, &context.tuning)?;
+    Ok(())
+}
+
 /// Allocates with `preferred` registers if that takes no spill, else with `max`.
-pub fn run(function: &mut Function, max: Limits, preferred: Option<u32>) -> Result<MachFunction, Error> {
+fn allocate(
+    function: &mut Function,
+    max: Limits,
+    preferred: Option<u32>,
+    tuning: &Tuning,
+) -> Result<MachFunction, PassError> {
     if let Some((data, registers)) = fixed_reg_beyond(function, max.usable(max.registers)) {
-        return Err(Error::TooFewRegisters { at: data.at, registers: registers + Limits::SYSTEM });
+        return Err(PassError::TooFewRegisters { at: data.at, registers: registers + Limits::SYSTEM });
     }
     let conventions = function.fixed.values().map(Convention::of);
     let needed = conventions.map(Convention::least_registers).max().unwrap_or(0);
     let mut limits = preferred.map_or(max, |preferred| Limits::registers(preferred.max(needed)));
     let mut may_precolor = true;
     let mut short_lived = FxHashSet::default();
-    let mut attempt = 0;
+    let mut attempt: u32 = 0;
     loop {
         let cfg = Cfg::new(function);
         let live = Liveness::new(function, &cfg);
         let precolored = if may_precolor {
-            Precoloring::new(function, &cfg, &live, &limits)
+            Precoloring::new(function, (&cfg, &live), &limits, tuning)
         } else {
             Precoloring::default()
         };
         let has_precolored = !precolored.is_empty();
-        let outcome = Allocator::new(function, &cfg, &live, limits, precolored).run();
+        let outcome = Allocator::new(function, (&cfg, &live), limits, precolored, tuning).run();
         let spills = matches!(&outcome, Ok(Outcome::Done(code)) if code.spill_stores + code.spill_loads > 0);
         if limits.registers < max.registers && (spills || outcome.is_err()) {
             limits = max;
@@ -122,7 +133,7 @@ pub fn run(function: &mut Function, max: Limits, preferred: Option<u32>) -> Resu
         match outcome {
             Ok(Outcome::Done(code)) => return Ok(*code),
             Ok(Outcome::SpillViaR(values)) => {
-                let targeted = attempt < TARGETED_ATTEMPTS;
+                let targeted = attempt < tuning.regalloc_targeted_attempts;
                 let chosen = if targeted {
                     values
                 } else {
@@ -144,7 +155,7 @@ pub fn run(function: &mut Function, max: Limits, preferred: Option<u32>) -> Resu
             Ok(Outcome::NeedsScratch(file)) => {
                 return Err(format!("one scratch register of file {file:?} is not enough").into());
             }
-            Err(AttemptError::OperandsTooWide(inst)) => return Err(Error::of_instruction(function, inst)),
+            Err(AttemptError::OperandsTooWide(inst)) => return Err(operands_too_wide(function, inst)),
             Err(AttemptError::OutOfRegisters(file)) => {
                 return Err(format!("out of registers of file {file:?}").into());
             }
@@ -154,30 +165,11 @@ pub fn run(function: &mut Function, max: Limits, preferred: Option<u32>) -> Resu
     }
 }
 
-/// Why there is no allocation.
-#[derive(Debug)]
-pub enum Error {
-    /// The instruction at byte `at` of the PTX text needs so many registers.
-    TooFewRegisters {
-        at: u32,
-        registers: u32,
-    },
-    Internal(String),
-}
-
-impl Error {
-    fn of_instruction(function: &Function, inst: Inst) -> Error {
-        let data = &function.insts[inst];
-        let operands = data.results.iter().copied().chain(data.uses());
-        let words = operands.map(|v| u32::from(function.values[v].words)).max();
-        Error::TooFewRegisters { at: data.at, registers: words.unwrap_or(0) + EXTRA_REGISTERS }
-    }
-}
-
-impl<T: Into<String>> From<T> for Error {
-    fn from(message: T) -> Error {
-        Error::Internal(message.into())
-    }
+fn operands_too_wide(function: &Function, inst: Inst) -> PassError {
+    let data = &function.insts[inst];
+    let operands = data.results.iter().copied().chain(data.uses());
+    let words = operands.map(|v| u32::from(function.values[v].words)).max();
+    PassError::TooFewRegisters { at: data.at, registers: words.unwrap_or(0) + EXTRA_REGISTERS }
 }
 
 /// The result of an attempt.
@@ -219,6 +211,7 @@ struct Allocator<'a> {
     function: &'a Function,
     cfg: &'a Cfg,
     live: &'a Liveness,
+    tuning: &'a Tuning,
     limits: Limits,
     block_limits: BlockLimits,
     files: [RegFile; 5],
@@ -269,10 +262,10 @@ struct Allocator<'a> {
 impl<'a> Allocator<'a> {
     fn new(
         function: &'a Function,
-        cfg: &'a Cfg,
-        live: &'a Liveness,
+        (cfg, live): (&'a Cfg, &'a Liveness),
         limits: Limits,
         precolored: Precoloring,
+        tuning: &'a Tuning,
     ) -> Allocator<'a> {
         let blocks = function.blocks.len();
         let values = function.values.len();
@@ -290,6 +283,7 @@ impl<'a> Allocator<'a> {
             function,
             cfg,
             live,
+            tuning,
             limits,
             block_limits,
             files,

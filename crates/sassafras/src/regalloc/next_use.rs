@@ -1,14 +1,13 @@
 //! Next-use distances, in instructions (Braun & Hack, CC 2009): backward dataflow, minimum at joins.
 //!
-//! Leaving a loop adds [`LOOP_EXIT`], so that every use inside a loop is nearer than any after it. Iterated to the
+//! Leaving a loop adds `regalloc_loop_exit_distance`, so that every use inside a loop is nearer than any after it. Iterated to the
 //! fixed point over post-order; maps hold the live values of each block only.
 
+use crate::context::Tuning;
 use ori::entity::Entity;
 use ori::{Block, Cfg, Function, Value};
 use rustc_hash::FxHashMap;
 
-/// Added on edges that leave a loop: uses inside are always nearer.
-pub const LOOP_EXIT: u32 = 100_000;
 const NEVER: u32 = u32::MAX / 2;
 
 pub struct NextUse {
@@ -16,12 +15,16 @@ pub struct NextUse {
     at_start: Vec<FxHashMap<Value, u32>>,
     /// The loop depth of each block.
     depth: Vec<u32>,
+    /// Added on edges that leave a loop: uses inside are always nearer.
+    loop_exit: u32,
 }
 
 impl NextUse {
-    pub fn new(function: &Function, cfg: &Cfg) -> NextUse {
+    pub fn new(function: &Function, cfg: &Cfg, tuning: &Tuning) -> NextUse {
         let depth = cfg.loop_depths();
-        let mut all = NextUse { at_start: vec![FxHashMap::default(); function.blocks.len()], depth };
+        let loop_exit = tuning.regalloc_loop_exit_distance.min(NEVER / 2);
+        let at_start = vec![FxHashMap::default(); function.blocks.len()];
+        let mut all = NextUse { at_start, depth, loop_exit };
         let mut changed = true;
         while changed {
             changed = false;
@@ -49,8 +52,13 @@ impl NextUse {
         self.at_start[block.index()].get(&value).copied().unwrap_or(NEVER)
     }
 
+    /// Is a distance that of a use after the loop?
+    pub fn is_after_loop(&self, distance: u32) -> bool {
+        distance >= self.loop_exit
+    }
+
     fn penalty(&self, from: Block, to: Block) -> u32 {
-        if self.depth[to.index()] < self.depth[from.index()] { LOOP_EXIT } else { 0 }
+        if self.depth[to.index()] < self.depth[from.index()] { self.loop_exit } else { 0 }
     }
 
     fn transfer(&self, function: &Function, cfg: &Cfg, block: Block) -> FxHashMap<Value, u32> {

@@ -25,14 +25,12 @@
 use super::calls::reserved;
 use super::reg_file::{Limits, alignment};
 use super::{is_early_clobber, undefined};
+use crate::context::Tuning;
 use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Pseudo, Value};
 use std::collections::BTreeSet;
-
-/// The first register that is tried: those below are for addresses and the like (ptxas begins at R24, too).
-const FIRST: usize = 24;
 
 #[derive(Default)]
 pub struct Precoloring {
@@ -41,7 +39,12 @@ pub struct Precoloring {
 }
 
 impl Precoloring {
-    pub fn new(function: &Function, cfg: &Cfg, live: &Liveness, limits: &Limits) -> Precoloring {
+    pub fn new(
+        function: &Function,
+        (cfg, live): (&Cfg, &Liveness),
+        limits: &Limits,
+        tuning: &Tuning,
+    ) -> Precoloring {
         let seeds = wgmma_operands(function, cfg);
         if seeds.is_empty() || has_calls(function, cfg) {
             return Precoloring::default();
@@ -50,7 +53,7 @@ impl Precoloring {
         let mut classes = CongruenceClasses::new(function, cfg, live, &affinities);
         affinities.into_iter().for_each(|affinity| classes.coalesce(affinity));
         let mut precolored = Precoloring { regs: vec![None; function.values.len()], conflicts: Vec::new() };
-        classes.assign(cfg, live, &seeds, limits, &mut precolored.regs);
+        classes.assign((cfg, live), &seeds, (limits, tuning), &mut precolored.regs);
         precolored.find_conflicts(function, cfg, live);
         precolored
     }
@@ -322,12 +325,12 @@ impl<'a> CongruenceClasses<'a> {
     /// Assigns a run of registers to each class with a seed, the widest first.
     fn assign(
         &self,
-        cfg: &Cfg,
-        live: &Liveness,
+        (cfg, live): (&Cfg, &Liveness),
         seeds: &BTreeSet<Value>,
-        limits: &Limits,
+        (limits, tuning): (&Limits, &Tuning),
         regs: &mut [Option<u8>],
     ) {
+        let first = tuning.regalloc_wgmma_first_register.min(u8::MAX.into()) as usize;
         let chosen: BTreeSet<usize> = seeds.iter().map(|v| self.of[v.index()].0).collect();
         let interfering_classes = self.interfering_classes(cfg, live, &chosen);
         let mut order: Vec<usize> = chosen.into_iter().collect();
@@ -347,7 +350,7 @@ impl<'a> CongruenceClasses<'a> {
                     && self.is_aligned(class, *start)
                     && !taken.contains_any(*start..start + words)
             };
-            starts[class] = (FIRST..most).chain(0..FIRST).find(fits);
+            starts[class] = (first..most).chain(0..first).find(fits);
             if let Some(start) = starts[class] {
                 let members = self.all[class].members.iter();
                 members.for_each(|(value, at)| regs[value.index()] = Some((start + at) as u8));

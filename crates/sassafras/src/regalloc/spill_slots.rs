@@ -43,7 +43,7 @@ impl Allocator<'_> {
             let Op::Machine(op) = data.op else {
                 return Err("only machine operations can be rematerialized".into());
             };
-            let mut mach_inst = MachInst::new(op, &data.modifiers, &[], Origin::Again(value));
+            let mut mach_inst = MachInst::new(op, &data.modifiers, &[], Origin::Remat(value));
             mach_inst.operands = legalize::operands(self.function, data, &mut |_, word| reg + word).collect();
             (mach_inst.at, mach_inst.address) = (data.at, address(data));
             return Ok(vec![mach_inst]);
@@ -62,7 +62,7 @@ impl Allocator<'_> {
         let mut mach_insts = self.frame_access(sass::Op::LDL, slot + 4 * u32::from(first), reg, count);
         for mach_inst in &mut mach_insts {
             if let Origin::Reload(at) = mach_inst.origin {
-                mach_inst.origin = Origin::Bring(value, ((at - slot) / 4) as u8);
+                mach_inst.origin = Origin::Load(value, ((at - slot) / 4) as u8);
             }
         }
         mach_insts

@@ -1,16 +1,16 @@
-//! The operand cache on one path: what is kept in it, and whether someone rightly finds it.
+//! The operand cache on one path: what is kept in it, and whether a read finds it rightly.
 //!
-//! What is kept must be found by the next reader of its place ([`sass::model::cache`] has the rule) before the cache
+//! What is kept must be found by the next reader of its slot ([`sass::model::cache`] has the rule) before the cache
 //! empties, and must not have been overwritten until then. Found and overwritten, the reader gets the old value
 //! ([`Short::Cached`]). Not found, the flag is for nothing, and whoever set it took something else to come next
 //! ([`Short::Unread`]).
 
 use super::{Dependence, Relation, Short};
-use sass::model::cache::{Cached, PLACES, empties};
+use sass::model::cache::{Cached, SLOTS, empties};
 use sass::model::{Model, Part, Port};
 use sass::{Inst, Kind, Role};
 
-/// An operand in a place of the cache.
+/// An operand in a slot of the cache.
 #[derive(Clone, Copy)]
 struct Kept {
     read: Cached,
@@ -21,13 +21,13 @@ struct Kept {
 }
 
 pub struct Cache {
-    kept: [Option<Kept>; PLACES],
+    kept: [Option<Kept>; SLOTS],
     is_empty: bool,
 }
 
 impl Default for Cache {
     fn default() -> Cache {
-        Cache { kept: [None; PLACES], is_empty: true }
+        Cache { kept: [None; SLOTS], is_empty: true }
     }
 }
 
@@ -45,7 +45,7 @@ impl Cache {
         }
         let port = Port { unit: model.unit(inst), part: Part::R };
         for read in model.cached(inst) {
-            let Some(kept) = self.kept[read.place].take() else { continue };
+            let Some(kept) = self.kept[read.slot].take() else { continue };
             match read.finds(&kept.read) {
                 true if kept.is_stale => found(kept.dependence(Relation::Raw, index, port), Short::Cached),
                 true => {}
@@ -53,7 +53,7 @@ impl Cache {
             }
         }
         for read in model.cached(inst).filter(|read| inst.control.reuse >> read.lane & 1 == 1) {
-            self.kept[read.place] = Some(Kept { read, index, port, is_stale: false });
+            self.kept[read.slot] = Some(Kept { read, index, port, is_stale: false });
             self.is_empty = false;
         }
         for written in model.touches(inst).filter(|t| t.role == Role::Def && t.file == Kind::R) {

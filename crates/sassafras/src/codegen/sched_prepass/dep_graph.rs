@@ -1,111 +1,125 @@
-//! What must stay in order within a window of a block, and how far apart it wants to be.
+//! The dependence graph of a window of a block, with latencies, and the priorities of list scheduling.
 //!
-//! * A value is used after it is defined.
-//! * Memory dependences, acquire and release, convergence and scheduling barriers are what `effects.rs` says
+//! * Data dependences: a value is used after it is defined.
+//! * Memory dependences, acquire and release, convergence and scheduling barriers: what `analysis/effects.rs` says
 //!   ([`Effects::stay_in_order`]).
-//! * Products of warpgroups, their arrivals and waits are fences: what has nothing to do with the registers that they
-//!   work on passes, so that it is done while they run.
+//! * Fences: wgmma, their arrivals and waits order accesses to their registers. Other instructions pass them, and so run
+//!   while wgmma are outstanding.
+//! * Coalescing: the next value of a block parameter is defined after the uses of the parameter, so that both can have
+//!   one register.
+//!
+//! The height of a node is its issue time, counted from the end of the block, in a backward list schedule with one
+//! instruction per cycle and busy units. Linear in the edges; pairs of instructions with effects are compared until one
+//! closes the other off.
 
 use crate::analysis::effects::{Convergence, Effects, Motion};
-use crate::mach::control_codes;
+use crate::context::Tuning;
 use ori::{Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sass::model::{Model, Part, Port, Unit};
+use sass::model::{Model, Part, Port, Unit, issue};
 use sass::{Isa, M};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What binds more around it than its effects say.
-pub enum Cut {
-    /// Nothing that touches the registers of products passes.
+/// An instruction that orders more than its effects say.
+pub enum Boundary {
+    /// Accesses to registers of wgmma don't pass.
     Fence,
-    /// Nothing passes.
-    Wall,
+    /// A scheduling barrier: nothing passes.
+    Barrier,
 }
 
-pub fn cut(data: &InstData) -> Option<Cut> {
+pub fn boundary(data: &InstData) -> Option<Boundary> {
     match Effects::of(data).motion {
-        Motion::Wgmma => Some(Cut::Fence),
-        Motion::Barrier => Some(Cut::Wall),
+        Motion::Wgmma => Some(Boundary::Fence),
+        Motion::Barrier => Some(Boundary::Barrier),
         Motion::Free => None,
     }
 }
 
-/// The runs of instructions between walls, and the walls, cut to a length.
-pub fn windows<'a>(function: &Function, insts: &'a [Inst], most: usize) -> Vec<&'a [Inst]> {
-    let wall = |i: &Inst| Effects::of(&function.insts[*i]).motion == Motion::Barrier;
-    let runs = insts.chunk_by(|a, b| wall(a) == wall(b) && !wall(a));
-    runs.flat_map(|run| run.chunks(most)).collect()
+/// Scheduling barriers, and the runs of instructions between them, cut to a length.
+pub fn windows<'a>(function: &Function, insts: &'a [Inst], max_len: usize) -> Vec<&'a [Inst]> {
+    let is_barrier = |i: &Inst| Effects::of(&function.insts[*i]).motion == Motion::Barrier;
+    let runs = insts.chunk_by(|a, b| is_barrier(a) == is_barrier(b) && !is_barrier(a));
+    runs.flat_map(|run| run.chunks(max_len)).collect()
 }
 
-/// The order of a window.
-pub struct Graph {
+/// The successors or predecessors of a node, with latencies in cycles.
+type Edges = SmallVec<[(usize, u32); 4]>;
+
+pub struct DepGraph {
     pub insts: Vec<Inst>,
-    /// How long before the end of the window each wants to be done, in cycles.
+    /// The priority of each node: cycles from its issue to the end of the window.
     pub height: Vec<u32>,
-    /// What runs each, if it is an instruction of the machine, and for how many cycles nothing else can begin there.
+    /// The issue pipe of each machine instruction, and for how many cycles it is busy.
     pub pipe: Vec<Option<Unit>>,
     pub busy: Vec<u32>,
-    /// Has it to be done where it is, whatever it needs?
-    pub fence: Vec<bool>,
-    /// Does it wait for products?
+    /// Is it a wgmma, an arrival or a wait? These are scheduled whatever the pressure.
+    pub is_fence: Vec<bool>,
+    /// Does it wait for wgmma?
     pub is_wait: Vec<bool>,
-    /// How many of these come before the first one that has use for its results; what only computes something else of
-    /// them has none.
-    pub waits_first: Vec<u32>,
-    /// Who comes after each, and how many cycles.
-    edges: Vec<SmallVec<[(usize, u32); 4]>>,
+    /// How many waits come before the first use that is more than another computation.
+    pub waits_before_use: Vec<u32>,
+    succs: Vec<Edges>,
 }
 
-impl Graph {
-    /// `together` says that the whole warp runs the block at once.
+impl DepGraph {
+    /// `convergent`: all threads of the warp run the block together.
     pub fn new(
         function: &Function,
-        (block, together): (Block, bool),
+        (block, convergent): (Block, bool),
         insts: &[Inst],
-        latencies: &mut Latencies,
-    ) -> Graph {
-        let ports: Vec<Ports> = insts.iter().map(|i| latencies.of(function, *i)).collect();
-        let of = |inst: &Inst| {
+        latencies: &mut LatencyTable,
+    ) -> DepGraph {
+        let issue: Vec<Issue> = insts.iter().map(|i| latencies.issue(function, *i)).collect();
+        let effects_of = |inst: &Inst| {
             let data = &function.insts[*inst];
             let effects = Effects::of(data);
-            match together && votes(data) && effects.motion == Motion::Free {
+            match convergent && is_vote(data) && effects.motion == Motion::Free {
                 true => Effects { convergence: Convergence::Matrix, ..effects },
                 false => effects,
             }
         };
-        let all: Vec<Effects> = insts.iter().map(of).collect();
-        let mut graph = Graph {
+        let effects: Vec<Effects> = insts.iter().map(effects_of).collect();
+        let mut graph = DepGraph {
             insts: insts.to_vec(),
             height: vec![0; insts.len()],
-            pipe: ports.iter().map(|p| p.unit.map(pipe)).collect(),
-            busy: ports.iter().map(|p| p.busy).collect(),
-            fence: all.iter().map(|effects| effects.motion == Motion::Wgmma).collect(),
+            pipe: issue.iter().map(|p| p.unit.map(pipe)).collect(),
+            busy: issue.iter().map(|p| p.busy).collect(),
+            is_fence: effects.iter().map(|effects| effects.motion == Motion::Wgmma).collect(),
             is_wait: insts.iter().map(|i| is_wait(&function.insts[*i])).collect(),
-            waits_first: vec![0; insts.len()],
-            edges: vec![SmallVec::new(); insts.len()],
+            waits_before_use: vec![0; insts.len()],
+            succs: vec![SmallVec::new(); insts.len()],
         };
-        graph.values(function, &ports, latencies.model);
-        graph.effects(function, &all);
-        graph.fences(function);
-        graph.replacements(function, block);
-        graph.heights(function, block);
-        graph.waits_first(&all, &ports);
+        graph.add_data_deps(function, &issue, latencies);
+        graph.add_effect_deps(function, &effects, latencies);
+        graph.add_fence_deps(function);
+        graph.add_coalescing_deps(function, block);
+        graph.compute_heights(function, block, latencies);
+        graph.compute_waits_before_use(&effects, &issue);
         graph
     }
 
-    pub fn after(&self, node: usize) -> &[(usize, u32)] {
-        &self.edges[node]
+    pub fn succs(&self, node: usize) -> &[(usize, u32)] {
+        &self.succs[node]
     }
 
-    pub fn waits(&self) -> Vec<u32> {
-        let mut waits = vec![0; self.insts.len()];
-        self.edges.iter().flatten().for_each(|(to, _)| waits[*to] += 1);
-        waits
+    pub fn pred_counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.insts.len()];
+        self.succs.iter().flatten().for_each(|(to, _)| counts[*to] += 1);
+        counts
     }
 
-    fn values(&mut self, function: &Function, ports: &[Ports], model: &Model) {
+    fn preds(&self) -> Vec<Edges> {
+        let mut preds: Vec<Edges> = vec![SmallVec::new(); self.insts.len()];
+        for (node, edges) in self.succs.iter().enumerate() {
+            edges.iter().for_each(|(to, latency)| preds[*to].push((node, *latency)));
+        }
+        preds
+    }
+
+    fn add_data_deps(&mut self, function: &Function, issue: &[Issue], latencies: &LatencyTable) {
         let mut definition: FxHashMap<Value, usize> = FxHashMap::default();
         for (node, inst) in self.insts.iter().enumerate() {
             let data = &function.insts[*inst];
@@ -113,21 +127,22 @@ impl Graph {
             for value in data.uses() {
                 if let Some(&from) = definition.get(&value) {
                     let file = function.values[value].file;
-                    let cycles = ports[from].to(&ports[node], file, guard == Some(value), model);
-                    self.edges[from].push((node, cycles));
+                    let latency = latencies.between(&issue[from], &issue[node], file, guard == Some(value));
+                    self.succs[from].push((node, latency));
                 }
             }
             definition.extend(data.results.iter().map(|v| (*v, node)));
         }
     }
 
-    fn effects(&mut self, function: &Function, all: &[Effects]) {
-        let bound: Vec<(usize, &Effects)> = all.iter().enumerate().filter(|(_, e)| !e.is_free()).collect();
-        for (i, (node, second)) in bound.iter().enumerate() {
-            for (before, first) in bound[..i].iter().rev() {
+    fn add_effect_deps(&mut self, function: &Function, effects: &[Effects], latencies: &LatencyTable) {
+        let ordered: Vec<(usize, &Effects)> =
+            effects.iter().enumerate().filter(|(_, e)| !e.is_free()).collect();
+        for (i, (node, second)) in ordered.iter().enumerate() {
+            for (before, first) in ordered[..i].iter().rev() {
                 if Effects::stay_in_order(first, second) {
-                    let cycles = self.apart(function, *before, *node);
-                    self.edges[*before].push((*node, cycles));
+                    let latency = self.effect_latency(function, *before, *node, latencies);
+                    self.succs[*before].push((*node, latency));
                     if Effects::closes(first, second) {
                         break;
                     }
@@ -136,71 +151,82 @@ impl Graph {
         }
     }
 
-    /// Cycles between two that stay in order because of their effects.
-    fn apart(&self, function: &Function, first: usize, second: usize) -> u32 {
+    fn effect_latency(
+        &self,
+        function: &Function,
+        first: usize,
+        second: usize,
+        latencies: &LatencyTable,
+    ) -> u32 {
         let data = |node: usize| &function.insts[self.insts[node]];
-        let is_product = |node: usize| self.pipe[node] == Some(Unit::Gmma);
         match () {
-            () if is_wait(data(second)) && is_product(first) => expected(Unit::Gmma),
-            () if is_arrival(data(first)) && is_product(second) => ARRIVAL,
+            () if is_wait(data(second)) && self.is_wgmma(first) => latencies.expected(Unit::Gmma),
+            () if is_arrival(data(first)) && self.is_wgmma(second) => ARRIVAL_LATENCY,
             () => 1,
         }
     }
 
-    /// What touches the registers of products stays between the fences where it is. The rest may go behind a fence, and
-    /// before a wait; but before the first of some products only what is done in uniform registers, so that no more is
-    /// alive at it. Between them it takes no time: the next one has to wait for the one before.
-    fn fences(&mut self, function: &Function) {
-        if !self.fence.contains(&true) {
+    fn is_wgmma(&self, node: usize) -> bool {
+        self.pipe[node] == Some(Unit::Gmma)
+    }
+
+    /// An access to registers of wgmma stays between its two fences. Other instructions may move below a fence, and above
+    /// a wait; but above the first of a run of wgmma only uniform ones, so that the pressure in R doesn't rise there.
+    /// Between the wgmma of a run they cost no time: each has to wait for the one before anyway.
+    fn add_fence_deps(&mut self, function: &Function) {
+        if !self.is_fence.contains(&true) {
             return;
         }
-        let flying = Flying::new(function, &self.insts);
-        let (mut last, mut begun, mut since): (Option<usize>, Option<usize>, Vec<usize>) = Default::default();
-        let mut follows_product = false;
+        let registers = WgmmaRegisters::new(function, &self.insts);
+        let (mut last_fence, mut run_start): (Option<usize>, Option<usize>) = Default::default();
+        let mut accesses: Vec<usize> = Vec::new();
+        let mut follows_wgmma = false;
         for node in 0..self.insts.len() {
             let data = &function.insts[self.insts[node]];
-            if self.fence[node] {
-                let cycles = if is_arrival(data) { ARRIVAL } else { 1 };
-                since.drain(..).for_each(|before| self.edges[before].push((node, cycles)));
-                last = Some(node);
-                let is_product = self.pipe[node] == Some(Unit::Gmma);
-                let goes_on = is_product && follows_product;
-                begun = if is_wait(data) || goes_on { begun } else { last };
-                follows_product = is_product;
+            if self.is_fence[node] {
+                let latency = if is_arrival(data) { ARRIVAL_LATENCY } else { 1 };
+                accesses.drain(..).for_each(|before| self.succs[before].push((node, latency)));
+                last_fence = Some(node);
+                let is_wgmma = self.is_wgmma(node);
+                let continues_run = is_wgmma && follows_wgmma;
+                run_start = if is_wait(data) || continues_run { run_start } else { last_fence };
+                follows_wgmma = is_wgmma;
                 continue;
             }
-            let bound = flying.touches(data);
-            since.extend(bound.then_some(node));
-            let after = if bound { last } else { begun.filter(|_| !is_uniform(function, data)) };
+            let is_access = registers.are_accessed_by(data);
+            accesses.extend(is_access.then_some(node));
+            let after = match is_access {
+                true => last_fence,
+                false => run_start.filter(|_| !is_uniform(function, data)),
+            };
             if let Some(fence) = after {
-                self.edges[fence].push((node, 0));
+                self.succs[fence].push((node, 0));
             }
         }
     }
 
-    /// A value that takes the place of a parameter for the next block comes behind the uses of that, so that both can
-    /// have one register.
-    fn replacements(&mut self, function: &Function, block: Block) {
-        let mut replaced: FxHashMap<Value, Value> = FxHashMap::default();
+    /// An argument of a block parameter is defined after the uses of the parameter: their live ranges don't overlap.
+    fn add_coalescing_deps(&mut self, function: &Function, block: Block) {
+        let mut param_of: FxHashMap<Value, Value> = FxHashMap::default();
         for edge in function.blocks[block].end.edges() {
-            // The arguments of an edge that was split stand in the block between.
+            // The arguments of a split edge are in the block between.
             let between = &function.blocks[edge.to];
             let split = if between.insts.is_empty() { between.end.edges() } else { SmallVec::new() };
             for edge in split.into_iter().chain([edge]) {
                 let params = &function.blocks[edge.to].params;
-                replaced.extend(edge.args.iter().copied().zip(params.iter().copied()));
+                param_of.extend(edge.args.iter().copied().zip(params.iter().copied()));
             }
         }
-        if replaced.is_empty() {
+        if param_of.is_empty() {
             return;
         }
         let mut users: FxHashMap<Value, Vec<usize>> =
-            replaced.values().map(|param| (*param, Vec::new())).collect();
+            param_of.values().map(|param| (*param, Vec::new())).collect();
         for (node, inst) in self.insts.iter().enumerate() {
             let data = &function.insts[*inst];
-            for param in data.results.iter().filter_map(|v| replaced.get(v)) {
+            for param in data.results.iter().filter_map(|v| param_of.get(v)) {
                 for &user in users.get(param).into_iter().flatten() {
-                    self.edges[user].push((node, 0));
+                    self.succs[user].push((node, 0));
                 }
             }
             data.uses().for_each(|v| {
@@ -211,87 +237,90 @@ impl Graph {
         }
     }
 
-    /// Heights are times of an order made backwards from the end of the block, with one instruction a cycle and no unit
-    /// busier than it can be: where many wait for a slow unit, what leads to the first of them stands higher than what
-    /// leads to the last, though the ways are as long. What came later in the code is later here, if there is a choice,
-    /// and before that what has a slow unit's result for itself ([`Graph::sharers`]).
-    fn heights(&mut self, function: &Function, block: Block) {
-        let branch = match function.blocks[block].end {
+    /// Heights by backward list scheduling: where many nodes wait for a slow unit, those that lead to the first of them
+    /// get greater heights than those that lead to the last, though the paths are equally long. Ties: results of the Xu
+    /// unit with one use are last ([`DepGraph::sibling_counts`]), then the original order decides.
+    fn compute_heights(&mut self, function: &Function, block: Block, latencies: &LatencyTable) {
+        self.init_heights(function, block, latencies);
+        let depth = self.depths();
+        let preds = self.preds();
+        let siblings = self.sibling_counts(&preds);
+        let mut unscheduled_succs: Vec<usize> = self.succs.iter().map(|edges| edges.len()).collect();
+        let (mut unit_free, mut next_cycle) = ([0; Unit::COUNT], 0);
+        let entry = |cycle: u32, node: usize| (Reverse(cycle), Reverse(siblings[node]), depth[node], node);
+        let leaves = (0..self.insts.len()).filter(|node| unscheduled_succs[*node] == 0);
+        let mut ready: BinaryHeap<_> = leaves.map(|node| entry(self.height[node], node)).collect();
+        while let Some((Reverse(cycle), _, _, node)) = ready.pop() {
+            if let Some(pipe) = self.pipe[node] {
+                let issue = cycle.max(unit_free[pipe as usize]).max(next_cycle);
+                if issue > cycle {
+                    ready.push(entry(issue, node));
+                    continue;
+                }
+                (unit_free[pipe as usize], next_cycle) = (cycle + self.busy[node], cycle + 1);
+            }
+            self.height[node] = cycle;
+            for &(pred, latency) in &preds[node] {
+                self.height[pred] = self.height[pred].max(cycle + latency);
+                unscheduled_succs[pred] -= 1;
+                if unscheduled_succs[pred] == 0 {
+                    ready.push(entry(self.height[pred], pred));
+                }
+            }
+        }
+        self.raise_uniform_constants(function);
+        self.raise_wgmma(function);
+    }
+
+    /// Cycles from each node to the end of the block, for uses after it.
+    fn init_heights(&mut self, function: &Function, block: Block, latencies: &LatencyTable) {
+        let condition = match function.blocks[block].end {
             Terminator::Branch { predicate, .. } => Some(predicate),
             _ => None,
         };
-        let depth = self.depths();
-        let mut users: Vec<usize> = self.edges.iter().map(|edges| edges.len()).collect();
-        let mut before: Vec<SmallVec<[(usize, u32); 4]>> = vec![SmallVec::new(); self.insts.len()];
-        for (node, edges) in self.edges.iter().enumerate() {
-            edges.iter().for_each(|(to, cycles)| before[*to].push((node, *cycles)));
-        }
         for (node, inst) in self.insts.iter().enumerate() {
-            let decides = branch.is_some_and(|p| function.insts[*inst].results.contains(&p));
+            let decides = condition.is_some_and(|p| function.insts[*inst].results.contains(&p));
             self.height[node] = match self.pipe[node] {
-                _ if decides => TO_BRANCH,
-                // Whoever waits for it, here or in the next round.
-                Some(Unit::Gmma) => expected(Unit::Gmma),
+                _ if decides => latencies.tuning.sched_branch_latency.min(MAX_LATENCY),
+                // A wait follows, here or in the next iteration.
+                Some(Unit::Gmma) => latencies.expected(Unit::Gmma),
                 _ => self.busy[node],
             };
         }
-        let (mut free, mut next) = ([0; Unit::COUNT], 0);
-        let sharers = self.sharers(&before);
-        let at = |time: u32, node: usize| (Reverse(time), Reverse(sharers[node]), depth[node], node);
-        let ends = (0..self.insts.len()).filter(|node| users[*node] == 0);
-        let mut open: BinaryHeap<_> = ends.map(|node| at(self.height[node], node)).collect();
-        while let Some((Reverse(time), _, _, node)) = open.pop() {
-            if let Some(pipe) = self.pipe[node] {
-                let begins = time.max(free[pipe as usize]).max(next);
-                if begins > time {
-                    open.push(at(begins, node));
-                    continue;
-                }
-                (free[pipe as usize], next) = (time + self.busy[node], time + 1);
-            }
-            self.height[node] = time;
-            for &(from, cycles) in &before[node] {
-                self.height[from] = self.height[from].max(time + cycles);
-                users[from] -= 1;
-                if users[from] == 0 {
-                    open.push(at(self.height[from], from));
-                }
-            }
-        }
-        self.lift_constants(function);
-        self.lift_products(function);
     }
 
-    /// How many there are that use the same result of the unit for functions as each does; none if it uses no such result.
-    /// These results come slowly. What many need of one can be done while the next ones come: so it had better not be
-    /// left for the end, as that to which each result leads by itself has to be. Only products are waited for there.
-    fn sharers(&self, before: &[SmallVec<[(usize, u32); 4]>]) -> Vec<u32> {
-        if !self.fence.contains(&true) {
+    /// How many nodes use the same result of the Xu unit as each does; 0 if it uses no such result. These results come
+    /// slowly: what several nodes need of one is computed while the next ones are on their way, so it should not be left
+    /// for the end, where what each result leads to by itself has to be. Only blocks with wgmma wait for the end.
+    fn sibling_counts(&self, preds: &[Edges]) -> Vec<u32> {
+        if !self.is_fence.contains(&true) {
             return vec![0; self.insts.len()];
         }
-        let of = |node: usize| {
-            let makers = before[node].iter().filter(|(from, _)| self.pipe[*from] == Some(Unit::Xu));
-            makers.map(|(from, _)| self.edges[*from].len() as u32).min().unwrap_or(0)
+        let count = |node: usize| {
+            let slow = preds[node].iter().filter(|(pred, _)| self.pipe[*pred] == Some(Unit::Xu));
+            slow.map(|(pred, _)| self.succs[*pred].len() as u32).min().unwrap_or(0)
         };
-        (0..self.insts.len()).map(of).collect()
+        (0..self.insts.len()).map(count).collect()
     }
 
-    fn waits_first(&mut self, all: &[Effects], ports: &[Ports]) {
-        let mut before = vec![0; self.insts.len()];
+    fn compute_waits_before_use(&mut self, effects: &[Effects], issue: &[Issue]) {
+        let mut waits_before = vec![0; self.insts.len()];
         for node in 0..self.insts.len() {
-            let behind = before[node] + u32::from(self.is_wait[node]);
-            self.edges[node].iter().for_each(|(to, _)| before[*to] = before[*to].max(behind));
+            let after = waits_before[node] + u32::from(self.is_wait[node]);
+            self.succs[node].iter().for_each(|(to, _)| waits_before[*to] = waits_before[*to].max(after));
         }
         for node in (0..self.insts.len()).rev() {
-            let first =
-                self.edges[node].iter().map(|(to, _)| self.waits_first[*to]).min().unwrap_or(u32::MAX);
-            let computes = all[node].is_free() && !ports[node].unit.is_some_and(|u| u.writes_late());
-            self.waits_first[node] = if computes { first.max(before[node]) } else { before[node] };
+            let first_use =
+                self.succs[node].iter().map(|(to, _)| self.waits_before_use[*to]).min().unwrap_or(u32::MAX);
+            let computes = effects[node].is_free() && !issue[node].unit.is_some_and(|u| u.writes_late());
+            self.waits_before_use[node] =
+                if computes { first_use.max(waits_before[node]) } else { waits_before[node] };
         }
     }
 
-    /// Uniform registers don't move: those that live longest come first, and have the same place everywhere.
-    fn lift_constants(&mut self, function: &Function) {
+    /// The allocator doesn't move uniform registers: constants, with the longest live ranges, are first, and get the same
+    /// registers everywhere.
+    fn raise_uniform_constants(&mut self, function: &Function) {
         for (node, inst) in self.insts.iter().enumerate() {
             let data = &function.insts[*inst];
             let constant = matches!(data.op, Op::Machine(sass::Op::ULDC | sass::Op::LDCU));
@@ -301,8 +330,8 @@ impl Graph {
         }
     }
 
-    /// Nothing is as urgent as what the tensor cores have to do: a product goes as soon as it can.
-    fn lift_products(&mut self, function: &Function) {
+    /// A wgmma issues as soon as it can: nothing is as urgent as work for the tensor cores.
+    fn raise_wgmma(&mut self, function: &Function) {
         for (node, inst) in self.insts.iter().enumerate() {
             if self.pipe[node] == Some(Unit::Gmma) || is_arrival(&function.insts[*inst]) {
                 self.height[node] = u32::MAX / 4;
@@ -310,123 +339,86 @@ impl Graph {
         }
     }
 
-    /// The longest way from the beginning of the window to each.
+    /// The longest path from the beginning of the window to each node.
     fn depths(&self) -> Vec<u32> {
         let mut depth = vec![0; self.insts.len()];
         for node in 0..self.insts.len() {
-            for (to, cycles) in &self.edges[node] {
-                depth[*to] = depth[*to].max(depth[node] + cycles);
+            for (to, latency) in &self.succs[node] {
+                depth[*to] = depth[*to].max(depth[node] + latency);
             }
         }
         depth
     }
 }
 
-/// A wait for products, or what stands for their results behind it.
+/// A wait for wgmma, or the pseudo operation that defines their results after it.
 fn is_wait(data: &InstData) -> bool {
     data.op == Op::Pseudo(Pseudo::Landed) || data.modifiers.first() == Some(&M::DEPBAR)
 }
 
-/// `WARPGROUP.ARRIVE`, and the cycles from there to the first product, or to there from what products read.
+/// `WARPGROUP.ARRIVE`
 fn is_arrival(data: &InstData) -> bool {
     data.op == Op::Machine(sass::Op::WARPGROUP) && data.modifiers.first() == Some(&M::ARRIVE)
 }
 
-const ARRIVAL: u32 = control_codes::ARRIVAL as u32;
+/// Cycles from an arrival to the first wgmma, and from a write of what wgmma read to the arrival.
+const ARRIVAL_LATENCY: u32 = issue::WGMMA_ARRIVAL as u32;
 
-/// Does it ask the threads that are here for predicates alone?
-fn votes(data: &InstData) -> bool {
+/// Does it exchange predicates among the active threads, and nothing else?
+fn is_vote(data: &InstData) -> bool {
     matches!(data.op, Op::Machine(sass::Op::ELECT | sass::Op::VOTE | sass::Op::VOTEU))
 }
 
-/// Is it done in uniform registers, or brings it something there?
+/// Does it run on the uniform datapath, or move a word there?
 fn is_uniform(function: &Function, data: &InstData) -> bool {
     let uniform = |v: Value| matches!(function.values[v].file, File::UR | File::UP);
     data.results.iter().copied().all(uniform)
         && (data.op == Op::Machine(sass::Op::R2UR) || data.uses().all(uniform))
 }
 
-/// The general registers that products work on, and the words that they are put together of or taken apart into: all of
-/// these have the same place, as long as nobody needs one at the same time as another.
-pub struct Flying(FxHashSet<Value>);
+/// The values of R that wgmma read and write, and the words that these are packed from or unpacked to: they share
+/// registers unless their live ranges overlap.
+pub struct WgmmaRegisters(FxHashSet<Value>);
 
-impl Flying {
-    pub fn new(function: &Function, insts: &[Inst]) -> Flying {
+impl WgmmaRegisters {
+    pub fn new(function: &Function, insts: &[Inst]) -> WgmmaRegisters {
         let general = |v: &Value| function.values[*v].file == File::R;
         let all = || insts.iter().map(|i| &function.insts[*i]);
         let fences = all().filter(|data| Effects::of(data).motion == Motion::Wgmma);
-        let touched = fences.flat_map(|data| data.uses().chain(data.results.iter().copied()));
-        let whole: FxHashSet<Value> = touched.filter(general).collect();
-        let mut flying = whole.clone();
+        let operands = fences.flat_map(|data| data.uses().chain(data.results.iter().copied()));
+        let tuples: FxHashSet<Value> = operands.filter(general).collect();
+        let mut registers = tuples.clone();
         for data in all() {
             match data.op {
-                Op::Pseudo(Pseudo::Pack) if data.results.iter().any(|v| whole.contains(v)) => {
-                    flying.extend(data.uses().filter(general));
+                Op::Pseudo(Pseudo::Pack) if data.results.iter().any(|v| tuples.contains(v)) => {
+                    registers.extend(data.uses().filter(general));
                 }
-                Op::Pseudo(Pseudo::Copy | Pseudo::Unpack) if data.uses().any(|v| whole.contains(&v)) => {
-                    flying.extend(data.results.iter().copied().filter(general));
+                Op::Pseudo(Pseudo::Copy | Pseudo::Unpack) if data.uses().any(|v| tuples.contains(&v)) => {
+                    registers.extend(data.results.iter().copied().filter(general));
                 }
                 _ => {}
             }
         }
-        Flying(flying)
+        WgmmaRegisters(registers)
     }
 
-    pub fn touches(&self, data: &InstData) -> bool {
+    pub fn are_accessed_by(&self, data: &InstData) -> bool {
         data.uses().chain(data.results.iter().copied()).any(|v| self.0.contains(&v))
     }
 }
 
-/// From a comparison to the branch that it decides: see the model's guards.
-const TO_BRANCH: u32 = 13;
+/// Tuned latencies are at most this, so that the lengths of paths don't overflow.
+const MAX_LATENCY: u32 = u16::MAX as u32;
 
-/// What runs an instruction.
+/// The unit of an instruction.
 #[derive(Clone, Copy)]
-struct Ports {
+struct Issue {
     unit: Option<Unit>,
-    /// Cycles until the next one can begin there.
+    /// Cycles until the unit accepts the next instruction.
     busy: u32,
 }
 
-impl Ports {
-    /// Cycles from an instruction to one that uses a value of this file.
-    fn to(&self, other: &Ports, file: File, as_guard: bool, model: &Model) -> u32 {
-        let Some(from) = self.unit else { return 0 };
-        // Products queue up behind each other.
-        if from == Unit::Gmma && other.unit == Some(Unit::Gmma) {
-            return self.busy;
-        }
-        if from.writes_late() {
-            return expected(from);
-        }
-        let (result, source) = match file {
-            File::P if as_guard => (Part::P, Part::Guard),
-            File::P => (Part::P, Part::P),
-            File::UR => (Part::U, Part::U),
-            File::UP => (Part::V, Part::V),
-            File::R | File::B => (Part::R, Part::R),
-        };
-        // A value that is put together is used by someone.
-        let to = other.unit.unwrap_or(Unit::Alu);
-        let need = model.raw(Port { unit: from, part: result }, Port { unit: to, part: source });
-        u32::from(need.cycles)
-    }
-}
-
-/// About how long a result takes that comes when it comes. These numbers order code, and nothing relies on them.
-fn expected(unit: Unit) -> u32 {
-    match unit {
-        Unit::Memory | Unit::Texture => 300,
-        Unit::Shared => 30,
-        Unit::Special | Unit::BarrierResult | Unit::MemoryBarrier => 40,
-        Unit::SpecialUniform | Unit::UniformLate => 40,
-        Unit::Fp64 => 48,
-        Unit::Gmma => 64,
-        _ => 24,
-    }
-}
-
-/// Units that share what issues to them.
+/// Units that share an issue port.
 fn pipe(unit: Unit) -> Unit {
     match unit {
         Unit::Select | Unit::PredicateLogic | Unit::Clock | Unit::Predicates => Unit::Alu,
@@ -435,36 +427,75 @@ fn pipe(unit: Unit) -> Unit {
     }
 }
 
-/// The units of operations, each looked up once.
-pub struct Latencies {
+/// Units and latencies of operations; the unit of each is looked up once.
+pub struct LatencyTable {
     model: &'static Model,
     isa: Isa,
-    known: FxHashMap<(sass::Op, SmallVec<[M; 4]>), Ports>,
+    tuning: Tuning,
+    known: FxHashMap<(sass::Op, SmallVec<[M; 4]>), Issue>,
 }
 
-impl Latencies {
-    pub fn new(isa: Isa) -> Latencies {
-        Latencies { model: Model::of(isa), isa, known: FxHashMap::default() }
+impl LatencyTable {
+    pub fn new(isa: Isa, tuning: &Tuning) -> LatencyTable {
+        LatencyTable { model: Model::of(isa), isa, tuning: *tuning, known: FxHashMap::default() }
     }
 
-    fn of(&mut self, function: &Function, inst: Inst) -> Ports {
+    fn issue(&mut self, function: &Function, inst: Inst) -> Issue {
         let data = &function.insts[inst];
-        let Op::Machine(op) = data.op else { return Ports { unit: None, busy: 0 } };
+        let Op::Machine(op) = data.op else { return Issue { unit: None, busy: 0 } };
         let key = (op, data.modifiers.clone());
-        if let Some(ports) = self.known.get(&key) {
-            return *ports;
+        if let Some(issue) = self.known.get(&key) {
+            return *issue;
         }
         let operands: SmallVec<[sass::Operand; 8]> =
             crate::codegen::legalize::operands(function, data, &mut |_, word| 2 + word).collect();
         let made = sass::Inst::new(self.isa, op, &data.modifiers, &operands).ok();
         let unit = made.map(|inst| self.model.unit(&inst));
-        let next = match unit {
-            Some(Unit::Gmma) => control_codes::wgmma_interval(data.modifiers.iter().copied()),
+        let interval = match unit {
+            Some(Unit::Gmma) => issue::wgmma_interval(data.modifiers.iter().copied()),
             _ => 0,
         };
-        let busy = unit.map_or(1, |u| u32::from(self.model.interval(u).max(next)));
-        let ports = Ports { unit, busy };
-        self.known.insert(key, ports);
-        ports
+        let busy = unit.map_or(1, |u| u32::from(self.model.interval(u).max(interval)));
+        let issue = Issue { unit, busy };
+        self.known.insert(key, issue);
+        issue
+    }
+
+    /// Cycles from a definition to a use of a value of this file.
+    fn between(&self, def: &Issue, user: &Issue, file: File, as_guard: bool) -> u32 {
+        let Some(from) = def.unit else { return 0 };
+        // Wgmma queue up.
+        if from == Unit::Gmma && user.unit == Some(Unit::Gmma) {
+            return def.busy;
+        }
+        if from.writes_late() {
+            return self.expected(from);
+        }
+        let (result, source) = match file {
+            File::P if as_guard => (Part::P, Part::Guard),
+            File::P => (Part::P, Part::P),
+            File::UR => (Part::U, Part::U),
+            File::UP => (Part::V, Part::V),
+            File::R | File::B => (Part::R, Part::R),
+        };
+        // A pseudo operation stands for the uses of its result.
+        let to = user.unit.unwrap_or(Unit::Alu);
+        let need = self.model.raw(Port { unit: from, part: result }, Port { unit: to, part: source });
+        u32::from(need.cycles)
+    }
+
+    /// The expected latency of a unit whose latency varies. Correctness doesn't depend on it: scoreboards do the waiting.
+    fn expected(&self, unit: Unit) -> u32 {
+        let tuning = &self.tuning;
+        let latency = match unit {
+            Unit::Memory | Unit::Texture => tuning.sched_memory_latency,
+            Unit::Shared => tuning.sched_shared_latency,
+            Unit::Special | Unit::BarrierResult | Unit::MemoryBarrier => tuning.sched_special_latency,
+            Unit::SpecialUniform | Unit::UniformLate => tuning.sched_special_latency,
+            Unit::Fp64 => tuning.sched_fp64_latency,
+            Unit::Gmma => tuning.sched_wgmma_latency,
+            _ => tuning.sched_other_latency,
+        };
+        latency.min(MAX_LATENCY)
     }
 }

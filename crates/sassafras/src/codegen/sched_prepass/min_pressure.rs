@@ -1,74 +1,92 @@
-//! An order that keeps few values alive: what only computes stands right before the first that needs it.
+//! An order of low register pressure: as late as possible (ALAP), by a depth-first walk from anchored instructions.
 //!
-//! Front ends write a block in layers: all addresses, then all masks, then all loads. Taken as it comes, such a block has
-//! a whole layer alive at once. Here loads, stores and whatever else is bound to its place keep their order; each takes
-//! with it what it depends on, if that wasn't needed before. Walls are passed by nothing, and fences by nothing that
-//! touches the registers of products.
+//! Front ends write a block in layers: all addresses, then all masks, then all loads; a whole layer is live at once.
+//! Here anchors, the instructions with effects, keep their order; each is preceded by the operands it depends on that
+//! are not scheduled yet, in post-order. Nothing passes a scheduling barrier, and nothing that accesses registers of a
+//! wgmma passes a fence.
+//!
+//! ```text
+//! v1 = IADD3 v0, 4, RZ            v1 = IADD3 v0, 4, RZ
+//! v2 = IADD3 v0, 8, RZ     ==>    STG [v1], v3
+//! STG [v1], v3                    v2 = IADD3 v0, 8, RZ
+//! STG [v2], v4                    STG [v2], v4
+//! ```
+//!
+//! Afterwards every definition is before its uses, and anchors are in the original order. Linear in the block.
 
-use super::dep_graph;
+use super::dep_graph::{self, Boundary, WgmmaRegisters};
 use crate::analysis::effects::Effects;
 use ori::entity::Entity;
 use ori::{File, Function, Inst, Value};
 
-/// What keeps its order beside what is bound to its place.
+/// The instructions that keep their order.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Kept {
-    Nothing,
-    /// What leaves fewer words alive than it found.
-    Reductions,
+pub enum Anchors {
+    /// Those with effects.
+    Effects,
+    /// Those that lower the pressure, too.
+    EffectsAndReductions,
 }
 
-/// `instructions` of a block, in another order. What is alive behind them is counted in `left`, with the uses in them.
-pub fn late(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept) -> Vec<Inst> {
-    let bound = bound(function, instructions, left, kept);
-    let mut placing = Placing {
+impl Anchors {
+    /// In the order in which they are tried.
+    pub const ALL: [Anchors; 2] = [Anchors::EffectsAndReductions, Anchors::Effects];
+}
+
+/// Reorders instructions of a block. `remaining_uses` counts the uses of each value in them, and one if it is live after
+/// them.
+pub fn order(function: &Function, insts: &[Inst], remaining_uses: &[u32], anchors: Anchors) -> Vec<Inst> {
+    let is_anchor = find_anchors(function, insts, remaining_uses, anchors);
+    let mut walk = PostOrder {
         function,
-        maker: vec![None; function.values.len()],
-        waits: vec![false; function.insts.len()],
-        out: Vec::with_capacity(instructions.len()),
+        definition: vec![None; function.values.len()],
+        pending: vec![false; function.insts.len()],
+        order: Vec::with_capacity(insts.len()),
     };
-    let flying = dep_graph::Flying::new(function, instructions);
-    let (mut wall, mut fence) = (0, 0);
-    for (place, &inst) in instructions.iter().enumerate() {
+    let registers = WgmmaRegisters::new(function, insts);
+    let (mut after_barrier, mut after_fence) = (0, 0);
+    for (position, &inst) in insts.iter().enumerate() {
         let data = &function.insts[inst];
-        match dep_graph::cut(data) {
-            Some(dep_graph::Cut::Wall) => {
-                instructions[wall..place].iter().for_each(|i| placing.place(*i));
-                (wall, fence) = (place + 1, place + 1);
+        match dep_graph::boundary(data) {
+            Some(Boundary::Barrier) => {
+                insts[after_barrier..position].iter().for_each(|i| walk.visit(*i));
+                (after_barrier, after_fence) = (position + 1, position + 1);
             }
-            Some(dep_graph::Cut::Fence) => {
-                let touching =
-                    instructions[fence..place].iter().filter(|i| flying.touches(&function.insts[**i]));
-                touching.for_each(|i| placing.place(*i));
-                fence = place + 1;
+            Some(Boundary::Fence) => {
+                let accessing = insts[after_fence..position]
+                    .iter()
+                    .filter(|i| registers.are_accessed_by(&function.insts[**i]));
+                accessing.for_each(|i| walk.visit(*i));
+                after_fence = position + 1;
             }
             None => {}
         }
-        placing.waits[inst.index()] = true;
-        data.results.iter().for_each(|v| placing.maker[v.index()] = Some(inst));
-        if bound[place] {
-            placing.place(inst);
+        walk.pending[inst.index()] = true;
+        data.results.iter().for_each(|v| walk.definition[v.index()] = Some(inst));
+        if is_anchor[position] {
+            walk.visit(inst);
         }
     }
-    instructions[wall..].iter().for_each(|i| placing.place(*i));
-    placing.out
+    insts[after_barrier..].iter().for_each(|i| walk.visit(*i));
+    walk.order
 }
 
-/// Which instructions keep their order.
-fn bound(function: &Function, instructions: &[Inst], left: &[u32], kept: Kept) -> Vec<bool> {
-    let mut left = left.to_vec();
-    let keeps_order = |inst: &Inst| {
+fn find_anchors(function: &Function, insts: &[Inst], remaining_uses: &[u32], anchors: Anchors) -> Vec<bool> {
+    let mut remaining_uses = remaining_uses.to_vec();
+    let is_anchor = |inst: &Inst| {
         let data = &function.insts[*inst];
-        let mut alive = 0;
+        let mut delta = 0;
         for value in data.uses() {
-            left[value.index()] = left[value.index()].saturating_sub(1);
-            alive -= if left[value.index()] == 0 { words(function, value) } else { 0 };
+            let remaining = &mut remaining_uses[value.index()];
+            *remaining = remaining.saturating_sub(1);
+            delta -= if *remaining == 0 { words(function, value) } else { 0 };
         }
-        alive += data.results.iter().map(|v| words(function, *v)).sum::<i32>();
-        let decides = data.results.iter().any(|v| function.values[*v].file == File::P);
-        !Effects::of(data).is_free() || kept == Kept::Reductions && alive < 0 && !decides
+        delta += data.results.iter().map(|v| words(function, *v)).sum::<i32>();
+        let sets_predicate = data.results.iter().any(|v| function.values[*v].file == File::P);
+        let reduces = anchors == Anchors::EffectsAndReductions && delta < 0 && !sets_predicate;
+        !Effects::of(data).is_free() || reduces
     };
-    instructions.iter().map(keeps_order).collect()
+    insts.iter().map(is_anchor).collect()
 }
 
 fn words(function: &Function, value: Value) -> i32 {
@@ -76,34 +94,34 @@ fn words(function: &Function, value: Value) -> i32 {
     if data.file == File::R { data.words.into() } else { 0 }
 }
 
-struct Placing<'a> {
+struct PostOrder<'a> {
     function: &'a Function,
-    /// What makes each value, of the instructions that were come to.
-    maker: Vec<Option<Inst>>,
-    /// Which of them have no place yet.
-    waits: Vec<bool>,
-    out: Vec<Inst>,
+    /// The definition of each value, among the instructions seen so far.
+    definition: Vec<Option<Inst>>,
+    /// Which of them are not in the order yet.
+    pending: Vec<bool>,
+    order: Vec<Inst>,
 }
 
-impl Placing<'_> {
-    /// Gives an instruction the next place, behind what it needs.
-    fn place(&mut self, inst: Inst) {
-        let mut open = vec![inst];
-        while let Some(&next) = open.last() {
-            if !self.waits[next.index()] {
-                open.pop();
+impl PostOrder<'_> {
+    /// Appends an instruction after the pending ones that it depends on.
+    fn visit(&mut self, inst: Inst) {
+        let mut stack = vec![inst];
+        while let Some(&next) = stack.last() {
+            if !self.pending[next.index()] {
+                stack.pop();
                 continue;
             }
-            let before = open.len();
-            let makers = self.function.insts[next].uses().filter_map(|v| self.maker[v.index()]);
-            open.extend(makers.filter(|maker| self.waits[maker.index()]));
-            if open.len() == before {
-                self.waits[next.index()] = false;
-                self.out.push(next);
-                open.pop();
+            let before = stack.len();
+            let definitions = self.function.insts[next].uses().filter_map(|v| self.definition[v.index()]);
+            stack.extend(definitions.filter(|inst| self.pending[inst.index()]));
+            if stack.len() == before {
+                self.pending[next.index()] = false;
+                self.order.push(next);
+                stack.pop();
             } else {
-                // The first one that is needed comes first.
-                open[before..].reverse();
+                // The first operand is visited first.
+                stack[before..].reverse();
             }
         }
     }

@@ -28,8 +28,6 @@ const FIRSTS: i64 = 0x18;
 const GIVEN_UP: i64 = 0x1c;
 /// Columns in a unit, as a shift.
 const UNIT: i64 = 5;
-/// Nanoseconds before another try.
-const PAUSE: i64 = 100;
 /// Nanoseconds that a wait for the other block sleeps at most, as ptxas has it.
 const LONG_PAUSE: i64 = 10_000_000;
 /// How many results of the allocator may be under way, as ptxas has it.
@@ -178,7 +176,8 @@ impl<'a> Lower<'_, 'a> {
         let (done, sleep) = (self.kernel.code.block(), self.kernel.code.block());
         self.try_units(count, how, done, sleep);
         self.block = sleep;
-        self.effect(Op::NANOSLEEP, &[], &[], &[Arg::Imm(PAUSE)]);
+        let backoff = i64::from(self.tuning.tcgen05_alloc_backoff);
+        self.effect(Op::NANOSLEEP, &[], &[], &[Arg::Imm(backoff)]);
         self.try_units(count, how, done, sleep);
         self.block = done;
         let first = self.kernel.code.value(File::R, 1);

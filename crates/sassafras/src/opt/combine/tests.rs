@@ -481,7 +481,7 @@ const RZ: Arg = Arg::Zero(File::R);
 /// Random programs before and after a pass store the same. Says how many have fewer instructions.
 pub(crate) fn keep_meaning(
     seeds: std::ops::Range<u64>,
-    pass: impl Fn(&mut Function, &mut Context) -> Result<(), String>,
+    pass: impl Fn(&mut Function, &mut Context) -> crate::context::PassResult,
 ) -> usize {
     let machine = crate::context::target::TargetMachine::of(ptx::Target::find("sm_90").expect("a target"))
         .expect("a machine");
@@ -510,7 +510,7 @@ pub(crate) fn keep_meaning(
 }
 
 /// The pass with its clean-ups.
-fn run_clean(function: &mut Function, context: &mut Context) -> Result<(), String> {
+fn run_clean(function: &mut Function, context: &mut Context) -> crate::context::PassResult {
     for pass in [run, crate::opt::simplify::run, crate::opt::dce::run] {
         let change = pass(function, context)?;
         context.analyses.invalidate(change);

@@ -1,0 +1,137 @@
+//! The pressure profile of the instructions that are not scheduled yet, in their original order.
+//!
+//! An instruction that is scheduled before others adds to the pressure at each of them. It may pass them only if the
+//! maximum over these points stays within the limit. So no point ever has more pressure than the original order or the
+//! limit: the first unscheduled instruction can always be next.
+//!
+//! A segment tree with lazy range addition and range maximum: logarithmic time per query and update.
+
+use super::{Counts, FILES, PressureTracker};
+use ori::{Function, Inst};
+
+pub struct PressureProfile {
+    /// By file: the pressure after each instruction, if all before it are scheduled by then.
+    after: [MaxTree; FILES],
+    limit: Counts,
+}
+
+impl PressureProfile {
+    /// `insts` are the next ones of a block.
+    pub fn new(function: &Function, insts: &[Inst], pressure: &mut PressureTracker) -> PressureProfile {
+        let counts = pressure.pressure_after_each(function, insts);
+        let after: [MaxTree; FILES] =
+            std::array::from_fn(|file| MaxTree::new(counts.iter().map(|counts| counts[file])));
+        let limit = std::array::from_fn(|file| after[file].max(0, insts.len()).max(pressure.limit[file]));
+        PressureProfile { after, limit }
+    }
+
+    /// Does an instruction that changes the pressure by `delta` fit before all from `first` to itself?
+    pub fn fits(&self, first: usize, node: usize, delta: &Counts) -> bool {
+        let fits = |file: usize| self.after[file].max(first, node) + delta[file] <= self.limit[file];
+        (0..FILES).all(|file| delta[file] <= 0 || first == node || fits(file))
+    }
+
+    /// It is scheduled there.
+    pub fn issue(&mut self, first: usize, node: usize, delta: &Counts) {
+        for (after, delta) in self.after.iter_mut().zip(delta) {
+            after.add(first, node, *delta);
+        }
+    }
+}
+
+/// A segment tree in an array. An inner node has what was added to its whole range, and the maximum of the range with
+/// that.
+struct MaxTree {
+    /// A power of two.
+    leaves: usize,
+    max: Vec<i32>,
+    added: Vec<i32>,
+}
+
+impl MaxTree {
+    fn new(numbers: impl ExactSizeIterator<Item = i32>) -> MaxTree {
+        let leaves = numbers.len().next_power_of_two();
+        let mut max = vec![0; 2 * leaves];
+        max[leaves..].iter_mut().zip(numbers).for_each(|(leaf, number)| *leaf = number);
+        for node in (1..leaves).rev() {
+            max[node] = max[2 * node].max(max[2 * node + 1]);
+        }
+        MaxTree { leaves, max, added: vec![0; 2 * leaves] }
+    }
+
+    /// The maximum of `from..to`.
+    fn max(&self, from: usize, to: usize) -> i32 {
+        self.query(1, (0, self.leaves), (from, to)).unwrap_or(0)
+    }
+
+    fn query(&self, node: usize, (begin, end): (usize, usize), (from, to): (usize, usize)) -> Option<i32> {
+        if to <= begin || end <= from {
+            return None;
+        }
+        if from <= begin && end <= to {
+            return Some(self.max[node]);
+        }
+        let middle = (begin + end) / 2;
+        let low = self.query(2 * node, (begin, middle), (from, to));
+        let high = self.query(2 * node + 1, (middle, end), (from, to));
+        low.max(high).map(|max| max + self.added[node])
+    }
+
+    /// Adds to each of `from..to`.
+    fn add(&mut self, from: usize, to: usize, delta: i32) {
+        if delta != 0 {
+            self.update(1, (0, self.leaves), (from, to), delta);
+        }
+    }
+
+    fn update(&mut self, node: usize, (begin, end): (usize, usize), (from, to): (usize, usize), delta: i32) {
+        if to <= begin || end <= from {
+            return;
+        }
+        if from <= begin && end <= to {
+            self.max[node] += delta;
+            self.added[node] += delta;
+            return;
+        }
+        let middle = (begin + end) / 2;
+        self.update(2 * node, (begin, middle), (from, to), delta);
+        self.update(2 * node + 1, (middle, end), (from, to), delta);
+        self.max[node] = self.max[2 * node].max(self.max[2 * node + 1]) + self.added[node];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn max_tree_adds_to_ranges() {
+        let mut tree = MaxTree::new([3, 1, 4, 1, 5].into_iter());
+        assert_eq!((tree.max(0, 5), tree.max(0, 2), tree.max(3, 4)), (5, 3, 1));
+        tree.add(0, 4, 2);
+        assert_eq!((tree.max(0, 5), tree.max(0, 2), tree.max(3, 5)), (6, 5, 5));
+        tree.add(2, 5, -3);
+        assert_eq!((tree.max(0, 5), tree.max(2, 5), tree.max(4, 5)), (5, 3, 2));
+    }
+
+    #[test]
+    fn max_tree_agrees_with_a_plain_list() {
+        let mut random = 1u32;
+        let mut next = |below: usize| {
+            random = random.wrapping_mul(1664525).wrapping_add(1013904223);
+            (random >> 8) as usize % below
+        };
+        let mut plain: Vec<i32> = (0..37).map(|_| next(50) as i32).collect();
+        let mut tree = MaxTree::new(plain.clone().into_iter());
+        for _ in 0..500 {
+            let from = next(37);
+            let to = from + 1 + next(37 - from);
+            let delta = next(9) as i32 - 4;
+            tree.add(from, to, delta);
+            plain[from..to].iter_mut().for_each(|number| *number += delta);
+            let from = next(37);
+            let to = from + 1 + next(37 - from);
+            assert_eq!(Some(tree.max(from, to)), plain[from..to].iter().copied().max());
+        }
+    }
+}
