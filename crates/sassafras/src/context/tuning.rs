@@ -65,11 +65,11 @@ tuning! {
 
     // Lowering and optimization.
     /// How far back in its block the definition of a divisor is looked for, to divide by a constant.
-    divisor_search_distance = 64, "instructions", "judgment: bounds the time; front ends set a register right before its use";
+    divisor_search_distance = 64, "instructions", "judgment: bounds the time";
     /// The longest sleep before a store with -sanitize=threadsteer.
-    thread_steer_sleep = 1000, "nanoseconds", "as ptxas 13.0 has it";
+    thread_steer_sleep = 1000, "nanoseconds", "judgment: no value of ptxas is recorded";
     /// Rewrites of one instruction by combine before it is left as it is.
-    combine_rewrites = 8, "rewrites", "judgment: bounds the time; rules rarely apply more than three times in a row";
+    combine_rewrites = 8, "rewrites", "judgment: bounds the time";
     /// The widest value that common subexpression elimination shares; wider ones are accumulators of MMAs.
     cse_max_words = 4, "registers", "judgment: each accumulator has registers of its own, a shared one would be copied";
     /// Uses up to which a kernel parameter is a constant-bank operand; with more it has a register.
@@ -77,11 +77,11 @@ tuning! {
     /// How far lower bounds of floats are followed from definition to definition.
     float_bound_depth = 6, "definitions", "judgment: bounds the time of a query, which branches at every operand";
     /// The cost of both sides of a branch up to which it becomes selects, selects included.
-    if_convert_max_cost = 16, "instructions", "judgment: about what a branch with its convergence barrier takes";
+    if_convert_max_cost = 16, "instructions", "judgment: not measured";
     /// The longest side of a branch that is looked at, with what costs nothing.
-    if_convert_max_side = 64, "instructions", "judgment: four times the cost limit; the rest may be constants and packs";
+    if_convert_max_side = 64, "instructions", "judgment: four times the cost limit, as constants and packs cost nothing";
     /// How often if-conversion is repeated: each time takes the innermost of nested branches.
-    if_convert_repeats = 4, "times", "judgment: bounds the time; deeper nests exceed the cost limit";
+    if_convert_repeats = 4, "times", "judgment: bounds the time";
     /// Iterations at a time where the trip count is not known.
     unroll_runtime_factor = 4, "iterations", "ptxas 13.0.88 at -O2 and up";
     /// The longest body that is unrolled where the trip count is not known.
@@ -91,21 +91,21 @@ tuning! {
     /// The longest slice of the loop that computes its exit test, for unrolling.
     unroll_max_slice = 16, "instructions", "judgment: bounds the time";
     /// The size of all iterations of a partially unrolled loop.
-    unroll_partial_size = 350, "instructions", "ptxas 13.0.88: between 300 and 350 for bodies of 2 to 72 instructions";
+    unroll_partial_size = 350, "instructions", "ptxas 13.0.88 at -O2 and up: (factor + count mod factor) * body is at most 350";
     /// The longest body that is partially unrolled where the trip count is known.
     unroll_partial_max_body = 72, "instructions", "ptxas 13.0.88 at -O2 and up";
     /// What counter, exit test and branch of a loop take: full unrolling saves it in each iteration.
-    unroll_loop_overhead = 3, "instructions", "counted in loops of ptxas 13.0.88";
+    unroll_loop_overhead = 3, "instructions", "with it the limits of ptxas 13.0.88 are 77 for each percent saved: 3 of body + 3";
     /// The size of a fully unrolled loop for each percent of its instructions that this saves.
     unroll_full_size_per_percent = 77, "instructions", "fitted to ptxas 13.0.88: bodies of 2, 8, 16 and 64 instructions";
     /// The size of a fully unrolled loop in any case.
-    unroll_full_max_size = 1200, "instructions", "judgment: ptxas 13.0.88 goes up to 1451; the instruction cache of an SM is shared";
+    unroll_full_max_size = 1200, "instructions", "judgment: ptxas 13.0.88 goes up to 1451, for bodies of 2 instructions";
     /// The highest trip count that is found by executing the exit test.
     unroll_max_trip_count = 1024, "iterations", "judgment: bounds the time";
     /// Instructions by which unrolling may grow a function.
     unroll_growth = 6000, "instructions", "judgment: bounds compile time and code size";
     /// How often unrolling is repeated: each time takes the innermost loops that are left.
-    unroll_repeats = 3, "times", "judgment: bounds the time; deeper nests exceed the size limits";
+    unroll_repeats = 3, "times", "judgment: bounds the time";
     /// How far the operands of a sunk instruction are followed to values that are live at its new position anyway.
     sink_depth = 8, "definitions", "judgment: bounds the time";
     /// The same for an instruction that is duplicated.
@@ -119,11 +119,11 @@ tuning! {
     /// How many definitions up from a descriptor are moved to the uniform datapath.
     uniform_depth = 12, "definitions", "judgment: bounds the time";
     /// Uniform registers for loop-invariant and loop-carried words of a convergent loop; with more they are moved where they are read.
-    uniform_loop_registers = 20, "uniform registers", "judgment: of 63, wgmmas take others in fours";
+    uniform_loop_registers = 20, "uniform registers", "judgment: wgmmas take others in fours";
     /// Uniform registers for float operands of a convergent loop.
     uniform_factor_registers = 4, "uniform registers", "judgment: wgmmas take most of the others";
     /// The longest wait loop above which operands of wgmmas are hoisted.
-    wait_loop_instructions = 4, "instructions", "judgment: a try_wait, its test and what addresses it";
+    wait_loop_instructions = 4, "instructions", "judgment: not measured";
 }
 
 #[cfg(test)]
