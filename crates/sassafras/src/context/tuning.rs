@@ -79,7 +79,7 @@ tuning! {
     /// How far lower bounds of floats are followed from definition to definition.
     float_bound_depth = 6, "definitions", "judgment: bounds the time of a query, which branches at every operand";
     /// The cost of both sides of a branch up to which it becomes selects, selects included.
-    if_convert_max_cost = 16, "instructions", "judgment: about what a branch with its convergence barrier takes";
+    if_convert_max_cost = 16, "instructions", "judgment: not measured";
     /// The longest side of a branch with stores or loads of shared memory that becomes guarded instructions.
     if_convert_max_guarded_side = 8, "instructions", "ptxas 13.0.88 for divergent branches";
     /// The same with loads of global memory.
