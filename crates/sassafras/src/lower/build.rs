@@ -199,8 +199,8 @@ impl Lower<'_, '_> {
     pub(crate) fn effect(&mut self, op: sass::Op, modifiers: &[M], results: &[Value], args: &[Arg]) {
         let mut data = self.data(Op::Machine(op), modifiers, results, args);
         if let Some((predicate, negated)) = self.guard {
-            let kept = results.iter().map(|r| self.undefined_like(*r)).collect();
-            data.guard = Some(ori::Guard { predicate, negated, else_values: kept });
+            let else_values = results.iter().map(|r| self.undefined_like(*r)).collect();
+            data.guard = Some(ori::Guard { predicate, negated, else_values: else_values });
         }
         self.kernel.code.append(self.block, data);
     }
@@ -224,7 +224,7 @@ impl Lower<'_, '_> {
     }
 
     /// Runs some code where a predicate holds, and returns what it makes of some values.
-    pub(crate) fn where_true(
+    pub(crate) fn if_true(
         &mut self,
         predicate: Value,
         before: Vec<Value>,
@@ -376,7 +376,7 @@ impl Lower<'_, '_> {
     }
 
     /// Lowers something in blocks of its own that only threads come to for which the guard holds.
-    pub(crate) fn under_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+    pub(crate) fn in_guarded_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         let Some((predicate, negated)) = self.guard.take() else { return lower(self) };
         let (inside, after) = (self.kernel.code.block(), self.kernel.code.block());
         let before = self.now.clone();
@@ -389,19 +389,19 @@ impl Lower<'_, '_> {
         let mut changed: Vec<(ast::Reg, Value)> =
             self.now.iter().filter(|(r, v)| before.get(r) != Some(v)).map(|(r, v)| (*r, *v)).collect();
         changed.sort();
-        let mut ways = (Vec::new(), Vec::new());
+        let mut args = (Vec::new(), Vec::new());
         for (reg, value) in changed {
             let (file, words) = self.shape(reg);
             let old = before.get(&reg).copied().unwrap_or_else(|| self.undefined(file, words));
             let param = self.kernel.code.value(file, words);
             self.kernel.code.blocks[after].params.push(param);
-            ways.0.push(value);
-            ways.1.push(old);
+            args.0.push(value);
+            args.1.push(old);
             self.now.insert(reg, param);
         }
-        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: ways.0 });
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: args.0 });
         if let Terminator::Branch { no, .. } = &mut self.kernel.code.blocks[from].end {
-            no.args = ways.1;
+            no.args = args.1;
         }
         self.block = after;
         Some(())

@@ -151,7 +151,7 @@ impl Lower<'_, '_> {
     }
     /// A value that is worked out by `work` where a predicate holds (or doesn't, if negated), and is `otherwise`
     /// elsewhere.
-    pub(crate) fn where_holds(
+    pub(crate) fn select_lazily(
         &mut self,
         (predicate, negated): (Value, bool),
         otherwise: Value,

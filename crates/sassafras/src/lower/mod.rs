@@ -397,7 +397,7 @@ struct Lower<'k, 'a> {
     /// The descriptor of global memory, loaded once.
     descriptor: Option<Value>,
     /// What products of a warpgroup have not finished yet.
-    flight: wgmma::Flight,
+    outstanding: wgmma::Outstanding,
     /// Keep book in [`Kernel::bindings`]; registers that live until the kernel ends.
     debug: bool,
     watched: Vec<ast::Reg>,
@@ -415,7 +415,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     ) -> Lower<'k, 'a> {
         let graph = Graph::new(env.module, body, &params, results);
         let blocks = graph.blocks.len();
-        let flight = wgmma::Flight::new(env.module, body, &params, &graph, env.serial);
+        let outstanding = wgmma::Outstanding::new(env.module, body, &params, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -445,7 +445,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             guard: None,
             unguarded: 0,
             descriptor: None,
-            flight,
+            outstanding,
             debug: env.debug,
             watched: Vec::new(),
             caches: env.caches,
@@ -467,7 +467,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
-                self.come_to(inst.span);
+                self.begin_inst(inst.span);
                 if !self.before(inst) {
                     self.inst(inst)?;
                 }
@@ -496,7 +496,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     }
 
     /// What follows is for the instruction there; all of a routine is for the instruction that needs it.
-    fn come_to(&mut self, span: ptx::diag::Span) {
+    fn begin_inst(&mut self, span: ptx::diag::Span) {
         if self.routine.is_none() {
             self.at = span.start;
         }
@@ -505,7 +505,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     /// The registers' values at the beginning of a block.
     fn enter(&mut self, b: usize) {
         self.block = self.first[b];
-        self.flight.enter(b);
+        self.outstanding.enter(b);
         match self.graph.blocks[b].preds[..] {
             // Something else leads to block 0 as well.
             [pred] if b != 0 => self.now = self.at_end[pred].clone(),
@@ -555,7 +555,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn leave(&mut self, b: usize) -> Result<(), Failure> {
         self.block = self.last[b];
         self.now = std::mem::take(&mut self.at_end[b]);
-        self.come_to(self.graph.blocks[b].span);
+        self.begin_inst(self.graph.blocks[b].span);
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,

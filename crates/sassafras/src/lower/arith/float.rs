@@ -311,7 +311,7 @@ impl Lower<'_, '_> {
     fn div32(&mut self, a: Arg, b: Arg, round: &[M], flush: bool) -> Option<Value> {
         let (a, b) = (self.in_register(a), self.in_register(b));
         if !round.is_empty() {
-            return self.by_double("div_f32", &[a, b], round, flush);
+            return self.via_f64("div_f32", &[a, b], round, flush);
         }
         let inverse = self.mufu(M::RCP, b);
         let doubtful = self.emit_p(Op::FCHK, &[], &[a, b]);
@@ -320,13 +320,13 @@ impl Lower<'_, '_> {
         let quotient = self.fused(a, inverse.into(), RZ);
         let rest = self.fused(b.negated(), quotient.into(), a);
         let quotient = self.fused(inverse.into(), rest.into(), quotient.into());
-        self.where_holds((doubtful, false), quotient, |l| l.by_double("div_f32", &[a, b], round, flush))
+        self.select_lazily((doubtful, false), quotient, |l| l.via_f64("div_f32", &[a, b], round, flush))
     }
 
     fn rcp32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
         let a = self.in_register(a);
         if !round.is_empty() {
-            return self.by_double("div_f32", &[ONE, a], round, flush);
+            return self.via_f64("div_f32", &[ONE, a], round, flush);
         }
         // The exponent is neither of the two least nor of the two greatest (the sign is masked away).
         let shifted = self.emit(Op::IADD3, &[], 1, &[a, Arg::Imm(0x0180_0000), RZ]);
@@ -335,13 +335,13 @@ impl Lower<'_, '_> {
         let inverse = self.mufu(M::RCP, a);
         let error = self.fused(a.negated(), inverse.into(), ONE);
         let inverse = self.fused(inverse.into(), error.into(), inverse.into());
-        self.where_holds((safe, true), inverse, |l| l.by_double("div_f32", &[ONE, a], round, flush))
+        self.select_lazily((safe, true), inverse, |l| l.via_f64("div_f32", &[ONE, a], round, flush))
     }
 
     fn sqrt32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
         let a = self.in_register(a);
         if !round.is_empty() {
-            return self.by_double("sqrt_f32", &[a], round, flush);
+            return self.via_f64("sqrt_f32", &[a], round, flush);
         }
         // From 2^-101 up to infinity, as the bits of positive floats are ordered.
         let shifted = self.emit(Op::IADD3, &[], 1, &[a, Arg::Imm(-0x0d00_0000), RZ]);
@@ -351,11 +351,11 @@ impl Lower<'_, '_> {
         let half = self.emit(Op::FMUL, &[M::FTZ], 1, &[inverse.into(), HALF]);
         let rest = self.fused(Arg::from(root).negated(), root.into(), a);
         let root = self.fused(rest.into(), half.into(), root.into());
-        self.where_holds((doubtful, false), root, |l| l.by_double("sqrt_f32", &[a], round, flush))
+        self.select_lazily((doubtful, false), root, |l| l.via_f64("sqrt_f32", &[a], round, flush))
     }
 
     /// The library's f64 result, rounded to f32 once more: it is exact or near enough that the two roundings are one.
-    fn by_double(&mut self, name: &str, args: &[Arg], round: &[M], flush: bool) -> Option<Value> {
+    fn via_f64(&mut self, name: &str, args: &[Arg], round: &[M], flush: bool) -> Option<Value> {
         let mut args = args.to_vec();
         if flush {
             for arg in &mut args {
@@ -461,7 +461,7 @@ impl<'a> Lower<'_, 'a> {
         let sum = self.fused(RZ, Arg::word(b, 1), Arg::word(quotient, 1));
         let args = [PT, Arg::from(sum).absolute(), Arg::Imm(0x0010_0000), not_small.into()];
         let safe = self.emit_p(Op::FSETP, &[M::GT, M::AND], &args);
-        self.where_holds((safe, true), quotient, |l| l.routine("div_f64", &slow)?.first().copied())
+        self.select_lazily((safe, true), quotient, |l| l.routine("div_f64", &slow)?.first().copied())
     }
 
     fn rcp64(&mut self, b: Value, round: &[M]) -> Option<Value> {
@@ -475,7 +475,7 @@ impl<'a> Lower<'_, 'a> {
         // The low word of the estimate also tells the exponents at both ends.
         let args = [PT, Arg::from(low).absolute(), Arg::Imm(0x0040_0402), PT];
         let safe = self.emit_p(Op::FSETP, &[M::GEU, M::AND], &args);
-        self.where_holds((safe, true), inverse, |l| l.reciprocal64(b, round))
+        self.select_lazily((safe, true), inverse, |l| l.reciprocal64(b, round))
     }
 
     /// The library's division of 1.
@@ -508,7 +508,7 @@ impl<'a> Lower<'_, 'a> {
         let half = self.pack(&[Arg::word(inverse, 0), half_high.into()]);
         let rest = self.fused64(root.into(), Arg::not(root), a.into());
         let root = self.fused64(rest.into(), half.into(), root.into());
-        self.where_holds((doubtful, false), root, |l| l.routine("sqrt_f64", &slow)?.first().copied())
+        self.select_lazily((doubtful, false), root, |l| l.routine("sqrt_f64", &slow)?.first().copied())
     }
 
     fn rsqrt64(&mut self, a: Value) -> Option<Value> {
@@ -516,7 +516,7 @@ impl<'a> Lower<'_, 'a> {
         let inverse = self.refined_inverse_root(a, estimate);
         let shifted = self.emit(Op::IADD3, &[], 1, &[Arg::word(a, 1), Arg::Imm(-0x0010_0000), RZ]);
         let doubtful = self.compare_integers(M::GE, false, &[shifted.into()], &[Arg::Imm(0x7fe0_0000)]);
-        self.where_holds((doubtful, false), inverse, |l| {
+        self.select_lazily((doubtful, false), inverse, |l| {
             l.routine("rsqrt_f64", &[a.into()])?.first().copied()
         })
     }

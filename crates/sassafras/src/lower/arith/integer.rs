@@ -430,15 +430,15 @@ impl<'a> Lower<'_, 'a> {
     fn extract_bits(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let a = self.number(ins.get(1)?, ty)?;
-        let (place, length) = (self.word(ins.get(2)?, Type::U32)?, self.word(ins.get(3)?, Type::U32)?);
+        let (position, length) = (self.word(ins.get(2)?, Type::U32)?, self.word(ins.get(3)?, Type::U32)?);
         if let [word] = a[..] {
-            let (place, length) = (self.field(place, 0, 1, false), self.field(length, 0, 1, false));
-            let shifted = self.shift_right(ty.is_signed(), &[word], place);
+            let (position, length) = (self.field(position, 0, 1, false), self.field(length, 0, 1, false));
+            let shifted = self.shift_right(ty.is_signed(), &[word], position);
             let result = self.emit(Op::SGXT, u32_unless(ty.is_signed()), 1, &[shifted[0], length]);
             return self.set(ins.get(0)?, result);
         }
         let mask = self.low_ones(length);
-        let shifted = self.shift_right(ty.is_signed(), &a, place);
+        let shifted = self.shift_right(ty.is_signed(), &a, position);
         let mut field = self.bitwise(&shifted, &mask, 0xc0);
         if ty.is_signed() {
             // The field's own sign; a length of 0 shifts everything out.
@@ -463,17 +463,17 @@ impl<'a> Lower<'_, 'a> {
     fn insert_bits(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let (field, into) = (self.number(ins.get(1)?, ty)?, self.number(ins.get(2)?, ty)?);
-        let (place, length) = (self.word(ins.get(3)?, Type::U32)?, self.word(ins.get(4)?, Type::U32)?);
+        let (position, length) = (self.word(ins.get(3)?, Type::U32)?, self.word(ins.get(4)?, Type::U32)?);
         if let ([field], [into]) = (&field[..], &into[..]) {
-            let (place, length) = (self.field(place, 0, 1, false), self.field(length, 0, 1, false));
-            let shifted = self.shift_left(&[*field], place);
-            let mask = self.emit(Op::BMSK, &[], 1, &[place, length]);
+            let (position, length) = (self.field(position, 0, 1, false), self.field(length, 0, 1, false));
+            let shifted = self.shift_left(&[*field], position);
+            let mask = self.emit(Op::BMSK, &[], 1, &[position, length]);
             let result = self.lop3(shifted[0], mask.into(), *into, 0xe2);
             return self.set(ins.get(0)?, result);
         }
         let mask = self.low_ones(length);
         let field = self.bitwise(&field, &mask, 0xc0);
-        let (field, mask) = (self.shift_left(&field, place), self.shift_left(&mask, place));
+        let (field, mask) = (self.shift_left(&field, position), self.shift_left(&mask, position));
         let result: Words = (0..2).map(|i| self.lop3(field[i], into[i], mask[i], 0xf4).into()).collect();
         self.set_words(ins, &result)
     }

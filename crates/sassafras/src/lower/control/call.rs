@@ -192,7 +192,7 @@ pub fn outgoing(
     for stmt in &body.stmts {
         let Stmt::Inst(inst) = stmt else { continue };
         let opcode = &module.opcodes[inst.opcode.0 as usize];
-        if machine.driver_has_gradients && gradient::is_beyond(opcode, body.list(inst.operands)) {
+        if machine.driver_has_gradients && gradient::lacks_gradient(opcode, body.list(inst.operands)) {
             most = most.max(gradient::STACK);
         }
         if opcode.mnemonic == "call"
@@ -474,7 +474,7 @@ impl<'a> Lower<'_, 'a> {
         ins.flag("uni");
         // A call takes control elsewhere: under a guard the threads must part first.
         if self.guard.is_some() {
-            return self.under_branch(|l| l.call_plain(ins));
+            return self.in_guarded_branch(|l| l.call_plain(ins));
         }
         self.call_plain(ins)
     }

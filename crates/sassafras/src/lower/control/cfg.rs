@@ -236,13 +236,13 @@ pub struct RegSet {
 
 impl RegSet {
     /// The word of a register and its bit there.
-    fn place(reg: Reg) -> (usize, u64) {
-        let place = reg.0.wrapping_sub(CARRY.0);
-        (place as usize / 64, 1 << (place % 64))
+    fn word_and_bit(reg: Reg) -> (usize, u64) {
+        let index = reg.0.wrapping_sub(CARRY.0);
+        (index as usize / 64, 1 << (index % 64))
     }
 
     fn insert(&mut self, reg: Reg) {
-        let (word, bit) = RegSet::place(reg);
+        let (word, bit) = RegSet::word_and_bit(reg);
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
         }
@@ -250,12 +250,12 @@ impl RegSet {
     }
 
     pub fn contains(&self, reg: Reg) -> bool {
-        let (word, bit) = RegSet::place(reg);
+        let (word, bit) = RegSet::word_and_bit(reg);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
     fn take(&mut self, reg: Reg) {
-        let (word, bit) = RegSet::place(reg);
+        let (word, bit) = RegSet::word_and_bit(reg);
         if let Some(word) = self.words.get_mut(word) {
             *word &= !bit;
         }

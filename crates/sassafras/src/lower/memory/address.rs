@@ -5,7 +5,7 @@ use crate::context::target::ParamWindow;
 use crate::lower::Lower;
 use crate::lower::build::{NOT_PT, PT, RZ};
 use crate::lower::instruction::Ins;
-use crate::lower::memory::variables::Place;
+use crate::lower::memory::variables::Location;
 use ori::{Arg, File, Half, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -91,7 +91,7 @@ impl<'a> Lower<'_, 'a> {
                 let value = self.read(*reg);
                 Address { base: self.base(value, space)?, offset }
             }
-            Operand::Symbol(symbol) => self.place_address(*symbol, offset, space)?,
+            Operand::Symbol(symbol) => self.variable_in_space(*symbol, offset, space)?,
             // The front end takes numbers for local memory only.
             Operand::Int { value, .. } if space == Space::Local => {
                 Address { base: RZ, offset: *value as i64 + offset }
@@ -118,20 +118,22 @@ impl<'a> Lower<'_, 'a> {
         self.pack(&[low, high.into()])
     }
 
-    fn place_address(&mut self, symbol: ptx::ast::Symbol, offset: i64, space: Space) -> Option<Address> {
-        Some(match (self.place(symbol)?, space) {
-            (Place::Shared(_) | Place::LinkedShared(_), Space::Shared | Space::Cluster) => {
+    fn variable_in_space(&mut self, symbol: ptx::ast::Symbol, offset: i64, space: Space) -> Option<Address> {
+        Some(match (self.location(symbol)?, space) {
+            (Location::Shared(_) | Location::LinkedShared(_), Space::Shared | Space::Cluster) => {
                 let value = self.variable_address(symbol, 0)?;
                 Address { base: self.base(value, space)?, offset }
             }
-            (Place::Local(at), Space::Local) => Address { base: Arg::Stack, offset: offset + i64::from(at) },
-            (Place::Const(at), Space::Const) | (Place::Param(at), Space::Param) => {
+            (Location::Local(at), Space::Local) => {
+                Address { base: Arg::Stack, offset: offset + i64::from(at) }
+            }
+            (Location::Const(at), Space::Const) | (Location::Param(at), Space::Param) => {
                 Address { base: RZ, offset: offset + i64::from(at) }
             }
-            (Place::LinkedConst(_), Space::Const) => {
+            (Location::LinkedConst(_), Space::Const) => {
                 Address { base: self.variable_address(symbol, 0)?.into(), offset }
             }
-            (Place::Global(symbol), Space::Global | Space::Generic) => {
+            (Location::Global(symbol), Space::Global | Space::Generic) => {
                 let half = |half| Arg::Address { symbol, addend: offset, half };
                 let base = self.pack(&[half(Half::Low), half(Half::High)]);
                 Address { base: base.into(), offset: 0 }

@@ -98,7 +98,7 @@ impl Atomic {
 }
 
 /// The word around a half: its address, whether the half is the upper one, and the bits below it.
-struct Around {
+struct ContainingWord {
     address: Address,
     is_upper: Value,
     shift: Value,
@@ -137,7 +137,7 @@ impl<'a> Lower<'_, 'a> {
         } else if simple {
             self.finish_atomic(&atomic, &sources, result)?;
         } else {
-            self.under_branch(|s| s.finish_atomic(&atomic, &sources, result))?;
+            self.in_guarded_branch(|s| s.finish_atomic(&atomic, &sources, result))?;
         }
         if acquires && (space != Space::Shared || self.machine.has_clusters) {
             self.after_acquire(scope);
@@ -278,10 +278,10 @@ impl<'a> Lower<'_, 'a> {
 
     /// Runs a block until its predicate is false: what it gets first, and what it makes of that. It returns the
     /// predicate, what the next round gets, and the result of the last.
-    pub(crate) fn repeat<R>(
+    pub(crate) fn loop_while<R>(
         &mut self,
         start: &[Value],
-        round: impl FnOnce(&mut Self, &[Value]) -> Option<(Value, Vec<Value>, R)>,
+        body: impl FnOnce(&mut Self, &[Value]) -> Option<(Value, Vec<Value>, R)>,
     ) -> Option<R> {
         let block = self.kernel.code.block();
         self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: block, args: start.to_vec() });
@@ -294,7 +294,7 @@ impl<'a> Lower<'_, 'a> {
             .collect();
         self.kernel.code.blocks[block].params = params.clone();
         self.block = block;
-        let (predicate, next, result) = round(self, &params)?;
+        let (predicate, next, result) = body(self, &params)?;
         let after = self.kernel.code.block();
         let (yes, no) = (Edge { to: block, args: next }, Edge::to(after));
         self.kernel.code.blocks[self.block].end =
@@ -311,7 +311,7 @@ impl<'a> Lower<'_, 'a> {
             data: Data { ty: if atomic.words() == 2 { Type::B64 } else { Type::B32 }, count: 1 },
             ..*atomic
         };
-        self.repeat(&[], |s, _| {
+        self.loop_while(&[], |s, _| {
             let old = s.load_far(atomic)?;
             let new = s.combine(atomic, old, x)?;
             if swap.words() == 1 {
@@ -330,7 +330,7 @@ impl<'a> Lower<'_, 'a> {
     fn shared_loop(&mut self, atomic: &Atomic, x: Value) -> Option<Value> {
         let size: &[M] = if atomic.words() == 2 { &[M::_64] } else { &[] };
         let modifiers = [&[M::CAST, M::SPIN], size].concat();
-        self.repeat(&[], |s, _| {
+        self.loop_while(&[], |s, _| {
             let old = s.load_far(atomic)?;
             let new = s.combine(atomic, old, x)?;
             let args: Vec<Arg> = atomic.address.args().into_iter().chain([old.into(), new.into()]).collect();
@@ -408,7 +408,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The word that a half lies in.
-    fn around(&mut self, atomic: &Atomic) -> Around {
+    fn containing_word(&mut self, atomic: &Atomic) -> ContainingWord {
         let (low, high) = match atomic.space {
             Space::Shared => {
                 let Address { base, offset } = atomic.address;
@@ -427,43 +427,43 @@ impl<'a> Lower<'_, 'a> {
             Some(high) => self.pack(&[aligned.into(), high]),
             None => aligned,
         };
-        Around { address: Address { base: base.into(), offset: 0 }, is_upper, shift }
+        ContainingWord { address: Address { base: base.into(), offset: 0 }, is_upper, shift }
     }
 
     /// One of two selectors for `PRMT`.
-    fn selector(&mut self, around: &Around, upper: i64, lower: i64) -> Value {
-        self.emit(Op::SEL, &[], 1, &[Arg::Imm(upper), Arg::Imm(lower), around.is_upper.into()])
+    fn selector(&mut self, containing_word: &ContainingWord, upper: i64, lower: i64) -> Value {
+        self.emit(Op::SEL, &[], 1, &[Arg::Imm(upper), Arg::Imm(lower), containing_word.is_upper.into()])
     }
 
-    fn word_swap(&self, atomic: &Atomic, around: &Around) -> Atomic {
+    fn word_swap(&self, atomic: &Atomic, containing_word: &ContainingWord) -> Atomic {
         let data = Data { ty: Type::B32, count: 1 };
-        Atomic { op: "cas", data, address: around.address, policy: None, ..*atomic }
+        Atomic { op: "cas", data, address: containing_word.address, policy: None, ..*atomic }
     }
 
     /// `add` of 16 bits: both halves are added, and one of the sums is taken.
     fn half_add(&mut self, atomic: &Atomic, x: Value) -> Option<Value> {
-        let around = self.around(atomic);
-        let swap = self.word_swap(atomic, &around);
-        let selector = self.selector(&around, 0x7610, 0x3254);
+        let containing_word = self.containing_word(atomic);
+        let swap = self.word_swap(atomic, &containing_word);
+        let selector = self.selector(&containing_word, 0x7610, 0x3254);
         let twice = self.emit(Op::PRMT, &[], 1, &[x.into(), Arg::Imm(0x1010), RZ]);
         let first = self.load_far(&swap)?;
-        let old = self.repeat(&[first], |s, old| {
+        let old = self.loop_while(&[first], |s, old| {
             let old = *old.first()?;
             let sum = s.combine(atomic, old, twice)?;
             let new = s.emit(Op::PRMT, &[], 1, &[old.into(), selector.into(), sum.into()]);
             let (got, _) = s.native(&swap, &[old, new], false)?;
             Some((s.differ(got, old), vec![got], got))
         })?;
-        Some(self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, around.shift.into(), old.into()]))
+        Some(self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, containing_word.shift.into(), old.into()]))
     }
 
     /// Compare-and-swap of 16 bits. When the other half has changed in between, nothing is known, and it goes on.
     fn half_cas(&mut self, atomic: &Atomic, expected: Value, new: Value) -> Option<Value> {
-        let around = self.around(atomic);
-        let swap = self.word_swap(atomic, &around);
-        let selector = self.selector(&around, 0x5410, 0x3254);
+        let containing_word = self.containing_word(atomic);
+        let swap = self.word_swap(atomic, &containing_word);
+        let selector = self.selector(&containing_word, 0x5410, 0x3254);
         let first = self.load_far(&swap)?;
-        let old = self.repeat(&[first], |s, old| {
+        let old = self.loop_while(&[first], |s, old| {
             let old = *old.first()?;
             let with = |s: &mut Self, word: Value, half: Arg| {
                 s.emit(Op::PRMT, &[], 1, &[word.into(), selector.into(), half])
@@ -473,6 +473,6 @@ impl<'a> Lower<'_, 'a> {
             let (others, before) = (with(s, got, RZ), with(s, expected, RZ));
             Some((s.differ(others, before), vec![got], got))
         })?;
-        Some(self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, around.shift.into(), old.into()]))
+        Some(self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, containing_word.shift.into(), old.into()]))
     }
 }

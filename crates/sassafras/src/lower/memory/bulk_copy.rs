@@ -18,7 +18,7 @@ use crate::lower::Lower;
 use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::Space;
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, File};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -34,7 +34,7 @@ const LOW_BYTES: i64 = 0x0040;
 struct Warp {
     op: Op,
     words: Vec<M>,
-    turns: Turns,
+    turns: Grouping,
     groups: Vec<Vec<Arg>>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Lower<'_, 'a> {
             "cp.async.bulk" => self.bulk_copy(ins),
             "cp.reduce.async.bulk" => self.bulk_reduce(ins),
             "cp.async.bulk.prefetch" => self.bulk_prefetch(ins),
-            "cp.async.bulk.commit_group" => self.under_branch(|l| {
+            "cp.async.bulk.commit_group" => self.in_guarded_branch(|l| {
                 l.effect(Op::UTMACMDFLUSH, &[], &[], &[]);
                 Some(())
             }),
@@ -72,9 +72,9 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Does an operation of the warp. Groups of several registers are put side by side.
-    fn do_by_warp(&mut self, warp: Warp) -> Option<()> {
+    fn emit_warp_op(&mut self, warp: Warp) -> Option<()> {
         let all: Vec<Arg> = warp.groups.concat();
-        self.by_warp(warp.turns, &all, |l, uniform| {
+        self.in_waterfall(warp.turns, &all, |l, uniform| {
             let mut rest = uniform;
             let mut args = Vec::new();
             for group in &warp.groups {
@@ -92,8 +92,8 @@ impl<'a> Lower<'_, 'a> {
 
     /// An address of shared memory in one word.
     pub(crate) fn shared_word(&mut self, operand: &Operand) -> Option<Arg> {
-        let place = self.address(operand, Space::Shared, 0)?;
-        Some(self.within(place, Space::Shared, 0..0).base)
+        let address = self.address(operand, Space::Shared, 0)?;
+        Some(self.within(address, Space::Shared, 0..0).base)
     }
 
     /// A global or generic address in two words.
@@ -162,8 +162,8 @@ impl<'a> Lower<'_, 'a> {
         words.extend(masked.then_some(M::DST_G_BYTE_MASK));
         let groups = [destination, source, vec![size]].into_iter().chain(policy).collect();
         // A barrier counts each copy; without one, the same copy need not be done again.
-        let turns = if to_global { Turns::Value } else { Turns::Thread };
-        self.do_by_warp(Warp { op: Op::UBLKCP, words, turns, groups })
+        let turns = if to_global { Grouping::PerValue } else { Grouping::PerThread };
+        self.emit_warp_op(Warp { op: Op::UBLKCP, words, turns, groups })
     }
 
     fn bulk_reduce(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -192,7 +192,7 @@ impl<'a> Lower<'_, 'a> {
         let size = self.size_and_mask(ins.get(2)?, None)?;
         let words = [&[space, M::S, op], ty].concat();
         let groups = [destination, source, vec![size]].into_iter().chain(policy).collect();
-        self.do_by_warp(Warp { op: Op::UBLKRED, words, turns: Turns::Thread, groups })
+        self.emit_warp_op(Warp { op: Op::UBLKRED, words, turns: Grouping::PerThread, groups })
     }
 
     fn bulk_prefetch(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -201,7 +201,7 @@ impl<'a> Lower<'_, 'a> {
         let source = self.far_words(ins.get(0)?, Space::Global)?;
         let size = self.size_and_mask(ins.get(1)?, None)?;
         let groups = [source, vec![size]].into_iter().chain(policy).collect();
-        self.do_by_warp(Warp { op: Op::UBLKPF, words: vec![M::L2], turns: Turns::Value, groups })
+        self.emit_warp_op(Warp { op: Op::UBLKPF, words: vec![M::L2], turns: Grouping::PerValue, groups })
     }
 
     /// `[map, {coordinates}]`
@@ -240,14 +240,14 @@ impl<'a> Lower<'_, 'a> {
             let first = [vec![self.shared_word(ins.get(1)?)?], coordinates].concat();
             let groups = [first, map].into_iter().chain(policy).collect();
             let words = [&[dim], mode].concat();
-            return self.do_by_warp(Warp { op: Op::UTMASTG, words, turns: Turns::Value, groups });
+            return self.emit_warp_op(Warp { op: Op::UTMASTG, words, turns: Grouping::PerValue, groups });
         }
         let mode = ins.one_of(&["tile", "im2col", "im2col::w", "im2col::w::128", "tile::gather4"]);
         let multicast = ins.flag("multicast::cluster");
         let pair = ins.one_of(&["cta_group::1", "cta_group::2"]) == Some("cta_group::2");
         let has_offsets = mode.is_some_and(|m| m.starts_with("im2col"));
         let (map, coordinates) = self.map_and_coordinates(ins.get(1)?)?;
-        let place = vec![self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(2)?)?];
+        let address = vec![self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(2)?)?];
         let offsets = if has_offsets { self.im2col_offsets(ins.get(3)?, mode)? } else { RZ };
         let mask = match multicast {
             true => self.blocks(ins.get(3 + usize::from(has_offsets))?)?,
@@ -257,12 +257,12 @@ impl<'a> Lower<'_, 'a> {
         words.extend(mode_word(mode));
         words.extend(mask.map(|_| M::MULTICAST));
         words.extend(pair.then_some(M::_2CTA));
-        let mut groups = vec![[place, coordinates].concat(), map];
+        let mut groups = vec![[address, coordinates].concat(), map];
         if has_offsets || mask.is_some() {
             groups.push(vec![self.halves(offsets, mask.unwrap_or(RZ))]);
         }
         groups.extend(policy);
-        self.do_by_warp(Warp { op: Op::UTMALDG, words, turns: Turns::Thread, groups })
+        self.emit_warp_op(Warp { op: Op::UTMALDG, words, turns: Grouping::PerThread, groups })
     }
 
     /// The offsets of `im2col` share 16 bits.
@@ -302,7 +302,7 @@ impl<'a> Lower<'_, 'a> {
         let first = [vec![self.shared_word(ins.get(1)?)?], coordinates].concat();
         let words = [&[dim], mode, &[op]].concat();
         let groups = [first, map].into_iter().chain(policy).collect();
-        self.do_by_warp(Warp { op: Op::UTMAREDG, words, turns: Turns::Thread, groups })
+        self.emit_warp_op(Warp { op: Op::UTMAREDG, words, turns: Grouping::PerThread, groups })
     }
 
     fn tensor_prefetch(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -318,15 +318,15 @@ impl<'a> Lower<'_, 'a> {
         }
         groups.extend(policy);
         let words = [M::L2, dim].into_iter().chain(mode_word(mode)).collect();
-        self.do_by_warp(Warp { op: Op::UTMAPF, words, turns: Turns::Value, groups })
+        self.emit_warp_op(Warp { op: Op::UTMAPF, words, turns: Grouping::PerValue, groups })
     }
 
     /// Asks for another cluster's work: the answer goes to shared memory, and a barrier tells when.
     fn try_cancel(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.word(Kind::Space), ins.flag("mbarrier::complete_tx::bytes"), ins.ty()?);
         let cast = if ins.flag("multicast::cluster::all") { M::BROADCAST } else { M::SELFCAST };
-        let places = [self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(1)?)?];
-        self.by_warp(Turns::Thread, &places, |l, uniform| {
+        let addresses = [self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(1)?)?];
+        self.in_waterfall(Grouping::PerThread, &addresses, |l, uniform| {
             let pair = l.pack_uniform(uniform);
             l.effect(Op::UGETNEXTWORKID, &[cast], &[], &[Arg::word(pair, 0), Arg::word(pair, 1)]);
             Some(())

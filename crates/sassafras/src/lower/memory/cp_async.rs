@@ -5,7 +5,7 @@ use crate::lower::build::{PT, RZ, constant};
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::{Address, Space};
 use crate::lower::memory::load_store::size_word;
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, File, InstData, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -133,10 +133,10 @@ impl<'a> Lower<'_, 'a> {
     fn arrive_after_copies(&mut self, ins: &Ins<'a>) -> Option<()> {
         let one_more = !ins.flag("noinc");
         ins.ty()?;
-        let place = self.barrier_place(ins, 0)?;
+        let barrier = self.barrier_address(ins, 0)?;
         if one_more && !self.has(Op::SYNCS) {
             // The count of arrivals is in the upper word.
-            let args = [RZ, place.base, Arg::Imm(place.offset + 4), Arg::Imm(-1)];
+            let args = [RZ, barrier.base, Arg::Imm(barrier.offset + 4), Arg::Imm(-1)];
             self.effect(Op::ATOMS, &[M::ADD, M::S32], &[], &args);
         }
         let transactions = one_more && self.has(Op::SYNCS);
@@ -145,8 +145,8 @@ impl<'a> Lower<'_, 'a> {
             (true, false) => &[M::ARVCNT],
             (true, true) => &[M::TRANSCNT],
         };
-        self.by_warp(Turns::Value, &[place.base], |l, uniform| {
-            let at = [RZ, uniform[0], Arg::Imm(place.offset)];
+        self.in_waterfall(Grouping::PerValue, &[barrier.base], |l, uniform| {
+            let at = [RZ, uniform[0], Arg::Imm(barrier.offset)];
             if transactions {
                 let words = [M::ARRIVE, M::TRANS64, M::RED, M::A0T1];
                 l.effect(Op::SYNCS, &words, &[], &[&[RZ], &at[..], &[RZ]].concat());

@@ -285,7 +285,7 @@ impl<'a> Lower<'_, 'a> {
         data: Data,
     ) -> Option<Value> {
         let address = self.address(operand, space, i64::from(data.bits() / 8))?;
-        let (index, offset) = self.bank_place(address, start);
+        let (index, offset) = self.bank_index(address, start);
         // What is aligned to its element only must be loaded element by element.
         let step = data.ty.bits().min(64);
         let size = size_word(step, data.ty.is_signed())?;
@@ -305,7 +305,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The index and the offset of an address in a bank whose first byte is `start`.
-    fn bank_place(&mut self, address: Address, start: u32) -> (Option<Value>, i64) {
+    fn bank_index(&mut self, address: Address, start: u32) -> (Option<Value>, i64) {
         let offset = address.offset + i64::from(start);
         match address.base {
             Arg::Zero(_) => (None, offset),

@@ -5,7 +5,7 @@ use crate::lower::instruction::Ins;
 use crate::lower::memory::address::Space;
 use crate::lower::memory::bulk_copy::reduction;
 use crate::lower::memory::load_store::{Data, Scope, size_word};
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -40,9 +40,9 @@ impl<'a> Lower<'_, 'a> {
             _ => words.extend(size_word(data.bits(), false)?),
         }
         let value = self.gather(ins.get(1)?, data)?;
-        let places = [self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(2)?)?];
-        let places = self.pack(&places);
-        self.effect(op, &words, &[], &[places.into(), Arg::Imm(0), value.into()]);
+        let addresses = [self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(2)?)?];
+        let addresses = self.pack(&addresses);
+        self.effect(op, &words, &[], &[addresses.into(), Arg::Imm(0), value.into()]);
         Some(())
     }
 
@@ -74,11 +74,11 @@ impl<'a> Lower<'_, 'a> {
         }
         let mut all = self.far_words(ins.get(0)?, Space::Global)?;
         all.extend((0..data.words()).map(|i| Arg::word(value, i)));
-        self.by_warp(Turns::Thread, &all, |l, uniform| {
-            let (place, value) = uniform.split_at_checked(2)?;
-            let (place, value) = (l.pack_uniform(place), l.pack_uniform(value));
+        self.in_waterfall(Grouping::PerThread, &all, |l, uniform| {
+            let (address, value) = uniform.split_at_checked(2)?;
+            let (address, value) = (l.pack_uniform(address), l.pack_uniform(value));
             l.effect(Op::MEMBAR, &[M::ALL, M::CTA], &[], &[]);
-            l.effect(op, &words, &[], &[place.into(), Arg::Imm(0), value.into()]);
+            l.effect(op, &words, &[], &[address.into(), Arg::Imm(0), value.into()]);
             // As ptxas does: nothing happens before the store has left.
             l.effect(Op::DEPBAR, &[M::LE], &[], &[Arg::Name(LEAVING), Arg::Imm(0)]);
             Some(())
@@ -87,12 +87,12 @@ impl<'a> Lower<'_, 'a> {
 
     /// Where the machine has no such store: an ordinary one, with the fence that it stands for. `words` are those of
     /// the store that there is not.
-    fn stored_now(&mut self, place: &Operand, words: &[M], scope: Scope, value: Value) -> Option<()> {
+    fn stored_now(&mut self, address: &Operand, words: &[M], scope: Scope, value: Value) -> Option<()> {
         self.before_release(scope);
         let reduces = words.contains(&M::ADD);
         let op = if reduces { Op::REDG } else { Op::STG };
         let words: Vec<M> = words.iter().copied().filter(|w| *w != M::NA).collect();
-        let address = self.address(place, Space::Global, 0)?;
+        let address = self.address(address, Space::Global, 0)?;
         // I/O has no descriptor.
         let mmio = words.iter().any(|w| matches!(w, M::MMIO_GPU | M::MMIO_SYS));
         let mut args = if mmio { address.args().to_vec() } else { self.described(address, None) };
@@ -105,7 +105,7 @@ impl<'a> Lower<'_, 'a> {
     fn store_zeros(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.flag("weak"), ins.word(Kind::Space));
         let Operand::Int { value: 0, .. } = ins.get(2)? else { return None };
-        let place = self.shared_word(ins.get(0)?)?;
+        let address = self.shared_word(ins.get(0)?)?;
         let size = ins.get(1)?;
         let [low, high] = match self.count_words(size) {
             1 => [self.word(size, Type::U32)?, Arg::Zero(ori::File::R)],
@@ -113,7 +113,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let [low, high] = [low, high].map(|w| self.in_register(w));
         let units = self.emit(Op::SHF, &[M::R, M::U64], 1, &[low, Arg::Imm(3), high]);
-        self.by_warp(Turns::Value, &[place, units.into()], |l, uniform| {
+        self.in_waterfall(Grouping::PerValue, &[address, units.into()], |l, uniform| {
             let args = [uniform[0], Arg::Imm(0), Arg::Name(M::URZ), uniform[1]];
             l.effect(Op::UMEMSETS, &[M::_64], &[], &args);
             Some(())

@@ -67,8 +67,8 @@ impl<'a> Lower<'_, 'a> {
         let mask = Arg::Imm(i64::from((align as u32).wrapping_neg() as i32));
         let new = self.lop3(lower.into(), mask, RZ, 0xc0);
         self.move_stack(new.into());
-        let place = self.emit(Op::IADD3, &[], 1, &[new.into(), Arg::Imm(aligned as i64), RZ]);
-        self.set_pointer(ins.get(0)?, place.into(), ty)
+        let address = self.emit(Op::IADD3, &[], 1, &[new.into(), Arg::Imm(aligned as i64), RZ]);
+        self.set_pointer(ins.get(0)?, address.into(), ty)
     }
 
     fn move_stack(&mut self, to: Arg) {
@@ -83,10 +83,10 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    fn set_pointer(&mut self, to: &Operand, place: Arg, ty: ptx::Type) -> Option<()> {
+    fn set_pointer(&mut self, to: &Operand, address: Arg, ty: ptx::Type) -> Option<()> {
         let value = match ty.bits() {
-            64 => self.pack(&[place, RZ]),
-            _ => self.copy(place),
+            64 => self.pack(&[address, RZ]),
+            _ => self.copy(address),
         };
         self.set(to, value)
     }

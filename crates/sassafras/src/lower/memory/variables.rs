@@ -12,7 +12,7 @@ use sass::{M, Op};
 
 /// The place of a variable within its space.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// Bytes from the beginning of the kernel's shared memory, or the number of a symbol that the linker places there.
     Shared(u64),
     LinkedShared(u32),
@@ -33,43 +33,43 @@ pub enum Place {
 pub const IMAGE_HANDLE: u32 = 4;
 
 impl Lower<'_, '_> {
-    pub(crate) fn place(&mut self, symbol: ast::Symbol) -> Option<Place> {
+    pub(crate) fn location(&mut self, symbol: ast::Symbol) -> Option<Location> {
         if let Some(offset) = self.shared.get(&symbol) {
             return Some(match self.data.relocatable {
-                true => {
-                    Place::LinkedShared(self.linked(&data::local_name(self.module, symbol), Linked::Shared))
-                }
-                false => Place::Shared(*offset),
+                true => Location::LinkedShared(
+                    self.linked(&data::local_name(self.module, symbol), Linked::Shared),
+                ),
+                false => Location::Shared(*offset),
             });
         }
         if let Some(offset) = self.local.get(&symbol) {
-            return Some(Place::Local(*offset));
+            return Some(Location::Local(*offset));
         }
         if let Some(param) = self.kernel.params.iter().find(|p| p.symbol == symbol && p.image.is_none()) {
-            return Some(Place::Param(param.offset));
+            return Some(Location::Param(param.offset));
         }
         if let ast::SymbolKind::Function { .. } = self.module.symbols[symbol.0 as usize].kind {
             let name = data::name(self.module, self.data.aliased(symbol));
             self.kernel.takes.push(name.clone());
             let unified = self.data.relocatable && self.machine.unified_functions;
-            return Some(Place::Global(match unified {
+            return Some(Location::Global(match unified {
                 true => self.linked(&name, Linked::UnifiedFunction),
                 false => self.kernel.code.symbol(&name),
             }));
         }
         match self.data.home(symbol)? {
-            Home::Global(name) => Some(Place::Global(self.kernel.code.symbol(name))),
-            Home::Constant(offset) => Some(Place::Const(*offset)),
-            Home::LinkedConstant(name) => Some(Place::LinkedConst(self.linked(name, Linked::Constant))),
-            Home::LinkedShared(name) => Some(Place::LinkedShared(self.linked(name, Linked::Shared))),
-            Home::Shared(offset) => Some(Place::Shared(*offset)),
+            Home::Global(name) => Some(Location::Global(self.kernel.code.symbol(name))),
+            Home::Constant(offset) => Some(Location::Const(*offset)),
+            Home::LinkedConstant(name) => Some(Location::LinkedConst(self.linked(name, Linked::Constant))),
+            Home::LinkedShared(name) => Some(Location::LinkedShared(self.linked(name, Linked::Shared))),
+            Home::Shared(offset) => Some(Location::Shared(*offset)),
             // Behind everything that is there without the launch's part; a device function can't know where that is.
             Home::Dynamic(align) => {
                 let (size, _) = self.kernel.shared(self.data);
                 self.kernel.dynamic_shared = true;
-                self.kernel.entry.then(|| Place::Shared(size.next_multiple_of((*align).max(1))))
+                self.kernel.entry.then(|| Location::Shared(size.next_multiple_of((*align).max(1))))
             }
-            Home::Image(name) => Some(Place::Image(name.clone())),
+            Home::Image(name) => Some(Location::Image(name.clone())),
         }
     }
 
@@ -179,30 +179,30 @@ impl Lower<'_, '_> {
 
     /// The address of a variable within its own space plus some bytes, one word (two for `.global`).
     pub(crate) fn variable_address(&mut self, symbol: ast::Symbol, plus: i64) -> Option<Value> {
-        match self.place(symbol)? {
-            Place::Shared(at) => {
+        match self.location(symbol)? {
+            Location::Shared(at) => {
                 let base = Arg::Imm(i64::from(self.machine.shared_base) + at as i64 + plus);
-                Some(self.shared_place(base))
+                Some(self.shared_address(base))
             }
             // The linker counts from the first byte that is not the system's.
-            Place::LinkedShared(symbol) => {
+            Location::LinkedShared(symbol) => {
                 let addend = i64::from(self.machine.shared_base) + plus;
-                Some(self.shared_place(Arg::Address { symbol, addend, half: Half::Low }))
+                Some(self.shared_address(Arg::Address { symbol, addend, half: Half::Low }))
             }
-            Place::LinkedConst(symbol) => {
+            Location::LinkedConst(symbol) => {
                 Some(self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: plus, half: Half::Low }]))
             }
-            Place::Local(at) => {
+            Location::Local(at) => {
                 Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(i64::from(at) + plus), RZ]))
             }
-            Place::Param(at) | Place::Const(at) => {
+            Location::Param(at) | Location::Const(at) => {
                 Some(self.emit(Op::MOV, &[], 1, &[Arg::Imm(i64::from(at) + plus)]))
             }
-            Place::Global(symbol) => {
+            Location::Global(symbol) => {
                 let half = |half| Arg::Address { symbol, addend: plus, half };
                 Some(self.pack(&[half(Half::Low), half(Half::High)]))
             }
-            Place::Image(name) => {
+            Location::Image(name) => {
                 let tag = match self.data.image_kind(&name)? {
                     ImageKind::Texture => handles::IS_TEXTURE,
                     ImageKind::Sampler { .. } => handles::IS_SAMPLER,
@@ -214,7 +214,7 @@ impl Lower<'_, '_> {
     }
 
     /// The address of a place in the block's own shared memory.
-    pub(crate) fn shared_place(&mut self, base: Arg) -> Value {
+    pub(crate) fn shared_address(&mut self, base: Arg) -> Value {
         if !self.machine.has_clusters {
             return self.copy(base);
         }

@@ -15,7 +15,7 @@ impl<'a> Lower<'_, 'a> {
         match name {
             "bar.warp" => return self.sync_warp(ins),
             "barrier.cluster.arrive" | "barrier.cluster.wait" => {
-                return self.under_branch(|l| l.cluster_barrier(ins));
+                return self.in_guarded_branch(|l| l.cluster_barrier(ins));
             }
             _ => {}
         }
@@ -51,7 +51,7 @@ impl<'a> Lower<'_, 'a> {
             self.effect(Op::BAR, modifiers, &[], operands);
             return Some(());
         }
-        self.under_branch(|l| l.collect_warp(Op::BAR, modifiers, operands, |_| {}))
+        self.in_guarded_branch(|l| l.gather_warp(Op::BAR, modifiers, operands, |_| {}))
     }
 
     fn barrier_reduction(&mut self, ins: &Ins<'a>, aligned: bool, defer: &[M]) -> Option<()> {
@@ -76,13 +76,13 @@ impl<'a> Lower<'_, 'a> {
         }
         // The result is read while the warp is still gathered, as in ptxas's code: an H200 has given another one to
         // threads that read it behind `ENDCOLLECTIVE`.
-        self.under_branch(|l| {
-            let places: &[Arg] = if counts { &[WORD] } else { &[WORD, TRUTH] };
-            l.collect_warp(Op::BAR, &modifiers, &operands, |l| {
-                l.emit_to(Op::B2R, &[M::RESULT], &[], places);
+        self.in_guarded_branch(|l| {
+            let registers: &[Arg] = if counts { &[WORD] } else { &[WORD, TRUTH] };
+            l.gather_warp(Op::BAR, &modifiers, &operands, |l| {
+                l.emit_to(Op::B2R, &[M::RESULT], &[], registers);
             })?;
             let result = l.kernel.code.value(file, 1);
-            l.take_fixed(result);
+            l.read_fixed(result);
             l.set(ins.get(0)?, result)
         })
     }

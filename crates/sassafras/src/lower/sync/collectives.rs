@@ -20,7 +20,7 @@ use sass::{M, Op};
 
 /// How much must be arranged before threads work together, on machines that cannot gather them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Together {
+enum Convergence {
     /// All of the mask are there; others may be, too.
     AtLeast,
     /// Only those of the mask are there.
@@ -46,11 +46,11 @@ const UNIFORM: Arg = Arg::Fixed { file: File::UR, number: 62 };
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn warp(&mut self, ins: &Ins<'a>) -> Option<()> {
         match ins.mnemonic() {
-            "shfl" => self.together(ins, ins.len() - 1, Together::AtLeast, Self::shuffle),
+            "shfl" => self.converge(ins, ins.len() - 1, Convergence::AtLeast, Self::shuffle),
             "vote" => self.vote(ins),
-            "match" => self.together(ins, ins.len() - 1, Together::Exactly, Self::match_),
-            "redux" => self.together(ins, ins.len() - 1, Together::Exactly, Self::redux),
-            "elect" => self.together(ins, ins.len() - 1, Together::Exactly, Self::elect),
+            "match" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::match_),
+            "redux" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::redux),
+            "elect" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::elect),
             "activemask" => {
                 ins.ty()?;
                 let value = self.ballot(PT);
@@ -101,7 +101,7 @@ impl<'a> Lower<'_, 'a> {
         let _ = (ins.flag("sync"), ins.flag("aligned"), ins.ty()?);
         let count = Arg::Imm(constant(ins.get(0)?, Type::U32)? as i64);
         let Reconfiguration::From(_) = self.kernel.reconfiguration else { return Some(()) };
-        self.under_branch(|l| match ins.mnemonic() == setmaxnreg::DECREASE {
+        self.in_guarded_branch(|l| match ins.mnemonic() == setmaxnreg::DECREASE {
             true => {
                 l.effect(Op::WARPSYNC, &[M::ALL], &[], &[]);
                 l.effect(Op::USETMAXREG, &[M::DEALLOC, M::CTAPOOL], &[], &[count]);
@@ -127,27 +127,27 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Brings the threads of a mask together and lowers what they do.
-    fn together(
+    fn converge(
         &mut self,
         ins: &Ins<'a>,
         mask: usize,
-        how: Together,
+        how: Convergence,
         lower: impl FnOnce(&mut Self, &Ins<'a>, Gathered) -> Option<()>,
     ) -> Option<()> {
         ins.flag("sync");
         let mask = *ins.get(mask)?;
         // Threads that the guard holds back must not be waited for.
-        self.under_branch(|l| l.with_mask(&mask, how, |l, gathered| lower(l, ins, gathered)))
+        self.in_guarded_branch(|l| l.with_mask(&mask, how, |l, gathered| lower(l, ins, gathered)))
     }
 
     fn with_mask(
         &mut self,
         mask: &Operand,
-        how: Together,
+        how: Convergence,
         lower: impl FnOnce(&mut Self, Gathered) -> Option<()>,
     ) -> Option<()> {
-        let everyone = constant(mask, Type::U32).is_some_and(|m| m as u32 == u32::MAX);
-        if everyone {
+        let all_lanes = constant(mask, Type::U32).is_some_and(|m| m as u32 == u32::MAX);
+        if all_lanes {
             self.wait_for_warp();
             return lower(self, Gathered::Here);
         }
@@ -156,11 +156,11 @@ impl<'a> Lower<'_, 'a> {
             return lower(self, Gathered::Anywhere(mask));
         }
         let mask = self.in_register(mask);
-        if how == Together::AtLeast {
+        if how == Convergence::AtLeast {
             self.effect(Op::WARPSYNC, &[], &[], &[mask]);
             return lower(self, Gathered::Here);
         }
-        self.until_together(|l, _| {
+        self.in_convergence_region(|l, _| {
             let exclusive: &[M] =
                 if l.has_modifiers(Op::WARPSYNC, &[M::EXCLUSIVE]) { &[M::EXCLUSIVE] } else { &[] };
             l.effect(Op::WARPSYNC, exclusive, &[], &[mask]);
@@ -177,7 +177,10 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Between `BSSY` and `BSYNC`; what stands between gets the block that begins with the latter.
-    fn until_together(&mut self, lower: impl FnOnce(&mut Self, ori::Block) -> Option<()>) -> Option<()> {
+    fn in_convergence_region(
+        &mut self,
+        lower: impl FnOnce(&mut Self, ori::Block) -> Option<()>,
+    ) -> Option<()> {
         let after = self.kernel.code.block();
         let barrier = self.kernel.code.value(File::B, 1);
         self.emit_to(Op::BSSY, &[], &[barrier], &[Arg::Target(after)]);
@@ -212,27 +215,27 @@ impl<'a> Lower<'_, 'a> {
             return Some(());
         };
         let args = self.move_to_fixed(op, args);
-        let place = |l: &Self, v: &Value| match is_word(l, v) {
+        let fixed = |l: &Self, v: &Value| match is_word(l, v) {
             true if is_uniform => UNIFORM,
             true => WORD,
             false => TRUTH,
         };
-        let written = results.iter().map(|v| place(self, v));
+        let written = results.iter().map(|v| fixed(self, v));
         let operands: Vec<Arg> = written.chain(args).collect();
-        self.collect(mask, |l| {
+        self.gather_mask(mask, |l| {
             l.emit_to(op, modifiers, &[], &operands);
             if is_uniform {
                 l.emit_to(Op::MOV, &[], &[], &[WORD, UNIFORM]);
             }
         })?;
         for result in results {
-            self.take_fixed(*result);
+            self.read_fixed(*result);
         }
         Some(())
     }
 
     /// Takes a result of gathered threads from its fixed register.
-    pub(crate) fn take_fixed(&mut self, result: Value) {
+    pub(crate) fn read_fixed(&mut self, result: Value) {
         if self.kernel.code.values[result].file == File::R {
             return self.emit_to(Op::MOV, &[], &[result], &[WORD]);
         }
@@ -242,8 +245,8 @@ impl<'a> Lower<'_, 'a> {
 
     /// Gathers the threads of a mask for some code. The mask is the last to go to its register: when it is there, what
     /// went to others before has arrived, too, for whoever runs the code.
-    fn collect(&mut self, mask: Arg, code: impl FnOnce(&mut Self)) -> Option<()> {
-        self.until_together(|l, after| {
+    fn gather_mask(&mut self, mask: Arg, code: impl FnOnce(&mut Self)) -> Option<()> {
+        self.in_convergence_region(|l, after| {
             l.emit_to(Op::MOV, &[], &[], &[MASK, mask]);
             l.effect(Op::WARPSYNC, &[M::COLLECTIVE], &[], &[MASK, Arg::Target(after)]);
             code(l);
@@ -254,7 +257,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// Gathers all threads of the warp for an operation without results, and for what is to follow it at once.
     /// Constants are taken to be the same wherever they come from.
-    pub(crate) fn collect_warp(
+    pub(crate) fn gather_warp(
         &mut self,
         op: Op,
         modifiers: &[M],
@@ -287,7 +290,7 @@ impl<'a> Lower<'_, 'a> {
         // Threads that come to this place one after the other go on together: an H200 has run the barrier twice where
         // they were gathered only there (`collectives/trips.ptx`).
         self.wait_for_warp();
-        self.until_together(|l, after| {
+        self.in_convergence_region(|l, after| {
             l.effect(Op::WARPSYNC, &[M::COLLECTIVE, M::ALL], &[], &[Arg::Target(after)]);
             l.emit_to(op, modifiers, &[], &operands);
             then(l);
@@ -364,7 +367,7 @@ impl<'a> Lower<'_, 'a> {
     fn vote(&mut self, ins: &Ins<'a>) -> Option<()> {
         // Without `.sync` the instruction does not exist on these machines.
         let last = ins.len() - 1;
-        self.together(ins, last, Together::Exactly, |l, ins, gathered| {
+        self.converge(ins, last, Convergence::Exactly, |l, ins, gathered| {
             let mode = ins.one_of(&["all", "any", "uni", "ballot"])?;
             ins.ty()?;
             let predicate = l.predicate(ins.get(1)?)?;
@@ -473,11 +476,11 @@ impl<'a> Lower<'_, 'a> {
         ins.flag("sync");
         let mask = *ins.get(0)?;
         // What brings the threads together may go away where they are together; the fences stay.
-        self.under_branch(|l| {
+        self.in_guarded_branch(|l| {
             l.compiler_fence(&[M::WARP]);
-            l.with_mask(&mask, Together::AtLeast, |l, gathered| match gathered {
+            l.with_mask(&mask, Convergence::AtLeast, |l, gathered| match gathered {
                 Gathered::Here => Some(()),
-                Gathered::Anywhere(mask) => l.collect(mask, |l| l.effect(Op::NOP, &[], &[], &[])),
+                Gathered::Anywhere(mask) => l.gather_mask(mask, |l| l.effect(Op::NOP, &[], &[], &[])),
             })?;
             l.compiler_fence(&[M::WARP]);
             Some(())

@@ -18,41 +18,41 @@ use sass::{M, Op};
 
 /// How often an operation is done.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Turns {
+pub enum Grouping {
     /// Once for each thread.
-    Thread,
+    PerThread,
     /// Once for all threads that have the same operands: where doing it again would change nothing, and where the
     /// operation itself tells the threads apart.
-    Value,
+    PerValue,
     /// The same for one word, which the operation reads in a general register.
-    Word(Arg),
+    PerWord(Arg),
 }
 
 impl Lower<'_, '_> {
     /// Lowers an operation of the warp. `words` are its operands, which it gets in uniform registers.
-    pub(crate) fn by_warp(
+    pub(crate) fn in_waterfall(
         &mut self,
-        turns: Turns,
+        grouping: Grouping,
         words: &[Arg],
         lower: impl FnOnce(&mut Self, &[Arg]) -> Option<()>,
     ) -> Option<()> {
         let words: Vec<Arg> = words.iter().map(|w| self.in_register(*w)).collect();
-        self.under_branch(|l| {
-            l.in_turns(turns, &words, &[], |l, uniform| lower(l, uniform).map(|()| Vec::new()))?;
+        self.in_guarded_branch(|l| {
+            l.waterfall_loop(grouping, &words, &[], |l, uniform| lower(l, uniform).map(|()| Vec::new()))?;
             Some(())
         })
     }
 
     /// The same without a guard. The results are those of each thread's own turn, and begin as `results`.
-    pub(crate) fn in_turns(
+    pub(crate) fn waterfall_loop(
         &mut self,
-        turns: Turns,
+        grouping: Grouping,
         words: &[Arg],
         results: &[Value],
         lower: impl FnOnce(&mut Self, &[Arg]) -> Option<Vec<Value>>,
     ) -> Option<Vec<Value>> {
-        let [again, inside, meet, after] = [(); 4].map(|()| self.kernel.code.block());
-        let [before, behind] = [again, meet].map(|block| {
+        let [again, inside, join, after] = [(); 4].map(|()| self.kernel.code.block());
+        let [before, after_iteration] = [again, join].map(|block| {
             let params: Vec<Value> = results.iter().map(|r| self.like(*r)).collect();
             self.kernel.code.blocks[block].params = params.clone();
             params
@@ -60,22 +60,22 @@ impl Lower<'_, '_> {
         let enter = Edge { to: again, args: results.to_vec() };
         self.kernel.code.blocks[self.block].end = Terminator::Jump(enter);
         self.block = again;
-        let predicate = match turns {
-            Turns::Thread => self.elected(),
-            Turns::Value => self.like_first(words),
-            Turns::Word(word) => self.like_first(&[word]),
+        let predicate = match grouping {
+            Grouping::PerThread => self.elect_one(),
+            Grouping::PerValue => self.same_as_first_active(words),
+            Grouping::PerWord(word) => self.same_as_first_active(&[word]),
         };
         let branch = |yes, no| Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
-        let wait = Edge { to: meet, args: before };
+        let wait = Edge { to: join, args: before };
         self.kernel.code.blocks[again].end = branch(Edge::to(inside), wait);
         self.block = inside;
         let uniform: Vec<Arg> = words.iter().map(|w| self.in_uniform(*w)).collect();
         let args = lower(self, &uniform)?;
-        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: meet, args });
-        let next = Edge { to: again, args: behind.clone() };
-        self.kernel.code.blocks[meet].end = branch(Edge::to(after), next);
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: join, args });
+        let next = Edge { to: again, args: after_iteration.clone() };
+        self.kernel.code.blocks[join].end = branch(Edge::to(after), next);
         self.block = after;
-        Some(behind)
+        Some(after_iteration)
     }
 
     /// A value of the same shape.
@@ -85,14 +85,14 @@ impl Lower<'_, '_> {
     }
 
     /// Holds for one of the threads that are here.
-    pub(crate) fn elected(&mut self) -> Value {
+    pub(crate) fn elect_one(&mut self) -> Value {
         let (leader, elected) = (self.kernel.code.value(File::UR, 1), self.kernel.code.value(File::P, 1));
         self.effect(Op::ELECT, &[], &[elected, leader], &[PT]);
         elected
     }
 
     /// Holds for the threads that have the same words as some thread.
-    fn like_first(&mut self, words: &[Arg]) -> Value {
+    fn same_as_first_active(&mut self, words: &[Arg]) -> Value {
         let mut same = PT;
         for word in words {
             let first = self.in_uniform(*word);

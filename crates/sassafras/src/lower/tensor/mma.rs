@@ -8,7 +8,7 @@ use crate::lower::arith::words::imm;
 use crate::lower::build::{RZ, constant};
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::Space;
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use crate::lower::tensor::mma_sparse::Sparse;
 use ori::{Arg, File, Value};
 use ptx::Type;
@@ -267,36 +267,36 @@ impl<'a> Lower<'_, 'a> {
         c: &[Arg],
     ) -> Option<Fragment> {
         if let Some(sparse) = self.must_order(mma) {
-            return self.product_in_order(mma, sparse, a, b, c);
+            return self.mma_sorted_metadata(mma, sparse, a, b, c);
         }
-        if let Some((op, words)) = self.direct(mma) {
-            return self.product(op, &words, mma, a, b, c);
+        if let Some((op, words)) = self.native_mma(mma) {
+            return self.emit_mma(op, &words, mma, a, b, c);
         }
         if mma.k == 4 && mma.m == 8 && mma.a.name() == "f16" {
-            return match self.has_quad_products() {
-                true => self.quad_product(mma, a, b, c),
-                false => self.quad_product_by_parts(mma, a, b, c),
+            return match self.has_quad_mma() {
+                true => self.quad_mma(mma, a, b, c),
+                false => self.expand_quad_mma(mma, a, b, c),
             };
         }
         match (mma.a.name(), mma.b.name()) {
-            ("f16", _) if mma.c != mma.d => self.product_of_mixed(mma, a, b, c),
-            ("f16", _) if mma.k == 16 => self.product_in_halves(mma, a, b, c),
-            ("f64", _) => Some(self.product_by_fours(mma, a, b, c)),
-            ("u4" | "s4", _) => self.product_of_nibbles(mma, a, b, c),
+            ("f16", _) if mma.c != mma.d => self.mma_mixed_types(mma, a, b, c),
+            ("f16", _) if mma.k == 16 => self.mma_split_k(mma, a, b, c),
+            ("f64", _) => Some(self.mma_f64_by_m8n8k4(mma, a, b, c)),
+            ("u4" | "s4", _) => self.mma_int4_as_int8(mma, a, b, c),
             ("u8" | "s8", _) if mma.m == 8 => self.upper_half(mma, a, b, c),
-            ("u8" | "s8", _) if mma.k == 16 => self.product_by_eights(mma, a, b, c),
-            ("b1", _) if mma.bits == Some(M::XOR) => self.product_by_xor(mma, a, b, c),
-            ("b1", _) => self.product_of_bits(mma, a, b, c),
+            ("u8" | "s8", _) if mma.k == 16 => self.mma_split_m(mma, a, b, c),
+            ("b1", _) if mma.bits == Some(M::XOR) => self.mma_xor_as_and(mma, a, b, c),
+            ("b1", _) => self.mma_bits_as_int8(mma, a, b, c),
             ("e4m3" | "e5m2", "e4m3" | "e5m2") if mma.scales.is_none() => match mma.sparse {
                 Some(sparse) => self.sparse_byte_floats(mma, sparse, a, b, c),
-                None => self.product_of_byte_floats(mma, a, b, c),
+                None => self.mma_fp8_as_f16(mma, a, b, c),
             },
             _ => None,
         }
     }
 
     /// The machine's operation for a product, if it has one.
-    fn direct(&self, mma: &Mma) -> Option<(Op, Vec<M>)> {
+    fn native_mma(&self, mma: &Mma) -> Option<(Op, Vec<M>)> {
         if mma.c != mma.d {
             return None;
         }
@@ -318,7 +318,7 @@ impl<'a> Lower<'_, 'a> {
         shapes.iter().find_map(known)
     }
 
-    fn product(
+    fn emit_mma(
         &mut self,
         op: Op,
         words: &[M],
@@ -344,7 +344,7 @@ impl<'a> Lower<'_, 'a> {
             None => of_a,
         });
         args.push(of_b);
-        self.scaled_product(scales.selector, count, |l, which, result| {
+        self.emit_scaled_mma(scales.selector, count, |l, which, result| {
             args.push(which);
             args.extend(selector);
             l.effect(op, words, &[result], &args);
@@ -352,25 +352,26 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// A product with a selector in a uniform register. Where threads differ in it, the product is done for each.
-    fn scaled_product(
+    fn emit_scaled_mma(
         &mut self,
         selector: Arg,
         count: u8,
-        product: impl FnOnce(&mut Self, Arg, Value),
+        emit: impl FnOnce(&mut Self, Arg, Value),
     ) -> Option<Fragment> {
         let result = self.kernel.code.value(File::R, count);
         let whole = match selector {
             Arg::Imm(selector) => {
                 let which = self.uniform_constant(selector);
-                product(self, which, result);
+                emit(self, which, result);
                 result
             }
             _ => {
                 let before = self.undefined(File::R, count);
-                let done = self.in_turns(Turns::Value, &[selector], &[before], |l, uniform| {
-                    product(l, *uniform.first()?, result);
-                    Some(vec![result])
-                })?;
+                let done =
+                    self.waterfall_loop(Grouping::PerValue, &[selector], &[before], |l, uniform| {
+                        emit(l, *uniform.first()?, result);
+                        Some(vec![result])
+                    })?;
                 *done.first()?
             }
         };
@@ -385,12 +386,12 @@ fn words_of(value: Value, count: u8) -> Fragment {
 /// Products that are made of others.
 impl Lower<'_, '_> {
     /// Does the machine multiply the small matrices of four threads each?
-    fn has_quad_products(&self) -> bool {
+    fn has_quad_mma(&self) -> bool {
         self.takes(Op::HMMA, &[M::_884, M::F16, M::F16, M::STEP0], &quad_operands())
     }
 
     /// `m8n8k4` on halves: each step makes two words of D.
-    fn quad_product(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    fn quad_mma(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let layout = |columns: bool| if columns { M::COL } else { M::ROW };
         let a = self.side_by_side(a).suffixed(layout(mma.columns[0]));
         let b = self.side_by_side(b).suffixed(layout(mma.columns[1]));
@@ -411,7 +412,7 @@ impl Lower<'_, '_> {
     }
 
     /// `m16n8k…` on doubles by `m8n8k4`. Rows 0 to 7 of A are the even elements of its fragment.
-    fn product_by_fours(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Fragment {
+    fn mma_f64_by_m8n8k4(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Fragment {
         let small = mma.of([8, 8, 4]);
         let mut d = Vec::new();
         for (half, c) in c.chunks(4).enumerate() {
@@ -426,7 +427,7 @@ impl Lower<'_, '_> {
 
     /// Nibbles as bytes: the low ones first, then the high ones. The order of elements makes no difference to the sum, as
     /// long as A and B have the same.
-    fn product_of_nibbles(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    fn mma_int4_as_int8(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let byte = |ty: Type| Type::find(if is_signed(ty) { "s8" } else { "u8" });
         let bytes = Mma { k: mma.k / 2, a: byte(mma.a)?, b: byte(mma.b)?, saturate: false, ..*mma };
         // What saturates is the sum with C, not each part of it.
@@ -464,13 +465,7 @@ impl Lower<'_, '_> {
     }
 
     /// The first half of the columns of A, then the second.
-    pub(crate) fn product_in_halves(
-        &mut self,
-        mma: &Mma,
-        a: &[Arg],
-        b: &[Arg],
-        c: &[Arg],
-    ) -> Option<Fragment> {
+    pub(crate) fn mma_split_k(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let half = Mma { k: mma.k / 2, ..*mma };
         let ((a, more_a), (b, more_b)) = (a.split_at(a.len() / 2), b.split_at(b.len() / 2));
         let sum = self.multiply_matrices(&half, a, b, c)?;
@@ -478,7 +473,7 @@ impl Lower<'_, '_> {
     }
 
     /// Sixteen rows as two times eight.
-    fn product_by_eights(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    fn mma_split_m(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let mut d = Vec::new();
         for (a, c) in a.chunks(1).zip(c.chunks(2)) {
             d.extend(self.multiply_matrices(&mma.of([8, 8, mma.k]), a, b, c)?);
@@ -487,7 +482,7 @@ impl Lower<'_, '_> {
     }
 
     /// C and D of different types: the sum is computed in the wider one.
-    fn product_of_mixed(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    fn mma_mixed_types(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         if mma.d == Type::F32 {
             let halves = |word: &Arg| [word.suffixed(M::H0_H0), word.suffixed(M::H1_H1)];
             let c: Fragment = c.iter().flat_map(halves).map(|half| self.half_as_float(half)).collect();
@@ -507,7 +502,7 @@ impl Lower<'_, '_> {
     }
 
     /// `a ^ b` is `a & !b` or `!a & b`, and never both.
-    fn product_by_xor(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    fn mma_xor_as_and(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let and = Mma { bits: Some(M::AND), ..*mma };
         let mut not = |words: &[Arg]| -> Fragment {
             words.iter().map(|w| self.lop3(RZ, *w, RZ, 0x33).into()).collect()
@@ -518,7 +513,7 @@ impl Lower<'_, '_> {
     }
 
     /// Bits as bytes: a byte of a word gives one bit at a time, and two bits make the two halves of `m16n8k32`.
-    fn product_of_bits(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    fn mma_bits_as_int8(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let u8 = Type::find("u8")?;
         let bytes = Mma { m: 16, k: 32, a: u8, b: u8, bits: None, ..*mma };
         let rows = (mma.m / 8) as usize;
@@ -550,7 +545,7 @@ impl Lower<'_, '_> {
     }
 
     /// Floats of eight bits as halves: first the lower two of each word, then the upper two, then C.
-    fn product_of_byte_floats(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    fn mma_fp8_as_f16(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let f16 = Type::find("f16")?;
         let halves = Mma { k: mma.k / 2, a: f16, b: f16, ..*mma };
         let mut sum = Vec::new();

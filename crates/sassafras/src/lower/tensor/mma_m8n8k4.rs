@@ -24,7 +24,7 @@ use sass::{M, Op};
 type Line = [Arg; 4];
 
 /// What a thread knows of its place.
-struct Place {
+struct LanePosition {
     lane: Arg,
     /// Is it an odd thread? Is it one of the upper two of its quad?
     odd: Arg,
@@ -32,20 +32,14 @@ struct Place {
 }
 
 impl Lower<'_, '_> {
-    pub(crate) fn quad_product_by_parts(
-        &mut self,
-        mma: &Mma,
-        a: &[Arg],
-        b: &[Arg],
-        c: &[Arg],
-    ) -> Option<Fragment> {
+    pub(crate) fn expand_quad_mma(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let lane: Arg = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LANEID)]).into();
         let [odd, upper] = [1, 2].map(|bit| self.has_bits(lane, bit));
-        let place = Place { lane, odd, upper };
+        let position = LanePosition { lane, odd, upper };
         let (a, b) = (a.first_chunk()?, b.first_chunk()?);
         match mma.d == Type::F32 {
-            true => self.quad_floats(mma, &place, a, b, c),
-            false => self.quad_halves(mma, &place, a, b, c.first_chunk()?),
+            true => self.quad_floats(mma, &position, a, b, c),
+            false => self.quad_halves(mma, &position, a, b, c.first_chunk()?),
         }
     }
 
@@ -53,22 +47,22 @@ impl Lower<'_, '_> {
     fn quad_floats(
         &mut self,
         mma: &Mma,
-        place: &Place,
+        position: &LanePosition,
         a: &[Arg; 2],
         b: &[Arg; 2],
         c: &[Arg],
     ) -> Option<Fragment> {
         let c = match c.first_chunk() {
             _ if mma.c == mma.d => c.to_vec(),
-            halves => self.quad_spread(place, halves?),
+            halves => self.quad_spread(position, halves?),
         };
         let rows = match mma.columns[0] {
-            false => self.own_pair_of_rows(place, a),
-            true => self.pair_of_rows_by_k(place, a),
+            false => self.own_pair_of_rows(position, a),
+            true => self.pair_of_rows_by_k(position, a),
         };
         let columns = match mma.columns[1] {
-            true => self.four_columns(place, b),
-            false => self.four_columns_by_k(place, b),
+            true => self.four_columns(position, b),
+            false => self.four_columns_by_k(position, b),
         };
         let mut d = Fragment::new();
         for (i, c) in c.iter().enumerate() {
@@ -86,18 +80,18 @@ impl Lower<'_, '_> {
     fn quad_halves(
         &mut self,
         mma: &Mma,
-        place: &Place,
+        position: &LanePosition,
         a: &[Arg; 2],
         b: &[Arg; 2],
         c: &[Arg; 4],
     ) -> Option<Fragment> {
         let row = match mma.columns[0] {
             false => self.floats_of(a),
-            true => self.own_row_by_k(place, a),
+            true => self.own_row_by_k(position, a),
         };
         let columns = match mma.columns[1] {
-            true => self.eight_columns(place, b),
-            false => self.eight_columns_by_k(place, b),
+            true => self.eight_columns(position, b),
+            false => self.eight_columns_by_k(position, b),
         };
         let mut sums = Vec::new();
         for (column, c) in columns.iter().zip(c.iter().flat_map(halves)) {
@@ -114,60 +108,60 @@ impl Lower<'_, '_> {
     }
 
     /// A by rows: the two rows of a thread are in its own quad.
-    fn own_pair_of_rows(&mut self, place: &Place, a: &[Arg; 2]) -> [Line; 2] {
+    fn own_pair_of_rows(&mut self, position: &LanePosition, a: &[Arg; 2]) -> [Line; 2] {
         // All but the bit that tells rows 0 and 1 from rows 2 and 3.
-        let first: Arg = self.masked(place.lane, !2).into();
+        let first: Arg = self.masked(position.lane, !2).into();
         [0, 2].map(|row| self.line_of(a, first, row))
     }
 
     /// A by columns: the thread of each `k` has a word for rows 0 and 1, and one for rows 2 and 3.
-    fn pair_of_rows_by_k(&mut self, place: &Place, a: &[Arg; 2]) -> [Line; 2] {
-        let first: Arg = self.masked(place.lane, !3).into();
+    fn pair_of_rows_by_k(&mut self, position: &LanePosition, a: &[Arg; 2]) -> [Line; 2] {
+        let first: Arg = self.masked(position.lane, !3).into();
         a.map(|word| {
             [0, 1, 2, 3].map(|k| {
                 let pair = self.word_of_lane(word, first, k);
-                self.picked_half(pair, place.odd)
+                self.picked_half(pair, position.odd)
             })
         })
     }
 
     /// A by columns, for a thread with one row.
-    fn own_row_by_k(&mut self, place: &Place, a: &[Arg; 2]) -> Line {
-        let first: Arg = self.masked(place.lane, !3).into();
+    fn own_row_by_k(&mut self, position: &LanePosition, a: &[Arg; 2]) -> Line {
+        let first: Arg = self.masked(position.lane, !3).into();
         [0, 1, 2, 3].map(|k| {
             let [low, high] = a.map(|word| self.word_of_lane(word, first, k));
-            let pair = self.chosen(place.upper, high, low);
-            self.picked_half(pair, place.odd)
+            let pair = self.chosen(position.upper, high, low);
+            self.picked_half(pair, position.odd)
         })
     }
 
     /// B by columns: the thread of each column has all of it.
-    fn four_columns(&mut self, place: &Place, b: &[Arg; 2]) -> Vec<Line> {
-        let first: Arg = self.masked(place.lane, 0xe).into();
+    fn four_columns(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<Line> {
+        let first: Arg = self.masked(position.lane, 0xe).into();
         [0, 1, 16, 17].map(|column| self.line_of(b, first, column)).into()
     }
 
-    fn eight_columns(&mut self, place: &Place, b: &[Arg; 2]) -> Vec<Line> {
-        let first: Arg = self.masked(place.lane, 0xc).into();
+    fn eight_columns(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<Line> {
+        let first: Arg = self.masked(position.lane, 0xc).into();
         [0, 1, 2, 3, 16, 17, 18, 19].map(|column| self.line_of(b, first, column)).into()
     }
 
     /// B by rows: the thread of each `k` has a word for columns 0 and 1, and one for columns 2 and 3.
-    fn four_columns_by_k(&mut self, place: &Place, b: &[Arg; 2]) -> Vec<Line> {
-        let first: Arg = self.masked(place.lane, 0xc).into();
+    fn four_columns_by_k(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<Line> {
+        let first: Arg = self.masked(position.lane, 0xc).into();
         let mut columns = Vec::new();
         for quad in [0, 16] {
             let pairs = [0, 1, 2, 3].map(|k| {
                 let [low, high] = b.map(|word| self.word_of_lane(word, first, quad + k));
-                self.chosen(place.upper, high, low)
+                self.chosen(position.upper, high, low)
             });
             columns.extend(self.columns_of(pairs));
         }
         columns
     }
 
-    fn eight_columns_by_k(&mut self, place: &Place, b: &[Arg; 2]) -> Vec<Line> {
-        let first: Arg = self.masked(place.lane, 0xc).into();
+    fn eight_columns_by_k(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<Line> {
+        let first: Arg = self.masked(position.lane, 0xc).into();
         let mut columns = Vec::new();
         for quad in [0, 16] {
             for word in *b {
@@ -179,13 +173,13 @@ impl Lower<'_, '_> {
     }
 
     /// C as halves to where floats are.
-    fn quad_spread(&mut self, place: &Place, c: &[Arg; 4]) -> Fragment {
-        let first: Arg = self.masked(place.lane, !2).into();
+    fn quad_spread(&mut self, position: &LanePosition, c: &[Arg; 4]) -> Fragment {
+        let first: Arg = self.masked(position.lane, !2).into();
         let mut out = Fragment::new();
         for words in c.chunks_exact(2) {
             for row in [0, 2] {
                 let [low, high] = [words[0], words[1]].map(|word| self.word_of_lane(word, first, row));
-                let pair = self.chosen(place.upper, high, low);
+                let pair = self.chosen(position.upper, high, low);
                 out.extend(halves(&pair).map(|half| self.half_as_float(half)));
             }
         }

@@ -44,7 +44,7 @@ impl Lower<'_, '_> {
     /// A product whose metadata is in any order: elements and places change sides where they must.
     ///
     /// ptxas 13.0 overlooks one of the six groups that are out of order (place 2 before place 1).
-    pub(crate) fn product_in_order(
+    pub(crate) fn mma_sorted_metadata(
         &mut self,
         mma: &Mma,
         sparse: Sparse,
@@ -52,7 +52,7 @@ impl Lower<'_, '_> {
         b: &[Arg],
         c: &[Arg],
     ) -> Option<Fragment> {
-        let (metadata, flags) = self.sorted_places(sparse.metadata);
+        let (metadata, flags) = self.sorted_indices(sparse.metadata);
         let a = match mma.a.name() {
             "f16" => self.swapped_halves(a, flags, sparse.selector),
             _ => self.swapped_bytes(a, flags, sparse.selector),
@@ -62,7 +62,7 @@ impl Lower<'_, '_> {
     }
 
     /// Metadata with the lower place of each group first, and the lowest bit of each group that was not so.
-    fn sorted_places(&mut self, metadata: Arg) -> (Arg, Arg) {
+    fn sorted_indices(&mut self, metadata: Arg) -> (Arg, Arg) {
         let [by1, by2, by3] = [1, 2, 3].map(|n| self.shifted_right(metadata, Arg::Imm(n)));
         // With the first place in bits 1 and 0, the second in 3 and 2: first > second in the lower bits, ...
         let lower: Arg = self.lop3(metadata, by2, RZ, 0x30).into();
@@ -107,8 +107,8 @@ impl Lower<'_, '_> {
     /// So many bits for each thread of the quad before this one.
     fn lane_bits(&mut self, each: i64) -> Arg {
         let lane = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LANEID)]);
-        let place = self.masked(lane.into(), 3);
-        self.emit(Op::IMAD, &[], 1, &[place.into(), Arg::Imm(each), RZ]).into()
+        let lane_in_quad = self.masked(lane.into(), 3);
+        self.emit(Op::IMAD, &[], 1, &[lane_in_quad.into(), Arg::Imm(each), RZ]).into()
     }
 
     fn permuted_if(&mut self, flags: Arg, bit: i64, word: Arg, selector: u32) -> Arg {
@@ -162,8 +162,8 @@ impl Lower<'_, '_> {
         let [even, odd] = [metadata, odd].map(|groups| self.every_other_group(groups));
         let both: Arg = self.prmt(even, 0x5410, odd).into();
         // Threads 0 and 2 look at 0 and 1, threads 1 and 3 at 2 and 3.
-        let place = self.masked(lane, 1);
-        let first: Arg = self.emit(Op::IMAD, &[], 1, &[place.into(), Arg::Imm(2), RZ]).into();
+        let lane_in_quad = self.masked(lane, 1);
+        let first: Arg = self.emit(Op::IMAD, &[], 1, &[lane_in_quad.into(), Arg::Imm(2), RZ]).into();
         let row = self.shuffled(M::IDX, both, first, IN_QUAD);
         let next: Arg = self.emit(Op::IADD3, &[], 1, &[first, Arg::Imm(1), RZ]).into();
         let other_row = self.shuffled(M::IDX, both, next, IN_QUAD);

@@ -7,7 +7,7 @@ use crate::lower::Lower;
 use crate::lower::build::{PT, RZ, constant};
 use crate::lower::instruction::Ins;
 use crate::lower::memory::load_store::Data;
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, File, Guard, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -96,7 +96,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// An address in tensor memory: a register and an offset, both of one word.
-    fn tensor_place(&mut self, operand: &Operand) -> Option<(Arg, i64)> {
+    fn tensor_address(&mut self, operand: &Operand) -> Option<(Arg, i64)> {
         let Operand::Address(range) = operand else { return None };
         let (base, offset) = match self.body.list(*range) {
             [base] => (base, 0),
@@ -109,7 +109,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The same in one word.
     fn tensor_word(&mut self, operand: &Operand) -> Option<Arg> {
-        Some(match self.tensor_place(operand)? {
+        Some(match self.tensor_address(operand)? {
             (base, 0) => base,
             (base, offset) => self.emit(Op::IADD3, &[], 1, &[base, Arg::Imm(offset), RZ]).into(),
         })
@@ -123,7 +123,7 @@ impl<'a> Lower<'_, 'a> {
         let packed = ins.flag("pack::16b").then_some(M::PACK16BIT);
         let _b32 = ins.types();
         let (address, split) = (1 + usize::from(reduces), 2 + usize::from(reduces));
-        let (base, offset) = self.tensor_place(ins.get(address)?)?;
+        let (base, offset) = self.tensor_address(ins.get(address)?)?;
         let split = tile.upper.map(|upper| Some((upper, constant(ins.get(split)?, Type::U32)? as i64)));
         let words = |shape: Option<M>| -> Vec<M> {
             let kind = reduces.then_some(M::STAT);
@@ -139,7 +139,7 @@ impl<'a> Lower<'_, 'a> {
             let loaded = l.kernel.code.value(File::R, tile.data.words());
             found.into_iter().chain([loaded]).collect()
         };
-        self.under_branch(|l| {
+        self.in_guarded_branch(|l| {
             let base = l.in_uniform(base);
             let mut results = fresh(l);
             l.effect(Op::LDTM, &words(tile.shape), &results, &[base, Arg::Imm(offset)]);
@@ -177,11 +177,11 @@ impl<'a> Lower<'_, 'a> {
         let tile = Tile::read(ins)?;
         let expand = ins.flag("unpack::16b").then_some(M::EXPAND16BIT);
         ins.ty()?;
-        let (base, offset) = self.tensor_place(ins.get(0)?)?;
+        let (base, offset) = self.tensor_address(ins.get(0)?)?;
         let source = ins.get(if tile.upper.is_some() { 2 } else { 1 })?;
         let value = self.gather(source, tile.data)?;
         let split = tile.upper.map(|upper| Some((upper, constant(ins.get(1)?, Type::U32)? as i64)));
-        self.under_branch(|l| {
+        self.in_guarded_branch(|l| {
             let base = l.in_uniform(base);
             let mut store = |shape: Option<M>, offset: i64| {
                 let words: Vec<M> = shape.into_iter().chain(tile.repeat).chain(expand).collect();
@@ -194,12 +194,12 @@ impl<'a> Lower<'_, 'a> {
             }
             Some(())
         })?;
-        self.go_on_with(source, value)
+        self.rebind_registers(source, value)
     }
 
     /// Registers that were put side by side stay so: who reads them later finds them there. Else a large fragment would
     /// be needed twice.
-    fn go_on_with(&mut self, registers: &Operand, value: Value) -> Option<()> {
+    fn rebind_registers(&mut self, registers: &Operand, value: Value) -> Option<()> {
         let Operand::Vector(range) = registers else { return Some(()) };
         if !self.body.list(*range).iter().all(|e| matches!(e, Operand::Reg(_))) {
             return Some(());
@@ -213,9 +213,9 @@ impl<'a> Lower<'_, 'a> {
         if !ins.flag("down") {
             return None;
         }
-        let (base, offset) = self.tensor_place(ins.get(0)?)?;
+        let (base, offset) = self.tensor_address(ins.get(0)?)?;
         let words: Vec<M> = pair.then_some(M::_2CTA).into_iter().chain([M::DOWN]).collect();
-        self.by_warp(Turns::Thread, &[base], |l, uniform| {
+        self.in_waterfall(Grouping::PerThread, &[base], |l, uniform| {
             l.effect(Op::UTCSHIFT, &words, &[], &[uniform[0], Arg::Imm(offset)]);
             Some(())
         })
@@ -240,11 +240,11 @@ impl<'a> Lower<'_, 'a> {
             (true, Some(_)) => Some(M::U4x16P64),
             _ => return None,
         };
-        let (base, offset) = self.tensor_place(ins.get(0)?)?;
+        let (base, offset) = self.tensor_address(ins.get(0)?)?;
         let [low, high] = self.words(ins.get(1)?, Type::U64)?;
         let pair = pair.then_some(M::_2CTA);
         let words: Vec<M> = [M::T, M::S].into_iter().chain(pair).chain(shape).chain(format).collect();
-        self.by_warp(Turns::Thread, &[base, low, high], |l, uniform| {
+        self.in_waterfall(Grouping::PerThread, &[base, low, high], |l, uniform| {
             let descriptor = l.pack_uniform(&uniform[1..]);
             l.effect(Op::UTCCP, &words, &[], &[uniform[0], Arg::Imm(offset), descriptor.into()]);
             Some(())
@@ -261,7 +261,7 @@ impl<'a> Lower<'_, 'a> {
             all.push(self.word(ins.get(1)?, Type::B16)?);
             words.push(M::MULTICAST);
         }
-        self.by_warp(Turns::Thread, &all, |l, uniform| {
+        self.in_waterfall(Grouping::PerThread, &all, |l, uniform| {
             let args = [&uniform[..1], &[URZ], &uniform[1..]].concat();
             l.effect(Op::UTCBAR, &words, &[], &args);
             Some(())
@@ -287,7 +287,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let d = self.tensor_word(operand()?)?;
         let a = match operand()? {
-            place @ Operand::Address(_) => vec![self.tensor_word(place)?],
+            address @ Operand::Address(_) => vec![self.tensor_word(address)?],
             descriptor => self.words(descriptor, Type::U64)?.to_vec(),
         };
         let b = self.words(operand()?, Type::U64)?.to_vec();
@@ -312,7 +312,7 @@ impl<'a> Lower<'_, 'a> {
             None => {}
         }
         let groups = [a, b, vec![d], vec![metadata, instruction], last];
-        self.by_warp(Turns::Thread, &groups.concat(), |l, uniform| {
+        self.in_waterfall(Grouping::PerThread, &groups.concat(), |l, uniform| {
             let accumulates = l.uniform_predicate(accumulates);
             let mut rest = uniform;
             let mut args = Vec::new();

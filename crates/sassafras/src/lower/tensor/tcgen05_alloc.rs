@@ -47,11 +47,11 @@ struct Units {
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn tensor_alloc(&mut self, ins: &Ins<'a>, pair: bool) -> Option<()> {
         let _ = (ins.flag("sync"), ins.flag("aligned"), ins.word(Kind::Space), ins.ty()?);
-        let place = self.shared_word(ins.get(0)?)?;
-        let place = self.in_register(place);
+        let result = self.shared_word(ins.get(0)?)?;
+        let result = self.in_register(result);
         let columns = self.word(ins.get(1)?, Type::U32)?;
         let columns = self.in_register(columns);
-        self.under_branch(|l| {
+        self.in_guarded_branch(|l| {
             let books = if pair { l.books() } else { l.books_here() };
             let after = l.kernel.code.block();
             let gone = l.kernel.code.value(File::R, 1);
@@ -60,31 +60,31 @@ impl<'a> Lower<'_, 'a> {
             let (refused, goes_on) = l.fork(gone);
             l.block = refused;
             let nothing = l.in_register(Arg::Imm(-1));
-            l.effect(Op::STS, &[], &[], &[place, Arg::Imm(0), nothing]);
+            l.effect(Op::STS, &[], &[], &[result, Arg::Imm(0), nothing]);
             l.trap(after);
             l.block = goes_on;
             let count = l.shifted(&[M::R, M::S32, M::HI], [RZ, Arg::Imm(UNIT), columns]);
             match pair {
-                false => l.alloc_alone(place, count, after),
-                true => l.alloc_in_pair(&books, place, count, after),
+                false => l.alloc_one_cta(result, count, after),
+                true => l.alloc_cta_pair(&books, result, count, after),
             }
-            l.together_again(after);
+            l.reconverge(after);
             Some(())
         })
     }
 
     /// One thread takes the units.
-    fn alloc_alone(&mut self, place: Arg, count: Value, after: Block) {
+    fn alloc_one_cta(&mut self, result: Arg, count: Value, after: Block) {
         self.one_thread(after);
         let first = self.find_units(count, &[M::FIND_AND_SET, M::ALIGN]);
         let books = self.books_here();
-        self.note_units(&books, place, count, first);
+        self.note_units(&books, result, count, first);
         self.jump(self.block, after);
     }
 
     /// The block of even rank takes the units for both and tells the other one, which answers: each waits on its own
     /// barrier for the other.
-    fn alloc_in_pair(&mut self, books: &Books, place: Arg, count: Value, after: Block) {
+    fn alloc_cta_pair(&mut self, books: &Books, result: Arg, count: Value, after: Block) {
         let rank = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_CgaCtaId)]);
         let other = self.lop3(rank.into(), Arg::Imm(1), RZ, 0x3c);
         let odd = self.masked(rank.into(), 1);
@@ -95,26 +95,26 @@ impl<'a> Lower<'_, 'a> {
         };
         let own_barrier = self.emit(Op::IADD3, &[], 1, &[books[0], Arg::Imm(BARRIER), RZ]);
         let barrier = over_there(self, own_barrier.into());
-        let behind = self.kernel.code.block();
+        let joined = self.kernel.code.block();
         let (waits, leads) = self.fork(odd);
-        self.jump(waits, behind);
+        self.jump(waits, joined);
 
         self.block = leads;
-        self.one_thread(behind);
+        self.one_thread(joined);
         let first = self.find_units(count, &[M::_2CTA, M::FIND_AND_SET, M::ALIGN]);
         self.wait_for_other(books);
         let at = Address { base: barrier, offset: 0 };
         // The other's barrier waits for this arrival and for the four bytes that come after it.
         self.unit_arrive(&[M::RED], None, at, Arg::Imm(4));
-        let place_there = over_there(self, place);
-        let places = self.pack(&[place_there, barrier]);
-        self.effect(Op::STAS, &[], &[], &[places.into(), Arg::Imm(0), first.into()]);
-        self.note_units(books, place, count, first);
+        let result_there = over_there(self, result);
+        let addresses = self.pack(&[result_there, barrier]);
+        self.effect(Op::STAS, &[], &[], &[addresses.into(), Arg::Imm(0), first.into()]);
+        self.note_units(books, result, count, first);
         self.next_phase(books);
-        self.jump(self.block, behind);
+        self.jump(self.block, joined);
 
         // Not beside the first part but behind it, as in ptxas's code.
-        self.block = behind;
+        self.block = joined;
         let (follows, done) = self.fork(odd);
         self.jump(done, after);
         self.block = follows;
@@ -122,8 +122,8 @@ impl<'a> Lower<'_, 'a> {
         self.one_thread(after);
         self.wait_for_other(books);
         let first = self.kernel.code.value(File::R, 1);
-        self.effect(Op::LDS, &[], &[first], &[place, Arg::Imm(0)]);
-        self.note_units(books, place, count, first);
+        self.effect(Op::LDS, &[], &[first], &[result, Arg::Imm(0)]);
+        self.note_units(books, result, count, first);
         self.unit_arrive(&[M::RED, M::A1T0], None, at, RZ);
         self.next_phase(books);
         self.jump(self.block, after);
@@ -131,21 +131,21 @@ impl<'a> Lower<'_, 'a> {
 
     /// Goes on with one thread; the others go to `after`.
     fn one_thread(&mut self, after: Block) {
-        let elected = self.elected();
+        let elected = self.elect_one();
         let (one, others) = self.fork(elected);
         self.jump(others, after);
         self.block = one;
     }
 
     /// Enters units in the books, and the address of their first column where the program wants it.
-    fn note_units(&mut self, books: &Books, place: Arg, count: Value, first: Value) {
+    fn note_units(&mut self, books: &Books, result: Arg, count: Value, first: Value) {
         let units = self.units(count, first);
         for (word, bits) in [(TAKEN, units.all), (FIRSTS, units.first)] {
             let args = [&[RZ], &at(books, word)[..], &[bits.into()]].concat();
             self.effect(Op::ATOMS, &[M::OR], &[], &args);
         }
         let address = self.shifted(&[M::L, M::U32], [first.into(), Arg::Imm(UNIT), RZ]);
-        self.effect(Op::STS, &[], &[], &[place, Arg::Imm(0), address.into()]);
+        self.effect(Op::STS, &[], &[], &[result, Arg::Imm(0), address.into()]);
     }
 
     /// Waits for the phase of the pair's barrier to end: looks twice, then sleeps in between.
@@ -158,13 +158,13 @@ impl<'a> Lower<'_, 'a> {
         for _ in 0..2 {
             let over = self.unit_wait(true, barrier, phase);
             let not_yet = self.kernel.code.block();
-            self.branch_alone(over, Edge::to(done), Edge::to(not_yet));
+            self.uniform_branch(over, Edge::to(done), Edge::to(not_yet));
             self.block = not_yet;
         }
         self.jump(self.block, again);
         self.block = again;
         let over = self.timed_wait(barrier, phase, Arg::Imm(LONG_PAUSE));
-        self.branch_alone(over, Edge::to(done), Edge::to(again));
+        self.uniform_branch(over, Edge::to(done), Edge::to(again));
         self.block = done;
     }
 
@@ -200,7 +200,7 @@ impl<'a> Lower<'_, 'a> {
         let first = self.emit(Op::MOV, &[], 1, &[first.into()]);
         let found = [PT, PT, PT, found.into(), Arg::Imm(0x80), Arg::Imm(0)];
         let found = self.emit_p(Op::PLOP3, &[M::LUT], &found);
-        self.branch_alone(found, Edge { to: done, args: vec![first] }, Edge::to(sleep));
+        self.uniform_branch(found, Edge { to: done, args: vec![first] }, Edge::to(sleep));
     }
 
     pub(crate) fn tensor_dealloc(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -209,7 +209,7 @@ impl<'a> Lower<'_, 'a> {
         let address = self.in_register(address);
         let columns = self.word(ins.get(1)?, Type::U32)?;
         let columns = self.in_register(columns);
-        self.under_branch(|l| {
+        self.in_guarded_branch(|l| {
             let after = l.kernel.code.block();
             let count = l.shifted(&[M::R, M::S32, M::HI], [RZ, Arg::Imm(UNIT), columns]);
             // The lanes are above the columns.
@@ -229,7 +229,7 @@ impl<'a> Lower<'_, 'a> {
                 l.block = goes_on;
             }
             l.wait_for_warp();
-            let elected = l.elected();
+            let elected = l.elect_one();
             let [all, first] = [units.all, units.first].map(|bits| l.lop3(RZ, bits.into(), RZ, 0x33));
             let rest = l.in_uniform(all.into());
             l.effect(Op::UTCATOMSWS, &[M::AND], &[], &[Arg::Zero(File::UR), rest]);
@@ -242,14 +242,14 @@ impl<'a> Lower<'_, 'a> {
                 l.under(elected.into(), |l| l.effect(Op::ATOMS, &[M::AND], &[], &args));
             }
             l.jump(l.block, after);
-            l.together_again(after);
+            l.reconverge(after);
             Some(())
         })
     }
 
     pub(crate) fn relinquish_alloc(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.flag("sync"), ins.flag("aligned"));
-        self.under_branch(|l| {
+        self.in_guarded_branch(|l| {
             let after = l.kernel.code.block();
             l.one_thread(after);
             let books = l.books_here();
@@ -272,7 +272,7 @@ impl<'a> Lower<'_, 'a> {
             }
             false => Arg::Imm(self.machine.tensor_partition().into()),
         };
-        smallvec![self.shared_place(offset).into()]
+        smallvec![self.shared_address(offset).into()]
     }
 
     /// The same in a uniform register, for this block of the program alone: it holds nothing where the warp has parted.
@@ -309,7 +309,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// A branch of one thread: it parts from nobody.
-    fn branch_alone(&mut self, predicate: Value, yes: Edge, no: Edge) {
+    fn uniform_branch(&mut self, predicate: Value, yes: Edge, no: Edge) {
         self.kernel.code.blocks[self.block].end =
             Terminator::Branch { predicate, negated: false, uniform: true, yes, no };
     }
@@ -324,7 +324,7 @@ impl<'a> Lower<'_, 'a> {
         self.jump(self.block, after);
     }
 
-    fn together_again(&mut self, after: Block) {
+    fn reconverge(&mut self, after: Block) {
         self.block = after;
         self.wait_for_warp();
     }

@@ -45,8 +45,8 @@ impl<'a> Lower<'_, 'a> {
     /// Runs something with a uniform address once for each address there is. It must do no harm to do it twice.
     fn for_each_address(&mut self, words: [Arg; 2], body: impl FnOnce(&mut Self, Value)) -> Option<()> {
         let words = words.map(|word| self.in_register(word));
-        self.under_branch(|s| {
-            s.repeat(&[], |s, _| {
+        self.in_guarded_branch(|s| {
+            s.loop_while(&[], |s, _| {
                 let mut halves = Vec::new();
                 let [low, high] = words.map(|word| {
                     let other = s.kernel.code.value(File::P, 1);

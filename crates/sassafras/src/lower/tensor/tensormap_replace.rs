@@ -87,16 +87,16 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn load_word(&mut self, space: Space, map: Address, offset: u32) -> Value {
-        let place = Address { offset: map.offset + i64::from(offset), ..map };
+        let address = Address { offset: map.offset + i64::from(offset), ..map };
         let word = self.kernel.code.value(File::R, 1);
         match space {
             Space::Shared => {
                 let words = self.shared_load_words(&[]);
-                self.effect(Op::LDS, &words, &[word], &place.args());
+                self.effect(Op::LDS, &words, &[word], &address.args());
             }
             _ => {
                 let op = if space == Space::Global { Op::LDG } else { Op::LD };
-                let args = self.described(place, None);
+                let args = self.described(address, None);
                 self.effect(op, &[M::E], &[word], &args);
             }
         }
@@ -104,13 +104,13 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn store_word(&mut self, space: Space, map: Address, offset: u32, value: Value) {
-        let place = Address { offset: map.offset + i64::from(offset), ..map };
+        let address = Address { offset: map.offset + i64::from(offset), ..map };
         let size: &[M] = if self.kernel.code.values[value].words == 2 { &[M::_64] } else { &[] };
         let (op, words, mut args) = match space {
-            Space::Shared => (Op::STS, size.to_vec(), place.args().to_vec()),
+            Space::Shared => (Op::STS, size.to_vec(), address.args().to_vec()),
             _ => {
                 let op = if space == Space::Global { Op::STG } else { Op::ST };
-                (op, [&[M::E], size].concat(), self.described(place, None))
+                (op, [&[M::E], size].concat(), self.described(address, None))
             }
         };
         args.push(value.into());

@@ -26,30 +26,30 @@ const MOST_GROUPS: u64 = 7;
 
 /// What is in flight.
 #[derive(Default)]
-pub struct Flight {
+pub struct Outstanding {
     stages: Stages,
     /// Why it is lowered without overlap, if so: then nothing ever is in flight.
     serial: Option<Reason>,
     now: State,
     /// What products of this block may still read or write though no PTX register has it any more.
-    unnamed: Vec<Value>,
+    overwritten: Vec<Value>,
 }
 
-impl Flight {
+impl Outstanding {
     pub fn new(
         module: &Module,
         body: &Body,
         params: &ParamWords,
         graph: &Graph,
         serial: Option<Reason>,
-    ) -> Flight {
+    ) -> Outstanding {
         let mut stages = Stages::new(module, body, params, graph);
         stages.serial = stages.serial.or(serial);
-        Flight { serial: stages.serial, stages, ..Flight::default() }
+        Outstanding { serial: stages.serial, stages, ..Outstanding::default() }
     }
 
     pub fn enter(&mut self, block: usize) {
-        self.unnamed.clear();
+        self.overwritten.clear();
         if self.serial.is_none() {
             self.now = self.stages.start(block);
         }
@@ -60,8 +60,8 @@ impl Flight {
 pub fn sources(module: &Module, body: &Body) -> Vec<Reg> {
     let inst = |s: &Stmt| if let Stmt::Inst(inst) = s { Some(*inst) } else { None };
     let insts = body.stmts.iter().filter_map(inst);
-    let products = insts.filter(|i| module.opcodes[i.opcode.0 as usize].mnemonic == "wgmma.mma_async");
-    products.flat_map(|i| wgmma_stages::operands(body, &i).1).collect()
+    let mmas = insts.filter(|i| module.opcodes[i.opcode.0 as usize].mnemonic == "wgmma.mma_async");
+    mmas.flat_map(|i| wgmma_stages::operands(body, &i).1).collect()
 }
 
 impl<'a> Lower<'_, 'a> {
@@ -71,11 +71,11 @@ impl<'a> Lower<'_, 'a> {
         ins.flag("aligned");
         match ins.mnemonic() {
             "wgmma.mma_async" => return self.mma_async(ins),
-            "wgmma.fence" if self.flight.serial.is_none() => self.arrive(),
-            "wgmma.commit_group" if self.flight.serial.is_none() => self.commit(),
+            "wgmma.fence" if self.outstanding.serial.is_none() => self.arrive(),
+            "wgmma.commit_group" if self.outstanding.serial.is_none() => self.commit(),
             "wgmma.wait_group" => {
                 let groups = constant(ins.get(0)?, Type::U32)?;
-                if self.flight.serial.is_none() {
+                if self.outstanding.serial.is_none() {
                     self.wait(groups);
                 }
             }
@@ -87,29 +87,31 @@ impl<'a> Lower<'_, 'a> {
     /// Tells what is put in, and why products don't overlap.
     pub(crate) fn advise(&mut self) {
         let lines = self.lines;
-        let messages = self.flight.stages.messages(&self.kernel.code.name, |at| lines.line(at));
+        let messages = self.outstanding.stages.messages(&self.kernel.code.name, |at| lines.line(at));
         self.kernel.advice.extend(messages);
     }
 
     /// Puts in what has to stand before an instruction. Is that all there is to do for it?
     pub(crate) fn before(&mut self, inst: &Inst) -> bool {
-        if self.flight.serial.is_some() || self.routine.is_some() {
+        if self.outstanding.serial.is_some() || self.routine.is_some() {
             return false;
         }
-        if self.flight.stages.arrives_before(inst.span.start) {
+        if self.outstanding.stages.arrives_before(inst.span.start) {
             self.arrive();
         }
-        if self.flight.stages.waits_before(inst.span.start) {
-            self.land();
+        if self.outstanding.stages.waits_before(inst.span.start) {
+            self.wait_all();
         }
         let opcode = &self.module.opcodes[inst.opcode.0 as usize];
         if opcode.mnemonic.starts_with("wgmma.") {
             return false;
         }
         let (written, _) = effects(self.body, &self.params, opcode, inst);
-        self.lose_names(&written);
+        self.retain_overwritten(&written);
         let copy = wgmma_stages::renaming(self.module, self.body, inst);
-        let Some((to, from)) = copy.filter(|copy| self.flight.now.rename(Some(*copy))) else { return false };
+        let Some((to, from)) = copy.filter(|copy| self.outstanding.now.rename(Some(*copy))) else {
+            return false;
+        };
         let value = self.read(from);
         self.now.insert(to, value);
         true
@@ -118,23 +120,23 @@ impl<'a> Lower<'_, 'a> {
     /// The same for the end of a block.
     pub(crate) fn before_end(&mut self, block: usize) {
         let end = &self.graph.blocks[block];
-        let leaves = matches!(end.end, End::Exit | End::Return) && self.flight.serial.is_none();
-        if leaves && self.flight.stages.waits_before(end.span.start) {
-            self.land();
+        let exits = matches!(end.end, End::Exit | End::Return) && self.outstanding.serial.is_none();
+        if exits && self.outstanding.stages.waits_before(end.span.start) {
+            self.wait_all();
         }
     }
 
     /// Registers in flight are written by others: what they were must stay where it is until someone has waited.
-    fn lose_names(&mut self, written: &[Reg]) {
-        let (accumulators, sources) = (self.flight.now.accumulators(), self.flight.now.sources());
+    fn retain_overwritten(&mut self, written: &[Reg]) {
+        let (accumulators, sources) = (self.outstanding.now.accumulators(), self.outstanding.now.sources());
         let in_flight = |r: &&Reg| accumulators.contains(r) || sources.contains(r);
         let lost = written.iter().filter(in_flight).filter_map(|r| self.now.get(r).copied());
-        self.flight.unnamed.extend(lost);
-        self.flight.now.overwrite(written);
+        self.outstanding.overwritten.extend(lost);
+        self.outstanding.now.overwrite(written);
     }
 
     /// Waits for all that is in flight.
-    fn land(&mut self) {
+    fn wait_all(&mut self) {
         self.wait(0);
     }
 
@@ -144,7 +146,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// Marks the last product of the block as the end of its group, or an empty one if there is none.
     fn commit(&mut self) {
-        self.flight.now.commit();
+        self.outstanding.now.commit();
         let code = &mut self.kernel.code;
         let last = code.blocks[self.block].insts.iter().rev().find(|i| code.insts[**i].is_wgmma());
         let end = Arg::Name(M::gsb0);
@@ -161,20 +163,21 @@ impl<'a> Lower<'_, 'a> {
 
     /// Waits until no more than so many groups are in flight.
     fn wait(&mut self, groups: u64) {
-        if self.flight.now.is_open() && self.guard.is_none() {
+        if self.outstanding.now.is_open() && self.guard.is_none() {
             self.commit();
         }
         let most = Arg::Imm(groups.min(MOST_GROUPS) as i64);
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), most]);
         let value = |reg: Reg| self.now.get(&reg).map(|value| (reg, *value));
-        let known: Vec<(Reg, Value)> = self.flight.now.accumulators().into_iter().filter_map(value).collect();
-        let sources = self.flight.now.sources().into_iter().filter_map(value).map(|(_, v)| v);
-        let sources: Vec<Value> = sources.chain(self.flight.unnamed.iter().copied()).collect();
+        let known: Vec<(Reg, Value)> =
+            self.outstanding.now.accumulators().into_iter().filter_map(value).collect();
+        let sources = self.outstanding.now.sources().into_iter().filter_map(value).map(|(_, v)| v);
+        let sources: Vec<Value> = sources.chain(self.outstanding.overwritten.iter().copied()).collect();
         if self.guard.is_none() {
-            self.flight.now.wait(groups);
+            self.outstanding.now.wait(groups);
         }
         if self.guard.is_none() && groups == 0 {
-            self.flight.unnamed.clear();
+            self.outstanding.overwritten.clear();
         }
         if known.is_empty() && sources.is_empty() {
             return;
@@ -218,12 +221,12 @@ impl<'a> Lower<'_, 'a> {
         }
         // What the product reads until it is finished: those of its arguments that are general registers.
         let fragment = args[0].value().filter(|v| self.kernel.code.values[*v].file == File::R);
-        let result = self.start(op, &modifiers, accumulator, args, fragment);
+        let result = self.emit_mma_async(op, &modifiers, accumulator, args, fragment);
         // The guard has been obeyed.
         let guard = self.guard.take();
-        if self.flight.serial.is_none() {
+        if self.outstanding.serial.is_none() {
             let a = wgmma_stages::elements(self.body, ins.get(1)?);
-            self.flight.now.product(&wgmma_stages::elements(self.body, ins.get(0)?), &a);
+            self.outstanding.now.start_mma(&wgmma_stages::elements(self.body, ins.get(0)?), &a);
             // From here on A's registers are the fragment's words: they stay until someone has waited.
             if let Some(fragment) = fragment {
                 self.set(ins.get(1)?, fragment)?;
@@ -263,7 +266,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Appends a product. Where its guard is false, its result is the accumulator.
-    fn start(
+    fn emit_mma_async(
         &mut self,
         op: sass::Op,
         modifiers: &[M],
@@ -271,17 +274,18 @@ impl<'a> Lower<'_, 'a> {
         mut args: Vec<Arg>,
         fragment: Option<Value>,
     ) -> Value {
-        if self.flight.serial.is_some() {
+        if self.outstanding.serial.is_some() {
             self.arrive();
             args.push(Arg::Name(M::gsb0));
         }
         let words = self.kernel.code.values[accumulator].words;
         let result = self.kernel.code.value(File::R, words);
         let mut data = self.data(Op::Machine(op), modifiers, &[result], &args);
-        let kept = smallvec![accumulator];
-        data.guard = self.guard.map(|(predicate, negated)| Guard { predicate, negated, else_values: kept });
+        let else_values = smallvec![accumulator];
+        data.guard =
+            self.guard.map(|(predicate, negated)| Guard { predicate, negated, else_values: else_values });
         self.kernel.code.append(self.block, data);
-        if self.flight.serial.is_none() {
+        if self.outstanding.serial.is_none() {
             return result;
         }
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), Arg::Imm(0)]);

@@ -119,7 +119,7 @@ impl State {
         self.all().all(|g| *g == Group::default())
     }
 
-    pub fn product(&mut self, accumulator: &[Reg], a: &[Reg]) {
+    pub fn start_mma(&mut self, accumulator: &[Reg], a: &[Reg]) {
         self.open.accumulators.extend(accumulator);
         self.open.sources.extend(a);
         self.fenced = false;
@@ -139,7 +139,7 @@ impl State {
     }
 
     /// Everything has landed.
-    pub fn land(&mut self) {
+    pub fn wait_all(&mut self) {
         self.commit();
         self.wait(0);
     }
@@ -193,7 +193,7 @@ impl Stages {
             return Stages::default();
         }
         let mut walk = Walk { module, body, params, operands: BTreeSet::new() };
-        walk.operands = walk.operands_of_products(graph);
+        walk.operands = walk.mma_operands(graph);
         let mut stages = Stages { starts: walk.starts(graph), ..Stages::default() };
         for &b in &graph.order {
             let mut state = stages.starts[b].clone();
@@ -279,10 +279,10 @@ impl Walk<'_, '_> {
         self.module.opcodes[inst.opcode.0 as usize].mnemonic
     }
 
-    fn operands_of_products(&self, graph: &Graph) -> BTreeSet<Reg> {
+    fn mma_operands(&self, graph: &Graph) -> BTreeSet<Reg> {
         let insts = graph.blocks.iter().flat_map(|b| b.insts.iter());
-        let products = insts.filter(|inst| self.mnemonic(inst) == "wgmma.mma_async");
-        let registers = products.map(|inst| operands(self.body, inst));
+        let mmas = insts.filter(|inst| self.mnemonic(inst) == "wgmma.mma_async");
+        let registers = mmas.map(|inst| operands(self.body, inst));
         registers.flat_map(|(accumulator, a)| accumulator.into_iter().chain(a)).collect()
     }
 
@@ -312,7 +312,7 @@ impl Walk<'_, '_> {
     fn step(&self, state: &mut State, inst: &Inst, rest: &[&Inst]) -> Needs {
         let first = self.body.list(inst.operands).first();
         match (self.mnemonic(inst), first) {
-            ("wgmma.mma_async", _) => return self.product(state, inst),
+            ("wgmma.mma_async", _) => return self.start_mma(state, inst),
             ("wgmma.fence", _) => {
                 state.written.clear();
                 state.fenced = true;
@@ -332,7 +332,7 @@ impl Walk<'_, '_> {
         Needs::default()
     }
 
-    fn product(&self, state: &mut State, inst: &Inst) -> Needs {
+    fn start_mma(&self, state: &mut State, inst: &Inst) -> Needs {
         let (accumulator, a) = operands(self.body, inst);
         let written = |regs: &[Reg]| regs.iter().any(|r| state.written.contains(r));
         let (over, from) = (written(&accumulator), written(&a));
@@ -341,7 +341,7 @@ impl Walk<'_, '_> {
         if over || from {
             state.written.clear();
         }
-        state.product(&accumulator, &a);
+        state.start_mma(&accumulator, &a);
         Needs { arrival, serial: chained.then_some(Reason::InputDefined), ..Needs::default() }
     }
 
@@ -351,10 +351,13 @@ impl Walk<'_, '_> {
         let mut needs = Needs { serial: self.call(state, inst), ..Needs::default() };
         if let Some(reg) = read.iter().find(|r| state.has(**r)) {
             needs.wait = true;
-            if state.open.accumulators.contains(reg) && !written.contains(reg) && self.goes_on(*reg, rest) {
+            if state.open.accumulators.contains(reg)
+                && !written.contains(reg)
+                && self.is_accumulated_next(*reg, rest)
+            {
                 needs.serial = needs.serial.or(Some(Reason::AccumulatorRead));
             }
-            state.land();
+            state.wait_all();
         }
         state.overwrite(&written);
         state.written.extend(written.iter().filter(|r| self.operands.contains(r)));
@@ -362,7 +365,7 @@ impl Walk<'_, '_> {
     }
 
     /// Is the next thing that happens to an accumulator another product of the same group?
-    fn goes_on(&self, reg: Reg, rest: &[&Inst]) -> bool {
+    fn is_accumulated_next(&self, reg: Reg, rest: &[&Inst]) -> bool {
         for inst in rest {
             match self.mnemonic(inst) {
                 "wgmma.mma_async" if operands(self.body, inst).0.contains(&reg) => return true,

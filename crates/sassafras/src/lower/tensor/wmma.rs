@@ -199,19 +199,19 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn load_cells(&mut self, matrix: &Matrix) -> Option<Fragment> {
-        let mut places = Places::new(self, matrix)?;
+        let mut addresses = ElementAddresses::new(self, matrix)?;
         let mut words: Fragment = Vec::new();
         for &(slow, fast) in &matrix.cells {
             if matrix.along {
-                let address = places.of(self, slow, fast);
-                let cell = self.read_place(matrix, address, matrix.cell * matrix.bits)?;
+                let address = addresses.of(self, slow, fast);
+                let cell = self.load_cell(matrix, address, matrix.cell * matrix.bits)?;
                 words.extend((0..matrix.cell_words()).map(|w| Arg::word(cell, w as u8)));
                 continue;
             }
             let mut elements = Vec::new();
             for i in 0..matrix.cell {
-                let address = places.of(self, slow, fast + i);
-                let element = self.read_place(matrix, address, matrix.bits)?;
+                let address = addresses.of(self, slow, fast + i);
+                let element = self.load_cell(matrix, address, matrix.bits)?;
                 elements.extend((0..matrix.bits.div_ceil(32)).map(|w| Arg::word(element, w as u8)));
             }
             match matrix.bits {
@@ -228,22 +228,22 @@ impl<'a> Lower<'_, 'a> {
         if turned {
             words = words.iter().map(|word| self.turned_word(*word)).collect();
         }
-        let mut places = Places::new(self, &matrix)?;
+        let mut addresses = ElementAddresses::new(self, &matrix)?;
         for (&(slow, fast), cell) in matrix.cells.iter().zip(words.chunks(matrix.cell_words())) {
             if matrix.along {
-                let address = places.of(self, slow, fast);
+                let address = addresses.of(self, slow, fast);
                 let cell = self.value(cell);
-                self.write_place(&matrix, address, matrix.cell * matrix.bits, cell)?;
+                self.store_cell(&matrix, address, matrix.cell * matrix.bits, cell)?;
                 continue;
             }
             for i in 0..matrix.cell {
-                let address = places.of(self, slow, fast + i);
+                let address = addresses.of(self, slow, fast + i);
                 let element = match matrix.bits {
                     32 => *cell.get(i as usize)?,
                     _ => self.value(cell.get(2 * i as usize..2 * i as usize + 2)?).into(),
                 };
                 let element = self.copy(element);
-                self.write_place(&matrix, address, matrix.bits, element)?;
+                self.store_cell(&matrix, address, matrix.bits, element)?;
             }
         }
         Some(())
@@ -254,7 +254,7 @@ impl<'a> Lower<'_, 'a> {
         self.body.list(*range).iter().map(|e| Some(self.width(e)?.div_ceil(32) as usize)).sum()
     }
 
-    fn read_place(&mut self, matrix: &Matrix, address: Address, bits: u32) -> Option<Value> {
+    fn load_cell(&mut self, matrix: &Matrix, address: Address, bits: u32) -> Option<Value> {
         let size = size_word(bits, false)?;
         let result = self.kernel.code.value(File::R, bits.div_ceil(32) as u8);
         let (op, modifiers, args) = match matrix.space {
@@ -269,7 +269,7 @@ impl<'a> Lower<'_, 'a> {
         Some(result)
     }
 
-    fn write_place(&mut self, matrix: &Matrix, address: Address, bits: u32, value: Value) -> Option<()> {
+    fn store_cell(&mut self, matrix: &Matrix, address: Address, bits: u32, value: Value) -> Option<()> {
         let size = size_word(bits, false)?;
         let (op, modifiers, mut args) = match matrix.space {
             Space::Shared => (Op::STS, size.to_vec(), address.args().to_vec()),
@@ -355,7 +355,7 @@ impl<'a> Lower<'_, 'a> {
         for ((a, b), c) in a.zip(b).zip(c) {
             d.extend(match mma.a.name() {
                 // ptxas takes four columns at a time, which rounds twice.
-                "tf32" => self.product_in_halves(mma, a, b, c)?,
+                "tf32" => self.mma_split_k(mma, a, b, c)?,
                 _ => self.multiply_matrices(mma, a, b, c)?,
             });
         }
@@ -368,7 +368,7 @@ fn halves(words: &[Arg]) -> std::slice::Chunks<'_, Arg> {
 }
 
 /// The addresses of a matrix's elements, each multiple of the stride computed once.
-struct Places {
+struct ElementAddresses {
     along: bool,
     space: Space,
     offset: i64,
@@ -380,8 +380,8 @@ struct Places {
     strides: BTreeMap<u32, Arg>,
 }
 
-impl Places {
-    fn new(lower: &mut Lower, matrix: &Matrix) -> Option<Places> {
+impl ElementAddresses {
+    fn new(lower: &mut Lower, matrix: &Matrix) -> Option<ElementAddresses> {
         let lane: Arg = lower.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LANEID)]).into();
         let group = lower.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, Arg::Imm(2), lane]);
         let thread = lower.masked(lane, 3);
@@ -402,7 +402,7 @@ impl Places {
             true => ((group, scaled), (thread, cell)),
             false => ((thread, cell), (group, scaled)),
         };
-        let mut places = Places {
+        let mut addresses = ElementAddresses {
             along: matrix.along,
             space: matrix.space,
             offset: matrix.base.offset,
@@ -412,10 +412,10 @@ impl Places {
             lane: matrix.base.base,
             strides: BTreeMap::new(),
         };
-        places.lane = places.sum(lower, alone.0.into(), Arg::Imm(alone.1));
+        addresses.lane = addresses.sum(lower, alone.0.into(), Arg::Imm(alone.1));
         let times = lower.emit(Op::IMAD, &[], 1, &[with_stride.0.into(), Arg::Imm(with_stride.1), RZ]);
-        places.lane = places.sum(lower, times.into(), stride);
-        Some(places)
+        addresses.lane = addresses.sum(lower, times.into(), stride);
+        Some(addresses)
     }
 
     /// The thread's address plus a product of words.

@@ -25,16 +25,16 @@ pub const STACK: u32 = 48;
 const FIRST_OPTION: usize = 4;
 
 /// Is this beyond the machine?
-pub fn is_beyond(opcode: &Opcode, operands: &[Operand]) -> bool {
+pub fn lacks_gradient(opcode: &Opcode, operands: &[Operand]) -> bool {
     let compares = || operands.iter().skip(FIRST_OPTION).any(|o| !matches!(o, Operand::Vector(_)));
     opcode.mnemonic == "tex.grad" && (["3d", "cube", "acube"].iter().any(|g| opcode.has(g)) || compares())
 }
 
 impl<'a> Lower<'_, 'a> {
-    pub(crate) fn gradient_beyond(&mut self, ins: &Ins<'a>) -> Option<()> {
+    pub(crate) fn expand_gradient(&mut self, ins: &Ins<'a>) -> Option<()> {
         // It takes control elsewhere: under a guard the threads must part first.
         if self.guard.is_some() {
-            return self.under_branch(|s| s.gradient_beyond(ins));
+            return self.in_guarded_branch(|s| s.expand_gradient(ins));
         }
         match self.machine.driver_has_gradients {
             true => self.gradient_by_driver(ins),

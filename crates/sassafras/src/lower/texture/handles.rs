@@ -8,7 +8,7 @@
 
 use crate::lower::Lower;
 use crate::lower::build::RZ;
-use crate::lower::memory::variables::Place;
+use crate::lower::memory::variables::Location;
 use ori::{Arg, File, Value};
 use ptx::ast::Operand;
 use sass::{M, Op};
@@ -129,8 +129,8 @@ impl<'a> Lower<'_, 'a> {
 
     fn image_source(&mut self, operand: &Operand) -> Option<Source> {
         match operand {
-            Operand::Symbol(symbol) => match self.place(*symbol)? {
-                Place::Image(name) => Some(Source::Variable(name)),
+            Operand::Symbol(symbol) => match self.location(*symbol)? {
+                Location::Image(name) => Some(Source::Variable(name)),
                 _ => None,
             },
             Operand::Reg(reg) => {
@@ -241,8 +241,8 @@ impl<'a> Lower<'_, 'a> {
                 Name::Uniform(self.uniform_handle(words, kind))
             }
             _ if self.machine.uniform_handles => {
-                return self.under_branch(|s| {
-                    let results = s.taking_turns(&handle, kind, operation)?;
+                return self.in_guarded_branch(|s| {
+                    let results = s.handle_waterfall(&handle, kind, operation)?;
                     finish(s, results)
                 });
             }
@@ -291,13 +291,13 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// One of the handles is everybody's in a round; threads that have another one wait for the next.
-    fn taking_turns<R>(
+    fn handle_waterfall<R>(
         &mut self,
         handle: &Handle,
         kind: Kind,
         operation: impl FnOnce(&mut Self, &Name) -> Option<R>,
     ) -> Option<R> {
-        self.repeat(&[], |s, _| {
+        self.loop_while(&[], |s, _| {
             let mut other = None;
             let mut words = Vec::new();
             for word in [Some(handle.image), handle.sampler].into_iter().flatten() {

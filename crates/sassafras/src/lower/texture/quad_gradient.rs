@@ -85,7 +85,7 @@ fn asks(module: &ast::Module) -> bool {
     let beyond = |body: &ast::Body, stmt: &ast::Stmt| match stmt {
         ast::Stmt::Inst(inst) => {
             let opcode = &module.opcodes[inst.opcode.0 as usize];
-            gradient::is_beyond(opcode, body.list(inst.operands))
+            gradient::lacks_gradient(opcode, body.list(inst.operands))
         }
         _ => false,
     };
@@ -123,11 +123,11 @@ struct Request {
 }
 
 /// What is the same in all turns.
-struct Turns {
+struct QuadState {
     words: [Arg; WORDS],
     /// The threads of the quad that run, from the lowest bit on, and the thread's number in it.
     running: Arg,
-    place: Arg,
+    lane_in_quad: Arg,
 }
 
 impl<'a> Lower<'_, 'a> {
@@ -161,15 +161,15 @@ impl<'a> Lower<'_, 'a> {
         let first = self.masked(lane, !(QUAD - 1) & 0x1f).into();
         let args = [RZ, first, running.into()];
         let running = self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &args).into();
-        let place = self.masked(lane, QUAD - 1).into();
-        let turns = Turns { words, running, place };
+        let lane_in_quad = self.masked(lane, QUAD - 1).into();
+        let turns = QuadState { words, running, lane_in_quad };
         let packs = self.unit_packs(request.halves);
         let count = if packs { 2 } else { 4 } + usize::from(ask);
         let mut got: Vec<Value> = (0..count).map(|_| self.undefined(File::R, 1)).collect();
         for turn in 0..QUAD {
             let runs = self.masked(turns.running, 1 << turn).into();
             let runs = self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, runs, RZ, PT]);
-            got = self.where_true(runs, got, |s, got| s.turn(turn, &turns, (name, request), got, ask));
+            got = self.if_true(runs, got, |s, got| s.turn(turn, &turns, (name, request), got, ask));
         }
         let present = if ask { got.pop() } else { None };
         let missing =
@@ -183,7 +183,7 @@ impl<'a> Lower<'_, 'a> {
     fn turn(
         &mut self,
         turn: i64,
-        turns: &Turns,
+        turns: &QuadState,
         (name, request): (&Name, &Request),
         before: &[Value],
         ask: bool,
@@ -214,7 +214,7 @@ impl<'a> Lower<'_, 'a> {
             self.emit_to(Op::MOV, &[], &[], &[*word, *word]);
         }
         self.emit_to(Op::BMOV, &[M::_32], &[], &[ACTIVE, RUNNING]);
-        let own = [PT, turns.place, Arg::Imm(turn), PT];
+        let own = [PT, turns.lane_in_quad, Arg::Imm(turn), PT];
         let own = self.emit_p(Op::ISETP, &[M::EQ, M::U32, M::AND], &own);
         let chosen =
             |(word, before): (Arg, &Value)| self.emit(Op::SEL, &[], 1, &[word, (*before).into(), own.into()]);

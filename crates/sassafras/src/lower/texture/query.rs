@@ -17,13 +17,13 @@ use sass::{M, Op};
 /// A table: where its address is behind that of the first one, what the size of a record is called, and where the
 /// fields are in it.
 struct Table {
-    place: u32,
+    offset_in_tables: u32,
     record: &'static str,
     fields: &'static [(&'static str, i64)],
 }
 
 static TEXTURES: Table = Table {
-    place: 0,
+    offset_in_tables: 0,
     record: ".nv.unified.texrefDescSize",
     fields: &[
         // A record has no such field; ptxas reads the first one.
@@ -43,7 +43,7 @@ static TEXTURES: Table = Table {
 
 /// With samplers of their own.
 static PLAIN_TEXTURES: Table = Table {
-    place: 0,
+    offset_in_tables: 0,
     record: ".nv.independent.texrefDescSize",
     fields: &[
         ("normalized_coords", 0x0c),
@@ -56,7 +56,7 @@ static PLAIN_TEXTURES: Table = Table {
 };
 
 static SAMPLERS: Table = Table {
-    place: 8,
+    offset_in_tables: 8,
     record: ".nv.independent.samplerrefDescSize",
     fields: &[
         ("addr_mode_0", 0x00),
@@ -68,7 +68,7 @@ static SAMPLERS: Table = Table {
 };
 
 static SURFACES: Table = Table {
-    place: 16,
+    offset_in_tables: 16,
     record: ".nv.surfrefDescSize",
     fields: &[
         ("channel_data_type", 0x0c),
@@ -135,17 +135,17 @@ impl<'a> Lower<'_, 'a> {
         let symbol = self.linked(table.record, Linked::LoaderSize);
         let size = self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: 0, half: Half::Low }]);
         let offset = self.emit(Op::IMAD, &[], 1, &[index, size.into(), Arg::Imm(field)]);
-        let start = self.bank0_pair(self.machine.image_tables + table.place);
-        let place = self.add64(start, [offset.into(), RZ]);
-        let value = self.load_record(place);
+        let start = self.bank0_pair(self.machine.image_tables + table.offset_in_tables);
+        let offset_in_tables = self.add64(start, [offset.into(), RZ]);
+        let value = self.load_record(offset_in_tables);
         self.set(ins.get(0)?, value)
     }
 
     /// No one writes to the tables while a kernel runs.
-    fn load_record(&mut self, place: Value) -> Value {
+    fn load_record(&mut self, offset_in_tables: Value) -> Value {
         let result = self.kernel.code.value(File::R, 1);
         let words = [&[M::E], self.order(Order::Constant)].concat();
-        let args = self.described(Address { base: place.into(), offset: 0 }, None);
+        let args = self.described(Address { base: offset_in_tables.into(), offset: 0 }, None);
         self.effect(Op::LDG, &words, &[result], &args);
         result
     }

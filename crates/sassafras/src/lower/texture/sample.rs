@@ -73,7 +73,11 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Coordinates in the machine's order (index, x, y, z), and the sample.
-    fn texture_place(&mut self, rest: &'a [Operand], geometry: &Geometry) -> Option<(Vec<Arg>, Option<Arg>)> {
+    fn texture_coordinates(
+        &mut self,
+        rest: &'a [Operand],
+        geometry: &Geometry,
+    ) -> Option<(Vec<Arg>, Option<Arg>)> {
         let (mut words, sample) = self.texture_point(rest, geometry)?;
         if geometry.cube {
             let first = usize::from(geometry.array);
@@ -163,7 +167,7 @@ impl<'a> Lower<'_, 'a> {
         let (halves, floats) = self.texture_types(ins)?;
         let with_level = ins.mnemonic() == "tex.level";
         let (handle, rest) = self.sampled_image(ins.get(1)?)?;
-        let (mut coordinates, sample) = self.texture_place(rest, &geometry)?;
+        let (mut coordinates, sample) = self.texture_coordinates(rest, &geometry)?;
         // A sampler of its own is asked even where texels have whole numbers, but on lines and with a level or sample.
         let by_number = !floats && self.separate_samplers();
         let by_number = by_number && !with_level && sample.is_none() && geometry.name != M::_1D;
@@ -214,13 +218,13 @@ impl<'a> Lower<'_, 'a> {
 
     /// Derivatives along both axes of the screen, coordinate by coordinate.
     fn sample_with_gradient(&mut self, ins: &Ins<'a>) -> Option<()> {
-        if ins.matches(gradient::is_beyond) {
-            return self.gradient_beyond(ins);
+        if ins.matches(gradient::lacks_gradient) {
+            return self.expand_gradient(ins);
         }
         let geometry = Geometry::read(ins)?;
         let (halves, _) = self.texture_types(ins)?;
         let (handle, rest) = self.sampled_image(ins.get(1)?)?;
-        let (mut coordinates, _) = self.texture_place(rest, &geometry)?;
+        let (mut coordinates, _) = self.texture_coordinates(rest, &geometry)?;
         let across = self.coordinates(std::slice::from_ref(ins.get(2)?), geometry.count)?;
         let down = self.coordinates(std::slice::from_ref(ins.get(3)?), geometry.count)?;
         let (offsets, compare) = self.options(ins, 4, geometry.count, 4)?;
@@ -270,7 +274,7 @@ impl<'a> Lower<'_, 'a> {
             return None;
         }
         let (handle, rest) = self.sampled_image(ins.get(1)?)?;
-        let (coordinates, _) = self.texture_place(rest, &geometry)?;
+        let (coordinates, _) = self.texture_coordinates(rest, &geometry)?;
         let (offsets, compare) = self.options(ins, 2, geometry.count, 8)?;
         let mut modifiers: Vec<M> = offsets.map(|_| M::AOFFI).into_iter().collect();
         modifiers.extend(compare.map(|_| M::DC));

@@ -42,7 +42,12 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Coordinates in the machine's order: an index into an array comes last.
-    fn surface_place(&mut self, rest: &'a [ptx::ast::Operand], array: bool, count: usize) -> Option<Arg> {
+    fn surface_coordinates(
+        &mut self,
+        rest: &'a [ptx::ast::Operand],
+        array: bool,
+        count: usize,
+    ) -> Option<Arg> {
         let mut words = self.coordinates(rest, count + usize::from(array))?;
         if array {
             words.rotate_left(1);
@@ -60,7 +65,7 @@ impl<'a> Lower<'_, 'a> {
         let (data, outside) = (Data::read(ins)?, Self::outside(ins)?);
         let (surface, rest) = self.image(ins.get(1)?)?;
         let handle = self.handle(surface);
-        let at = self.surface_place(rest, array, count)?;
+        let at = self.surface_coordinates(rest, array, count)?;
         let (size, order) = (size_word(data.bits(), false)?, self.order(order));
         let modifiers = [&[M::D, M::BA, dimension], evict, size, order, outside].concat();
         let to = ins.get(0)?;
@@ -84,7 +89,7 @@ impl<'a> Lower<'_, 'a> {
         let (data, outside) = (Data::read(ins)?, Self::outside(ins)?);
         let (surface, rest) = self.image(ins.get(0)?)?;
         let handle = self.handle(surface);
-        let at = self.surface_place(rest, array, count)?;
+        let at = self.surface_coordinates(rest, array, count)?;
         let value = self.gather(ins.get(1)?, data)?;
         let order = self.order(order);
         let modifiers = match raw {
@@ -136,7 +141,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let (surface, rest) = self.image(ins.get(0)?)?;
         let handle = self.handle(surface);
-        let at = self.surface_place(rest, array, count)?;
+        let at = self.surface_coordinates(rest, array, count)?;
         let value = self.gather(ins.get(1)?, data)?;
         let bytes: &[M] = if raw { &[M::BA] } else { &[] };
         let order = self.order(Order::Strong(Scope::Sys));
