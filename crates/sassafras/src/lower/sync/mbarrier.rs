@@ -1,8 +1,8 @@
-//! Barriers in shared memory.
+//! Lowers `mbarrier`: barriers in shared memory.
 //!
-//! Machines before sm_90 keep two words: how many threads have yet to arrive in the next phase and in this one, counted
-//! up to zero, with the phase in the upper word's sign. Later ones have a unit that reads the words its own way
-//! (`SYNCS`): the counts are 20 bits each, from bit 1 on and from bit 43 on, and also count up.
+//! Before sm_90 a barrier is two words: the pending arrivals of the next phase and of this one, counted up to zero,
+//! with the phase in the sign of the upper word. Later machines have a unit with a layout of its own (`SYNCS`): the
+//! counts are 20 bits each, from bit 1 on and from bit 43 on, and also count up.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ};
@@ -17,7 +17,7 @@ use sass::{M, Op};
 use smallvec::smallvec;
 
 const URZ: Arg = Arg::Zero(File::UR);
-/// Where the counts begin that the unit counts up, and where they are in the words.
+/// The initial value of the unit's counts, and their positions in the words.
 const FULL: i64 = 1 << 20;
 const EXPECTED_SHIFT: i64 = 1;
 const PENDING_SHIFT: i64 = 11;
@@ -44,7 +44,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Where a barrier is, in shared memory. A generic address must be one of that.
+    /// The address of a barrier in shared memory. A generic address must be in the shared window.
     pub(crate) fn barrier_address(&mut self, ins: &Ins<'a>, operand: usize) -> Option<Address> {
         let space = self.space(ins)?;
         let operand = ins.get(operand)?;
@@ -85,7 +85,7 @@ impl<'a> Lower<'_, 'a> {
             return Some(());
         }
         self.in_waterfall(Grouping::PerValue, &[words[0], words[1], barrier.base], |l, uniform| {
-            // What the place held as ordinary memory must not come later.
+            // Earlier ordinary accesses of the location must not be reordered after it.
             l.effect(Op::FENCE, &[M::VIEW, M::ASYNC, M::S], &[], &[]);
             let words = l.pack_uniform(&uniform[..2]);
             let args = [URZ, uniform[2], Arg::Imm(barrier.offset), words.into()];
@@ -94,9 +94,9 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// `expect_tx` and `complete_tx`: no one arrives.
+    /// `expect_tx` and `complete_tx`: no arrival.
     fn barrier_transactions(&mut self, ins: &Ins<'a>, what: M) -> Option<()> {
-        // It has no order, and reaches as far as the address does.
+        // It orders nothing, and its scope is that of the address.
         let (_relaxed, _scope) = (ins.flag("relaxed"), Scope::read(ins));
         let barrier = self.barrier_address(ins, 0)?;
         let count = self.word(ins.get(1)?, Type::U32)?;
@@ -104,7 +104,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// An arrival at the unit; `None` if the barrier's state before is not wanted.
+    /// Arrives at the unit. `state` receives the previous state of the barrier; `None` if it is unused.
     pub(crate) fn unit_arrive(&mut self, words: &[M], state: Option<Value>, barrier: Address, operand: Arg) {
         let operand = self.in_register(operand);
         let mut args = unit_args(barrier);
@@ -132,7 +132,7 @@ impl<'a> Lower<'_, 'a> {
             let state = self.arrive_in_memory(barrier, count, drops);
             return self.set(to, state);
         }
-        // The unit itself orders what the block did before.
+        // The unit itself orders earlier accesses of the block.
         if !relaxed && scope != Scope::Cta {
             self.before_release(scope);
         }
@@ -154,28 +154,28 @@ impl<'a> Lower<'_, 'a> {
         self.set(to, state)
     }
 
-    /// The state tells how many had arrived before the thread, each of its warp for itself: threads with the same count
-    /// arrive together.
+    /// An arrival that returns a state with the arrivals before this thread, each lane of the warp in turn: lanes with
+    /// the same count arrive in one operation.
     fn arrive_and_count(&mut self, to: &Operand, drop: &[M], barrier: Address, count: Arg) -> Option<()> {
         self.in_guarded_branch(|l| {
             if let Arg::Imm(_) | Arg::Zero(_) = count {
-                let state = l.arrive_together(drop, barrier, count);
+                let state = l.arrive_with_same_count(drop, barrier, count);
                 return l.set(to, state);
             }
             let count = l.in_register(count);
             let none = l.kernel.code.value(File::R, 2);
             let none = l.undefined_like(none);
             let found = l.waterfall_loop(Grouping::PerWord(count), &[], &[none], |l, _| {
-                Some(vec![l.arrive_together(drop, barrier, count)])
+                Some(vec![l.arrive_with_same_count(drop, barrier, count)])
             })?;
             l.set(to, *found.first()?)
         })
     }
 
-    /// Threads that bring the same count: the unit tells each the upper word before any of those that come to its place,
-    /// and in the lower word who they are (`TMASK`). Those of them in lower lanes come first. The lower word stays as it
-    /// is: nobody looks at that of a state.
-    fn arrive_together(&mut self, drop: &[M], barrier: Address, count: Arg) -> Value {
+    /// Arrival of the lanes with the same count: the unit returns to each the upper word before all of them, and in the
+    /// lower word the mask of these lanes (`TMASK`). Lower lanes count as earlier. The lower word is left as it is: no
+    /// instruction reads it from a state.
+    fn arrive_with_same_count(&mut self, drop: &[M], barrier: Address, count: Arg) -> Value {
         let found = self.kernel.code.value(File::R, 2);
         self.unit_arrive(&[&[M::TMASK], drop, &[M::ART0]].concat(), Some(found), barrier, count);
         let lower = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LTMASK)]);
@@ -189,7 +189,7 @@ impl<'a> Lower<'_, 'a> {
         self.pack(&[Arg::word(found, 0), high.into()])
     }
 
-    /// Without the unit: the state before.
+    /// In software: returns the previous state.
     fn arrive_in_memory(&mut self, barrier: Address, count: Option<Arg>, drops: bool) -> Value {
         let at = |offset: i64| [barrier.base, Arg::Imm(barrier.offset + offset)];
         match count {
@@ -220,7 +220,7 @@ impl<'a> Lower<'_, 'a> {
         let relaxed = ins.one_of(&["acquire", "relaxed"]) == Some("relaxed");
         let scope = Scope::read(ins).unwrap_or(Scope::Cta);
         let barrier = self.barrier_address(ins, 1)?;
-        // The phase is the upper word's sign.
+        // The phase is the sign of the upper word.
         let phase = match parity {
             true => {
                 let parity = self.word(ins.get(2)?, Type::U32)?;
@@ -250,7 +250,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Is the barrier's phase in memory not this one any more?
+    /// Has the phase of the barrier changed?
     fn other_phase(&mut self, barrier: Address, phase: Arg) -> Value {
         let word = self.kernel.code.value(File::R, 1);
         self.compiler_fence(&[M::CTA]);
@@ -272,7 +272,8 @@ impl<'a> Lower<'_, 'a> {
         done
     }
 
-    /// Waits, and if that was in vain, sleeps until the barrier wakes it or the time is over, and looks again.
+    /// Tries to wait; if the phase isn't complete, sleeps until the barrier wakes the thread or the time is over, and
+    /// tests again.
     pub(crate) fn timed_wait(&mut self, barrier: Address, phase: Arg, time: Arg) -> Value {
         let first = self.unit_wait(true, barrier, phase);
         self.under(Arg::not(first), |l| l.effect(Op::NANOSLEEP, &[M::SYNCS], &[], &[time]));
@@ -285,7 +286,7 @@ impl<'a> Lower<'_, 'a> {
         done
     }
 
-    /// How many had yet to arrive, from the state that an arrival returned.
+    /// The pending count of a state.
     fn pending_count(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let high = self.words(ins.get(1)?, ty)?[1];
@@ -303,7 +304,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// The unit's way to name a place.
+/// The address operands of the unit.
 fn unit_args(barrier: Address) -> Vec<Arg> {
     vec![barrier.base, URZ, Arg::Imm(barrier.offset)]
 }

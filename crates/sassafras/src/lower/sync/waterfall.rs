@@ -1,35 +1,36 @@
-//! Operations of the warp: their operands must be in uniform registers, of which all its threads have one set.
+//! Waterfall loops: warp-level operations whose operands must be in uniform registers, with operands that may diverge.
 //!
-//! Threads may come with different operands, so that such an operation is done several times. Each turn is taken by
-//! some threads while the others wait:
+//! An operation is executed once for each group of lanes:
 //!
 //! ```text
-//! again:   is it my turn?
-//!          if it is: operands to uniform registers, the operation
-//! meet:    if it was not, go to again
+//! again:   p = is this lane in the group of this iteration?
+//!          branch p, inside, join
+//! inside:  operands to uniform registers, the operation
+//! join:    branch p, after, again
 //! ```
 //!
-//! Uniform registers hold no value between turns: which threads run first is up to the machine.
+//! No uniform register is live across iterations: which lanes execute first is up to the machine.
+//! [`crate::opt::elide_waterfall`] removes the loop where one lane executes it.
 
 use crate::lower::Lower;
 use crate::lower::build::PT;
 use ori::{Arg, Edge, File, Terminator, Value};
 use sass::{M, Op};
 
-/// How often an operation is done.
+/// The lanes of an iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
-    /// Once for each thread.
+    /// One iteration for each thread.
     PerThread,
-    /// Once for all threads that have the same operands: where doing it again would change nothing, and where the
-    /// operation itself tells the threads apart.
+    /// One for all threads with the same operands: for idempotent operations, and those that distinguish threads
+    /// themselves.
     PerValue,
-    /// The same for one word, which the operation reads in a general register.
+    /// The same, by one word, which the operation reads from a general register.
     PerWord(Arg),
 }
 
 impl Lower<'_, '_> {
-    /// Lowers an operation of the warp. `words` are its operands, which it gets in uniform registers.
+    /// Lowers a warp-level operation under the instruction's guard. `lower` gets `words` in uniform registers.
     pub(crate) fn in_waterfall(
         &mut self,
         grouping: Grouping,
@@ -43,7 +44,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// The same without a guard. The results are those of each thread's own turn, and begin as `results`.
+    /// The loop, without a guard. Its results are those of the iteration that executed the lane, initially `results`.
     pub(crate) fn waterfall_loop(
         &mut self,
         grouping: Grouping,
@@ -84,14 +85,14 @@ impl Lower<'_, '_> {
         self.kernel.code.value(data.file, data.words)
     }
 
-    /// Holds for one of the threads that are here.
+    /// True for one active lane.
     pub(crate) fn elect_one(&mut self) -> Value {
         let (leader, elected) = (self.kernel.code.value(File::UR, 1), self.kernel.code.value(File::P, 1));
         self.effect(Op::ELECT, &[], &[elected, leader], &[PT]);
         elected
     }
 
-    /// Holds for the threads that have the same words as some thread.
+    /// True for the lanes with the same words as the first active lane.
     fn same_as_first_active(&mut self, words: &[Arg]) -> Value {
         let mut same = PT;
         for word in words {
@@ -114,7 +115,7 @@ impl Lower<'_, '_> {
         result.into()
     }
 
-    /// Some thread's word in a uniform register. Zero is one already.
+    /// R2UR: the word of an active lane in a uniform register. Zero is URZ.
     pub(crate) fn in_uniform(&mut self, word: Arg) -> Arg {
         if let Arg::Zero(_) = word {
             return Arg::Zero(File::UR);
