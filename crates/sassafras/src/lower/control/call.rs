@@ -300,7 +300,7 @@ impl<'a> Lower<'_, 'a> {
                 }
                 false => RZ,
             };
-            let fill = self.in_a_register(fill);
+            let fill = self.materialized(fill);
             parts.resize(usize::from(wanted), fill);
         }
         let value = if parts.len() == 1 { self.copy(parts[0]) } else { self.pack(&parts) };
@@ -308,7 +308,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Also materializes zero.
-    fn in_a_register(&mut self, arg: Arg) -> Arg {
+    fn materialized(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Zero(File::R) => self.emit(sass::Op::MOV, &[], 1, &[RZ]).into(),
             other => self.in_register(other),
@@ -612,7 +612,7 @@ impl<'a> Lower<'_, 'a> {
         let mut operands = vec![self.named_callee(name.into(), false, &mut fixed)];
         for ((_, words), slot) in params.iter().zip(&signature.params) {
             for (i, word) in words.iter().enumerate() {
-                let word = self.in_a_register(*word);
+                let word = self.materialized(*word);
                 let value = self.copy(word);
                 match slot {
                     Slot::Register(first) => {

@@ -1,11 +1,11 @@
-//! Atomics and reductions.
+//! Lowers atomics and reductions.
 //!
-//! What the machine has no operation for is a loop around compare-and-swap. Three cases need one:
+//! An operation that the machine lacks is a compare-and-swap loop. Three cases need one:
 //!
 //! * 64-bit and floating-point operations on shared memory;
-//! * the same on generic addresses that turn out not to be global: the operation says whether it was done. There the
-//!   compare-and-swap works on all of shared memory, and says in turn (of 64 bits) if the memory is the thread's own;
-//! * 16-bit operations: the loop works on the word around the half.
+//! * the same on generic addresses outside of global memory: the native operation returns whether it was done. The
+//!   compare-and-swap works on all of shared memory, and returns (for 64 bits) whether the memory is the thread's own;
+//! * 16-bit operations: the loop works on the containing word.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ};
@@ -19,7 +19,7 @@ use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// An atomic operation on some memory, without its order.
+/// An atomic operation, without its memory order.
 struct Atomic {
     op: &'static str,
     data: Data,
@@ -34,7 +34,7 @@ impl Atomic {
         self.data.words()
     }
 
-    /// The machine's name for the operation.
+    /// The modifier of the operation.
     fn op_word(&self) -> Option<M> {
         Some(match self.op {
             "add" => M::ADD,
@@ -51,7 +51,7 @@ impl Atomic {
         })
     }
 
-    /// The machine's name for the type. Floats lose subnormals in global memory.
+    /// The modifiers of the type. Floats lose subnormals in global memory.
     fn type_words(&self) -> Option<&'static [M]> {
         Some(match (self.data.ty.name(), self.data.bits()) {
             ("s32", 32) => &[M::S32],
@@ -85,19 +85,19 @@ impl Atomic {
         }
     }
 
-    /// Has the machine an operation without a result?
+    /// Does the machine have a form without a result?
     fn is_reduction(&self) -> bool {
         self.space == Space::Global && self.data.bits() != 16 && !matches!(self.op, "exch" | "cas")
     }
 
-    /// May the operation find that the memory is none that it works on?
+    /// May the operation fail because of the memory's space?
     fn may_fail(&self) -> bool {
         let far = matches!(self.space, Space::Generic | Space::Cluster);
         far && self.data.count == 1 && (self.is_float() || self.data.bits() == 64)
     }
 }
 
-/// The word around a half: its address, whether the half is the upper one, and the bits below it.
+/// The word that contains a half: its address, whether the half is the upper one, and the shift of the half.
 struct ContainingWord {
     address: Address,
     is_upper: Value,
@@ -108,7 +108,7 @@ impl<'a> Lower<'_, 'a> {
     pub(crate) fn atomic(&mut self, ins: &Ins<'a>) -> Option<()> {
         let first = usize::from(ins.mnemonic() == "atom");
         let op = ins.word(Kind::Op).or_else(|| ins.word(Kind::Exchange))?;
-        // Only types of 16 bits have it, and there the machine keeps subnormals anyway.
+        // `.noftz` is for 16-bit types, where the machine preserves subnormals anyway.
         let _ = ins.flag("noftz");
         let order = ins.one_of(&["relaxed", "acquire", "release", "acq_rel"]);
         let multimem = ins.mnemonic() == "multimem.red";
@@ -126,7 +126,7 @@ impl<'a> Lower<'_, 'a> {
             0 => None,
             _ => Some(ins.get(0)?).filter(|to| self.is_read(to)),
         };
-        // An acquire waits until its operation is done, which only one with a result tells.
+        // An acquire waits for its operation to complete, which takes a form with a result.
         let acquires = matches!(order, Some("acquire" | "acq_rel"));
         if let Some("release" | "acq_rel") = order {
             self.before_release(scope);
@@ -145,7 +145,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Does anyone look at the old value? Who has a debugger may.
+    /// Does the old value have a use? With a debugger it always may.
     fn is_read(&mut self, to: &Operand) -> bool {
         let (module, body) = (self.module, self.body);
         let read = self.read.get_or_insert_with(|| cfg::read(module, body, &self.params, &self.results));
@@ -185,7 +185,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// The machine's own operation: the old value, and on demand whether it was done.
+    /// The native operation: the old value, and if `ask` whether it was done.
     fn native(&mut self, atomic: &Atomic, sources: &[Value], ask: bool) -> Option<(Value, Option<Value>)> {
         let old = self.kernel.code.value(File::R, atomic.words());
         let sources = sources.iter().map(|s| Arg::from(*s));
@@ -198,7 +198,7 @@ impl<'a> Lower<'_, 'a> {
         let op = if atomic.space == Space::Global { Op::ATOMG } else { Op::ATOM };
         let order = self.order(Order::Strong(atomic.scope));
         let modifiers = [&[M::E, atomic.op_word()?], atomic.type_words()?, order].concat();
-        // Compare-and-swap has no room for a descriptor, and shared memory no need of one.
+        // CAS has no operand for a descriptor, and shared memory doesn't need one.
         let plain = atomic.op == "cas" || atomic.space == Space::Cluster;
         let address = match plain {
             true => atomic.address.args().to_vec(),
@@ -211,7 +211,7 @@ impl<'a> Lower<'_, 'a> {
         Some((old, done))
     }
 
-    /// On generic addresses: the machine's operation, and a loop where that fails.
+    /// On generic addresses: the native operation, and a CAS loop if it fails.
     fn try_atomic(&mut self, atomic: &Atomic, sources: &[Value]) -> Option<Value> {
         let (old, done) = self.native(atomic, sources, true)?;
         let after = self.kernel.code.block();
@@ -236,7 +236,7 @@ impl<'a> Lower<'_, 'a> {
         Some(param)
     }
 
-    /// Compare-and-swap on memory that no other thread sees.
+    /// Compare-and-swap on thread-local memory.
     fn own_cas(&mut self, atomic: &Atomic, expected: Value, new: Value) -> Option<Value> {
         let old = self.load_far(atomic)?;
         let differs = self.differ(old, expected);
@@ -276,8 +276,8 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Runs a block until its predicate is false: what it gets first, and what it makes of that. It returns the
-    /// predicate, what the next round gets, and the result of the last.
+    /// A do-while loop. `body` gets the loop-carried values and returns the loop condition, the values for the next
+    /// iteration, and a result; the result of the last iteration is returned.
     pub(crate) fn loop_while<R>(
         &mut self,
         start: &[Value],
@@ -303,8 +303,8 @@ impl<'a> Lower<'_, 'a> {
         Some(result)
     }
 
-    /// On generic addresses that are not global. Of 64 bits the swap tells if the memory is the thread's own; there a
-    /// store is as good.
+    /// On generic addresses outside of global memory. For 64 bits the CAS returns whether the memory is thread-local;
+    /// there a plain store suffices.
     fn generic_loop(&mut self, atomic: &Atomic, x: Value) -> Option<Value> {
         let swap = Atomic {
             op: "cas",
@@ -326,7 +326,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// On shared memory, with the swap that is made for loops: it lets the others of the warp go first.
+    /// On shared memory, with the CAS variant for spin loops: it lets the other lanes of the warp go first.
     fn shared_loop(&mut self, atomic: &Atomic, x: Value) -> Option<Value> {
         let size: &[M] = if atomic.words() == 2 { &[M::_64] } else { &[] };
         let modifiers = [&[M::CAST, M::SPIN], size].concat();
@@ -342,7 +342,7 @@ impl<'a> Lower<'_, 'a> {
                 let failed = s.conjunction(Arg::not(done), PT);
                 return Some((failed, Vec::new(), old));
             }
-            // The result is the number 1 when it succeeded.
+            // The result is 1 on success.
             let done = s.kernel.code.value(File::R, atomic.words());
             s.effect(Op::ATOMS, &modifiers, &[done], &args);
             let one = [Arg::Imm(1), RZ];
@@ -351,7 +351,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// A condition and another.
+    /// The conjunction of two predicates.
     pub(crate) fn conjunction(&mut self, a: Arg, b: Arg) -> Value {
         self.emit_p(Op::PLOP3, &[M::LUT], &[PT, a, b, PT, Arg::Imm(0x80), Arg::Imm(0)])
     }
@@ -371,7 +371,7 @@ impl<'a> Lower<'_, 'a> {
         differs
     }
 
-    /// What memory holds after the operation.
+    /// The new value of memory.
     fn combine(&mut self, atomic: &Atomic, old: Value, x: Value) -> Option<Value> {
         let word = |v: Value, i: u8| Arg::word(v, i);
         let logic = |s: &mut Self, table: i64| {
@@ -407,7 +407,7 @@ impl<'a> Lower<'_, 'a> {
         self.pack(&words)
     }
 
-    /// The word that a half lies in.
+    /// The word that contains a half.
     fn containing_word(&mut self, atomic: &Atomic) -> ContainingWord {
         let (low, high) = match atomic.space {
             Space::Shared => {
@@ -440,7 +440,7 @@ impl<'a> Lower<'_, 'a> {
         Atomic { op: "cas", data, address: containing_word.address, policy: None, ..*atomic }
     }
 
-    /// `add` of 16 bits: both halves are added, and one of the sums is taken.
+    /// 16-bit `add`: both halves are added, and one of the sums is taken.
     fn half_add(&mut self, atomic: &Atomic, x: Value) -> Option<Value> {
         let containing_word = self.containing_word(atomic);
         let swap = self.word_swap(atomic, &containing_word);
@@ -457,7 +457,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, containing_word.shift.into(), old.into()]))
     }
 
-    /// Compare-and-swap of 16 bits. When the other half has changed in between, nothing is known, and it goes on.
+    /// 16-bit compare-and-swap. If the other half has changed in between, the loop continues.
     fn half_cas(&mut self, atomic: &Atomic, expected: Value, new: Value) -> Option<Value> {
         let containing_word = self.containing_word(atomic);
         let swap = self.word_swap(atomic, &containing_word);

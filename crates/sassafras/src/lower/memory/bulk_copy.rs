@@ -1,9 +1,9 @@
-//! Bulk copies, of plain memory and of tensors, and what belongs to them: groups of copies, prefetches, and the launch
-//! control of clusters. They are operations of the warp.
+//! Lowers bulk copies of memory and of tensors (TMA), bulk groups, prefetches, and cluster launch control. All are
+//! warp-level operations with uniform operands.
 //!
-//! An operation's uniform registers are groups of consecutive ones:
+//! The uniform operands are tuples of consecutive registers:
 //!
-//! | operation | first group | second group | then |
+//! | operation | first tuple | second tuple | then |
 //! |---|---|---|---|
 //! | `UBLKCP.S` | destination, barrier | source | size and blocks |
 //! | `UBLKCP.G`, `UBLKRED` | destination (and barrier) | source | size |
@@ -11,8 +11,8 @@
 //! | `UTMASTG`, `UTMAREDG` | source, coordinates | map | |
 //! | `UTMAPF` | coordinates | map | offsets |
 //!
-//! The last register has the size in 16 bytes, or the offsets of `im2col`, below, and the mask of the cluster's
-//! blocks above.
+//! The last register has the size in units of 16 bytes, or the offsets of `im2col`, in its low half, and the multicast
+//! mask of the cluster's blocks in its high half.
 
 use crate::lower::Lower;
 use crate::lower::build::RZ;
@@ -25,12 +25,12 @@ use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// Halves of two words, the second one above.
+/// PRMT: the low halves of two words, the second one above.
 const LOW_HALVES: i64 = 0x5410;
-/// The low bytes of two words; what is above does not matter.
+/// PRMT: the low bytes of two words; the upper half is undefined.
 const LOW_BYTES: i64 = 0x0040;
 
-/// An operation of the warp on its way: groups of operands in the order of its text.
+/// A warp-level operation being built: operand tuples in the order of the assembly text.
 struct Warp {
     op: Op,
     words: Vec<M>,
@@ -71,7 +71,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Does an operation of the warp. Groups of several registers are put side by side.
+    /// Emits a warp-level operation, and packs its operand tuples.
     fn emit_warp_op(&mut self, warp: Warp) -> Option<()> {
         let all: Vec<Arg> = warp.groups.concat();
         self.in_waterfall(warp.turns, &all, |l, uniform| {
@@ -103,12 +103,12 @@ impl<'a> Lower<'_, 'a> {
         Some(vec![Arg::word(base.value, 0), Arg::word(base.value, 1)])
     }
 
-    /// The last operand, if the instruction has a policy: what stands in the place of the descriptor.
+    /// The cache policy operand, if there is one: it replaces the descriptor.
     fn hint(&mut self, ins: &Ins<'a>) -> Option<Option<Vec<Arg>>> {
         self.hint_before(ins, 0)
     }
 
-    /// The same if so many operands come after it.
+    /// The same, with so many operands after it.
     fn hint_before(&mut self, ins: &Ins<'a>, after: usize) -> Option<Option<Vec<Arg>>> {
         if !ins.flag("L2::cache_hint") {
             return Some(None);
@@ -124,7 +124,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.halves(units.into(), mask.unwrap_or(RZ)))
     }
 
-    /// The mask of a cluster's blocks, where the machine has a use for it.
+    /// The multicast mask, where the machine has one.
     fn blocks(&mut self, operand: &Operand) -> Option<Option<Arg>> {
         let mask = self.word(operand, Type::B16)?;
         Some(self.machine.multicasts.then_some(mask))
@@ -137,11 +137,11 @@ impl<'a> Lower<'_, 'a> {
 
     fn bulk_copy(&mut self, ins: &Ins<'a>) -> Option<()> {
         let (to, from) = (ins.word(Kind::Space)?, ins.word(Kind::Space)?);
-        // How the end is told follows from the spaces.
+        // The completion mechanism follows from the spaces.
         let _completion = (ins.flag("mbarrier::complete_tx::bytes"), ins.flag("bulk_group"));
         let to_global = to == "global";
         let (multicast, masked) = (ins.flag("multicast::cluster"), ins.flag("cp_mask"));
-        // The blocks of the cluster stand before the policy, the bytes of a unit behind it.
+        // The multicast mask comes before the policy, the byte mask after it.
         let policy = self.hint_before(ins, usize::from(masked))?;
         let mask = match (multicast, masked) {
             (true, _) => self.blocks(ins.get(4)?)?,
@@ -161,7 +161,7 @@ impl<'a> Lower<'_, 'a> {
         words.extend(mask.filter(|_| multicast).map(|_| M::MULTICAST));
         words.extend(masked.then_some(M::DST_G_BYTE_MASK));
         let groups = [destination, source, vec![size]].into_iter().chain(policy).collect();
-        // A barrier counts each copy; without one, the same copy need not be done again.
+        // A barrier counts each copy; without one, equal copies of several lanes can be merged.
         let turns = if to_global { Grouping::PerValue } else { Grouping::PerThread };
         self.emit_warp_op(Warp { op: Op::UBLKCP, words, turns, groups })
     }
@@ -170,7 +170,7 @@ impl<'a> Lower<'_, 'a> {
         let (to, _from) = (ins.word(Kind::Space)?, ins.word(Kind::Space)?);
         let policy = self.hint(ins)?;
         let _completion = (ins.flag("mbarrier::complete_tx::bytes"), ins.flag("bulk_group"));
-        // The machine keeps subnormals of 16 bits in any case.
+        // The machine preserves 16-bit subnormals in any case.
         let _ = ins.flag("noftz");
         let op = reduction(ins)?;
         let ty: &[M] = match ins.ty()?.name() {
@@ -265,7 +265,7 @@ impl<'a> Lower<'_, 'a> {
         self.emit_warp_op(Warp { op: Op::UTMALDG, words, turns: Grouping::PerThread, groups })
     }
 
-    /// The offsets of `im2col` share 16 bits.
+    /// The offsets of `im2col`, packed into 16 bits.
     fn im2col_offsets(&mut self, operand: &Operand, mode: Option<&str>) -> Option<Arg> {
         let Operand::Vector(range) = operand else { return None };
         let mut words = Vec::new();
@@ -321,7 +321,7 @@ impl<'a> Lower<'_, 'a> {
         self.emit_warp_op(Warp { op: Op::UTMAPF, words, turns: Grouping::PerValue, groups })
     }
 
-    /// Asks for another cluster's work: the answer goes to shared memory, and a barrier tells when.
+    /// `clusterlaunchcontrol.try_cancel`: the response goes to shared memory, and a barrier signals it.
     fn try_cancel(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.word(Kind::Space), ins.flag("mbarrier::complete_tx::bytes"), ins.ty()?);
         let cast = if ins.flag("multicast::cluster::all") { M::BROADCAST } else { M::SELFCAST };
@@ -333,7 +333,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// What the answer says: the first word is x, the next has y below and z above, the third one's lowest bit tells
+    /// Decodes the response: the first word is x, the next has y below and z above, the lowest bit of the third says
     /// whether there is work.
     fn query_cancel(&mut self, ins: &Ins<'a>) -> Option<()> {
         let what = ins.one_of(&[

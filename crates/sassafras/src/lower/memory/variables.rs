@@ -1,4 +1,4 @@
-//! Where variables lie.
+//! Locations of variables: stack, shared and parameter layout, constant banks, linker symbols.
 
 use crate::context::Failure;
 use crate::lower::build::RZ;
@@ -10,17 +10,17 @@ use ori::{Arg, Half, Value};
 use ptx::ast;
 use sass::{M, Op};
 
-/// The place of a variable within its space.
+/// The location of a variable within its space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// Bytes from the beginning of the kernel's shared memory, or the number of a symbol that the linker places there.
+    /// Offset in the kernel's shared memory, or the number of a symbol that the linker allocates there.
     Shared(u64),
     LinkedShared(u32),
     /// Bytes from the stack pointer.
     Local(u32),
     /// Bytes from the first parameter.
     Param(u32),
-    /// Bytes from the beginning of constant bank 3, or the number of a symbol that the linker places there.
+    /// Offset in constant bank 3, or the number of a symbol that the linker allocates there.
     Const(u32),
     LinkedConst(u32),
     /// The number of the symbol, as [`Arg::Address`] has it.
@@ -63,7 +63,7 @@ impl Lower<'_, '_> {
             Home::LinkedConstant(name) => Some(Location::LinkedConst(self.linked(name, Linked::Constant))),
             Home::LinkedShared(name) => Some(Location::LinkedShared(self.linked(name, Linked::Shared))),
             Home::Shared(offset) => Some(Location::Shared(*offset)),
-            // Behind everything that is there without the launch's part; a device function can't know where that is.
+            // Dynamic shared memory begins after all static variables; a device function can't know where that is.
             Home::Dynamic(align) => {
                 let (size, _) = self.kernel.shared(self.data);
                 self.kernel.dynamic_shared = true;
@@ -73,7 +73,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The number of a symbol that is no place in global memory.
+    /// The number of a symbol that is no address in global memory.
     pub(crate) fn linked(&mut self, name: &str, linked: Linked) -> u32 {
         let symbol = self.kernel.code.symbol(name);
         self.kernel.linked.insert(symbol, linked);
@@ -85,8 +85,8 @@ impl Lower<'_, '_> {
         self.machine.params(self.kernel.param_bytes)
     }
 
-    /// The place in bank 0 of a handle, behind the parameters. Device functions don't know whose parameters: for them
-    /// all kernels of the module have the same slots at the same place.
+    /// The location in bank 0 of a handle, after the parameters. Device functions don't know the kernel's parameters:
+    /// for them all kernels of the module have the same slots at the same offset.
     pub(crate) fn image_slot(&mut self, slot: ImageSlot) -> Bank {
         let images = match &self.data.common_slots {
             Some(common) => {
@@ -106,15 +106,15 @@ impl Lower<'_, '_> {
         Bank::At(self.kernel.first_image(self.machine) + IMAGE_HANDLE * at as u32)
     }
 
-    /// Does the linker place the handles? Kernels of other files may call this function.
+    /// Does the linker allocate the handles? Kernels of other files may call this function.
     pub(crate) fn slots_are_linked(&self) -> bool {
         self.data.relocatable && !self.kernel.entry
     }
 
-    /// Gives the variables of the body their places.
+    /// Allocates the variables of the body.
     pub(crate) fn variables(&mut self) -> Result<(), Failure> {
         let body = self.body;
-        // The module's shared memory comes first, in kernels that name it or may call something that does.
+        // The module's shared memory comes first, in kernels that refer to it or may call a function that does.
         let names_it = |o: &ast::Operand| match o {
             ast::Operand::Symbol(s) => matches!(self.data.home(*s), Some(Home::Shared(_))),
             _ => false,
@@ -142,7 +142,7 @@ impl Lower<'_, '_> {
                         self.local.insert(symbol, offset);
                         self.kernel.code.frame = offset + bytes as u32;
                     }
-                    // Parameters of calls are words, and the rest is the module's.
+                    // Parameters of calls are registers, and the rest is the module's.
                     _ => {}
                 }
             }
@@ -163,12 +163,12 @@ impl Lower<'_, '_> {
             let variable = SharedVariable { name, binding, home, align, size: bytes, address: 0 };
             self.kernel.linked_shared.push(variable);
         }
-        // The module's part may grow by alignment: all places are known when the last variable is.
+        // Alignment may enlarge the module's part: offsets are final after the last variable.
         let first = self.kernel.shared(self.data).0 - self.kernel.shared_bytes;
         self.shared = self.own.iter().map(|(s, offset)| (*s, first + offset)).collect();
     }
 
-    /// Bytes of `.const` variables: the module's, or what the linker makes of those of all files.
+    /// The size of `.const` variables: the module's, or the linker's sum over all files.
     pub(crate) fn const_bytes(&mut self) -> Arg {
         if !self.data.relocatable {
             return Arg::Imm(i64::from(self.data.constant_bytes));
@@ -184,7 +184,7 @@ impl Lower<'_, '_> {
                 let base = Arg::Imm(i64::from(self.machine.shared_base) + at as i64 + plus);
                 Some(self.shared_address(base))
             }
-            // The linker counts from the first byte that is not the system's.
+            // The linker's offsets start after the reserved bytes.
             Location::LinkedShared(symbol) => {
                 let addend = i64::from(self.machine.shared_base) + plus;
                 Some(self.shared_address(Arg::Address { symbol, addend, half: Half::Low }))
@@ -213,7 +213,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The address of a place in the block's own shared memory.
+    /// The address of a location in the block's own shared memory.
     pub(crate) fn shared_address(&mut self, base: Arg) -> Value {
         if !self.machine.has_clusters {
             return self.copy(base);

@@ -92,7 +92,7 @@ impl Lower<'_, '_> {
         elected
     }
 
-    /// True for the lanes with the same words as the first active lane.
+    /// True for the lanes with the same words as the lane that R2UR reads.
     fn same_as_first_active(&mut self, words: &[Arg]) -> Value {
         let mut same = PT;
         for word in words {

@@ -1,7 +1,7 @@
-//! `txq` and `suq`: what a texture, sampler or surface is like.
+//! Lowers `txq`, `suq` and `istypep`: properties of textures, samplers and surfaces.
 //!
-//! The machine knows the size of a level. Everything else is in tables of the driver's, one record for each texture,
-//! sampler or surface; the loader knows how large a record is. Fields and tables are those of ptxas's code.
+//! The machine returns the size of a level. Everything else is in tables of the driver, one record for each texture,
+//! sampler or surface; the loader fills in the size of a record. Fields and tables are those of ptxas's code.
 
 use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
@@ -14,8 +14,7 @@ use ptx::Type;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// A table: where its address is behind that of the first one, what the size of a record is called, and where the
-/// fields are in it.
+/// A table: the offset of its address from that of the first one, the symbol of the record size, and the field offsets.
 struct Table {
     offset_in_tables: u32,
     record: &'static str,
@@ -41,7 +40,7 @@ static TEXTURES: Table = Table {
     ],
 };
 
-/// With samplers of their own.
+/// With separate samplers.
 static PLAIN_TEXTURES: Table = Table {
     offset_in_tables: 0,
     record: ".nv.independent.texrefDescSize",
@@ -141,7 +140,7 @@ impl<'a> Lower<'_, 'a> {
         self.set(ins.get(0)?, value)
     }
 
-    /// No one writes to the tables while a kernel runs.
+    /// The tables are read-only while a kernel runs.
     fn load_record(&mut self, offset_in_tables: Value) -> Value {
         let result = self.kernel.code.value(File::R, 1);
         let words = [&[M::E], self.order(Order::Constant)].concat();
@@ -150,7 +149,7 @@ impl<'a> Lower<'_, 'a> {
         result
     }
 
-    /// Is an opaque handle one of this type? Its upper word has a bit for each.
+    /// Tests the type of an opaque handle: its upper word has a bit for each.
     pub(crate) fn istypep(&mut self, ins: &Ins<'a>) -> Option<()> {
         use crate::lower::texture::handles::{IS_SAMPLER, IS_SURFACE, IS_TEXTURE};
         let bit = match ins.ty()?.name() {
