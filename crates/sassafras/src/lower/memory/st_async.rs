@@ -86,7 +86,13 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Without a native form: an ordinary store after the release fence. `words` are the modifiers of the missing form.
-    fn store_synchronously(&mut self, address: &Operand, words: &[M], scope: Scope, value: Value) -> Option<()> {
+    fn store_synchronously(
+        &mut self,
+        address: &Operand,
+        words: &[M],
+        scope: Scope,
+        value: Value,
+    ) -> Option<()> {
         self.before_release(scope);
         let reduces = words.contains(&M::ADD);
         let op = if reduces { Op::REDG } else { Op::STG };

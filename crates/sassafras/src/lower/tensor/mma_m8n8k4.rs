@@ -1,17 +1,17 @@
-//! `m8n8k4` on halves where the machine has no such product: each thread gathers the rows and columns that its part of
-//! D needs, and sums in 32 bits.
+//! `m8n8k4` on halves for machines without `HMMA.884`: each thread gathers the rows and columns of its part of D, and
+//! sums in f32.
 //!
-//! A warp computes four products, each with the threads of two quads, `4q` and `16 + 4q`: the upper quad has rows and
-//! columns 4 to 7. With `l` the thread's place in its quad, it holds (words of two halves):
+//! A warp computes four MMAs, each with the threads of two quads, `4q` and `16 + 4q`: the upper quad has rows and
+//! columns 4 to 7. With `l` the thread's index in its quad, it holds (words of two halves):
 //!
 //! | matrix | elements |
 //! |---|---|
-//! | A by rows, B by columns | row (column) `l`, all four `k` |
-//! | A by columns, B by rows | `k = l`, four rows (columns) |
+//! | row-major A, column-major B | row (column) `l`, all four `k` |
+//! | column-major A, row-major B | `k = l`, four rows (columns) |
 //! | C and D as halves | row `l`, all eight columns |
 //! | C and D as floats | rows `l & 1` and `2 + (l & 1)`; columns `l & 2`, the next one, and both plus 4 |
 //!
-//! The order of sums is that of ptxas's routines, so that results are the same bit for bit.
+//! The order of summation is that of ptxas's routines, so that results are the same bit for bit.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ};
@@ -21,12 +21,12 @@ use ptx::Type;
 use sass::{M, Op};
 
 /// The four elements of a row of A, or of a column of B, as floats.
-type Line = [Arg; 4];
+type RowOrColumn = [Arg; 4];
 
-/// What a thread knows of its place.
+/// The position of a thread.
 struct LanePosition {
     lane: Arg,
-    /// Is it an odd thread? Is it one of the upper two of its quad?
+    /// Is its index in the quad odd? Is it one of the upper two?
     odd: Arg,
     upper: Arg,
 }
@@ -107,15 +107,15 @@ impl Lower<'_, '_> {
         Some(sums.chunks_exact(2).map(|pair| self.floats_as_halves(pair[0], pair[1])).collect())
     }
 
-    /// A by rows: the two rows of a thread are in its own quad.
-    fn own_pair_of_rows(&mut self, position: &LanePosition, a: &[Arg; 2]) -> [Line; 2] {
-        // All but the bit that tells rows 0 and 1 from rows 2 and 3.
+    /// Row-major A: the two rows of a thread are in its own quad.
+    fn own_pair_of_rows(&mut self, position: &LanePosition, a: &[Arg; 2]) -> [RowOrColumn; 2] {
+        // Clears the bit that distinguishes rows 0 and 1 from rows 2 and 3.
         let first: Arg = self.masked(position.lane, !2).into();
         [0, 2].map(|row| self.line_of(a, first, row))
     }
 
-    /// A by columns: the thread of each `k` has a word for rows 0 and 1, and one for rows 2 and 3.
-    fn pair_of_rows_by_k(&mut self, position: &LanePosition, a: &[Arg; 2]) -> [Line; 2] {
+    /// Column-major A: the thread of each `k` has a word for rows 0 and 1, and one for rows 2 and 3.
+    fn pair_of_rows_by_k(&mut self, position: &LanePosition, a: &[Arg; 2]) -> [RowOrColumn; 2] {
         let first: Arg = self.masked(position.lane, !3).into();
         a.map(|word| {
             [0, 1, 2, 3].map(|k| {
@@ -125,8 +125,8 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// A by columns, for a thread with one row.
-    fn own_row_by_k(&mut self, position: &LanePosition, a: &[Arg; 2]) -> Line {
+    /// Column-major A, for a thread with one row.
+    fn own_row_by_k(&mut self, position: &LanePosition, a: &[Arg; 2]) -> RowOrColumn {
         let first: Arg = self.masked(position.lane, !3).into();
         [0, 1, 2, 3].map(|k| {
             let [low, high] = a.map(|word| self.word_of_lane(word, first, k));
@@ -135,19 +135,19 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// B by columns: the thread of each column has all of it.
-    fn four_columns(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<Line> {
+    /// Column-major B: the thread of each column has all of it.
+    fn four_columns(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<RowOrColumn> {
         let first: Arg = self.masked(position.lane, 0xe).into();
         [0, 1, 16, 17].map(|column| self.line_of(b, first, column)).into()
     }
 
-    fn eight_columns(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<Line> {
+    fn eight_columns(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<RowOrColumn> {
         let first: Arg = self.masked(position.lane, 0xc).into();
         [0, 1, 2, 3, 16, 17, 18, 19].map(|column| self.line_of(b, first, column)).into()
     }
 
-    /// B by rows: the thread of each `k` has a word for columns 0 and 1, and one for columns 2 and 3.
-    fn four_columns_by_k(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<Line> {
+    /// Row-major B: the thread of each `k` has a word for columns 0 and 1, and one for columns 2 and 3.
+    fn four_columns_by_k(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<RowOrColumn> {
         let first: Arg = self.masked(position.lane, 0xc).into();
         let mut columns = Vec::new();
         for quad in [0, 16] {
@@ -160,7 +160,7 @@ impl Lower<'_, '_> {
         columns
     }
 
-    fn eight_columns_by_k(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<Line> {
+    fn eight_columns_by_k(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<RowOrColumn> {
         let first: Arg = self.masked(position.lane, 0xc).into();
         let mut columns = Vec::new();
         for quad in [0, 16] {
@@ -172,7 +172,7 @@ impl Lower<'_, '_> {
         columns
     }
 
-    /// C as halves to where floats are.
+    /// Moves C from the layout of halves to that of floats.
     fn quad_spread(&mut self, position: &LanePosition, c: &[Arg; 4]) -> Fragment {
         let first: Arg = self.masked(position.lane, !2).into();
         let mut out = Fragment::new();
@@ -186,19 +186,19 @@ impl Lower<'_, '_> {
         out
     }
 
-    /// The line that a thread holds in two words.
-    fn line_of(&mut self, words: &[Arg; 2], first: Arg, further: i64) -> Line {
+    /// The row or column that a thread holds in two words.
+    fn line_of(&mut self, words: &[Arg; 2], first: Arg, further: i64) -> RowOrColumn {
         let words = words.map(|word| self.word_of_lane(word, first, further));
         self.floats_of(&words)
     }
 
-    fn floats_of(&mut self, words: &[Arg; 2]) -> Line {
+    fn floats_of(&mut self, words: &[Arg; 2]) -> RowOrColumn {
         let [a, b] = words.map(|word| halves(&word));
         [a[0], a[1], b[0], b[1]].map(|half| self.half_as_float(half))
     }
 
-    /// The two columns whose elements words hold side by side, a word for each `k`.
-    fn columns_of(&mut self, pairs: Line) -> [Line; 2] {
+    /// Unpacks two columns, a word for each `k`.
+    fn columns_of(&mut self, pairs: RowOrColumn) -> [RowOrColumn; 2] {
         [0, 1].map(|column: usize| pairs.map(|pair| self.half_as_float(halves(&pair)[column])))
     }
 
@@ -210,9 +210,9 @@ impl Lower<'_, '_> {
     }
 }
 
-/// Between threads; also for other products that are made of parts.
+/// Exchange between threads; also for other expansions.
 impl Lower<'_, '_> {
-    /// A thread's word; threads are counted from `first`.
+    /// The word of thread `first + further`.
     pub(crate) fn word_of_lane(&mut self, word: Arg, first: Arg, further: i64) -> Arg {
         let lane = match further {
             0 => first,

@@ -1,7 +1,7 @@
-//! Tensor memory: its loads, stores and copies, and the matrix operations on it.
+//! Lowers `tcgen05`: loads, stores, copies and MMAs of tensor memory.
 //!
-//! Loads and stores are done by a whole warp that agrees on the address. Everything else is an operation that a thread
-//! starts on its own, but whose operands are the warp's.
+//! Loads and stores are warp-wide with a uniform address. All other operations are started by one thread with uniform
+//! operands.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ, constant};
@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 
 const URZ: Arg = Arg::Zero(File::UR);
 
-/// Shapes of loads and stores: the machine's name, the registers for each repetition, and the shape of the upper half
-/// of the warp, where the two are moved on their own.
+/// Shapes of loads and stores: the modifier, the registers of each repetition, and the shape of the upper half of the
+/// warp, where the two halves are moved separately.
 const SHAPES: [(&str, Option<M>, u8, Option<M>); 5] = [
     ("16x64b", Some(M::_16dp64bit), 1, None),
     ("16x128b", Some(M::_16dp128bit), 2, None),
@@ -27,7 +27,7 @@ const SHAPES: [(&str, Option<M>, u8, Option<M>); 5] = [
     ("16x32bx2", Some(M::_16dp32bit_t0_t15), 1, Some(M::_16dp32bit_t16_t31)),
 ];
 
-/// How often a shape is taken. The machine counts registers in units of the shape's own.
+/// Repetitions of a shape. The machine counts registers in units of the shape.
 const REPEATS: [(&str, Option<M>, u8); 8] = [
     ("x1", None, 1),
     ("x2", Some(M::x2), 2),
@@ -39,7 +39,7 @@ const REPEATS: [(&str, Option<M>, u8); 8] = [
     ("x128", Some(M::x128), 128),
 ];
 
-/// What a load or store moves.
+/// The data of a load or store.
 struct Tile {
     shape: Option<M>,
     upper: Option<M>,
@@ -69,7 +69,7 @@ impl<'a> Lower<'_, 'a> {
             "tcgen05.ld" | "tcgen05.ld.red" => self.tensor_load(ins),
             "tcgen05.st" => self.tensor_store(ins),
             "tcgen05.wait::ld" => {
-                // Loads have scoreboards; `mach/control_codes.rs` says who waits for them.
+                // Loads have scoreboards; `mach/control_codes.rs` inserts the waits.
                 let _ = (ins.flag("sync"), ins.flag("aligned"));
                 self.effect(Op::NOP, &[], &[], &[]);
                 Some(())
@@ -145,9 +145,9 @@ impl<'a> Lower<'_, 'a> {
             l.effect(Op::LDTM, &words(tile.shape), &results, &[base, Arg::Imm(offset)]);
             if let Some(upper) = split {
                 let (shape, further) = upper?;
-                let kept = std::mem::replace(&mut results, fresh(l));
+                let lower_half = std::mem::replace(&mut results, fresh(l));
                 let args = [base, Arg::Imm(offset + further)];
-                l.load_upper_half(&words(Some(shape)), &results, &args, &kept);
+                l.load_upper_half(&words(Some(shape)), &results, &args, &lower_half);
             }
             let loaded = *results.last()?;
             l.set(ins.get(0)?, loaded)?;
@@ -155,8 +155,8 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// A load for the upper half of the warp; the registers of the lower half stay as they are. That is what a guard
-    /// says of what it keeps, so that the load has one: it always holds.
+    /// A load for the upper half of the warp; the lower half keeps its registers. An always-true guard models that: its
+    /// else values are the previous results.
     fn load_upper_half(&mut self, words: &[M], results: &[Value], args: &[Arg], else_values: &[Value]) {
         let always = self.uniform_predicate(PT);
         let mut data = self.data(ori::Op::Machine(Op::LDTM), words, results, args);
@@ -197,14 +197,14 @@ impl<'a> Lower<'_, 'a> {
         self.rebind_registers(source, value)
     }
 
-    /// Registers that were put side by side stay so: who reads them later finds them there. Else a large fragment would
-    /// be needed twice.
+    /// Rebinds registers to the packed tuple, so that later uses read it there. Otherwise a large fragment would be
+    /// live twice.
     fn rebind_registers(&mut self, registers: &Operand, value: Value) -> Option<()> {
         let Operand::Vector(range) = registers else { return Some(()) };
         if !self.body.list(*range).iter().all(|e| matches!(e, Operand::Reg(_))) {
             return Some(());
         }
-        // They have the same bits whether or not the guard holds.
+        // The bits are the same whether or not the guard is true.
         self.guard = None;
         self.set(registers, value)
     }
@@ -221,7 +221,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// From shared memory, which a descriptor describes.
+    /// `tcgen05.cp`: from shared memory, given by a descriptor.
     fn tensor_fill(&mut self, ins: &Ins<'a>, pair: bool) -> Option<()> {
         let shape = ins.one_of(&["128x256b", "4x256b", "128x128b", "64x128b", "32x128b"])?;
         let share = ins.one_of(&["warpx2::02_13", "warpx2::01_23", "warpx4"]);
@@ -251,7 +251,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// A barrier hears when the operations so far are done.
+    /// `tcgen05.commit`: a barrier tracks completion of the earlier operations.
     fn tensor_commit(&mut self, ins: &Ins<'a>, pair: bool) -> Option<()> {
         let _ = (ins.flag("mbarrier::arrive::one"), ins.word(Kind::Space), ins.ty()?);
         let multicast = ins.flag("multicast::cluster");
@@ -324,12 +324,12 @@ impl<'a> Lower<'_, 'a> {
                     [one] => *one,
                     several => l.pack_uniform(several).into(),
                 };
-                // Unlike descriptors, what is in tensor memory is marked, so that the right form is found.
+                // Operands in tensor memory are tagged, unlike descriptors, to select the right form.
                 match (i, whole) {
                     (0, _) if these.len() == 1 => args.push(collector.mark(whole.suffixed(M::T), true)),
                     (0, _) => args.push(collector.mark(whole, true)),
                     (1, _) => args.push(collector.mark(whole, false)),
-                    // The metadata and the descriptor of the operation are operands of their own.
+                    // The metadata and the instruction descriptor are separate operands.
                     (3, Arg::Use(u)) => args.extend([Arg::word(u.value, 0), Arg::word(u.value, 1)]),
                     (4, _) if scaled => args.push(whole.suffixed(M::T)),
                     _ => args.push(whole),
@@ -365,7 +365,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// What a load finds out about its columns.
+/// The reduction of a load over its columns.
 fn statistic(ins: &Ins) -> Option<Vec<M>> {
     let (least, absolute, nan) = (ins.one_of(&["min", "max"])? == "min", ins.flag("abs"), ins.flag("NaN"));
     let op = match (least, absolute) {
@@ -382,9 +382,9 @@ fn statistic(ins: &Ins) -> Option<Vec<M>> {
     Some([op].into_iter().chain(ty).chain(nan.then_some(M::NAN)).collect())
 }
 
-/// Which matrix is kept for the next operation, and which one is there from the last.
+/// Collector buffer usage: the matrix to retain for the next operation, and the one retained from the last.
 struct Collector {
-    /// It is A, not B.
+    /// For A, not B.
     is_a: bool,
     how: Vec<M>,
 }
@@ -419,7 +419,7 @@ impl Collector {
         Some(Collector { is_a, how })
     }
 
-    /// A matrix with what is to be done with it.
+    /// Tags a matrix with its collector usage.
     fn mark(&self, matrix: Arg, is_a: bool) -> Arg {
         let how = if is_a == self.is_a { &self.how[..] } else { &[] };
         how.iter().fold(matrix, |matrix, word| matrix.suffixed(*word))

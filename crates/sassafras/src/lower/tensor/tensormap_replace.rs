@@ -1,5 +1,5 @@
-//! Tensor maps: changing one in memory, and handing it to the unit that reads them. [`sass::tensor_map`] says where what
-//! lies.
+//! Lowers `tensormap.replace` and `tensormap.cp_fenceproxy`: updates of a tensor map in memory, and publishing it to
+//! the TMA unit. [`sass::tensor_map`] has the layout.
 
 use crate::lower::Lower;
 use crate::lower::build::{RZ, constant};
@@ -117,10 +117,10 @@ impl<'a> Lower<'_, 'a> {
         self.effect(op, &words, &[], &args);
     }
 
-    /// `tensormap.cp_fenceproxy`: each thread of the warp copies a word of the map, in a way that the unit sees.
+    /// `tensormap.cp_fenceproxy`: each thread of the warp copies a word of the map, visible to the unit.
     pub(crate) fn tensormap_publish(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.flag("tensormap::generic"), ins.flag("release"), ins.flag("sync"), ins.flag("aligned"));
-        // The unit reads maps from beyond the block.
+        // The unit reads maps from outside the block.
         let scope = Scope::read(ins)?.max(Scope::Gpu);
         let (Space::Global, Space::Shared) = (self.space(ins)?, self.space(ins)?) else { return None };
         let _whole_map = constant(ins.get(2)?, Type::U32).filter(|n| *n == 128)?;

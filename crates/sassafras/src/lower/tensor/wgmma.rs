@@ -1,11 +1,16 @@
-//! Products that a warpgroup computes while it goes on: `wgmma`.
+//! Lowers `wgmma`: asynchronous MMAs of a warpgroup.
 //!
-//! `wgmma.fence` is `WARPGROUP.ARRIVE`; `mma_async` is an operation whose result is its accumulator's register;
-//! `commit_group` is a mark on the last of them; `wait_group` is `WARPGROUP.DEPBAR`. In between no one may touch what is
-//! in flight. That is kept in two ways: what is in flight goes through each wait ([`Pseudo::Landed`]), so that nothing
-//! can be moved across it, and the allocated code is checked ([`crate::mach::wgmma_hazards`]). If the check fails, the function is
-//! lowered anew with each product waited for at once. Where the PTX itself touches what is in flight, [`stages`] says
-//! what to put in.
+//! | PTX | machine |
+//! |---|---|
+//! | `wgmma.fence` | `WARPGROUP.ARRIVE` |
+//! | `mma_async` | an operation whose result is its accumulator's register tuple |
+//! | `commit_group` | the mark `gsb0` on the last MMA of the group |
+//! | `wait_group` | `WARPGROUP.DEPBAR`, then [`Pseudo::Landed`] of all outstanding operands |
+//!
+//! Between the two no instruction may access the registers of an outstanding wgmma. Two mechanisms ensure it:
+//! outstanding values pass through each wait ([`Pseudo::Landed`]), so that no access moves across it, and allocated
+//! code is checked ([`crate::mach::wgmma_hazards`]); if the check fails, the function is lowered again with serialized
+//! MMAs. Where the PTX itself accesses outstanding registers, [`wgmma_stages`] inserts waits.
 
 use crate::lower::Lower;
 use crate::lower::build::{RZ, constant};
@@ -24,14 +29,14 @@ use smallvec::smallvec;
 /// `WARPGROUP.DEPBAR` counts up to this many groups.
 const MOST_GROUPS: u64 = 7;
 
-/// What is in flight.
+/// Outstanding wgmma during lowering.
 #[derive(Default)]
 pub struct Outstanding {
     stages: Stages,
-    /// Why it is lowered without overlap, if so: then nothing ever is in flight.
+    /// The reason to serialize, if there is one: then nothing is ever outstanding.
     serial: Option<Reason>,
     now: State,
-    /// What products of this block may still read or write though no PTX register has it any more.
+    /// Values that MMAs of this block may still access though their PTX register was overwritten.
     overwritten: Vec<Value>,
 }
 
@@ -56,7 +61,7 @@ impl Outstanding {
     }
 }
 
-/// The registers that the asynchronous products of a body read: a wait for them reads them, too.
+/// The registers that the asynchronous MMAs of a body read: a wait for them uses them, too.
 pub fn sources(module: &Module, body: &Body) -> Vec<Reg> {
     let inst = |s: &Stmt| if let Stmt::Inst(inst) = s { Some(*inst) } else { None };
     let insts = body.stmts.iter().filter_map(inst);
@@ -66,7 +71,7 @@ pub fn sources(module: &Module, body: &Body) -> Vec<Reg> {
 
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn wgmma(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // Every thread of the warp takes part, and all come here together.
+        // `.sync.aligned`: the whole warp executes it convergently.
         ins.flag("sync");
         ins.flag("aligned");
         match ins.mnemonic() {
@@ -84,14 +89,14 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Tells what is put in, and why products don't overlap.
+    /// Reports inserted arrivals and waits, and the reason for serialization.
     pub(crate) fn advise(&mut self) {
         let lines = self.lines;
         let messages = self.outstanding.stages.messages(&self.kernel.code.name, |at| lines.line(at));
         self.kernel.advice.extend(messages);
     }
 
-    /// Puts in what has to stand before an instruction. Is that all there is to do for it?
+    /// Inserts the arrivals and waits before an instruction. Returns whether the instruction itself needs no code.
     pub(crate) fn before(&mut self, inst: &Inst) -> bool {
         if self.outstanding.serial.is_some() || self.routine.is_some() {
             return false;
@@ -126,7 +131,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Registers in flight are written by others: what they were must stay where it is until someone has waited.
+    /// Overwritten registers of outstanding MMAs: their values must stay in place until a wait.
     fn retain_overwritten(&mut self, written: &[Reg]) {
         let (accumulators, sources) = (self.outstanding.now.accumulators(), self.outstanding.now.sources());
         let in_flight = |r: &&Reg| accumulators.contains(r) || sources.contains(r);
@@ -135,7 +140,7 @@ impl<'a> Lower<'_, 'a> {
         self.outstanding.now.overwrite(written);
     }
 
-    /// Waits for all that is in flight.
+    /// Waits for all outstanding MMAs.
     fn wait_all(&mut self) {
         self.wait(0);
     }
@@ -144,7 +149,7 @@ impl<'a> Lower<'_, 'a> {
         self.effect(sass::Op::WARPGROUP, &[M::ARRIVE], &[], &[]);
     }
 
-    /// Marks the last product of the block as the end of its group, or an empty one if there is none.
+    /// Marks the last MMA of the block as the end of its group, or an empty MMA if there is none.
     fn commit(&mut self) {
         self.outstanding.now.commit();
         let code = &mut self.kernel.code;
@@ -161,7 +166,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Waits until no more than so many groups are in flight.
+    /// Waits until at most so many groups are outstanding.
     fn wait(&mut self, groups: u64) {
         if self.outstanding.now.is_open() && self.guard.is_none() {
             self.commit();
@@ -184,7 +189,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let (mut args, mut landed): (Vec<Value>, Vec<Value>) = Default::default();
         for (reg, value) in known {
-            // Registers with the same value have the same behind the wait.
+            // Registers with the same value have the same one after the wait.
             let at = args.iter().position(|v| *v == value).unwrap_or_else(|| {
                 let data = self.kernel.code.values[value];
                 landed.push(self.kernel.code.value(data.file, data.words));
@@ -219,15 +224,15 @@ impl<'a> Lower<'_, 'a> {
             let selector = constant(ins.get(4)?, Type::U32)?;
             args.extend([metadata, Arg::Imm(selector as i64)]);
         }
-        // What the product reads until it is finished: those of its arguments that are general registers.
+        // The operand that the MMA reads until it completes: A, if in general registers.
         let fragment = args[0].value().filter(|v| self.kernel.code.values[*v].file == File::R);
         let result = self.emit_mma_async(op, &modifiers, accumulator, args, fragment);
-        // The guard has been obeyed.
+        // The guard is on the MMA already.
         let guard = self.guard.take();
         if self.outstanding.serial.is_none() {
             let a = wgmma_stages::elements(self.body, ins.get(1)?);
             self.outstanding.now.start_mma(&wgmma_stages::elements(self.body, ins.get(0)?), &a);
-            // From here on A's registers are the fragment's words: they stay until someone has waited.
+            // A's registers are now the fragment's words: they stay in place until a wait.
             if let Some(fragment) = fragment {
                 self.set(ins.get(1)?, fragment)?;
             }
@@ -237,7 +242,7 @@ impl<'a> Lower<'_, 'a> {
         done
     }
 
-    /// A and B: descriptors of matrices in shared memory, or A in registers. Behind `scale` come their signs, and
+    /// A and B: descriptors of matrices in shared memory, or A in registers. After `scale` come their signs, and
     /// whether they are transposed.
     fn factors(&mut self, ins: &Ins<'a>, scale: usize) -> Option<Vec<Arg>> {
         let in_registers = matches!(ins.get(1)?, Operand::Vector(_));
@@ -249,7 +254,7 @@ impl<'a> Lower<'_, 'a> {
             let words = self.fragment(ins.get(1)?)?;
             let fragment = self.value(&words);
             args.push(if negative_a { Arg::from(fragment).negated() } else { fragment.into() });
-            // The descriptor of B stays where it is beside one of A: nobody reads the words before it.
+            // The descriptor of B is at the same position as beside one of A: the words before it are not read.
             descriptors.extend([self.undefined(File::UR, 1), self.undefined(File::UR, 1)].map(Arg::from));
             suffixes.push((M::tnspB, is(ins, scale + 3, 1)?));
         } else {
@@ -265,7 +270,7 @@ impl<'a> Lower<'_, 'a> {
         Some(args)
     }
 
-    /// Appends a product. Where its guard is false, its result is the accumulator.
+    /// Appends an MMA. If its guard is false, its result is the accumulator.
     fn emit_mma_async(
         &mut self,
         op: sass::Op,
@@ -296,7 +301,7 @@ impl<'a> Lower<'_, 'a> {
         landed
     }
 
-    /// Words that are the same for all threads, in uniform registers.
+    /// Moves warp-uniform words to uniform registers.
     fn uniform(&mut self, words: &[Arg]) -> Value {
         let parts: Vec<Arg> = words
             .iter()
@@ -317,7 +322,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// Is the operand at this place there, and this number?
+/// Is the operand with this index present, and this number?
 fn is(ins: &Ins, index: usize, number: i32) -> Option<bool> {
     match index < ins.len() {
         true => Some(constant(ins.get(index)?, Type::U32)? as u32 as i32 == number),
@@ -325,7 +330,7 @@ fn is(ins: &Ins, index: usize, number: i32) -> Option<bool> {
     }
 }
 
-/// The machine's operation and its modifiers.
+/// The machine operation and its modifiers.
 fn asynchronous_operation(ins: &Ins, sparse: bool) -> Option<(sass::Op, Vec<M>)> {
     let [m, n, k] = dimensions(ins.word(Kind::Shape)?)?;
     let saturate = ins.flag("satfinite");

@@ -1,33 +1,33 @@
-//! What asynchronous products (`wgmma`) of a PTX body have in flight, and what has to be put in because of it.
+//! Outstanding wgmma of a PTX body (forward dataflow over its CFG), and the synchronization to insert.
 //!
-//! PTX leaves undefined what happens to code that touches registers in flight or forgets `wgmma.fence`. ptxas mends it
-//! and says so; we do the same, so that such code computes what its author meant:
+//! PTX leaves undefined what happens to code that accesses outstanding registers or omits `wgmma.fence`. ptxas repairs
+//! it and reports it; we do the same, so that such code computes what its author meant:
 //!
-//! | the PTX does | what we do, as ptxas | told as |
+//! | the PTX | the repair, as in ptxas | message |
 //! |---|---|---|
-//! | a product's registers are written behind the last fence | `WARPGROUP.ARRIVE` before the product | C7519 |
-//! | an accumulator in flight is read, or the kernel ends | a wait before it | C7517 |
-//! | it is read between two products that add to it, within one group | each product is waited for | C7514 |
-//! | a product reads as A what another one in flight writes | the same | C7513 |
-//! | there is a call of an unknown function in the kernel | the same | C7509, or C7520 before the commit |
-//! | a call of a known function while something is in flight | the same | C7510 |
-//! | registers don't suffice to leave the operands where they are | the same | C7511 |
+//! | writes an MMA's registers after the last fence | `WARPGROUP.ARRIVE` before the MMA | C7519 |
+//! | reads an outstanding accumulator, or the kernel ends | a wait before it | C7517 |
+//! | reads it between two MMAs that accumulate to it, within one group | MMAs are serialized | C7514 |
+//! | an MMA reads as A what an outstanding one writes | the same | C7513 |
+//! | calls an unknown function in the kernel | the same | C7509, or C7520 before the commit |
+//! | calls a known function while an MMA is outstanding | the same | C7510 |
+//! | has too few registers to keep the operands in place | the same | C7511 |
 //!
 //! The texts are ptxas's (13.0.88), found by probing: `tests/wgmma_messages.rs` has the probes. ptxas prints them to
 //! stderr as `info`, arrivals before waits before the reason for serial code, with or without `-v`.
 //!
-//! A fragment of A that is written between the fence and the first product is no reason for a message: the arrival
-//! simply comes later. ptxas inlines known functions, so it has C7510 for other code than we.
+//! A fragment of A that is written between the fence and the first MMA gets no message: the arrival is just inserted
+//! later. ptxas inlines known functions, so it has C7510 for other code than we.
 
 use crate::lower::control::call::ParamWords;
 use crate::lower::control::cfg::{End, Graph, effects};
 use ptx::ast::{Body, Inst, Item, Module, Operand, Reg};
 use std::collections::BTreeSet;
 
-/// More groups than a wait can tell apart.
+/// One more than the groups that a wait can distinguish.
 const GROUPS: usize = 8;
 
-/// Why products can't overlap.
+/// Why MMAs are serialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     UnknownCall,
@@ -48,7 +48,7 @@ impl Reason {
                 7513,
                 "non wgmma instructions defining input registers of a wgmma between start and end of the pipeline stage",
             ),
-            // Two blanks, as ptxas has them.
+            // Two spaces, as ptxas has them.
             Reason::AccumulatorRead => (
                 7514,
                 "non wgmma instructions reading accumulator registers of  a wgmma between start and end of the pipeline stage",
@@ -60,11 +60,11 @@ impl Reason {
     }
 }
 
-/// The registers of products, by what these do with them.
+/// The registers of a group of MMAs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Group {
     accumulators: BTreeSet<Reg>,
-    /// Parts of A.
+    /// Registers of A.
     sources: BTreeSet<Reg>,
 }
 
@@ -75,15 +75,15 @@ impl Group {
     }
 }
 
-/// What may be in flight at a place.
+/// The dataflow state: what may be outstanding at a program point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     open: Group,
-    /// The youngest first.
+    /// Committed groups, the youngest first.
     groups: [Group; GROUPS],
-    /// Operands of products that others have written since the last fence.
+    /// Operands of MMAs that other instructions wrote since the last fence.
     written: BTreeSet<Reg>,
-    /// No product stands between the last fence and here.
+    /// No MMA since the last fence.
     fenced: bool,
 }
 
@@ -132,19 +132,19 @@ impl State {
         self.groups[GROUPS - 1].add(&oldest);
     }
 
-    /// No more than so many groups are left.
+    /// At most so many groups remain.
     pub fn wait(&mut self, most: u64) {
         let most = usize::try_from(most).unwrap_or(GROUPS);
         self.groups.iter_mut().skip(most).for_each(|g| *g = Group::default());
     }
 
-    /// Everything has landed.
+    /// Nothing remains outstanding.
     pub fn wait_all(&mut self) {
         self.commit();
         self.wait(0);
     }
 
-    /// A copy of an accumulator in flight is another name for it. Is it that?
+    /// A copy of an outstanding accumulator is an alias of it. Returns whether it is one.
     pub fn rename(&mut self, copy: Option<(Reg, Reg)>) -> bool {
         let Some((to, from)) = copy.filter(|(_, from)| self.has(*from)) else { return false };
         self.overwrite(&[to]);
@@ -156,7 +156,7 @@ impl State {
         true
     }
 
-    /// Others write registers: what is in flight is no longer what the PTX knows by these names.
+    /// Registers are overwritten: they no longer name outstanding values.
     pub fn overwrite(&mut self, regs: &[Reg]) {
         for group in std::iter::once(&mut self.open).chain(&mut self.groups) {
             regs.iter().for_each(|r| {
@@ -167,7 +167,7 @@ impl State {
     }
 }
 
-/// What an instruction needs before it.
+/// What to insert before an instruction.
 #[derive(Default)]
 struct Needs {
     arrival: bool,
@@ -175,11 +175,11 @@ struct Needs {
     serial: Option<Reason>,
 }
 
-/// What is in flight at the beginning of each block, and what has to be put in.
+/// The state at the start of each block, and what to insert.
 #[derive(Default)]
 pub struct Stages {
     starts: Vec<State>,
-    /// By the place of the instruction in the text.
+    /// By the offset of the instruction in the text.
     arrivals: BTreeSet<u32>,
     waits: BTreeSet<u32>,
     pub serial: Option<Reason>,
@@ -230,7 +230,7 @@ impl Stages {
         self.waits.contains(&at)
     }
 
-    /// What ptxas would say about a function.
+    /// ptxas's messages for a function.
     pub fn messages(&self, function: &str, line: impl Fn(u32) -> u32) -> Vec<String> {
         let injected = |code: u32, what: &str, why: &str, at: &u32| {
             let line = line(*at);
@@ -259,7 +259,7 @@ pub fn elements(body: &Body, vector: &Operand) -> Vec<Reg> {
     elements.iter().filter_map(|e| if let Operand::Reg(reg) = e { Some(*reg) } else { None }).collect()
 }
 
-/// The registers of a copy that only gives another name to a word: what is written, and what it was.
+/// The registers of a plain copy: destination and source.
 pub fn renaming(module: &Module, body: &Body, inst: &Inst) -> Option<(Reg, Reg)> {
     let [Operand::Reg(to), Operand::Reg(from)] = body.list(inst.operands) else { return None };
     let copy = module.opcodes[inst.opcode.0 as usize].mnemonic == "mov" && inst.guard.is_none();
@@ -270,7 +270,7 @@ struct Walk<'w, 'a> {
     module: &'w Module<'a>,
     body: &'w Body<'a>,
     params: &'w ParamWords,
-    /// All registers that products read or write.
+    /// All registers that MMAs access.
     operands: BTreeSet<Reg>,
 }
 
@@ -286,7 +286,7 @@ impl Walk<'_, '_> {
         registers.flat_map(|(accumulator, a)| accumulator.into_iter().chain(a)).collect()
     }
 
-    /// The state at the beginning of each block. It only grows, so this ends.
+    /// The fixed point of the state at the start of each block. The state only grows, so it terminates.
     fn starts(&self, graph: &Graph) -> Vec<State> {
         let mut starts: Vec<Option<State>> = vec![None; graph.blocks.len()];
         starts[0] = Some(State::default());
@@ -308,7 +308,7 @@ impl Walk<'_, '_> {
         starts.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    /// What an instruction does to the state, and what it needs. `rest` is what follows in its block.
+    /// The transfer function: updates the state, and returns what to insert. `rest` is the rest of the block.
     fn step(&self, state: &mut State, inst: &Inst, rest: &[&Inst]) -> Needs {
         let first = self.body.list(inst.operands).first();
         match (self.mnemonic(inst), first) {
@@ -319,7 +319,7 @@ impl Walk<'_, '_> {
             }
             ("wgmma.commit_group", _) => state.commit(),
             ("wgmma.wait_group", Some(Operand::Int { value, .. })) if inst.guard.is_none() => {
-                // As ptxas has it, a wait ends the group before it.
+                // As in ptxas, a wait commits the open group.
                 if state.is_open() {
                     state.commit();
                 }
@@ -364,7 +364,7 @@ impl Walk<'_, '_> {
         needs
     }
 
-    /// Is the next thing that happens to an accumulator another product of the same group?
+    /// Is the next access of an accumulator another MMA of the same group?
     fn is_accumulated_next(&self, reg: Reg, rest: &[&Inst]) -> bool {
         for inst in rest {
             match self.mnemonic(inst) {
