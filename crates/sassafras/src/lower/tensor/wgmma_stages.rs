@@ -13,7 +13,7 @@
 //! | calls a known function while an MMA is outstanding | the same | C7510 |
 //! | has too few registers to keep the operands in place | the same | C7511 |
 //!
-//! The texts are ptxas's (13.0.88), found by probing: `tests/wgmma_messages.rs` has the probes. ptxas prints them to
+//! The texts are ptxas's (13.0.88), found by probing: `tests/wgmma.rs` has the probes. ptxas prints them to
 //! stderr as `info`, arrivals before waits before the reason for serial code, with or without `-v`.
 //!
 //! A fragment of A that is written between the fence and the first MMA gets no message: the arrival is just inserted
