@@ -19,9 +19,7 @@ mod opt;
 mod passes;
 mod regalloc;
 
-pub use context::{DebugInfo, Knob, Options, Times, Tuning};
-pub use lower::CacheRule;
-pub use module::launch_bounds::Bounds;
+pub use context::{Bounds, CacheRule, DebugInfo, Knob, Options, Times, Tuning};
 pub use module::tools_patch::not_for_patches;
 pub use object::resource_usage::Usage;
 pub use opt::text::{OptError, opt_text, pass_names};

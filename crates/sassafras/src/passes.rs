@@ -323,8 +323,15 @@ pub fn optional(name: &str) -> Result<&'static str, String> {
     }
 }
 
+impl Options {
+    /// Does another level generate the same code?
+    pub fn is_same_level(&self, level: u8) -> bool {
+        (self.level > 0) == (level > 0) && are_same(self.level, level)
+    }
+}
+
 /// Do two levels turn on the same passes?
-pub fn are_same(one: u8, other: u8) -> bool {
+fn are_same(one: u8, other: u8) -> bool {
     PASSES.iter().all(|pass| (pass.level <= one) == (pass.level <= other))
 }
 

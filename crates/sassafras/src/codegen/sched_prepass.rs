@@ -12,7 +12,7 @@ mod liveness_ahead;
 mod min_pressure;
 
 use crate::context::Context;
-use crate::module::launch_bounds::Occupancy;
+use crate::context::Occupancy;
 use crate::regalloc::{self, BlockLimits, Limits};
 use dep_graph::{Graph, Latencies};
 use liveness_ahead::Ahead;

@@ -1,18 +1,21 @@
 //! State that all stages share: options, target, tuning, fuel, pass times, errors, worker threads.
 
 mod failure;
+mod lines;
+mod occupancy;
 mod options;
 pub mod parallel;
 pub mod target;
 mod times;
 mod tuning;
 
-pub use failure::Failure;
-pub use options::{DebugInfo, Options};
+pub use failure::{Failure, plain};
+pub use lines::Lines;
+pub use occupancy::{Occupancy, warps};
+pub use options::{Bounds, CacheRule, DebugInfo, Options};
 pub use times::Times;
 pub use tuning::{Knob, Tuning};
 
-use crate::module::launch_bounds::Occupancy;
 use target::TargetMachine;
 
 /// The state of a pipeline run over one function.

@@ -1,9 +1,6 @@
 //! Options of a compilation.
 
 use crate::context::Tuning;
-use crate::lower::CacheRule;
-use crate::module::launch_bounds::Bounds;
-use crate::passes;
 
 /// The target of a compilation, and how to compile.
 #[derive(Clone, Debug)]
@@ -65,11 +62,6 @@ impl Options {
         self.relocatable || self.tools_patch
     }
 
-    /// Does another level generate the same code?
-    pub fn is_same_level(&self, level: u8) -> bool {
-        (self.level > 0) == (level > 0) && passes::are_same(self.level, level)
-    }
-
     /// The default: best code for a target.
     pub fn new(target: ptx::Target) -> Options {
         Options {
@@ -93,5 +85,45 @@ impl Options {
             disabled_passes: Vec::new(),
             time_passes: false,
         }
+    }
+}
+
+/// Launch bounds of the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    pub max_threads: Option<[u32; 3]>,
+    /// Blocks that must fit on an SM.
+    pub min_blocks: Option<u32>,
+    /// Register limits of kernels, and of device functions in an object for the linker.
+    pub max_registers: Option<u32>,
+    pub max_function_registers: Option<u32>,
+    /// Override the directives of the PTX?
+    pub overrides: bool,
+}
+
+impl Bounds {
+    pub const NONE: Bounds = Bounds {
+        max_threads: None,
+        min_blocks: None,
+        max_registers: None,
+        max_function_registers: None,
+        overrides: false,
+    };
+}
+
+/// A default cache operator for global loads or stores without one, or an override for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheRule {
+    pub(crate) operator: &'static str,
+    pub(crate) forced: bool,
+}
+
+impl CacheRule {
+    const OPERATORS: [&str; 7] = ["ca", "cg", "cs", "lu", "cv", "wb", "wt"];
+
+    /// `None` if there is no such operator.
+    pub fn new(operator: &str, forced: bool) -> Option<CacheRule> {
+        let operator = CacheRule::OPERATORS.into_iter().find(|name| *name == operator)?;
+        Some(CacheRule { operator, forced })
     }
 }

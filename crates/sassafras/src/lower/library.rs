@@ -6,8 +6,8 @@
 use super::control::call::ParamWords;
 use super::control::cfg::End;
 use super::{Env, Lines, Lower};
+use crate::context::Bounds;
 use crate::module::data::Data;
-use crate::module::launch_bounds::Bounds;
 use crate::module::pragmas::Conventions;
 use ori::{Arg, Edge, Terminator, Value};
 use ptx::ast::{self, Item, ParamPlace, Reg};

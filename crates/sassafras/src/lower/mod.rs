@@ -25,17 +25,14 @@ mod sync;
 mod tensor;
 mod texture;
 
-pub use control::call::{Prototype, prototype, prototype_text, shape, shapes};
-pub use memory::load_store::CacheRule;
 pub use memory::variables::IMAGE_HANDLE;
 pub use tensor::wgmma_stages::Reason;
-pub use texture::handles::ImageSlot;
 pub use texture::quad_gradient::withheld;
 
-use crate::context::Failure;
 use crate::context::target::TargetMachine;
-use crate::module::data::{self, Data};
-use crate::module::launch_bounds::{Bounds, Launch};
+use crate::context::{Bounds, CacheRule, Failure, Lines};
+use crate::module::data::{self, Data, ImageSlot, KernelParam, first_image, kernel_params};
+use crate::module::launch_bounds::Launch;
 use crate::module::pragmas::{self, Conventions};
 use crate::module::setmaxnreg::Reconfiguration;
 use control::call::{self, ParamWords};
@@ -126,14 +123,6 @@ pub struct Uses {
     pub tensor_work: bool,
 }
 
-pub struct KernelParam {
-    pub symbol: ast::Symbol,
-    pub offset: u32,
-    pub size: u32,
-    /// A texture, sampler or surface: its index in the module. It takes no bytes.
-    pub image: Option<usize>,
-}
-
 impl Kernel {
     /// Where the handles of its images begin in bank 0.
     pub fn first_image(&self, machine: &TargetMachine) -> u32 {
@@ -155,58 +144,6 @@ impl Kernel {
             0 => (bytes, align),
             own => (bytes.next_multiple_of(self.shared_align) + own, align.max(self.shared_align)),
         }
-    }
-}
-
-/// Where handles begin in bank 0, after so many bytes of parameters.
-pub fn first_image(param_bytes: u32, machine: &TargetMachine) -> u32 {
-    machine.params(param_bytes) + param_bytes.next_multiple_of(machine.image_align)
-}
-
-/// Lays out the parameters of a kernel in bank 0, each aligned as its type requires. Returns their size, too.
-pub fn kernel_params(
-    function: &ast::Function,
-    data: &Data,
-    machine: &TargetMachine,
-) -> (Vec<KernelParam>, u32) {
-    let few = params_from(function, data, machine.params(0));
-    // Their start depends on how many there are.
-    match machine.params(few.1) {
-        start if start != machine.params(0) => params_from(function, data, start),
-        _ => few,
-    }
-}
-
-fn params_from(function: &ast::Function, data: &Data, start: u32) -> (Vec<KernelParam>, u32) {
-    let (mut all, mut end) = (Vec::new(), 0u32);
-    for param in &function.params {
-        let ast::ParamPlace::Memory(symbol) = param.place else { continue };
-        if let Some(image) = data.image_of(symbol) {
-            let offset = u32::from(cubin::module::Param::NOWHERE);
-            all.push(KernelParam { symbol, offset, size: 0, image: Some(image) });
-            continue;
-        }
-        let size = param.bytes() as u32;
-        let offset = (start + end).next_multiple_of(param.alignment() as u32) - start;
-        all.push(KernelParam { symbol, offset, size, image: None });
-        end = offset + size;
-    }
-    (all, end)
-}
-
-/// Byte offsets of the lines of a source.
-pub struct Lines {
-    starts: Vec<u32>,
-}
-
-impl Lines {
-    pub fn new(source: &str) -> Lines {
-        let newlines = source.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1);
-        Lines { starts: std::iter::once(0).chain(newlines).collect() }
-    }
-
-    pub fn line(&self, offset: u32) -> u32 {
-        self.starts.partition_point(|s| *s <= offset) as u32
     }
 }
 
@@ -251,7 +188,8 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     let mut launch = Launch::new(function, &name, env.bounds, env.machine)
         .map_err(|d| refuse(&format!("Directive '{d}'")))?;
     launch.limit(env.limits.get(&function.symbol).copied());
-    let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
+    let reconfiguration =
+        Reconfiguration::plan((env.module, env.lines), env.data.relocatable, function, &launch)?;
     let mut kernel = Kernel {
         code: Function::new(&name),
         entry: function.entry,

@@ -14,10 +14,10 @@
 use crate::context::Options;
 use crate::context::target::TargetMachine;
 use crate::lower::Kernel;
-use crate::mach::abi::Convention;
 use crate::mach::control_codes::{Step, Timed};
 use crate::mach::inst::{MachFunction, MachInst, Origin};
 use crate::mach::unit::Unit;
+use crate::module::abi::Convention;
 use cubin::module::FrameStep;
 use ori::entity::Entity;
 use ori::{Block, Function, Terminator};

@@ -14,10 +14,11 @@
 //! * In an executable all calls are known: a number that exceeds a kernel's register limit is lowered. ptxas does the
 //!   same, but refuses with debug information.
 
-use crate::lower::{self, Prototype};
-use crate::mach::abi::{self, Asked, Convention, ParamRegisters};
+use crate::module::abi::{self, Asked, Convention, ParamRegisters};
 use crate::module::abi_preserve;
 use crate::module::data::name;
+use crate::module::param_registers::{Limit, PARAMETERS, of_body};
+use crate::module::prototype::{Prototype, prototype, shape};
 use ptx::ast::{Body, Function, FunctionDirective, Inst, Item, Module, Operand, Param, Stmt, Symbol};
 use ptx::diag::Severity;
 use rustc_hash::FxHashMap;
@@ -25,7 +26,6 @@ use rustc_hash::FxHashMap;
 type Remark = (Severity, String);
 
 const UNROLLING: &str = "nounroll";
-pub const PARAMETERS: &str = "abi_param_reg ";
 const PARAMETERS_OF_CALLS: &str = "call_abi_param_reg ";
 /// Pragmas that only functions may have.
 const OF_FUNCTIONS: [&str; 3] = ["enable_smem_spilling", "used_bytes_mask ", "frequency "];
@@ -87,12 +87,6 @@ pub fn keep_rolled(module: &Module, function: &Function) -> bool {
 
 fn functions<'m>(module: &'m Module<'m>) -> impl Iterator<Item = &'m Function<'m>> {
     module.items.iter().filter_map(|i| if let Item::Function(f) = i { Some(&**f) } else { None })
-}
-
-/// The pragmas in a body.
-pub fn of_body<'b>(body: &'b Body) -> impl Iterator<Item = &'b str> {
-    let pragmas = body.stmts.iter().filter_map(|s| if let Stmt::Pragma(p) = s { Some(p) } else { None });
-    pragmas.flat_map(|strings| strings.iter()).map(|s| s.trim_matches('"'))
 }
 
 /// An executable leaves out device functions that nothing names.
@@ -165,7 +159,7 @@ impl Conventions {
                     continue;
                 }
                 let (operands, at) = (body.list(inst.operands), inst.span.start);
-                let prototype = lower::prototype(module, body, operands);
+                let prototype = prototype(module, body, operands);
                 let Some(Prototype { directives, .. }) =
                     prototype.filter(|p| abi_preserve::is_asked(p.directives))
                 else {
@@ -209,7 +203,7 @@ impl Conventions {
                     // For a named callee it is enough that both agree, which `mismatch` checks.
                     let operands = body.list(inst.operands);
                     if callee(operands).is_none()
-                        && let Some(prototype) = lower::prototype(module, body, operands)
+                        && let Some(prototype) = prototype(module, body, operands)
                     {
                         let words = words(prototype.returns).max(words(prototype.params));
                         errors.extend(too_few(PARAMETERS_OF_CALLS, registers, words));
@@ -237,13 +231,6 @@ fn ok_or_report(
 struct Reader {
     target: ptx::Target,
     limit: Limit,
-}
-
-/// The register limit of all device functions, and whether functions of other files rely on a pragma.
-#[derive(Clone, Copy)]
-pub struct Limit {
-    pub registers: u32,
-    pub relocatable: bool,
 }
 
 impl Reader {
@@ -292,7 +279,7 @@ impl Reader {
 }
 
 fn words(list: &[Param]) -> u32 {
-    list.iter().map(|p| lower::shape(p).words()).sum()
+    list.iter().map(|p| shape(p).words()).sum()
 }
 
 fn too_few(pragma: &str, registers: ParamRegisters, words: u32) -> Option<Remark> {

@@ -1,7 +1,11 @@
 //! What a compiled function uses of the machine.
 
-use crate::context::Times;
+use crate::context::{Times, plain};
+use crate::module::data::Data;
+use crate::object::Compiled;
+use ptx::diag::{Diagnostic, Severity};
 use std::time::{Duration, Instant};
+use targets::Target;
 
 /// What a function uses: the numbers of `-v` and of the warnings about local memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,4 +33,25 @@ pub struct Usage {
     pub time: Duration,
     /// How long the parts of that took.
     pub times: Times,
+}
+
+/// Checks of memory sizes, once the kernels are compiled.
+pub fn check_memory(compiled: &[Compiled], data: &Data, relocatable: bool) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
+    // In a relocatable file the linker counts.
+    for kernel in compiled.iter().rev().map(|c| &c.kernel).filter(|k| k.entry && !relocatable) {
+        let (bytes, _) = kernel.shared(data);
+        let most = Target::MOST_STATIC_SHARED;
+        if bytes > most {
+            let name = &kernel.code.name;
+            errors.push(format!(
+                "Entry function '{name}' uses too much shared data ({bytes:#x} bytes, {most:#x} max)"
+            ));
+        }
+    }
+    let (bytes, most) = (u64::from(data.constant_bytes), Target::MOST_CONSTANT);
+    if bytes > most {
+        errors.push(format!("File uses too much global constant data ({bytes:#x} bytes, {most:#x} max)"));
+    }
+    errors.into_iter().map(|text| plain(Severity::Error, text)).collect()
 }

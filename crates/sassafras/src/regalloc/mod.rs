@@ -71,8 +71,8 @@ mod reload_all;
 mod spill_slots;
 mod spill_via_r;
 
-use crate::mach::abi::Convention;
 use crate::mach::inst::{Address, MachFunction, MachInst, Origin};
+use crate::module::abi::Convention;
 pub use check::{Checker, Claims, check};
 pub use facts::undefined;
 use facts::{def_blocks, fixed_reg_beyond, fixed_registers, is_early_clobber, last_uses, rpo_indices, uses};

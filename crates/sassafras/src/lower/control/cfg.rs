@@ -165,7 +165,7 @@ impl<'a> Graph<'a> {
     }
 
     fn live_in(&mut self, module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) {
-        let outstanding = crate::lower::tensor::wgmma::sources(module, body);
+        let outstanding = crate::lower::tensor::wgmma_operands::sources(module, body);
         let uses = |block: &PtxBlock| Uses::new(block, (module, body), params, results, &outstanding);
         let uses: Vec<Uses> = self.blocks.iter().map(uses).collect();
         let mut live = vec![RegSet::default(); self.blocks.len()];

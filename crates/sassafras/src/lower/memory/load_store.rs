@@ -3,6 +3,7 @@
 //! Elements narrower than a word are packed in words: a load unpacks and extends each to its register, a store packs
 //! the low parts of its registers.
 
+use crate::context::CacheRule;
 use crate::lower::Lower;
 use crate::lower::build::{RZ, constant};
 use crate::lower::instruction::Ins;
@@ -73,30 +74,20 @@ const CACHE_OPERATORS: [(&str, Order, Option<M>); 7] = [
     ("wt", Order::Strong(Scope::Sys), None),
 ];
 
-/// A default cache operator for global loads or stores without one, or an override for all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheRule {
-    operator: &'static str,
-    forced: bool,
-}
-
-impl CacheRule {
-    /// `None` if there is no such operator.
-    pub fn new(operator: &str, forced: bool) -> Option<CacheRule> {
-        let (operator, ..) = *CACHE_OPERATORS.iter().find(|(name, ..)| *name == operator)?;
-        Some(CacheRule { operator, forced })
-    }
-
-    /// The effective operator. ptxas doesn't change accesses with a memory order or an eviction priority, and never
-    /// makes a read-only load a last use.
-    fn instead_of(self, given: Option<&'static str>, ins: &Ins, order: Order) -> Option<&'static str> {
-        let is_last_use = self.operator == "lu" && ins.has_word("nc");
-        let is_plain = order == Order::Weak && !ins.has(Kind::Eviction);
-        match given {
-            _ if !is_plain => given,
-            Some(_) if !self.forced => given,
-            _ => Some(self.operator).filter(|_| !is_last_use),
-        }
+/// The effective operator under a rule. ptxas doesn't change accesses with a memory order or an eviction priority, and
+/// never makes a read-only load a last use.
+fn effective_operator(
+    rule: CacheRule,
+    given: Option<&'static str>,
+    ins: &Ins,
+    order: Order,
+) -> Option<&'static str> {
+    let is_last_use = rule.operator == "lu" && ins.has_word("nc");
+    let is_plain = order == Order::Weak && !ins.has(Kind::Eviction);
+    match given {
+        _ if !is_plain => given,
+        Some(_) if !rule.forced => given,
+        _ => Some(rule.operator).filter(|_| !is_last_use),
     }
 }
 
@@ -116,7 +107,7 @@ impl Manner {
         };
         manner.read_order(ins)?;
         let given = ins.one_of(&CACHE_OPERATORS.map(|(name, ..)| name));
-        if let Some(op) = rule.map_or(given, |rule| rule.instead_of(given, ins, manner.order)) {
+        if let Some(op) = rule.map_or(given, |rule| effective_operator(rule, given, ins, manner.order)) {
             let (_, order, evict) = CACHE_OPERATORS.iter().find(|(name, ..)| *name == op)?;
             (manner.order, manner.evict) = (*order, *evict);
         }

@@ -2,9 +2,8 @@
 
 use crate::context::Failure;
 use crate::lower::build::RZ;
-use crate::lower::texture::handles::{self, Bank, ImageSlot};
 use crate::lower::{Linked, Lower};
-use crate::module::data::{self, Home};
+use crate::module::data::{self, Home, ImageSlot};
 use cubin::module::{ImageKind, SharedHome, SharedVariable};
 use ori::{Arg, Half, Value};
 use ptx::ast;
@@ -28,6 +27,18 @@ pub enum Location {
     /// A texture, sampler or surface: its name.
     Image(String),
 }
+
+/// A word of constant bank 0: at this offset, or at that of a linker symbol.
+#[derive(Clone, Copy)]
+pub enum Bank {
+    At(u32),
+    Linked(u32),
+}
+
+/// Tags of opaque handles, in their upper word.
+pub const IS_TEXTURE: i64 = 0x2000_0000;
+pub const IS_SAMPLER: i64 = 0x4000_0000;
+pub const IS_SURFACE: i64 = 0x8000_0000u32 as i32 as i64;
 
 /// Bytes of the handle of a texture, sampler or surface.
 pub const IMAGE_HANDLE: u32 = 4;
@@ -204,9 +215,9 @@ impl Lower<'_, '_> {
             }
             Location::Image(name) => {
                 let tag = match self.data.image_kind(&name)? {
-                    ImageKind::Texture => handles::IS_TEXTURE,
-                    ImageKind::Sampler { .. } => handles::IS_SAMPLER,
-                    ImageKind::Surface => handles::IS_SURFACE,
+                    ImageKind::Texture => IS_TEXTURE,
+                    ImageKind::Sampler { .. } => IS_SAMPLER,
+                    ImageKind::Surface => IS_SURFACE,
                 };
                 (plus == 0).then(|| self.opaque(&name, tag))
             }

@@ -9,7 +9,6 @@ use crate::lower::build::{RZ, constant};
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::Space;
 use crate::lower::sync::waterfall::Grouping;
-use crate::lower::tensor::mma_sparse::Sparse;
 use ori::{Arg, File, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -51,6 +50,16 @@ pub struct Scales {
     pub ty: Type,
     /// Four factors in a row: those of blocks of 16.
     pub four: bool,
+}
+
+/// The metadata of a sparse A.
+#[derive(Clone, Copy)]
+pub struct Sparse {
+    pub metadata: Arg,
+    /// The threads of a quad that hold it.
+    pub selector: u32,
+    /// The indices of each group are in ascending order.
+    pub ordered: bool,
 }
 
 /// M, N and K of a shape such as `m16n8k16`.

@@ -14,19 +14,10 @@
 use crate::lower::Lower;
 use crate::lower::arith::words::imm;
 use crate::lower::build::RZ;
-use crate::lower::tensor::mma::{Fragment, Mma};
+use crate::lower::tensor::mma::{Fragment, Mma, Sparse};
 use ori::Arg;
 use ptx::Type;
 use sass::{M, Op};
-
-#[derive(Clone, Copy)]
-pub struct Sparse {
-    pub metadata: Arg,
-    /// The threads of a quad that hold it.
-    pub selector: u32,
-    /// The indices of each group are in ascending order.
-    pub ordered: bool,
-}
 
 /// Four bits for each group.
 const EACH_GROUP: u32 = 0x1111_1111;

@@ -18,10 +18,11 @@ use crate::lower::control::call::ParamWords;
 use crate::lower::control::cfg::{End, Graph, effects};
 use crate::lower::instruction::Ins;
 use crate::lower::tensor::mma::{Fragment, dimensions, type_word};
+use crate::lower::tensor::wgmma_operands;
 use crate::lower::tensor::wgmma_stages::{self, Reason, Stages, State};
 use ori::{Arg, File, Guard, Op, Pseudo, Value};
 use ptx::Type;
-use ptx::ast::{Body, Inst, Module, Operand, Reg, Stmt};
+use ptx::ast::{Body, Inst, Module, Operand, Reg};
 use ptx::words::Kind;
 use sass::M;
 use smallvec::smallvec;
@@ -59,14 +60,6 @@ impl Outstanding {
             self.now = self.stages.start(block);
         }
     }
-}
-
-/// The registers that the asynchronous MMAs of a body read: a wait for them uses them, too.
-pub fn sources(module: &Module, body: &Body) -> Vec<Reg> {
-    let inst = |s: &Stmt| if let Stmt::Inst(inst) = s { Some(*inst) } else { None };
-    let insts = body.stmts.iter().filter_map(inst);
-    let mmas = insts.filter(|i| module.opcodes[i.opcode.0 as usize].mnemonic == "wgmma.mma_async");
-    mmas.flat_map(|i| wgmma_stages::operands(body, &i).1).collect()
 }
 
 impl<'a> Lower<'_, 'a> {
@@ -230,8 +223,8 @@ impl<'a> Lower<'_, 'a> {
         // The guard is on the MMA already.
         let guard = self.guard.take();
         if self.outstanding.serial.is_none() {
-            let a = wgmma_stages::elements(self.body, ins.get(1)?);
-            self.outstanding.now.start_mma(&wgmma_stages::elements(self.body, ins.get(0)?), &a);
+            let a = wgmma_operands::elements(self.body, ins.get(1)?);
+            self.outstanding.now.start_mma(&wgmma_operands::elements(self.body, ins.get(0)?), &a);
             // A's registers are now the fragment's words: they stay in place until a wait.
             if let Some(fragment) = fragment {
                 self.set(ins.get(1)?, fragment)?;

@@ -21,6 +21,7 @@
 
 use crate::lower::control::call::ParamWords;
 use crate::lower::control::cfg::{End, Graph, effects};
+use crate::lower::tensor::wgmma_operands::operands;
 use ptx::ast::{Body, Inst, Item, Module, Operand, Reg};
 use std::collections::BTreeSet;
 
@@ -244,19 +245,6 @@ impl Stages {
         let waits = waits.map(|at| injected(7517, "wait", "defined by", at));
         arrivals.chain(waits).chain(self.serial.map(|reason| reason.message(function))).collect()
     }
-}
-
-/// The registers of an accumulator, and those of A where that isn't in memory.
-pub fn operands(body: &Body, inst: &Inst) -> (Vec<Reg>, Vec<Reg>) {
-    let operands = body.list(inst.operands);
-    let of = |i: usize| operands.get(i).map_or_else(Vec::new, |o| elements(body, o));
-    (of(0), of(1))
-}
-
-/// The registers of a vector.
-pub fn elements(body: &Body, vector: &Operand) -> Vec<Reg> {
-    let elements = if let Operand::Vector(range) = vector { body.list(*range) } else { &[] };
-    elements.iter().filter_map(|e| if let Operand::Reg(reg) = e { Some(*reg) } else { None }).collect()
 }
 
 /// The registers of a plain copy: destination and source.

@@ -7,7 +7,7 @@
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ};
 use crate::lower::instruction::Ins;
-use crate::mach::abi::Shape;
+use crate::module::abi::Shape;
 use ori::{Arg, Value};
 use ptx::Type;
 use ptx::ast::Operand;

@@ -8,18 +8,11 @@
 
 use crate::lower::Lower;
 use crate::lower::build::RZ;
-use crate::lower::memory::variables::Location;
+use crate::lower::memory::variables::{Bank, IS_SAMPLER, Location};
+use crate::module::data::ImageSlot;
 use ori::{Arg, File, Value};
 use ptx::ast::Operand;
 use sass::{M, Op};
-
-/// A word of bank 0 after the parameters, which the loader fills in: with the handle of a texture or surface, of a
-/// sampler, or of both.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ImageSlot {
-    pub image: Option<String>,
-    pub sampler: Option<String>,
-}
 
 /// The source of an image or a sampler.
 pub enum Source {
@@ -34,13 +27,6 @@ pub enum Word {
     Register(Value),
 }
 
-/// A word of constant bank 0: at this offset, or at that of a linker symbol.
-#[derive(Clone, Copy)]
-pub enum Bank {
-    At(u32),
-    Linked(u32),
-}
-
 pub struct Handle {
     image: Word,
     /// If it has a word of its own.
@@ -52,9 +38,6 @@ const IMAGE_BITS: i64 = 20;
 const IMAGE_MASK: i64 = (1 << IMAGE_BITS) - 1;
 /// Tag bits of a handle in a register.
 const IS_HANDLE: i64 = 0x8000_0000u32 as i32 as i64;
-pub const IS_TEXTURE: i64 = 0x2000_0000;
-pub const IS_SAMPLER: i64 = 0x4000_0000;
-pub const IS_SURFACE: i64 = 0x8000_0000u32 as i32 as i64;
 
 /// The handle operand of an operation.
 pub enum Name {

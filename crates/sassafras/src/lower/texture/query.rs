@@ -151,7 +151,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// Tests the type of an opaque handle: its upper word has a bit for each.
     pub(crate) fn istypep(&mut self, ins: &Ins<'a>) -> Option<()> {
-        use crate::lower::texture::handles::{IS_SAMPLER, IS_SURFACE, IS_TEXTURE};
+        use crate::lower::memory::variables::{IS_SAMPLER, IS_SURFACE, IS_TEXTURE};
         let bit = match ins.ty()?.name() {
             "texref" => IS_TEXTURE,
             "samplerref" => IS_SAMPLER,
