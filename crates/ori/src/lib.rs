@@ -17,6 +17,8 @@
 //! | what does an operation compute? | [`eval`] |
 //! | how is it printed, and read back? | [`text`], [`parse`] |
 
+#![deny(missing_docs)]
+
 pub mod arith;
 pub mod builder;
 pub mod cfg;

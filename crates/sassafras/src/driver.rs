@@ -13,12 +13,12 @@ use std::time::Instant;
 
 /// `None` if there are errors; they are among the diagnostics.
 pub fn cubin(
-    source: &str,
     module: &ptx::Module,
     options: &Options,
     output: &mut Output,
 ) -> Result<Option<Vec<u8>>, Failure> {
     let start = Instant::now();
+    let source = module.source.text();
     let machine = match options.tools_patch {
         true => target::TargetMachine::for_patches(options.target),
         false => target::TargetMachine::of(options.target),

@@ -477,7 +477,7 @@ pub fn code_after(pass: &str, source: &str) -> String {
     let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
     let mut options = Options::new(ptx::Target::find("sm_90").expect("a target"));
     options.dump = Some(pass.to_string());
-    crate::compile(source, &module, &options).log
+    crate::compile_module(&module, &options).log
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::context::Tuning;
 
 /// The target of a compilation, and how to compile.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// `sm_90`, `sm_90a`, …
     pub target: ptx::Target,
@@ -28,6 +29,7 @@ pub struct Options {
     pub launch: Bounds,
     /// The cache operator of global loads and stores without one, or of all of them.
     pub load_cache: Option<CacheRule>,
+    /// The same for stores.
     pub store_cache: Option<CacheRule>,
     /// Threads to compile with; `None`: one for each processor. The output doesn't depend on it.
     pub threads: Option<usize>,
@@ -37,6 +39,7 @@ pub struct Options {
     pub dump: Option<String>,
     /// Optimization fuel of each function: the most rewrites.
     pub fuel: Option<u32>,
+    /// The numbers of heuristics.
     pub tuning: Tuning,
     /// Passes to leave out ([`crate::optional_pass`]).
     pub disabled_passes: Vec<&'static str>,
@@ -47,6 +50,7 @@ pub struct Options {
 /// The sections for debuggers and profilers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugInfo {
+    /// None.
     None,
     /// Line tables if the PTX has a `.loc`.
     Locs,
@@ -60,6 +64,12 @@ impl Options {
     /// May code outside of the module call its functions?
     pub(crate) fn is_called(&self) -> bool {
         self.relocatable || self.tools_patch
+    }
+
+    /// Changes some of them: `Options::new(target).with(|o| o.level = 0)`.
+    pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Options {
+        change(&mut self);
+        self
     }
 
     /// The default: best code for a target.
@@ -91,17 +101,20 @@ impl Options {
 /// Launch bounds of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
+    /// Threads of a block (`-maxntid`).
     pub max_threads: Option<[u32; 3]>,
     /// Blocks that must fit on an SM.
     pub min_blocks: Option<u32>,
     /// Register limits of kernels, and of device functions in an object for the linker.
     pub max_registers: Option<u32>,
+    /// The register limit of device functions in an object for the linker.
     pub max_function_registers: Option<u32>,
     /// Override the directives of the PTX?
     pub overrides: bool,
 }
 
 impl Bounds {
+    /// No bounds.
     pub const NONE: Bounds = Bounds {
         max_threads: None,
         min_blocks: None,

@@ -10,6 +10,7 @@ use targets::Target;
 /// What a function uses: the numbers of `-v` and of the warnings about local memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
+    /// Its name.
     pub name: String,
     /// A kernel, not a device function.
     pub entry: bool,
@@ -17,12 +18,15 @@ pub struct Usage {
     pub registers: u32,
     /// As many as it may use itself.
     pub max_registers: u32,
+    /// Block barriers.
     pub barriers: u8,
     /// Its own stack frame, and the stack of the deepest calls from it; `None` where recursion makes that unknown.
     pub frame_bytes: u32,
+    /// The stack of the deepest calls; `None` where recursion makes it unknown.
     pub stack_bytes: Option<u32>,
     /// Bytes that its code spills to the frame and reloads from it, callee-saved registers included.
     pub spill_stores: u32,
+    /// Bytes reloaded.
     pub spill_loads: u32,
     /// Static shared memory.
     pub shared_bytes: u64,
@@ -30,6 +34,7 @@ pub struct Usage {
     pub callees: Vec<usize>,
     /// When the compiler began with it, and how long it took.
     pub start: Instant,
+    /// How long it took.
     pub time: Duration,
     /// How long the parts of that took.
     pub times: Times,
